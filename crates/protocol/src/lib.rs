@@ -1,0 +1,36 @@
+//! Distributed mutual exclusion as pure state machines.
+//!
+//! One site's part in one algorithm, for one lock, is a plain value that implements [`Site`]. It reads no
+//! clock, draws no random number and does no I/O: a call is one atomic transition from (state, input) to
+//! (state, effects). The simulator, the checker, the node and the lab drive this same code.
+//!
+//! - [`Site`], [`Outbox`], [`Effect`]: the boundary between an algorithm and its host.
+//! - [`Algorithm`]: what a host needs beyond the boundary: how to start, what to check, what is known.
+//! - [`algorithms`]: one file per algorithm.
+//! - [`registry`]: algorithms and their options by name.
+//! - [`quorum`]: quorum systems, how to build and how to judge them.
+//! - [`fence`]: the host's Lamport clock that gives every grant its fencing token.
+//! - [`world`]: a small in-memory host for scenario tests, demonstrations and exploration.
+
+pub mod algorithms;
+pub mod clock;
+pub mod fence;
+pub mod outbox;
+pub mod quorum;
+pub mod registry;
+pub mod shared;
+pub mod site;
+pub mod site_id;
+pub mod site_set;
+pub mod start;
+pub mod world;
+
+pub use clock::{Clock, Timestamp};
+pub use fence::{Epoch, Fence, FenceClock};
+pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
+pub use registry::info::Info;
+pub use registry::spec::Spec;
+pub use site::{Algorithm, Message, Phase, Site};
+pub use site_id::SiteId;
+pub use site_set::SiteSet;
+pub use start::{Cluster, Holders, PlanError};

@@ -1,0 +1,111 @@
+//! What a site wants done: its effects, as plain values in the order in which they were asked for.
+
+use crate::{SiteId, SiteSet};
+
+/// Which of K numbered permits a grant uses, where the algorithm moves numbered tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Slot(pub u32);
+
+/// Why a message is refused whose sender is not another site of the view.
+pub const NOT_A_PEER: &str = "not another site of this view";
+
+/// One thing that a site asks of its host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect<M> {
+    /// Send `message` to the site `to`, which is never the sender itself.
+    Send {
+        /// The receiver.
+        to: SiteId,
+        /// What it is sent.
+        message: M,
+    },
+    /// The process at this site is in the critical section from now on, until the host calls `release`.
+    Enter {
+        /// The permit it uses, where permits are numbered.
+        slot: Slot,
+    },
+    /// Call [`Site::wake`](crate::Site::wake) once, after `delays` times the longest message delay.
+    Timer {
+        /// How long, in units of the longest message delay T.
+        delays: u32,
+    },
+    /// `peer` sent what no correct peer could have sent; the site's state is unchanged.
+    Misbehaved {
+        /// Who sent it.
+        peer: SiteId,
+        /// What was wrong with it.
+        why: &'static str,
+    },
+}
+
+/// Collects the effects of a call. The host empties it after each call and reuses it: at steady state it does
+/// not allocate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Outbox<M> {
+    effects: Vec<Effect<M>>,
+}
+
+impl<M> Default for Outbox<M> {
+    fn default() -> Self {
+        Outbox { effects: Vec::new() }
+    }
+}
+
+impl<M> Outbox<M> {
+    /// An empty outbox.
+    pub fn new() -> Self {
+        Outbox::default()
+    }
+
+    /// Sends `message` to `to`.
+    pub fn send(&mut self, to: SiteId, message: M) {
+        self.effects.push(Effect::Send { to, message });
+    }
+
+    /// Lets the process of this site into the critical section.
+    pub fn enter(&mut self) {
+        self.enter_slot(Slot::default());
+    }
+
+    /// Lets the process of this site into the critical section, on the permit `slot`.
+    pub fn enter_slot(&mut self, slot: Slot) {
+        self.effects.push(Effect::Enter { slot });
+    }
+
+    /// Asks to be woken after `delays` times the longest message delay.
+    pub fn set_timer(&mut self, delays: u32) {
+        self.effects.push(Effect::Timer { delays });
+    }
+
+    /// Reports that `peer` sent what no correct peer could have sent.
+    pub fn misbehaved(&mut self, peer: SiteId, why: &'static str) {
+        self.effects.push(Effect::Misbehaved { peer, why });
+    }
+
+    /// The effects so far, in order.
+    pub fn effects(&self) -> &[Effect<M>] {
+        &self.effects
+    }
+
+    /// Takes the effects out, in order, and leaves the outbox empty with its memory.
+    pub fn drain(&mut self) -> impl Iterator<Item = Effect<M>> + '_ {
+        self.effects.drain(..)
+    }
+}
+
+impl<M: Clone> Outbox<M> {
+    /// Sends a copy of `message` to every site of `to`.
+    pub fn send_all(&mut self, to: &SiteSet, message: &M) {
+        for site in to.iter() {
+            self.send(site, message.clone());
+        }
+    }
+
+    /// Sends a copy of `message` to all of `0..sites` but `me`.
+    pub fn broadcast(&mut self, me: SiteId, sites: usize, message: &M) {
+        for site in SiteId::all(sites).filter(|&site| site != me) {
+            self.send(site, message.clone());
+        }
+    }
+}

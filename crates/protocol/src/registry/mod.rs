@@ -1,0 +1,66 @@
+//! Every algorithm by name: what is known of it, its options, and how to run it when the name comes at run time.
+
+pub mod info;
+pub mod spec;
+pub mod values;
+
+use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::{Algorithm, Cluster, Info, PlanError, Spec};
+
+use info::Permits;
+use spec::SpecError;
+use values::Values;
+
+/// Something to do with whichever algorithm a name turns out to mean; the code is compiled once for each.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it with `A`, whose options are in `spec`.
+    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output;
+}
+
+macro_rules! registry {
+    ($($algorithm:ty,)*) => {
+        /// Every algorithm, in the order in which tables list them.
+        pub const ALL: &[&Info] = &[$(&<$algorithm>::INFO),*];
+
+        impl Spec {
+            /// Lets `visitor` do its work with the algorithm that this spec names.
+            pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+                $(if self.info.name == <$algorithm>::INFO.name {
+                    return visitor.visit::<$algorithm>(self);
+                })*
+                unreachable!("a spec names a registered algorithm")
+            }
+        }
+    };
+}
+
+registry! {
+    RicartAgrawala,
+}
+
+impl std::str::FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Spec::parse(text, ALL)
+    }
+}
+
+/// Checks the cluster against what the algorithm can do, then lets it prepare itself.
+pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, PlanError> {
+    if cluster.sites == 0 {
+        return Err(PlanError::NoSites);
+    }
+    if cluster.permits == 0 {
+        return Err(PlanError::NoPermits);
+    }
+    if A::INFO.permits == Permits::One && cluster.permits > 1 {
+        let many = ALL.iter().filter(|info| info.permits == Permits::Many).map(|info| info.name);
+        let instead = many.collect::<Vec<_>>().join(", ");
+        return Err(PlanError::OnePermitOnly { algorithm: A::INFO.name, permits: cluster.permits, instead });
+    }
+    A::plan(cluster, values)
+}

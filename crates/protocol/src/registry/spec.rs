@@ -1,0 +1,138 @@
+//! An algorithm with its options as one writes it: `name:option=value,option=value`.
+
+use std::fmt;
+
+use crate::registry::info::{Info, OptionInfo, Range};
+use crate::registry::values::Values;
+
+/// An algorithm chosen by name, with a value for each of its options.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// What is known of the algorithm.
+    pub info: &'static Info,
+    /// Its options.
+    pub values: Values,
+}
+
+/// Why a spec cannot be read. Says what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// No algorithm has this name.
+    #[error("unknown algorithm '{given}'{nearest}; `meshlock algorithms` lists them all")]
+    UnknownAlgorithm {
+        /// What was given.
+        given: String,
+        /// " (did you mean 'x'?)", or nothing.
+        nearest: String,
+    },
+    /// The algorithm has no such option.
+    #[error("{algorithm} has no option '{given}'{nearest}; it has: {has}")]
+    UnknownOption {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// What was given.
+        given: String,
+        /// " (did you mean 'x'?)", or nothing.
+        nearest: String,
+        /// Its options.
+        has: String,
+    },
+    /// The option does not take this value.
+    #[error("{algorithm}: option {option} cannot be '{given}'; it takes {takes}")]
+    BadValue {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// What would be right.
+        takes: String,
+    },
+    /// The option was given twice.
+    #[error("{algorithm}: option {option} is given twice")]
+    Twice {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The option.
+        option: String,
+    },
+}
+
+impl SpecError {
+    pub(crate) fn unknown_option(info: &Info, given: &str) -> Self {
+        let names: Vec<&str> = info.options.iter().map(|option| option.name).collect();
+        let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        SpecError::UnknownOption {
+            algorithm: info.name,
+            given: given.to_owned(),
+            nearest: did_you_mean(given, &names),
+            has,
+        }
+    }
+
+    pub(crate) fn bad_value(algorithm: &'static str, option: &OptionInfo, given: &str) -> Self {
+        let takes = option.range.to_string();
+        SpecError::BadValue { algorithm, option: option.name, given: given.to_owned(), takes }
+    }
+}
+
+impl Spec {
+    /// The algorithm with all its defaults.
+    pub fn plain(info: &'static Info) -> Self {
+        Spec { info, values: Values::defaults(info) }
+    }
+
+    /// Reads `name` or `name:option=value,…` against a list of algorithms.
+    pub fn parse(text: &str, known: &[&'static Info]) -> Result<Self, SpecError> {
+        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        let Some(info) = known.iter().find(|info| info.name == name) else {
+            let names: Vec<&str> = known.iter().map(|info| info.name).collect();
+            let nearest = did_you_mean(name, &names);
+            return Err(SpecError::UnknownAlgorithm { given: name.to_owned(), nearest });
+        };
+        let mut spec = Spec::plain(info);
+        let mut seen = Vec::new();
+        for option in options.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, "yes"));
+            spec.values.set(info, name, value)?;
+            if seen.contains(&name) {
+                return Err(SpecError::Twice { algorithm: info.name, option: name.to_owned() });
+            }
+            seen.push(name);
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.info.name)?;
+        for (at, (option, value)) in self.values.given().enumerate() {
+            let separator = if at == 0 { ':' } else { ',' };
+            match (option.range, value) {
+                (Range::Flag, "yes") => write!(f, "{separator}{}", option.name)?,
+                _ => write!(f, "{separator}{}={value}", option.name)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Range::Flag => f.write_str("yes or no"),
+            Range::Choice(words) => f.write_str(&words.join(" or ")),
+            Range::Integer { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Range::WordsOr { words, notation } => write!(f, "{} or {notation}", words.join(" or ")),
+        }
+    }
+}
+
+/// " (did you mean 'x'?)" for the name nearest to what was given, or nothing if none is near.
+fn did_you_mean(given: &str, names: &[&str]) -> String {
+    let near = names.iter().map(|name| (strsim::jaro_winkler(given, name), name));
+    let best = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(likeness, _)| *likeness > 0.7);
+    best.map_or_else(String::new, |(_, name)| format!(" (did you mean '{name}'?)"))
+}

@@ -1,0 +1,147 @@
+//! The boundary between an algorithm and its host.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use crate::registry::info::Info;
+use crate::registry::values::Values;
+use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp};
+
+/// What one site tells another.
+pub trait Message: Clone + Debug + Eq + Hash {
+    /// The name of its kind, one of those that the algorithm's [`Info`] lists.
+    fn kind(&self) -> &'static str;
+
+    /// Its length in words as the K-mutual-exclusion report counts them: source, destination, type, and one for
+    /// each number carried.
+    fn words(&self) -> usize;
+
+    /// How many tokens travel in it.
+    fn tokens(&self) -> usize {
+        0
+    }
+}
+
+/// One site's part in one algorithm, for one lock.
+///
+/// One call is one atomic transition; its effects are in `out`. Calls are total: a message that no correct peer
+/// could have sent changes nothing and is reported with [`Outbox::misbehaved`].
+///
+/// *Inputs that every host gives*: [`request`](Site::request), [`receive`](Site::receive),
+/// [`release`](Site::release), [`wake`](Site::wake). The host calls `request` only while the process is idle and
+/// `release` only while it is in the critical section; anything else is the host's own bug, and the site
+/// asserts it.
+///
+/// *Inputs for the papers' failure handling*, given only to algorithms whose [`Info`] says that they handle
+/// them: the rest.
+pub trait Site: Clone + Debug + Eq + Hash {
+    /// What the sites of this algorithm say to each other.
+    type Message: Message;
+
+    /// The process at this site wants in.
+    fn request(&mut self, out: &mut Outbox<Self::Message>);
+
+    /// `message` has come from the site `from`.
+    fn receive(&mut self, from: SiteId, message: Self::Message, out: &mut Outbox<Self::Message>);
+
+    /// The process at this site is done.
+    fn release(&mut self, out: &mut Outbox<Self::Message>);
+
+    /// `peer` has failed: known for certain, and no message of its former life is still on its way here.
+    fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>);
+
+    /// `peer`, which had failed, runs again.
+    fn peer_recovered(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>);
+
+    /// This site had failed and runs again, with nothing left of its state but what its file names as kept on
+    /// stable storage. Its process is idle. The peers are told by [`peer_recovered`](Site::peer_recovered).
+    fn restart(&mut self, out: &mut Outbox<Self::Message>) {
+        let _ = out;
+    }
+
+    /// The network has split: the sites in `away` are alive or not, but cannot be reached.
+    fn partitioned(&mut self, away: &SiteSet, out: &mut Outbox<Self::Message>) {
+        let _ = (away, out);
+    }
+
+    /// The network is whole again: the sites in `back` can be reached. Every site on both sides is told.
+    fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<Self::Message>) {
+        let _ = (back, out);
+    }
+
+    /// A timer that this site set has run out.
+    fn wake(&mut self, out: &mut Outbox<Self::Message>) {
+        let _ = out;
+    }
+}
+
+/// What the process at a site is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Neither in the critical section nor waiting for it.
+    Idle,
+    /// Has requested and not yet entered.
+    Waiting,
+    /// In the critical section.
+    Executing,
+}
+
+/// A message on its way: (from, to, message).
+pub type InFlight<'a, M> = (SiteId, SiteId, &'a M);
+
+/// What a host needs of an algorithm beyond [`Site`]: how it starts, what must hold, what is known about it.
+pub trait Algorithm: Site {
+    /// Everything that is fixed before the first site starts: options, trees, quorums. Made once for a cluster,
+    /// cheap to clone, shared by all sites.
+    type Plan: Clone + Debug;
+
+    /// Name, paper, options, costs.
+    const INFO: Info;
+
+    /// Checks the options against the cluster and prepares what all sites share.
+    fn plan(cluster: Cluster, values: &Values) -> Result<Self::Plan, PlanError>;
+
+    /// The site `me`, at the moment when exactly `holders` are in the critical section and nothing is on its way.
+    fn start(plan: &Self::Plan, me: SiteId, holders: &Holders) -> Self;
+
+    /// What the process at this site is doing.
+    fn phase(&self) -> Phase;
+
+    /// Whether the site owes nothing to anyone: its process is idle, nothing is queued, deferred or locked.
+    fn is_quiet(&self) -> bool;
+
+    /// The timestamp of the request that waits or executes here, where the algorithm gives requests one.
+    fn timestamp(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// How many sites a request of this site needs the permission of, itself included, where the algorithm has
+    /// quorums.
+    fn quorum(&self) -> Option<usize> {
+        None
+    }
+
+    /// How many tokens are at this site.
+    fn tokens(&self) -> usize {
+        0
+    }
+
+    /// The numbered invariants of one site's state; the error quotes the number.
+    fn check_invariants(&self) -> Result<(), &'static str>;
+
+    /// The numbered invariants that span sites and the messages between them.
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Self::Message>]) -> Result<(), &'static str> {
+        let _ = (sites, in_flight);
+        Ok(())
+    }
+}
+
+/// Returns with `why` unless `holds`: one line of a `check_invariants`.
+#[macro_export]
+macro_rules! invariant {
+    ($holds:expr, $why:literal) => {
+        if !$holds {
+            return Err($why);
+        }
+    };
+}

@@ -1,0 +1,199 @@
+//! A set of sites as bits: no allocation up to 128 sites, and equal sets are equal values.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::SiteId;
+
+const BITS: usize = u64::BITS as usize;
+
+/// A set of sites. Iterates in order of the sites' ids.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SiteSet {
+    /// Never ends in a zero word, so that equal sets have equal words.
+    words: SmallVec<[u64; 2]>,
+}
+
+impl SiteSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        SiteSet::default()
+    }
+
+    /// All sites `0..sites`.
+    pub fn all(sites: usize) -> Self {
+        SiteId::all(sites).collect()
+    }
+
+    /// All sites `0..sites` but one.
+    pub fn all_but(me: SiteId, sites: usize) -> Self {
+        SiteId::all(sites).filter(|&site| site != me).collect()
+    }
+
+    /// Whether `site` is in the set.
+    pub fn contains(&self, site: SiteId) -> bool {
+        let index = site.index();
+        self.words.get(index / BITS).is_some_and(|word| word >> (index % BITS) & 1 == 1)
+    }
+
+    /// Puts `site` in; true if it was not there.
+    pub fn insert(&mut self, site: SiteId) -> bool {
+        let (word, bit) = (site.index() / BITS, 1 << (site.index() % BITS));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        new
+    }
+
+    /// Takes `site` out; true if it was there.
+    pub fn remove(&mut self, site: SiteId) -> bool {
+        let there = self.contains(site);
+        if there {
+            self.words[site.index() / BITS] &= !(1 << (site.index() % BITS));
+            self.trim();
+        }
+        there
+    }
+
+    /// Takes all sites out.
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// How many sites are in the set.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no site is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The site with the smallest id.
+    pub fn first(&self) -> Option<SiteId> {
+        self.iter().next()
+    }
+
+    /// The sites in order.
+    pub fn iter(&self) -> impl Iterator<Item = SiteId> + '_ {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)))
+                .take_while(|&rest| rest != 0)
+                .map(move |rest| SiteId::new(at * BITS + rest.trailing_zeros() as usize))
+        })
+    }
+
+    /// Whether some site is in both sets.
+    pub fn intersects(&self, other: &SiteSet) -> bool {
+        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+    }
+
+    /// Whether every site of this set is in `other`.
+    pub fn is_subset(&self, other: &SiteSet) -> bool {
+        self.words.len() <= other.words.len() && self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
+    }
+
+    /// The sites in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &SiteSet) -> SiteSet {
+        let mut both = SiteSet { words: self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect() };
+        both.trim();
+        both
+    }
+
+    /// Puts every site of `other` in.
+    pub fn union_with(&mut self, other: &SiteSet) {
+        if other.words.len() > self.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine |= theirs;
+        }
+    }
+
+    /// Takes every site of `other` out.
+    pub fn subtract(&mut self, other: &SiteSet) {
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine &= !theirs;
+        }
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+    }
+}
+
+impl FromIterator<SiteId> for SiteSet {
+    fn from_iter<I: IntoIterator<Item = SiteId>>(sites: I) -> Self {
+        let mut set = SiteSet::new();
+        set.extend(sites);
+        set
+    }
+}
+
+impl Extend<SiteId> for SiteSet {
+    fn extend<I: IntoIterator<Item = SiteId>>(&mut self, sites: I) {
+        for site in sites {
+            self.insert(site);
+        }
+    }
+}
+
+impl fmt::Display for SiteSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (at, site) in self.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{}", site.index())?;
+        }
+        f.write_str("}")
+    }
+}
+
+impl fmt::Debug for SiteSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(sites: &[usize]) -> SiteSet {
+        sites.iter().map(|&site| SiteId::new(site)).collect()
+    }
+
+    #[test]
+    fn a_set_that_lost_its_largest_site_equals_one_that_never_had_it() {
+        let mut shrunk = set(&[1, 200]);
+        shrunk.remove(SiteId::new(200));
+        assert_eq!(shrunk, set(&[1]));
+    }
+
+    #[test]
+    fn sites_come_out_in_order_across_words() {
+        let sites: Vec<usize> = set(&[64, 3, 129, 63]).iter().map(SiteId::index).collect();
+        assert_eq!(sites, [3, 63, 64, 129]);
+    }
+
+    #[test]
+    fn set_algebra_ignores_the_length_of_the_words() {
+        assert!(set(&[1]).is_subset(&set(&[1, 300])));
+        assert!(!set(&[1, 300]).is_subset(&set(&[1])));
+        assert!(!set(&[300]).intersects(&set(&[1])));
+        let mut rest = set(&[1, 300]);
+        rest.subtract(&set(&[300]));
+        assert_eq!(rest, set(&[1]));
+        assert_eq!(set(&[1, 300]).intersection(&set(&[1, 2])), set(&[1]));
+        assert_eq!(set(&[0, 2]).to_string(), "{0,2}");
+    }
+}

@@ -1,0 +1,175 @@
+//! How a run begins: how many sites, how many permits, and who is in the critical section already.
+
+use crate::{SiteId, SiteSet};
+
+/// The size of what is to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cluster {
+    /// How many sites take part: N, at least 1.
+    pub sites: usize,
+    /// How many of them may be inside at once: K, at least 1.
+    pub permits: usize,
+}
+
+impl Cluster {
+    /// N sites that share one permit.
+    pub const fn of(sites: usize) -> Self {
+        Cluster { sites, permits: 1 }
+    }
+
+    /// Whether `from` can have sent something to `me`: it is in the view, and another site.
+    pub fn is_peer(self, me: SiteId, from: SiteId) -> bool {
+        from != me && from.index() < self.sites
+    }
+
+    /// The same sites with K permits.
+    #[must_use]
+    pub const fn with_permits(self, permits: usize) -> Self {
+        Cluster { sites: self.sites, permits }
+    }
+}
+
+/// Why an algorithm cannot be started in this way. Always the caller's fault; says what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There must be someone to exclude.
+    #[error("a cluster needs at least one site")]
+    NoSites,
+    /// There must be something to give.
+    #[error("a lock needs at least one permit")]
+    NoPermits,
+    /// The algorithm knows one permit only.
+    #[error("{algorithm} gives one permit, not {permits}; for K permits take one of: {instead}")]
+    OnePermitOnly {
+        /// Its name.
+        algorithm: &'static str,
+        /// What was asked for.
+        permits: usize,
+        /// The algorithms that could.
+        instead: String,
+    },
+    /// Site ids run from 0.
+    #[error("site {site} does not exist: the sites are 0 to {}", sites - 1)]
+    NoSuchSite {
+        /// The one that was named.
+        site: usize,
+        /// How many there are.
+        sites: usize,
+    },
+    /// More inside than the permits allow.
+    #[error("{holders} holders at the start, but only {permits} permits")]
+    TooManyHolders {
+        /// How many were named.
+        holders: usize,
+        /// How many there may be.
+        permits: usize,
+    },
+    /// An option does not fit this cluster.
+    #[error("option {option}: {why}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+}
+
+/// The sites that are in the critical section at the start, each on a permit of its own: the `i`-th one, in order
+/// of ids, holds slot `i`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Holders(SiteSet);
+
+impl Holders {
+    /// Nobody is inside.
+    pub fn none() -> Self {
+        Holders::default()
+    }
+
+    /// Exactly these sites are inside.
+    pub fn new(cluster: Cluster, sites: impl IntoIterator<Item = SiteId>) -> Result<Self, PlanError> {
+        let mut set = SiteSet::new();
+        for site in sites {
+            if site.index() >= cluster.sites {
+                return Err(PlanError::NoSuchSite { site: site.index(), sites: cluster.sites });
+            }
+            set.insert(site);
+        }
+        if set.len() > cluster.permits {
+            return Err(PlanError::TooManyHolders { holders: set.len(), permits: cluster.permits });
+        }
+        Ok(Holders(set))
+    }
+
+    /// Whether `site` is inside.
+    pub fn contains(&self, site: SiteId) -> bool {
+        self.0.contains(site)
+    }
+
+    /// The sites inside, in order.
+    pub fn iter(&self) -> impl Iterator<Item = SiteId> + '_ {
+        self.0.iter()
+    }
+
+    /// How many are inside.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nobody is inside.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The one holder of a lock with one permit.
+    pub fn only(&self) -> Option<SiteId> {
+        self.0.first()
+    }
+
+    /// Where the token of a one-permit token algorithm is at the start: at the holder, or at site 0 as the
+    /// papers' "initially at S1".
+    pub fn token_home(&self) -> SiteId {
+        self.only().unwrap_or(SiteId::new(0))
+    }
+
+    /// Where the token `slot` of K is at the start, in a cluster of `sites`: the first tokens are at the holders,
+    /// the idle ones are spread over the sites that hold none, and only where K exceeds N does a site get more.
+    pub fn slot_home(&self, slot: usize, sites: usize) -> SiteId {
+        if let Some(holder) = self.iter().nth(slot) {
+            return holder;
+        }
+        let idle = slot - self.len();
+        let free: SiteSet = SiteId::all(sites).filter(|&site| !self.contains(site)).collect();
+        match free.len() {
+            0 => SiteId::new(idle % sites),
+            count => free.iter().nth(idle % count).expect("the index is below the length"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_holders_than_permits_are_refused() {
+        let both = [SiteId::new(0), SiteId::new(1)];
+        assert_eq!(
+            Holders::new(Cluster::of(3), both),
+            Err(PlanError::TooManyHolders { holders: 2, permits: 1 })
+        );
+        assert!(Holders::new(Cluster::of(3).with_permits(2), both).is_ok());
+    }
+
+    #[test]
+    fn a_holder_outside_the_view_is_refused_by_name() {
+        let error = Holders::new(Cluster::of(3), [SiteId::new(3)]).unwrap_err();
+        assert_eq!(error.to_string(), "site 3 does not exist: the sites are 0 to 2");
+    }
+
+    #[test]
+    fn idle_tokens_start_at_sites_without_one() {
+        let holders = Holders::new(Cluster::of(4).with_permits(3), [SiteId::new(1)]).unwrap();
+        let homes: Vec<usize> = (0..3).map(|slot| holders.slot_home(slot, 4).index()).collect();
+        assert_eq!(homes, [1, 0, 2]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Sites that fail and come back, networks that split and heal, as the papers assume them: known for certain.
+
+use std::collections::BTreeMap;
+
+use crate::{Algorithm, Effect, SiteId, SiteSet};
+
+use super::World;
+
+/// What has failed, and who knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Faults {
+    ever: bool,
+    down: SiteSet,
+    /// For each failed or recovered site, who has not been told yet.
+    untold: BTreeMap<SiteId, SiteSet>,
+    /// One side of a split network; empty while it is whole.
+    away: SiteSet,
+}
+
+impl Faults {
+    pub(super) fn never_happened(&self) -> bool {
+        !self.ever
+    }
+}
+
+impl<A: Algorithm> World<A> {
+    /// Whether `site` runs.
+    pub fn is_up(&self, site: SiteId) -> bool {
+        !self.faults.down.contains(site)
+    }
+
+    /// Whether the network is split between the two sites.
+    pub(super) fn is_cut(&self, from: SiteId, to: SiteId) -> bool {
+        self.faults.away.contains(from) != self.faults.away.contains(to)
+    }
+
+    /// Who has not yet been told that `about` failed, or, once it runs again, that it recovered.
+    pub fn untold(&self, about: SiteId) -> SiteSet {
+        self.faults.untold.get(&about).cloned().unwrap_or_default()
+    }
+
+    /// `site` fails: its process is gone; what it had sent still arrives, what is sent to it is lost.
+    pub fn fail(&mut self, site: SiteId) {
+        assert!(self.is_up(site), "{site} has failed already");
+        self.faults.ever = true;
+        self.faults.down.insert(site);
+        self.inside.remove(site);
+        self.asked[site.index()] = None;
+        self.timers[site.index()] = 0;
+        for told in self.faults.untold.values_mut() {
+            told.remove(site);
+        }
+        self.faults.untold.insert(site, self.others_up(site));
+        self.forget_told();
+    }
+
+    /// Whether `to` can be told now that `about` failed: all that `about` had sent to it has arrived.
+    pub fn can_tell(&self, to: SiteId, about: SiteId) -> bool {
+        self.untold(about).contains(to) && (self.is_up(about) || !self.channels.contains_key(&(about, to)))
+    }
+
+    /// `to` learns for certain that `about` failed, or, if it runs again, that it recovered.
+    pub fn tell(&mut self, to: SiteId, about: SiteId) -> Vec<Effect<A::Message>> {
+        assert!(self.can_tell(to, about), "{to} cannot be told about {about} now");
+        if let Some(untold) = self.faults.untold.get_mut(&about) {
+            untold.remove(to);
+        }
+        self.forget_told();
+        if self.is_up(about) {
+            self.step(to, |machine, out| machine.peer_recovered(about, out))
+        } else {
+            self.step(to, |machine, out| machine.peer_failed(about, out))
+        }
+    }
+
+    /// Whether `site` can come back now: it is down, and everyone knows.
+    pub fn can_recover(&self, site: SiteId) -> bool {
+        !self.is_up(site) && self.untold(site).is_empty()
+    }
+
+    /// `site` runs again.
+    pub fn recover(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
+        assert!(self.can_recover(site), "{site} cannot recover before all know that it failed");
+        self.faults.down.remove(site);
+        self.faults.untold.insert(site, self.others_up(site));
+        self.forget_told();
+        self.step(site, |machine, out| machine.restart(out))
+    }
+
+    /// The network splits cleanly into `away` and the rest: what is on its way across is lost, and every running
+    /// site is told at once.
+    pub fn split(&mut self, away: &SiteSet) {
+        assert!(self.faults.away.is_empty(), "the network is split already");
+        self.faults.ever = true;
+        self.faults.away = away.clone();
+        self.channels.retain(|&(from, to), _| away.contains(from) == away.contains(to));
+        self.tell_both_sides_of(away, |machine, other_side, out| machine.partitioned(other_side, out));
+    }
+
+    /// The network is whole again, and every running site is told at once.
+    pub fn heal(&mut self) {
+        assert!(!self.faults.away.is_empty(), "the network is whole");
+        let away = std::mem::take(&mut self.faults.away);
+        self.tell_both_sides_of(&away, |machine, other_side, out| machine.reunited(other_side, out));
+    }
+
+    fn tell_both_sides_of(
+        &mut self,
+        away: &SiteSet,
+        call: impl Fn(&mut A, &SiteSet, &mut crate::Outbox<A::Message>),
+    ) {
+        let mut home = SiteSet::all(self.cluster.sites);
+        home.subtract(away);
+        for site in SiteId::all(self.cluster.sites) {
+            if self.is_up(site) {
+                let other_side = if away.contains(site) { &home } else { away };
+                let _ = self.step(site, |machine, out| call(machine, other_side, out));
+            }
+        }
+    }
+
+    fn others_up(&self, site: SiteId) -> SiteSet {
+        let mut others = SiteSet::all_but(site, self.cluster.sites);
+        others.subtract(&self.faults.down);
+        others
+    }
+
+    fn forget_told(&mut self) {
+        self.faults.untold.retain(|_, untold| !untold.is_empty());
+    }
+}
