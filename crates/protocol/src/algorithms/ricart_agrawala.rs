@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(*world.site(s1), before);
     }
 
-    /// Reference: Lodha and Kshemkalyani, Figure 1, RcvReq: the clock is raised in one of three branches only.
+    /// Reference: Lodha and Kshemkalyani, Figure 1, `RcvReq`: the clock is raised in one of three branches only.
     #[test]
     fn as_printed_by_lodha_two_sites_get_in() {
         let [s1, s2] = SiteId::first();
