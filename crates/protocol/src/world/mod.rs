@@ -289,6 +289,11 @@ impl<A: Algorithm> World<A> {
         &self.entries
     }
 
+    /// How many steps were taken and checked.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// How many messages of each kind have been sent.
     pub fn sent(&self) -> &BTreeMap<&'static str, u64> {
         &self.sent
