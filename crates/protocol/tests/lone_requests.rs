@@ -22,7 +22,8 @@ impl Visitor for Alone {
 
     fn visit<A: Algorithm>(self, spec: &Spec) -> Cost {
         let Alone { cluster, site } = self;
-        let mut world = World::<A>::new(cluster, &spec.values, &Holders::none()).unwrap();
+        let mut world =
+            World::<A>::new(cluster, &spec.values, &Holders::none()).expect("the defaults fit any cluster");
         let _ = world.request(site);
         settle(&mut world);
         assert!(world.inside().contains(site), "{spec}: {site} of {} enters alone", cluster.sites);

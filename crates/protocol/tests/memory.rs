@@ -2,76 +2,11 @@
 //!
 //! Counts are exact and the same on every machine: nothing here depends on time.
 
-use std::collections::VecDeque;
-use std::mem::size_of;
-
-use allocation_counter::{AllocationInfo, measure};
-use meshlock_protocol::registry::info::{Permits, Tokens};
-use meshlock_protocol::registry::{ALL, Visitor, plan};
-use meshlock_protocol::{Algorithm, Cluster, Effect, Holders, Outbox, Phase, SiteId, Spec};
-
-/// A bare host: sites, one queue of messages, and a count of what the sites' own steps allocate.
-struct Host<A: Algorithm> {
-    sites: Vec<A>,
-    out: Outbox<A::Message>,
-    on_their_way: VecDeque<(SiteId, SiteId, A::Message)>,
-    timers: VecDeque<SiteId>,
-    inside: VecDeque<SiteId>,
-    allocated: u64,
-}
-
-impl<A: Algorithm> Host<A> {
-    fn new(cluster: Cluster, spec: &Spec) -> Self {
-        let plan = plan::<A>(cluster, &spec.values).expect("the tested options fit any cluster");
-        Host {
-            sites: SiteId::all(cluster.sites).map(|me| A::start(&plan, me, &Holders::none())).collect(),
-            out: Outbox::new(),
-            on_their_way: VecDeque::new(),
-            timers: VecDeque::new(),
-            inside: VecDeque::new(),
-            allocated: 0,
-        }
-    }
-
-    fn step(&mut self, site: SiteId, call: impl FnOnce(&mut A, &mut Outbox<A::Message>)) {
-        let (machine, out) = (&mut self.sites[site.index()], &mut self.out);
-        self.allocated += measure(|| call(machine, out)).count_total;
-        for effect in self.out.drain() {
-            match effect {
-                Effect::Send { to, message } => self.on_their_way.push_back((site, to, message)),
-                Effect::Enter { .. } => self.inside.push_back(site),
-                Effect::Timer { .. } => self.timers.push_back(site),
-                Effect::Misbehaved { peer, why } => panic!("{peer}: {why}"),
-            }
-        }
-    }
-
-    /// Every site enters `rounds` times; all want in all the time.
-    fn saturate(&mut self, rounds: u32) {
-        for _ in 0..rounds {
-            for site in SiteId::all(self.sites.len()) {
-                if self.sites[site.index()].phase() == Phase::Idle {
-                    self.step(site, |machine, out| machine.request(out));
-                }
-            }
-            self.settle();
-        }
-    }
-
-    fn settle(&mut self) {
-        loop {
-            if let Some((from, to, message)) = self.on_their_way.pop_front() {
-                self.step(to, |machine, out| machine.receive(from, message, out));
-            } else if let Some(site) = self.inside.pop_front() {
-                self.step(site, |machine, out| machine.release(out));
-            } else if let Some(site) = self.timers.pop_front() {
-                self.step(site, |machine, out| machine.wake(out));
-            } else {
-                return;
-            }
-        }
-    }
-}
+use allocation_counter::measure;
+use meshlock_protocol::registry::info::{Kind, Permits, Tokens};
+use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::world::Saturated;
+use meshlock_protocol::{Algorithm, Cluster, Spec};
 
 /// The allocations of all steps once the run has warmed up.
 struct Steady(Cluster);
@@ -80,12 +15,11 @@ impl Visitor for Steady {
     type Output = u64;
 
     fn visit<A: Algorithm>(self, spec: &Spec) -> u64 {
-        let mut host = Host::<A>::new(self.0, spec);
-        host.saturate(5);
-        host.allocated = 0;
-        host.saturate(5);
-        assert!(host.sites.iter().all(A::is_quiet), "{spec}: the run ends quiet");
-        host.allocated
+        let mut run = Saturated::<A>::new(self.0, &spec.values).expect("the tested options fit any cluster");
+        run.run(5);
+        let allocated = measure(|| run.run(5)).count_total;
+        assert_eq!(run.entered(), 10 * self.0.sites as u64, "{spec}: every site enters in every round");
+        allocated
     }
 }
 
@@ -112,13 +46,13 @@ impl Visitor for Quiet {
     type Output = usize;
 
     fn visit<A: Algorithm>(self, spec: &Spec) -> usize {
-        let mut host = Host::<A>::new(self.0, spec);
-        host.saturate(2);
-        let owned = |site: A| {
-            let freed: AllocationInfo = measure(|| drop(site));
-            usize::try_from(-freed.bytes_current).expect("a drop only frees")
+        let mut run = Saturated::<A>::new(self.0, &spec.values).expect("the tested options fit any cluster");
+        run.run(2);
+        let bytes = |site: A| {
+            let freed = measure(|| drop(site));
+            size_of::<A>() + usize::try_from(-freed.bytes_current).expect("a drop only frees")
         };
-        host.sites.drain(..).map(|site| size_of::<A>() + owned(site)).max().expect("at least one site")
+        run.into_sites().into_iter().map(bytes).max().expect("at least one site")
     }
 }
 
@@ -140,7 +74,7 @@ fn a_quiet_site_takes_no_more_memory_than_stated_and_at_least_half_of_it() {
 #[test]
 fn token_algorithms_say_how_many_tokens_there_are() {
     for info in ALL {
-        let token = info.kind == meshlock_protocol::registry::info::Kind::Token;
+        let token = info.kind == Kind::Token;
         assert_eq!(token, info.tokens != Tokens::None, "{}", info.name);
     }
 }

@@ -8,9 +8,11 @@
 mod action;
 mod checks;
 mod faults;
+mod saturated;
 
 pub use action::{Action, Delivery};
 pub use checks::Violation;
+pub use saturated::Saturated;
 
 use std::collections::{BTreeMap, VecDeque};
 
