@@ -30,7 +30,7 @@ impl Visitor for WithFailures<'_> {
 
 /// About one draw in sixteen makes a site fail, if none is down, or lets it come back.
 fn fail_or_recover<A: Algorithm>(world: &mut World<A>, draw: u16) -> bool {
-    if draw % 16 != 0 {
+    if !draw.is_multiple_of(16) {
         return false;
     }
     let site = SiteId::new(usize::from(draw / 16) % world.cluster().sites);
