@@ -1,0 +1,403 @@
+//! The event loop: virtual time goes from event to event, and after each one what must hold is checked.
+//!
+//! Always on: never more than K inside, fences increase, tokens are conserved, nobody enters unasked, and once the load
+//! ends everyone who waits is served. A violation ends the run with its seed, its time and the last events.
+
+use std::collections::VecDeque;
+
+use meshlock_protocol::fence::Stamp;
+use meshlock_protocol::registry::info::Tokens;
+use meshlock_protocol::registry::values::Values;
+use meshlock_protocol::{
+    Algorithm, Clock, Effect, Epoch, Fence, FenceClock, Holders, Message, Outbox, PlanError, SiteId, Slot,
+    Timestamp,
+};
+
+use crate::draw::Draw;
+use crate::metrics::Metrics;
+use crate::network::Network;
+use crate::queue::EventQueue;
+use crate::report::{self, Report};
+use crate::settings::{Load, Settings};
+use crate::time::Time;
+use crate::trace::{Kind, Trace};
+use crate::violation::{History, Stopped, Violation};
+
+mod faults;
+
+use faults::Origin;
+
+/// A message with what the host adds.
+#[derive(Clone, Debug)]
+struct Packet<M> {
+    message: M,
+    stamp: Stamp,
+    clock: Clock,
+    /// From which life of its sender and across which state of the network it was sent.
+    origin: Origin,
+}
+
+/// What happens at some time.
+#[derive(Clone, Debug)]
+enum Event<M> {
+    /// A request arrives at the site.
+    Ask(SiteId),
+    /// A message reaches the site, which has yet to take it in.
+    Reach { from: SiteId, to: SiteId, packet: Packet<M> },
+    /// A message is taken in.
+    Deliver { from: SiteId, to: SiteId, packet: Packet<M> },
+    /// The process leaves.
+    Exit(SiteId, u32),
+    /// A timer runs out.
+    Wake(SiteId, u32),
+    /// Something fails or is mended.
+    Fault(crate::faults::Fault),
+    /// A site learns of a failure or a recovery.
+    Tell { to: SiteId, about: SiteId, up: bool },
+    /// The next random failure is due.
+    DrawFault,
+}
+
+/// What the process at a site does.
+#[derive(Clone, Copy, Debug)]
+enum Process {
+    Idle,
+    Waiting { arrived: Time, asked: Time, request: Timestamp },
+    Inside { arrived: Time },
+}
+
+/// What the host keeps for a site.
+#[derive(Clone, Debug)]
+struct Host {
+    process: Process,
+    fence: FenceClock,
+    clock: Clock,
+    /// Requests that have arrived and wait for their turn at this site.
+    backlog: VecDeque<Time>,
+    up: bool,
+    /// How often the site has failed: what was scheduled in an earlier life is void.
+    life: u32,
+}
+
+/// Runs the algorithm `A` with these options under `settings`, and tells `trace` what happens.
+pub fn simulate<A: Algorithm>(
+    settings: &Settings,
+    values: &Values,
+    trace: &mut impl Trace,
+) -> Result<Report, Stopped> {
+    faults::can_handle::<A>(&settings.faults)?;
+    let mut run = Simulation::<A, _>::new(settings, values, trace).map_err(Stopped::Plan)?;
+    run.run().map_err(|violation| run.stopped(violation))?;
+    Ok(report::of(&A::INFO, settings, &run.metrics, run.events))
+}
+
+struct Simulation<'a, A: Algorithm, T: Trace> {
+    settings: &'a Settings,
+    trace: &'a mut T,
+    sites: Vec<A>,
+    hosts: Vec<Host>,
+    network: Network,
+    queue: EventQueue<Event<A::Message>>,
+    out: Outbox<A::Message>,
+    draw: Draw,
+    now: Time,
+    events: u64,
+    last_entry: u64,
+    waiting: usize,
+    inside: usize,
+    /// The last fence of each line that must increase.
+    fences: Vec<Option<Fence>>,
+    tokens: usize,
+    /// Whether requests still arrive.
+    open: bool,
+    faults: faults::State,
+    metrics: Metrics,
+    history: History,
+}
+
+impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
+    fn new(settings: &'a Settings, values: &Values, trace: &'a mut T) -> Result<Self, PlanError> {
+        let cluster = settings.cluster;
+        let plan = meshlock_protocol::registry::plan::<A>(cluster, values)?;
+        let host = Host {
+            process: Process::Idle,
+            fence: FenceClock::new(Epoch::default()),
+            clock: Clock::ZERO,
+            backlog: VecDeque::new(),
+            up: true,
+            life: 0,
+        };
+        let sites: Vec<A> =
+            SiteId::all(cluster.sites).map(|me| A::start(&plan, me, &Holders::none())).collect();
+        let Settings { delay, send_cost, receive_cost, fifo, .. } = settings.clone();
+        let lines = if numbered::<A>(cluster.permits) { cluster.permits } else { cluster.sites };
+        Ok(Simulation {
+            settings,
+            trace,
+            tokens: sites.iter().map(A::tokens).sum(),
+            sites,
+            hosts: vec![host; cluster.sites],
+            network: Network::new(cluster.sites, delay, send_cost, receive_cost, fifo),
+            queue: EventQueue::default(),
+            out: Outbox::new(),
+            draw: Draw::new(settings.seed),
+            now: Time::ZERO,
+            events: 0,
+            last_entry: 0,
+            waiting: 0,
+            inside: 0,
+            fences: vec![None; lines],
+            open: true,
+            faults: faults::State::new(cluster.sites),
+            metrics: Metrics::new(A::INFO, cluster.sites, settings.entries),
+            history: History::default(),
+        })
+    }
+
+    fn run(&mut self) -> Result<(), Violation> {
+        self.schedule_faults();
+        for site in SiteId::all(self.sites.len()) {
+            self.next_arrival(site);
+        }
+        while self.metrics.now.entries < self.settings.entries {
+            self.next_event()?;
+        }
+        // The load ends; whoever waits must still be served.
+        self.open = false;
+        while self.somebody_waits_in_hope() || self.inside > 0 {
+            self.next_event()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next event. That there is none while entries are due means that everyone waits for ever.
+    fn next_event(&mut self) -> Result<(), Violation> {
+        let Some((time, event)) = self.queue.pop() else { return Err(Violation::NothingLeft) };
+        self.now = time;
+        self.events += 1;
+        if self.events - self.last_entry > 1_000_000 + 10_000 * self.sites.len() as u64 && self.waiting > 0 {
+            return Err(Violation::NobodyEnters);
+        }
+        match event {
+            Event::Ask(site) => self.ask(site),
+            Event::Reach { from, to, packet } => {
+                let at = self.network.taken_in(self.now, to);
+                self.queue.push(at, Event::Deliver { from, to, packet });
+                Ok(())
+            }
+            Event::Deliver { from, to, packet } => self.deliver(from, to, packet),
+            Event::Exit(site, life) => self.exit(site, life),
+            Event::Wake(site, life) => self.wake(site, life),
+            Event::Fault(fault) => self.fault(fault),
+            Event::Tell { to, about, up } => self.tell(to, about, up),
+            Event::DrawFault => self.draw_fault(),
+        }
+    }
+
+    /// When the next request of `site` arrives, after an arrival (open) or after an exit (closed, saturated).
+    fn next_arrival(&mut self, site: SiteId) {
+        if !self.open {
+            return;
+        }
+        let rate = self.settings.rates.of(site.index());
+        let pause = match self.settings.load {
+            Load::Saturated => Time::ZERO,
+            Load::Open | Load::Closed if rate <= 0.0 => return,
+            Load::Open | Load::Closed => Time::units(self.draw.exponential(1.0 / rate)),
+        };
+        self.queue.push(self.now + pause, Event::Ask(site));
+    }
+
+    fn ask(&mut self, site: SiteId) -> Result<(), Violation> {
+        if !self.open {
+            return Ok(());
+        }
+        if self.settings.load == Load::Open {
+            self.next_arrival(site);
+        }
+        let host = &mut self.hosts[site.index()];
+        if !host.up {
+            return Ok(());
+        }
+        host.backlog.push_back(self.now);
+        self.request_if_idle(site)
+    }
+
+    fn request_if_idle(&mut self, site: SiteId) -> Result<(), Violation> {
+        let host = &mut self.hosts[site.index()];
+        if !matches!(host.process, Process::Idle) || !self.open {
+            return Ok(());
+        }
+        let Some(arrived) = host.backlog.pop_front() else { return Ok(()) };
+        let request = Timestamp::new(host.clock.tick(), site);
+        host.process = Process::Waiting { arrived, asked: self.now, request };
+        self.waiting += 1;
+        self.metrics.fairness.asked(request);
+        self.note(Kind::Request, site, None, None);
+        self.step(site, |machine, out| machine.request(out))
+    }
+
+    fn deliver(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) -> Result<(), Violation> {
+        let tokens = packet.message.tokens();
+        if !self.hosts[to.index()].up || self.faults.lost(from, to, packet.origin) {
+            // Lost with the site or with the network, and the tokens in it.
+            self.tokens -= tokens;
+            return Ok(());
+        }
+        let host = &mut self.hosts[to.index()];
+        host.fence.observe(packet.stamp).expect("this host's own stamps are in range");
+        host.clock.observe(packet.clock);
+        self.metrics.received_by[to.index()] += 1;
+        self.note(Kind::Receive, to, Some(from), Some(&packet.message));
+        self.tokens -= tokens;
+        self.step(to, |machine, out| machine.receive(from, packet.message, out))
+    }
+
+    fn exit(&mut self, site: SiteId, life: u32) -> Result<(), Violation> {
+        let host = &mut self.hosts[site.index()];
+        if host.life != life {
+            return Ok(());
+        }
+        let Process::Inside { arrived } = host.process else { unreachable!("an exit follows an entry") };
+        host.process = Process::Idle;
+        self.inside -= 1;
+        self.metrics.left(self.now, arrived, self.waiting);
+        self.note(Kind::Release, site, None, None);
+        self.step(site, |machine, out| machine.release(out))?;
+        if self.settings.load != Load::Open {
+            self.next_arrival(site);
+        }
+        self.request_if_idle(site)
+    }
+
+    fn wake(&mut self, site: SiteId, life: u32) -> Result<(), Violation> {
+        if self.hosts[site.index()].life != life {
+            return Ok(());
+        }
+        self.step(site, |machine, out| machine.wake(out))
+    }
+
+    /// One call of a site, and what comes of it.
+    fn step(
+        &mut self,
+        site: SiteId,
+        call: impl FnOnce(&mut A, &mut Outbox<A::Message>),
+    ) -> Result<(), Violation> {
+        let machine = &mut self.sites[site.index()];
+        let mut out = std::mem::take(&mut self.out);
+        if A::INFO.tokens == Tokens::None {
+            call(machine, &mut out);
+        } else {
+            self.tokens -= machine.tokens();
+            call(machine, &mut out);
+            self.tokens += machine.tokens();
+        }
+        let mut result = Ok(());
+        for effect in out.drain() {
+            let done = self.perform(site, effect);
+            result = result.and(done);
+        }
+        self.out = out;
+        result.and_then(|()| self.check_tokens())
+    }
+
+    fn perform(&mut self, site: SiteId, effect: Effect<A::Message>) -> Result<(), Violation> {
+        match effect {
+            Effect::Send { to, message } => {
+                self.send(site, to, message);
+                Ok(())
+            }
+            Effect::Enter { slot } => self.enter(site, slot),
+            Effect::Timer { delays } => {
+                let pause = Time::from_ticks(self.settings.longest_delay().ticks() * u64::from(delays));
+                self.queue.push(self.now + pause, Event::Wake(site, self.hosts[site.index()].life));
+                Ok(())
+            }
+            Effect::Misbehaved { peer, why } => Err(Violation::Refused { site, peer, why }),
+        }
+    }
+
+    fn send(&mut self, from: SiteId, to: SiteId, message: A::Message) {
+        self.metrics.sent(from, message.kind(), message.words());
+        self.note(Kind::Send, from, Some(to), Some(&message));
+        let host = &self.hosts[from.index()];
+        let (stamp, clock, origin) =
+            (host.fence.stamp(), host.clock, self.faults.origin(from, to, host.life));
+        let Some(origin) = origin else { return };
+        self.tokens += message.tokens();
+        let packet = Packet { message, stamp, clock, origin };
+        let arrival = self.network.arrival(self.now, from, to, &mut self.draw);
+        let event = if self.network.charges_receivers() {
+            Event::Reach { from, to, packet }
+        } else {
+            Event::Deliver { from, to, packet }
+        };
+        self.queue.push(arrival, event);
+    }
+
+    fn enter(&mut self, site: SiteId, slot: Slot) -> Result<(), Violation> {
+        let host = &mut self.hosts[site.index()];
+        let Process::Waiting { arrived, asked, request } = host.process else {
+            return Err(Violation::Unasked { site });
+        };
+        host.process = Process::Inside { arrived };
+        let (fence, life) = (host.fence.enter(), host.life);
+        self.waiting -= 1;
+        self.inside += 1;
+        self.last_entry = self.events;
+        self.metrics.fairness.entered(request);
+        self.metrics.entered(site, self.now, asked);
+        self.note(Kind::Enter, site, None, None);
+        if self.inside > self.settings.cluster.permits {
+            return Err(Violation::TooManyInside {
+                inside: self.inside,
+                permits: self.settings.cluster.permits,
+            });
+        }
+        let line = if numbered::<A>(self.settings.cluster.permits) { slot.0 as usize } else { site.index() };
+        if self.fences[line].replace(fence).is_some_and(|last| last >= fence) {
+            return Err(Violation::FenceFellBack { site });
+        }
+        let stay = self.draw.from(&self.settings.inside);
+        self.queue.push(self.now + stay, Event::Exit(site, life));
+        Ok(())
+    }
+
+    fn check_tokens(&self) -> Result<(), Violation> {
+        let expected = match A::INFO.tokens {
+            Tokens::None => 0,
+            Tokens::One => 1,
+            Tokens::PerPermit => self.settings.cluster.permits,
+        };
+        // A token can be lost with a failed site or network; none may appear from nowhere.
+        let fewer_is_wrong = self.settings.faults.is_empty();
+        if self.tokens > expected || (fewer_is_wrong && self.tokens < expected) {
+            return Err(Violation::Tokens { found: self.tokens, expected });
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
+        self.history.push(self.now, kind, site, peer, message.map(Message::kind));
+        if T::ON {
+            let state = &self.sites[site.index()];
+            self.trace.line(self.now, kind, site, peer, message, state);
+        }
+    }
+
+    fn stopped(&self, violation: Violation) -> Stopped {
+        Stopped::Violated {
+            algorithm: A::INFO.name,
+            violation,
+            seed: self.settings.seed,
+            time: self.now,
+            events: self.events,
+            last: self.history.lines(),
+        }
+    }
+}
+
+/// Whether fences must increase slot by slot; with K permits that are not numbered they do site by site.
+fn numbered<A: Algorithm>(permits: usize) -> bool {
+    permits == 1 || A::INFO.tokens == Tokens::PerPermit
+}

@@ -1,0 +1,27 @@
+//! Every algorithm under load: a discrete-event world in virtual time, with costs, faults, metrics and the papers'
+//! experiments.
+//!
+//! The simulator drives the very [`Site`](meshlock_protocol::Site) code that ships. Everything derives from one seed:
+//! the same settings give the same run, to the byte, on every machine.
+//!
+//! - [`settings`]: what to simulate: network, load, critical sections, faults, how long.
+//! - [`engine`]: the event loop, with the checks that are always on.
+//! - [`report`]: what was measured, with confidence intervals.
+
+pub mod draw;
+pub mod engine;
+pub mod faults;
+mod metrics;
+pub mod network;
+pub mod queue;
+pub mod report;
+pub mod settings;
+pub mod statistics;
+pub mod time;
+pub mod trace;
+pub mod violation;
+
+pub use engine::simulate;
+pub use report::Report;
+pub use settings::Settings;
+pub use time::Time;

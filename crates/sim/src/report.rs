@@ -1,0 +1,196 @@
+//! What a run measured, with the names that `meshlock sim --json` prints.
+
+use std::collections::BTreeMap;
+
+use meshlock_protocol::Info;
+use serde::Serialize;
+
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::statistics::{Mean, batch_mean, steady_from};
+use crate::time::Time;
+
+/// Messages per entry.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Messages {
+    /// In all.
+    pub mean: f64,
+    /// Half the width of its 95 % confidence interval.
+    pub ci95: Option<f64>,
+    /// By kind.
+    pub by_kind: BTreeMap<&'static str, f64>,
+}
+
+/// Words per message.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Words {
+    /// The mean.
+    pub mean: f64,
+}
+
+/// A duration, in units of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Duration {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of its 95 % confidence interval.
+    pub ci95: Option<f64>,
+    /// The median.
+    pub p50: f64,
+    /// What one in a hundred exceeds.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// Who got how much, and who was overtaken.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Fairness {
+    /// Jain's index over the sites' entries: 1 if all had the same.
+    pub jain: f64,
+    /// Entries that overtook a request with an earlier timestamp; none if there were too many sites to follow it.
+    pub overtakes: Option<u64>,
+    /// The most later requests that entered while one waited.
+    pub max_bypass: Option<u64>,
+}
+
+/// Messages of each site, per entry of the whole system.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SiteLoad {
+    /// Sent, by the most and the least busy site.
+    pub sent_most: f64,
+    /// See `sent_most`.
+    pub sent_least: f64,
+    /// Received, by the most and the least busy site.
+    pub received_most: f64,
+    /// See `received_most`.
+    pub received_least: f64,
+}
+
+/// What a run measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The algorithm's name.
+    pub algorithm: &'static str,
+    /// N.
+    pub sites: usize,
+    /// K.
+    pub permits: usize,
+    /// What reproduces the run.
+    pub seed: u64,
+    /// Entries measured, after the warm-up.
+    pub entries: u64,
+    /// Entries cut off as warm-up.
+    pub warm_up: u64,
+    /// Events of the whole run.
+    pub events: u64,
+    /// Messages per entry.
+    pub messages_per_entry: Messages,
+    /// Words per message.
+    pub words_per_message: Words,
+    /// From the request to the entry.
+    pub wait: Duration,
+    /// From the arrival of the request at its site to the exit.
+    pub response: Duration,
+    /// From an exit to the next entry, while someone waits.
+    pub sync_delay: Duration,
+    /// Entries per unit of time.
+    pub throughput: Mean,
+    /// Who got how much.
+    pub fairness: Fairness,
+    /// What the sites had to carry.
+    pub site_load: SiteLoad,
+    /// Entries of each site, in the whole run.
+    #[serde(skip)]
+    pub entries_by_site: Vec<u64>,
+    /// Messages sent by each site, in the whole run.
+    #[serde(skip)]
+    pub sent_by_site: Vec<u64>,
+}
+
+pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u64) -> Report {
+    let size = usize::try_from(metrics.group_size()).expect("a group is small");
+    let wait_groups: Vec<f64> = metrics.waits.chunks_exact(size).map(mean_of).collect();
+    let cut = steady_from(&wait_groups).min(metrics.groups.len().saturating_sub(2));
+    let skip = cut * size;
+    let (first, last) = (&metrics.groups[cut], &metrics.groups[metrics.groups.len() - 1]);
+    let entries = (last.entries - first.entries).max(1) as f64;
+    let by_kind = info
+        .messages
+        .iter()
+        .enumerate()
+        .map(|(at, message)| (message.kind, (last.by_kind[at] - first.by_kind[at]) as f64 / entries));
+    let per_group = |count: fn(&crate::metrics::Counters) -> f64| -> Vec<f64> {
+        metrics.groups[cut..].windows(2).map(|pair| count(&pair[1]) - count(&pair[0])).collect()
+    };
+    let messages: Vec<f64> =
+        per_group(|at| at.messages as f64).iter().map(|sent| sent / size as f64).collect();
+    let rates: Vec<f64> = per_group(|at| at.time.as_units()).iter().map(|time| size as f64 / time).collect();
+    let Mean { mean, ci95 } = batch_mean(&messages);
+    let sent = (last.messages - first.messages).max(1) as f64;
+    let span = last.time.as_units() - first.time.as_units();
+    Report {
+        algorithm: info.name,
+        sites: settings.cluster.sites,
+        permits: settings.cluster.permits,
+        seed: settings.seed,
+        entries: last.entries - first.entries,
+        warm_up: skip as u64,
+        events,
+        messages_per_entry: Messages { mean, ci95, by_kind: by_kind.collect() },
+        words_per_message: Words { mean: (last.words - first.words) as f64 / sent },
+        wait: duration(&metrics.waits, skip, size),
+        response: duration(&metrics.responses, skip, size),
+        sync_delay: duration(&metrics.sync_delays, 0, size),
+        throughput: Mean { mean: entries / span, ci95: batch_mean(&rates).ci95 },
+        fairness: fairness(metrics),
+        site_load: site_load(metrics),
+        entries_by_site: metrics.entries_by.clone(),
+        sent_by_site: metrics.sent_by.clone(),
+    }
+}
+
+fn mean_of(times: &[Time]) -> f64 {
+    times.iter().map(|time| time.as_units()).sum::<f64>() / times.len() as f64
+}
+
+fn duration(times: &[Time], skip: usize, size: usize) -> Duration {
+    let steady = &times[skip.min(times.len())..];
+    if steady.is_empty() {
+        return Duration::default();
+    }
+    let Mean { ci95, .. } = batch_mean(&steady.chunks_exact(size).map(mean_of).collect::<Vec<_>>());
+    let mut sorted = steady.to_vec();
+    sorted.sort_unstable();
+    let at = |share: f64| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
+        let index = (share * (sorted.len() - 1) as f64).round() as usize;
+        sorted[index].as_units()
+    };
+    Duration { mean: mean_of(steady), ci95, p50: at(0.5), p99: at(0.99), max: at(1.0) }
+}
+
+fn fairness(metrics: &Metrics) -> Fairness {
+    let entries: Vec<f64> = metrics.entries_by.iter().map(|&count| count as f64).collect();
+    let sum: f64 = entries.iter().sum();
+    let squares: f64 = entries.iter().map(|count| count * count).sum();
+    let jain = if squares > 0.0 { sum * sum / (entries.len() as f64 * squares) } else { 1.0 };
+    let followed = metrics.fairness.followed();
+    Fairness {
+        jain,
+        overtakes: followed.then_some(metrics.fairness.overtakes),
+        max_bypass: followed.then_some(metrics.fairness.max_bypass),
+    }
+}
+
+fn site_load(metrics: &Metrics) -> SiteLoad {
+    let entries = metrics.now.entries.max(1) as f64;
+    let most = |counts: &[u64]| counts.iter().max().map_or(0.0, |&count| count as f64 / entries);
+    let least = |counts: &[u64]| counts.iter().min().map_or(0.0, |&count| count as f64 / entries);
+    SiteLoad {
+        sent_most: most(&metrics.sent_by),
+        sent_least: least(&metrics.sent_by),
+        received_most: most(&metrics.received_by),
+        received_least: least(&metrics.received_by),
+    }
+}

@@ -1,0 +1,91 @@
+//! What to simulate.
+
+use meshlock_protocol::Cluster;
+
+use crate::draw::Distribution;
+use crate::faults::FaultPlan;
+use crate::network::Delay;
+use crate::time::Time;
+
+/// Who wants in, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Requests arrive at each site as a Poisson stream, whatever happens, and queue there; the site serves them one by
+    /// one. (Singhal's model.)
+    Open,
+    /// A site thinks for an exponential time after each critical section, then asks. (Bulgannawar and Vaidya's model.)
+    Closed,
+    /// A site asks again as soon as it has left.
+    Saturated,
+}
+
+/// How often each site wants in: the rate λ, requests per unit of time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rates {
+    /// All the same.
+    Same(f64),
+    /// One for each site.
+    Each(Vec<f64>),
+}
+
+impl Rates {
+    /// The rate of the site with this index.
+    pub fn of(&self, site: usize) -> f64 {
+        match self {
+            Rates::Same(rate) => *rate,
+            Rates::Each(rates) => rates[site],
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many sites and permits.
+    pub cluster: Cluster,
+    /// Who wants in, and when.
+    pub load: Load,
+    /// How often.
+    pub rates: Rates,
+    /// How long a message travels.
+    pub delay: Delay,
+    /// What a sender pays for each copy, one after the other.
+    pub send_cost: Time,
+    /// What a receiver pays for each message, one after the other.
+    pub receive_cost: Time,
+    /// Whether messages between two sites arrive in the order of sending.
+    pub fifo: bool,
+    /// How long a process stays inside.
+    pub inside: Distribution,
+    /// What fails, and when.
+    pub faults: FaultPlan,
+    /// How many entries to measure.
+    pub entries: u64,
+    /// What every random number derives from.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Singhal's model with these sites: T = 1, E = 0.0002, open load at λ = 0.1, 100,000 entries.
+    pub fn new(cluster: Cluster) -> Self {
+        Settings {
+            cluster,
+            load: Load::Open,
+            rates: Rates::Same(0.1),
+            delay: Delay::Same(Distribution::Constant(Time::units(1.0))),
+            send_cost: Time::ZERO,
+            receive_cost: Time::ZERO,
+            fifo: true,
+            inside: Distribution::Constant(Time::units(0.0002)),
+            faults: FaultPlan::default(),
+            entries: 100_000,
+            seed: 1,
+        }
+    }
+
+    /// The longest time that a message takes from the call that sends it to the call that receives it, if it need not
+    /// queue: T of the papers.
+    pub fn longest_delay(&self) -> Time {
+        Time::units(self.delay.longest()) + self.send_cost + self.receive_cost
+    }
+}

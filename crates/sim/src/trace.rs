@@ -1,0 +1,144 @@
+//! The one trace format: a JSON object a line, the same for every host.
+//!
+//! Each line: `time`, `kind`, `site`, and where they apply `peer`, `message` (as the algorithm prints it) and `state`
+//! (the site's state before the step that the line tells of, where asked for).
+
+use std::fmt::Debug;
+use std::io::{self, Write};
+
+use meshlock_protocol::SiteId;
+use serde::Serialize;
+
+use crate::time::Time;
+
+/// What a line of a trace tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A process asks to enter.
+    Request,
+    /// A message leaves.
+    Send,
+    /// A message is taken in.
+    Receive,
+    /// A process enters.
+    Enter,
+    /// A process leaves.
+    Release,
+    /// A site fails.
+    Fail,
+    /// A failed site runs again.
+    Recover,
+}
+
+impl Kind {
+    /// Its name in a trace.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Request => "request",
+            Kind::Send => "send",
+            Kind::Receive => "receive",
+            Kind::Enter => "enter",
+            Kind::Release => "release",
+            Kind::Fail => "fail",
+            Kind::Recover => "recover",
+        }
+    }
+}
+
+/// Takes the lines of a trace.
+pub trait Trace {
+    /// Whether there is anything to tell it; a run without a trace pays nothing for it.
+    const ON: bool;
+
+    /// One line.
+    fn line(
+        &mut self,
+        time: Time,
+        kind: Kind,
+        site: SiteId,
+        peer: Option<SiteId>,
+        message: Option<&impl Debug>,
+        state: &impl Debug,
+    );
+}
+
+/// No trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTrace;
+
+impl Trace for NoTrace {
+    const ON: bool = false;
+
+    fn line(
+        &mut self,
+        _: Time,
+        _: Kind,
+        _: SiteId,
+        _: Option<SiteId>,
+        _: Option<&impl Debug>,
+        _: &impl Debug,
+    ) {
+    }
+}
+
+/// A trace that is written as JSON lines.
+#[derive(Debug)]
+pub struct JsonLines<W: Write> {
+    out: W,
+    with_state: bool,
+    failure: Option<io::Error>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    time: f64,
+    kind: Kind,
+    site: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+}
+
+impl<W: Write> JsonLines<W> {
+    /// Writes to `out`; with each site's state if `with_state`.
+    pub fn new(out: W, with_state: bool) -> Self {
+        JsonLines { out, with_state, failure: None }
+    }
+
+    /// Ends the trace; the first thing that went wrong with writing it, if anything did.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.failure.map_or_else(|| self.out.flush(), Err)
+    }
+}
+
+impl<W: Write> Trace for JsonLines<W> {
+    const ON: bool = true;
+
+    fn line(
+        &mut self,
+        time: Time,
+        kind: Kind,
+        site: SiteId,
+        peer: Option<SiteId>,
+        message: Option<&impl Debug>,
+        state: &impl Debug,
+    ) {
+        let line = Line {
+            time: time.as_units(),
+            kind,
+            site: site.index(),
+            peer: peer.map(SiteId::index),
+            message: message.map(|message| format!("{message:?}")),
+            state: self.with_state.then(|| format!("{state:?}")),
+        };
+        let written = serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from);
+        let written = written.and_then(|()| self.out.write_all(b"\n"));
+        if let Err(error) = written {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
