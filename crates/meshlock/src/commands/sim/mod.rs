@@ -1,0 +1,169 @@
+//! `meshlock sim ALGO`: one algorithm under load, measured.
+
+pub(crate) mod model;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::{Algorithm, Spec};
+use meshlock_sim::report::Duration;
+use meshlock_sim::trace::{JsonLines, NoTrace};
+use meshlock_sim::violation::Stopped;
+use meshlock_sim::{Report, Settings, simulate};
+use serde_json::Value;
+
+use crate::output::{self, Outcome, Usage};
+
+/// Arguments of `meshlock sim`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The algorithm, with its options: `maekawa`, `singhal-heuristic:arbitration=nearest`
+    algorithm: String,
+    #[command(flatten)]
+    model: model::Arguments,
+    /// Write every event to this file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Put the site's state into each line of the trace
+    #[arg(long, requires = "trace")]
+    trace_state: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let spec: Spec = arguments.algorithm.parse().map_err(Usage::new)?;
+    let settings = arguments.model.settings()?;
+    let start = Instant::now();
+    let report = match &arguments.trace {
+        None => measure(&spec, &settings)?,
+        Some(path) => {
+            let file = File::create(path)
+                .with_context(|| format!("cannot write the trace to {}", path.display()))?;
+            let mut trace = JsonLines::new(BufWriter::new(file), arguments.trace_state);
+            let report = spec.visit(Traced { settings: &settings, trace: &mut trace });
+            trace.finish().with_context(|| format!("cannot write the trace to {}", path.display()))?;
+            report.map_err(explain)?
+        }
+    };
+    let wall = start.elapsed().as_secs_f64();
+    if arguments.json {
+        let mut document = serde_json::to_value(&report)?;
+        if let Value::Object(fields) = &mut document {
+            fields.insert("spec".to_owned(), spec.to_string().into());
+            fields.insert("wall_seconds".to_owned(), wall.into());
+        }
+        output::json(out, &document)?;
+    } else {
+        print(&spec, &report, wall, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Runs one simulation without a trace.
+pub(crate) fn measure(spec: &Spec, settings: &Settings) -> anyhow::Result<Report> {
+    spec.visit(Untraced(settings)).map_err(explain)
+}
+
+/// What stopped a run: the caller's mistake, or a violation.
+fn explain(stopped: Stopped) -> anyhow::Error {
+    match stopped {
+        Stopped::Plan(_) | Stopped::CannotFail { .. } => Usage::new(stopped).into(),
+        Stopped::Violated { .. } => anyhow::Error::new(stopped),
+    }
+}
+
+struct Untraced<'a>(&'a Settings);
+
+impl Visitor for Untraced<'_> {
+    type Output = Result<Report, Stopped>;
+
+    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
+        simulate::<A>(self.0, &spec.values, &mut NoTrace)
+    }
+}
+
+struct Traced<'a, W: Write> {
+    settings: &'a Settings,
+    trace: &'a mut JsonLines<W>,
+}
+
+impl<W: Write> Visitor for Traced<'_, W> {
+    type Output = Result<Report, Stopped>;
+
+    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
+        simulate::<A>(self.settings, &spec.values, self.trace)
+    }
+}
+
+fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Report { sites, permits, entries, warm_up, events, seed, .. } = report;
+    writeln!(
+        out,
+        "{spec}: {sites} sites, {permits} permit{}, seed {seed}; {entries} entries measured after {warm_up} of warm-up",
+        if *permits == 1 { "" } else { "s" }
+    )?;
+    writeln!(out, "{events} events in {wall:.2} s")?;
+    let mut table = output::table(&["", "mean", "± 95 %", "p50", "p99", "max"]);
+    let messages = &report.messages_per_entry;
+    table.add_row(["messages per entry", &number(messages.mean), &half_width(messages.ci95), "", "", ""]);
+    for (kind, mean) in &messages.by_kind {
+        table.add_row([&format!("  {kind}"), &number(*mean), "", "", "", ""]);
+    }
+    table.add_row(["words per message", &number(report.words_per_message.mean), "", "", "", ""]);
+    for (label, duration) in
+        [("wait", report.wait), ("response", report.response), ("synchronisation delay", report.sync_delay)]
+    {
+        let Duration { mean, ci95, p50, p99, max } = duration;
+        table.add_row([label, &number(mean), &half_width(ci95), &number(p50), &number(p99), &number(max)]);
+    }
+    let throughput = report.throughput;
+    table.add_row([
+        "entries per time unit",
+        &number(throughput.mean),
+        &half_width(throughput.ci95),
+        "",
+        "",
+        "",
+    ]);
+    for column in 1..=5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(comfy_table::CellAlignment::Right);
+        }
+    }
+    writeln!(out, "{table}")?;
+    let fairness = report.fairness;
+    let counted = |count: Option<u64>| count.map_or("not followed".to_owned(), |count| count.to_string());
+    writeln!(
+        out,
+        "fairness: Jain's index {:.4}; entries that overtook an earlier timestamp: {}; longest bypass: {}",
+        fairness.jain,
+        counted(fairness.overtakes),
+        counted(fairness.max_bypass)
+    )?;
+    let load = &report.site_load;
+    writeln!(
+        out,
+        "messages of one site per entry: sent {:.2} to {:.2}, received {:.2} to {:.2}",
+        load.sent_least, load.sent_most, load.received_least, load.received_most
+    )?;
+    writeln!(
+        out,
+        "checked at every event: at most K inside, fences increase, tokens conserved; all who asked were served"
+    )?;
+    Ok(())
+}
+
+pub(crate) fn number(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+pub(crate) fn half_width(value: Option<f64>) -> String {
+    value.map_or_else(String::new, number)
+}

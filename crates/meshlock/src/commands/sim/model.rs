@@ -1,0 +1,265 @@
+//! The flags that describe what is simulated, shared by `sim` and `compare`, and how they are read.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use meshlock_protocol::{Cluster, SiteId, SiteSet};
+use meshlock_sim::draw::Distribution;
+use meshlock_sim::faults::{DrawnFaults, Fault, FaultPlan};
+use meshlock_sim::network::Delay;
+use meshlock_sim::settings::{Load, Rates};
+use meshlock_sim::{Settings, Time};
+
+use crate::output::Usage;
+
+/// Who wants in, and when.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LoadKind {
+    /// Poisson arrivals that queue at each site
+    Open,
+    /// Each site thinks for an exponential time after each critical section
+    Closed,
+    /// Each site asks again at once
+    Saturated,
+}
+
+impl From<LoadKind> for Load {
+    fn from(kind: LoadKind) -> Load {
+        match kind {
+            LoadKind::Open => Load::Open,
+            LoadKind::Closed => Load::Closed,
+            LoadKind::Saturated => Load::Saturated,
+        }
+    }
+}
+
+/// The flags of a simulation.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Arguments {
+    /// How many sites
+    #[arg(long, default_value_t = 10)]
+    pub(crate) sites: usize,
+    /// How many may be inside at once
+    #[arg(long, default_value_t = 1)]
+    pub(crate) permits: usize,
+    /// Who wants in, and when
+    #[arg(long, value_enum, default_value_t = LoadKind::Open)]
+    pub(crate) load: LoadKind,
+    /// Requests per site and unit of time; one number, or one for each site (`0.1,0.1,2`)
+    #[arg(long, default_value = "0.1")]
+    pub(crate) rate: String,
+    /// How long a message travels: `1.0`, `uniform:0.5..1.5`, `exponential:1.0`, or `@FILE` with a matrix of
+    /// site-to-site delays (a row a sender, numbers separated by blanks or commas)
+    #[arg(long, default_value = "1.0")]
+    delay: String,
+    /// What a sender pays for each copy, one after the other
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    send_cost: f64,
+    /// What a receiver pays for each message, one after the other
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    receive_cost: f64,
+    /// Let messages between two sites overtake each other (with a random delay)
+    #[arg(long)]
+    unordered: bool,
+    /// How long a process stays inside: `0.0002`, `uniform:0..1`, `exponential:0.5`
+    #[arg(long, default_value = "0.0002")]
+    cs: String,
+    /// How many entries to simulate
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) entries: u64,
+    /// What every random number derives from
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// A site fails at a time: `3@100.5`; may be given several times
+    #[arg(long, value_name = "SITE@TIME")]
+    fail: Vec<String>,
+    /// A failed site runs again: `3@200`
+    #[arg(long, value_name = "SITE@TIME")]
+    recover: Vec<String>,
+    /// The network splits into these sites and the rest: `0,1@100`
+    #[arg(long, value_name = "SITES@TIME")]
+    split: Vec<String>,
+    /// The network is whole again: `200`
+    #[arg(long, value_name = "TIME")]
+    heal: Vec<String>,
+    /// How long after a failure or a recovery the peers know of it
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    detection: f64,
+    /// Sites fail at random, one at a time: how long a site runs before it fails, on average
+    #[arg(long, value_name = "TIME", requires = "mean_time_to_recovery")]
+    mean_time_to_failure: Option<f64>,
+    /// How long a site that failed at random stays down, on average
+    #[arg(long, value_name = "TIME", requires = "mean_time_to_failure")]
+    mean_time_to_recovery: Option<f64>,
+}
+
+impl Arguments {
+    /// The settings that these flags describe.
+    pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
+        self.check_sizes()?;
+        let cluster = Cluster::of(self.sites).with_permits(self.permits);
+        Ok(Settings {
+            cluster,
+            load: self.load.into(),
+            rates: self.rates()?,
+            delay: self.delay()?,
+            send_cost: span("--send-cost", self.send_cost)?,
+            receive_cost: span("--receive-cost", self.receive_cost)?,
+            fifo: !self.unordered,
+            inside: distribution("--cs", &self.cs)?,
+            faults: self.faults()?,
+            entries: self.entries,
+            seed: self.seed,
+        })
+    }
+
+    fn check_sizes(&self) -> Result<(), Usage> {
+        if self.sites == 0 {
+            return Err(Usage::new("--sites 0: at least one site is needed"));
+        }
+        if self.permits == 0 || self.permits > self.sites {
+            let (permits, sites) = (self.permits, self.sites);
+            return Err(Usage::new(format!("--permits {permits}: from 1 to --sites, which is {sites}")));
+        }
+        if self.entries == 0 {
+            return Err(Usage::new("--entries 0: at least one entry is needed"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn rates(&self) -> Result<Rates, Usage> {
+        let rates: Vec<f64> =
+            self.rate.split(',').map(|word| number("--rate", word)).collect::<Result<_, _>>()?;
+        match rates.as_slice() {
+            [rate] if *rate > 0.0 => Ok(Rates::Same(*rate)),
+            [rate] => Err(Usage::new(format!("--rate {rate}: must be positive, or nobody ever wants in"))),
+            _ if rates.len() != self.sites => {
+                let (given, sites) = (rates.len(), self.sites);
+                Err(Usage::new(format!("--rate: {given} rates for {sites} sites; give one, or one for each")))
+            }
+            _ if rates.iter().any(|rate| *rate < 0.0) || rates.iter().all(|rate| *rate == 0.0) => {
+                Err(Usage::new(format!("--rate {}: none may be negative, and not all zero", self.rate)))
+            }
+            _ => Ok(Rates::Each(rates)),
+        }
+    }
+
+    fn delay(&self) -> anyhow::Result<Delay> {
+        match self.delay.strip_prefix('@') {
+            Some(path) => matrix(Path::new(path), self.sites),
+            None => Ok(Delay::Same(distribution("--delay", &self.delay)?)),
+        }
+    }
+
+    fn faults(&self) -> Result<FaultPlan, Usage> {
+        let mut at = Vec::new();
+        for text in &self.fail {
+            let (site, time) = self.site_at("--fail", text)?;
+            at.push((time, Fault::Fail(site)));
+        }
+        for text in &self.recover {
+            let (site, time) = self.site_at("--recover", text)?;
+            at.push((time, Fault::Recover(site)));
+        }
+        for text in &self.split {
+            let (sites, time) = before_at("--split", text)?;
+            let away =
+                sites.split(',').map(|word| self.site("--split", word)).collect::<Result<SiteSet, _>>()?;
+            at.push((time, Fault::Split(away)));
+        }
+        for text in &self.heal {
+            at.push((span("--heal", number("--heal", text)?)?, Fault::Heal));
+        }
+        let drawn = match (self.mean_time_to_failure, self.mean_time_to_recovery) {
+            (Some(failure), Some(recovery)) if failure > 0.0 && recovery > 0.0 => {
+                Some(DrawnFaults { mean_time_to_failure: failure, mean_time_to_recovery: recovery })
+            }
+            (None, None) => None,
+            _ => {
+                return Err(Usage::new("--mean-time-to-failure and --mean-time-to-recovery must be positive"));
+            }
+        };
+        Ok(FaultPlan { at, detection: span("--detection", self.detection)?, drawn })
+    }
+
+    fn site_at(&self, flag: &str, text: &str) -> Result<(SiteId, Time), Usage> {
+        let (site, time) = before_at(flag, text)?;
+        Ok((self.site(flag, site)?, time))
+    }
+
+    fn site(&self, flag: &str, word: &str) -> Result<SiteId, Usage> {
+        let last = self.sites - 1;
+        let site = word.parse::<usize>().ok().filter(|site| *site <= last);
+        site.map(SiteId::new)
+            .ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no site; they are 0 to {last}")))
+    }
+}
+
+fn before_at<'a>(flag: &str, text: &'a str) -> Result<(&'a str, Time), Usage> {
+    let Some((what, time)) = text.split_once('@') else {
+        return Err(Usage::new(format!("{flag} {text}: write it as WHAT@TIME, such as 3@100")));
+    };
+    Ok((what, span(flag, number(flag, time)?)?))
+}
+
+fn number(flag: &str, word: &str) -> Result<f64, Usage> {
+    let value = word.trim().parse::<f64>().ok().filter(|value| value.is_finite());
+    value.ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no number")))
+}
+
+fn span(flag: &str, units: f64) -> Result<Time, Usage> {
+    if (0.0..=Time::MOST_UNITS).contains(&units) {
+        return Ok(Time::units(units));
+    }
+    Err(Usage::new(format!("{flag} {units}: a time from 0 to {}", Time::MOST_UNITS)))
+}
+
+/// Reads `1.0`, `uniform:0.5..1.5` or `exponential:1.0`.
+fn distribution(flag: &str, text: &str) -> Result<Distribution, Usage> {
+    let (kind, rest) = text.split_once(':').unwrap_or(("constant", text));
+    match (kind, rest.split_once("..")) {
+        ("constant", None) => Ok(Distribution::Constant(span(flag, number(flag, rest)?)?)),
+        ("exponential", None) => {
+            let mean = span(flag, number(flag, rest)?)?.as_units();
+            Ok(Distribution::Exponential { mean })
+        }
+        ("uniform", Some((least, most))) => {
+            let (least, most) = (span(flag, number(flag, least)?)?, span(flag, number(flag, most)?)?);
+            if least > most {
+                return Err(Usage::new(format!("{flag} {text}: the first bound is larger than the second")));
+            }
+            Ok(Distribution::Uniform { least, most })
+        }
+        _ => Err(Usage::new(format!("{flag} {text}: write 1.0, uniform:0.5..1.5 or exponential:1.0"))),
+    }
+}
+
+/// Reads a matrix of delays: a row a sender, numbers separated by blanks or commas, `#` begins a comment.
+fn matrix(path: &Path, sites: usize) -> anyhow::Result<Delay> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("--delay: cannot read {shown}"))?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let mut rows = Vec::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        let words = line.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+        let row: Vec<Time> = words
+            .map(|word| span("--delay", number("--delay", word)?))
+            .collect::<Result<_, Usage>>()
+            .map_err(|error| Usage::new(format!("{shown}, row {}: {error}", rows.len())))?;
+        if row.len() != sites {
+            let (at, given) = (rows.len(), row.len());
+            return Err(Usage::new(format!(
+                "{shown}, row {at}: {given} delays, but there are {sites} sites"
+            ))
+            .into());
+        }
+        rows.push(row);
+    }
+    if rows.len() != sites {
+        let given = rows.len();
+        return Err(Usage::new(format!("{shown}: {given} rows, but there are {sites} sites")).into());
+    }
+    Ok(Delay::Matrix(rows))
+}
