@@ -10,6 +10,7 @@
 
 pub mod draw;
 pub mod engine;
+pub mod experiments;
 pub mod faults;
 mod metrics;
 pub mod network;

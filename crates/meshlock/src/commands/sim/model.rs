@@ -178,7 +178,9 @@ impl Arguments {
             }
             (None, None) => None,
             _ => {
-                return Err(Usage::new("--mean-time-to-failure and --mean-time-to-recovery must be positive"));
+                return Err(Usage::new(
+                    "--mean-time-to-failure and --mean-time-to-recovery must be positive",
+                ));
             }
         };
         Ok(FaultPlan { at, detection: span("--detection", self.detection)?, drawn })
