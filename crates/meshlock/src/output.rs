@@ -38,7 +38,7 @@ impl std::error::Error for Usage {}
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-    table.remove_style(TableComponent::HorizontalLines);
+    table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
     table.set_header(heads.to_vec());
     table
 }

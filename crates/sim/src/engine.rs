@@ -261,7 +261,9 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         let Process::Inside { arrived } = host.process else { unreachable!("an exit follows an entry") };
         host.process = Process::Idle;
         self.inside -= 1;
-        self.metrics.left(self.now, arrived, self.waiting);
+        if self.open {
+            self.metrics.left(self.now, arrived, self.waiting);
+        }
         self.note(Kind::Release, site, None, None);
         self.step(site, |machine, out| machine.release(out))?;
         if self.settings.load != Load::Open {
@@ -346,7 +348,9 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         self.inside += 1;
         self.last_entry = self.events;
         self.metrics.fairness.entered(request);
-        self.metrics.entered(site, self.now, asked);
+        if self.open {
+            self.metrics.entered(site, self.now, asked);
+        }
         self.note(Kind::Enter, site, None, None);
         if self.inside > self.settings.cluster.permits {
             return Err(Violation::TooManyInside {
