@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, demo, sim};
+use crate::commands::{algorithms, compare, demo, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -25,5 +25,9 @@ pub(crate) enum Command {
     /// List the algorithms, or show one in detail
     Algorithms(algorithms::Arguments),
     /// Simulate one algorithm under load and measure it
-    Sim(sim::Arguments),
+    Sim(Box<sim::Arguments>),
+    /// Sweep algorithms over load or size: a table, CSV, plots
+    Compare(Box<compare::Arguments>),
+    /// Run a paper's table or figure again: published, measured, error
+    Reproduce(reproduce::Arguments),
 }

@@ -2,7 +2,9 @@
 
 mod cli;
 mod commands;
+mod jobs;
 mod output;
+mod plot;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -42,6 +44,8 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Demo(arguments) => commands::demo::run(&arguments, out),
         Command::Algorithms(arguments) => commands::algorithms::run(&arguments, out),
         Command::Sim(arguments) => commands::sim::run(&arguments, out),
+        Command::Compare(arguments) => commands::compare::run(&arguments, out),
+        Command::Reproduce(arguments) => commands::reproduce::run(&arguments, out),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What it takes to get a message across: sender's cost, transmission, receiver's cost, and whether order is kept.
 //!
-//! After Bulgannawar and Vaidya, section 4: a sender pays T_s for each copy, one after the other; transmission takes
-//! T_t; the receiver pays T_r for each message, one after the other. With both costs zero it is Singhal's model.
+//! After Bulgannawar and Vaidya, section 4: a sender pays `T_s` for each copy, one after the other; transmission takes
+//! `T_t`; the receiver pays `T_r` for each message, one after the other. With both costs zero it is Singhal's model.
 
 use meshlock_protocol::SiteId;
 use rustc_hash::FxHashMap;

@@ -136,6 +136,6 @@ mod tests {
             assert_eq!(queue.pop(), Some((Time::from_ticks(time), event)));
         }
         assert_eq!(queue.pop(), None);
-        assert!(queue.is_empty() && queue.len() == 0);
+        assert!(queue.is_empty());
     }
 }

@@ -24,6 +24,12 @@ use crate::output::{self, Outcome, Usage};
 pub(crate) struct Arguments {
     /// The algorithm, with its options: `maekawa`, `singhal-heuristic:arbitration=nearest`
     algorithm: String,
+    /// How many sites
+    #[arg(long, default_value_t = 10)]
+    sites: usize,
+    /// Requests per site and unit of time: one number, or one for each site (`0.1,0.1,2`)
+    #[arg(long, default_value = "0.1", allow_negative_numbers = true)]
+    rate: String,
     #[command(flatten)]
     model: model::Arguments,
     /// Write every event to this file, a JSON object a line
@@ -39,7 +45,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let spec: Spec = arguments.algorithm.parse().map_err(Usage::new)?;
-    let settings = arguments.model.settings()?;
+    let settings =
+        arguments.model.settings(arguments.sites, model::rates(&arguments.rate, arguments.sites)?)?;
     let start = Instant::now();
     let report = match &arguments.trace {
         None => measure(&spec, &settings)?,

@@ -38,18 +38,12 @@ impl From<LoadKind> for Load {
 /// The flags of a simulation.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many sites
-    #[arg(long, default_value_t = 10)]
-    pub(crate) sites: usize,
     /// How many may be inside at once
     #[arg(long, default_value_t = 1)]
     pub(crate) permits: usize,
     /// Who wants in, and when
     #[arg(long, value_enum, default_value_t = LoadKind::Open)]
-    pub(crate) load: LoadKind,
-    /// Requests per site and unit of time; one number, or one for each site (`0.1,0.1,2`)
-    #[arg(long, default_value = "0.1")]
-    pub(crate) rate: String,
+    load: LoadKind,
     /// How long a message travels: `1.0`, `uniform:0.5..1.5`, `exponential:1.0`, or `@FILE` with a matrix of
     /// site-to-site delays (a row a sender, numbers separated by blanks or commas)
     #[arg(long, default_value = "1.0")]
@@ -68,10 +62,10 @@ pub(crate) struct Arguments {
     cs: String,
     /// How many entries to simulate
     #[arg(long, default_value_t = 100_000)]
-    pub(crate) entries: u64,
+    entries: u64,
     /// What every random number derives from
     #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    seed: u64,
     /// A site fails at a time: `3@100.5`; may be given several times
     #[arg(long, value_name = "SITE@TIME")]
     fail: Vec<String>,
@@ -96,31 +90,30 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The settings that these flags describe.
-    pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
-        self.check_sizes()?;
-        let cluster = Cluster::of(self.sites).with_permits(self.permits);
+    /// What these flags describe, for so many sites that want in at these rates.
+    pub(crate) fn settings(&self, sites: usize, rates: Rates) -> anyhow::Result<Settings> {
+        self.check_sizes(sites)?;
         Ok(Settings {
-            cluster,
+            cluster: Cluster::of(sites).with_permits(self.permits),
             load: self.load.into(),
-            rates: self.rates()?,
-            delay: self.delay()?,
+            rates,
+            delay: self.delay(sites)?,
             send_cost: span("--send-cost", self.send_cost)?,
             receive_cost: span("--receive-cost", self.receive_cost)?,
             fifo: !self.unordered,
             inside: distribution("--cs", &self.cs)?,
-            faults: self.faults()?,
+            faults: self.faults(sites)?,
             entries: self.entries,
             seed: self.seed,
         })
     }
 
-    fn check_sizes(&self) -> Result<(), Usage> {
-        if self.sites == 0 {
+    fn check_sizes(&self, sites: usize) -> Result<(), Usage> {
+        if sites == 0 {
             return Err(Usage::new("--sites 0: at least one site is needed"));
         }
-        if self.permits == 0 || self.permits > self.sites {
-            let (permits, sites) = (self.permits, self.sites);
+        if self.permits == 0 || self.permits > sites {
+            let permits = self.permits;
             return Err(Usage::new(format!("--permits {permits}: from 1 to --sites, which is {sites}")));
         }
         if self.entries == 0 {
@@ -129,44 +122,27 @@ impl Arguments {
         Ok(())
     }
 
-    pub(crate) fn rates(&self) -> Result<Rates, Usage> {
-        let rates: Vec<f64> =
-            self.rate.split(',').map(|word| number("--rate", word)).collect::<Result<_, _>>()?;
-        match rates.as_slice() {
-            [rate] if *rate > 0.0 => Ok(Rates::Same(*rate)),
-            [rate] => Err(Usage::new(format!("--rate {rate}: must be positive, or nobody ever wants in"))),
-            _ if rates.len() != self.sites => {
-                let (given, sites) = (rates.len(), self.sites);
-                Err(Usage::new(format!("--rate: {given} rates for {sites} sites; give one, or one for each")))
-            }
-            _ if rates.iter().any(|rate| *rate < 0.0) || rates.iter().all(|rate| *rate == 0.0) => {
-                Err(Usage::new(format!("--rate {}: none may be negative, and not all zero", self.rate)))
-            }
-            _ => Ok(Rates::Each(rates)),
-        }
-    }
-
-    fn delay(&self) -> anyhow::Result<Delay> {
+    fn delay(&self, sites: usize) -> anyhow::Result<Delay> {
         match self.delay.strip_prefix('@') {
-            Some(path) => matrix(Path::new(path), self.sites),
+            Some(path) => matrix(Path::new(path), sites),
             None => Ok(Delay::Same(distribution("--delay", &self.delay)?)),
         }
     }
 
-    fn faults(&self) -> Result<FaultPlan, Usage> {
+    fn faults(&self, sites: usize) -> Result<FaultPlan, Usage> {
         let mut at = Vec::new();
         for text in &self.fail {
-            let (site, time) = self.site_at("--fail", text)?;
-            at.push((time, Fault::Fail(site)));
+            let (word, time) = before_at("--fail", text)?;
+            at.push((time, Fault::Fail(site("--fail", word, sites)?)));
         }
         for text in &self.recover {
-            let (site, time) = self.site_at("--recover", text)?;
-            at.push((time, Fault::Recover(site)));
+            let (word, time) = before_at("--recover", text)?;
+            at.push((time, Fault::Recover(site("--recover", word, sites)?)));
         }
         for text in &self.split {
-            let (sites, time) = before_at("--split", text)?;
+            let (words, time) = before_at("--split", text)?;
             let away =
-                sites.split(',').map(|word| self.site("--split", word)).collect::<Result<SiteSet, _>>()?;
+                words.split(',').map(|word| site("--split", word, sites)).collect::<Result<SiteSet, _>>()?;
             at.push((time, Fault::Split(away)));
         }
         for text in &self.heal {
@@ -178,25 +154,35 @@ impl Arguments {
             }
             (None, None) => None,
             _ => {
-                return Err(Usage::new(
-                    "--mean-time-to-failure and --mean-time-to-recovery must be positive",
-                ));
+                return Err(Usage::new("--mean-time-to-failure and --mean-time-to-recovery must be positive"));
             }
         };
         Ok(FaultPlan { at, detection: span("--detection", self.detection)?, drawn })
     }
+}
 
-    fn site_at(&self, flag: &str, text: &str) -> Result<(SiteId, Time), Usage> {
-        let (site, time) = before_at(flag, text)?;
-        Ok((self.site(flag, site)?, time))
+/// Reads `--rate`: one number for all sites, or one for each.
+pub(crate) fn rates(text: &str, sites: usize) -> Result<Rates, Usage> {
+    let rates: Vec<f64> = text.split(',').map(|word| number("--rate", word)).collect::<Result<_, _>>()?;
+    match rates.as_slice() {
+        [rate] if *rate > 0.0 => Ok(Rates::Same(*rate)),
+        [rate] => Err(Usage::new(format!("--rate {rate}: must be positive, or nobody ever wants in"))),
+        _ if rates.len() != sites => {
+            let given = rates.len();
+            Err(Usage::new(format!("--rate: {given} rates for {sites} sites; give one, or one for each")))
+        }
+        _ if rates.iter().any(|rate| *rate < 0.0) || rates.iter().all(|rate| *rate == 0.0) => {
+            Err(Usage::new(format!("--rate {text}: none may be negative, and not all zero")))
+        }
+        _ => Ok(Rates::Each(rates)),
     }
+}
 
-    fn site(&self, flag: &str, word: &str) -> Result<SiteId, Usage> {
-        let last = self.sites - 1;
-        let site = word.parse::<usize>().ok().filter(|site| *site <= last);
-        site.map(SiteId::new)
-            .ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no site; they are 0 to {last}")))
-    }
+fn site(flag: &str, word: &str, sites: usize) -> Result<SiteId, Usage> {
+    let last = sites - 1;
+    let site = word.parse::<usize>().ok().filter(|site| *site <= last);
+    site.map(SiteId::new)
+        .ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no site; they are 0 to {last}")))
 }
 
 fn before_at<'a>(flag: &str, text: &'a str) -> Result<(&'a str, Time), Usage> {

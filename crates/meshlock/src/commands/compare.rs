@@ -1,0 +1,260 @@
+//! `meshlock compare`: algorithms side by side over a sweep of load or size.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use comfy_table::CellAlignment;
+use meshlock_protocol::registry::ALL;
+use meshlock_protocol::registry::info::Permits;
+use meshlock_protocol::{Info, Spec};
+use meshlock_sim::Report;
+use meshlock_sim::experiments::{Curve, Job, Plot};
+use serde_json::{Value, json};
+
+use super::sim::model;
+use crate::output::{self, Outcome, Usage};
+use crate::{jobs, plot};
+
+/// Arguments of `meshlock compare`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Which algorithms, with their options: `a,b,c`; `all` for every one that can do --permits
+    #[arg(long, default_value = "all")]
+    algorithms: String,
+    /// The rates to sweep, per site and unit of time
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0.01,0.02,0.05,0.08,0.1,0.2",
+        allow_negative_numbers = true
+    )]
+    rates: Vec<f64>,
+    /// The numbers of sites to sweep; with more than one the plots are against N
+    #[arg(long, value_delimiter = ',', default_value = "10")]
+    sites: Vec<usize>,
+    #[command(flatten)]
+    model: model::Arguments,
+    /// Write the table to this file as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write plots of messages and waiting time into this folder, as SVG
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// One measured point of the sweep.
+struct Point {
+    spec: String,
+    rate: f64,
+    report: Report,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let specs = specs(arguments)?;
+    let (jobs, places) = sweep(arguments, &specs)?;
+    let reports = jobs::run_all(&jobs, "compare")?;
+    let points: Vec<Point> =
+        places.into_iter().zip(reports).map(|((spec, rate), report)| Point { spec, rate, report }).collect();
+    if let Some(path) = &arguments.csv {
+        write_csv(path, &points)?;
+    }
+    if let Some(folder) = &arguments.svg {
+        for figure in plots(arguments, &points) {
+            eprintln!("meshlock: wrote {}", plot::write(folder, &figure)?.display());
+        }
+    }
+    if arguments.json {
+        output::json(out, &documents(&points)?)?;
+    } else {
+        print(&points, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn specs(arguments: &Arguments) -> Result<Vec<Spec>, Usage> {
+    let fits = |info: &&&'static Info| arguments.model.permits == 1 || info.permits == Permits::Many;
+    if arguments.algorithms == "all" {
+        return Ok(ALL.iter().filter(fits).map(|info| Spec::plain(info)).collect());
+    }
+    split_specs(&arguments.algorithms).iter().map(|word| word.parse().map_err(Usage::new)).collect()
+}
+
+/// Takes a list of specs apart at its commas, but not at those between the options of one spec: what has the form of an
+/// option and follows a spec with options belongs to it.
+fn split_specs(list: &str) -> Vec<String> {
+    let mut specs: Vec<String> = Vec::new();
+    for word in list.split(',') {
+        let known = ALL.iter().any(|info| Some(info.name) == word.split(':').next());
+        match specs.last_mut() {
+            Some(last) if !known && last.contains(':') => {
+                last.push(',');
+                last.push_str(word);
+            }
+            _ => specs.push(word.to_owned()),
+        }
+    }
+    specs
+}
+
+/// The runs of the sweep, and beside each what it is a run of.
+type Sweep = (Vec<Job>, Vec<(String, f64)>);
+
+fn sweep(arguments: &Arguments, specs: &[Spec]) -> anyhow::Result<Sweep> {
+    let (mut jobs, mut places) = (Vec::new(), Vec::new());
+    for spec in specs {
+        for &sites in &arguments.sites {
+            for &rate in &arguments.rates {
+                let rates = model::rates(&rate.to_string(), sites)?;
+                let settings = arguments.model.settings(sites, rates)?;
+                jobs.push(Job { spec: spec.to_string(), settings });
+                places.push((spec.to_string(), rate));
+            }
+        }
+    }
+    Ok((jobs, places))
+}
+
+fn print(points: &[Point], out: &mut dyn Write) -> anyhow::Result<()> {
+    let heads = [
+        "algorithm",
+        "N",
+        "rate",
+        "messages",
+        "± 95 %",
+        "wait",
+        "± 95 %",
+        "sync delay",
+        "throughput",
+        "Jain",
+    ];
+    let mut table = output::table(&heads);
+    for Point { spec, rate, report } in points {
+        let half = |ci95: Option<f64>| ci95.map_or_else(String::new, |half| format!("{half:.3}"));
+        table.add_row([
+            spec.clone(),
+            report.sites.to_string(),
+            rate.to_string(),
+            format!("{:.3}", report.messages_per_entry.mean),
+            half(report.messages_per_entry.ci95),
+            format!("{:.3}", report.wait.mean),
+            half(report.wait.ci95),
+            format!("{:.3}", report.sync_delay.mean),
+            format!("{:.3}", report.throughput.mean),
+            format!("{:.4}", report.fairness.jain),
+        ]);
+    }
+    for column in 1..heads.len() {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    writeln!(out, "{table}")?;
+    Ok(())
+}
+
+fn documents(points: &[Point]) -> anyhow::Result<Vec<Value>> {
+    let document = |point: &Point| {
+        let report = serde_json::to_value(&point.report)?;
+        Ok(json!({ "spec": point.spec, "rate": point.rate, "report": report }))
+    };
+    points.iter().map(document).collect()
+}
+
+fn write_csv(path: &Path, points: &[Point]) -> anyhow::Result<()> {
+    let mut text = String::from(
+        "algorithm,sites,permits,rate,messages_per_entry,messages_ci95,wait,wait_ci95,sync_delay,throughput,jain\n",
+    );
+    for Point { spec, rate, report } in points {
+        let half = |ci95: Option<f64>| ci95.map_or_else(String::new, |half| half.to_string());
+        let fields = [
+            // A spec can contain commas between its options.
+            format!("\"{spec}\""),
+            report.sites.to_string(),
+            report.permits.to_string(),
+            rate.to_string(),
+            report.messages_per_entry.mean.to_string(),
+            half(report.messages_per_entry.ci95),
+            report.wait.mean.to_string(),
+            half(report.wait.ci95),
+            report.sync_delay.mean.to_string(),
+            report.throughput.mean.to_string(),
+            report.fairness.jain.to_string(),
+        ];
+        text.push_str(&fields.join(","));
+        text.push('\n');
+    }
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A mean and the half-width of its interval.
+type Measure = fn(&Report) -> (f64, f64);
+
+/// Messages and waiting time against the load, or against N where that is swept.
+fn plots(arguments: &Arguments, points: &[Point]) -> Vec<Plot> {
+    let by_size = arguments.sites.len() > 1;
+    let (axis, across) =
+        if by_size { ("sites", "N") } else { ("load", "λ, requests per site and unit of time") };
+    let measures: [(&str, &str, Measure); 2] = [
+        ("messages", "messages per entry", |r| {
+            (r.messages_per_entry.mean, r.messages_per_entry.ci95.unwrap_or_default())
+        }),
+        ("wait", "waiting time", |r| (r.wait.mean, r.wait.ci95.unwrap_or_default())),
+    ];
+    let rates: &[f64] = if by_size { &arguments.rates } else { &[f64::NAN] };
+    let mut plots = Vec::new();
+    for (name, label, measure) in measures {
+        for &rate in rates {
+            let here = |point: &&Point| !by_size || (point.rate - rate).abs() < f64::EPSILON;
+            let at = if by_size { format!(" at λ = {rate}") } else { String::new() };
+            let file = if by_size {
+                format!("{name}-against-{axis}-{rate}")
+            } else {
+                format!("{name}-against-{axis}")
+            };
+            plots.push(Plot {
+                name: file,
+                title: format!("{label} against {axis}{at}"),
+                x: across.to_owned(),
+                y: label.to_owned(),
+                curves: curves(points.iter().filter(here), by_size, measure),
+            });
+        }
+    }
+    plots
+}
+
+fn curves<'a>(points: impl Iterator<Item = &'a Point>, by_size: bool, measure: Measure) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for point in points {
+        let x = if by_size { point.report.sites as f64 } else { point.rate };
+        let (y, half) = measure(&point.report);
+        match curves.iter_mut().find(|curve| curve.name == point.spec) {
+            Some(curve) => curve.points.push((x, y, half)),
+            None => {
+                curves.push(Curve { name: point.spec.clone(), points: vec![(x, y, half)], published: false });
+            }
+        }
+    }
+    curves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_between_the_options_of_one_algorithm_do_not_split_it() {
+        assert_eq!(split_specs("ricart-agrawala"), ["ricart-agrawala"]);
+        assert_eq!(
+            split_specs("ricart-agrawala:text=printed,x=1,ricart-agrawala"),
+            ["ricart-agrawala:text=printed,x=1", "ricart-agrawala"]
+        );
+        assert_eq!(split_specs("nonsense,ricart-agrawala"), ["nonsense", "ricart-agrawala"]);
+    }
+}

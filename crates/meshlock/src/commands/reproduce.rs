@@ -1,0 +1,124 @@
+//! `meshlock reproduce [ID]`: a paper's table or figure again, published beside measured.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::CellAlignment;
+use meshlock_sim::experiments::{ALL, Experiment, Findings, Row, Verdict};
+use serde_json::{Value, json};
+
+use crate::output::{self, Outcome, Usage};
+use crate::{jobs, plot};
+
+/// Arguments of `meshlock reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The table or figure; `all` for every one; nothing lists them
+    id: Option<String>,
+    /// Write the figures into this folder, as SVG
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let Some(id) = &arguments.id else {
+        list(arguments, out)?;
+        return Ok(Outcome::Done);
+    };
+    let chosen: Vec<&Experiment> =
+        ALL.iter().filter(|experiment| id == "all" || experiment.id == id).collect();
+    if chosen.is_empty() {
+        let ids: Vec<&str> = ALL.iter().map(|experiment| experiment.id).collect();
+        return Err(Usage::new(format!(
+            "unknown table or figure '{id}'; there are: all, {}",
+            ids.join(", ")
+        ))
+        .into());
+    }
+    let mut documents = Vec::new();
+    for experiment in chosen {
+        let reports = jobs::run_all(&(experiment.jobs)(), experiment.id)?;
+        let findings = (experiment.read)(&reports);
+        if let Some(folder) = &arguments.svg {
+            for figure in &findings.plots {
+                eprintln!("meshlock: wrote {}", plot::write(folder, figure)?.display());
+            }
+        }
+        if arguments.json {
+            documents.push(document(experiment, &findings));
+        } else {
+            print(experiment, &findings, out)?;
+            out.flush()?;
+        }
+    }
+    if arguments.json {
+        // One experiment is one object; `all` is a list of them.
+        let document = if id == "all" { Value::Array(documents) } else { documents.swap_remove(0) };
+        output::json(out, &document)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn list(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    if arguments.json {
+        let entry = |e: &Experiment| json!({ "id": e.id, "source": e.source, "about": e.about });
+        return output::json(out, &ALL.iter().map(entry).collect::<Vec<Value>>());
+    }
+    let mut table = output::table(&["id", "from", "shows"]);
+    for experiment in ALL {
+        table.add_row([experiment.id, experiment.source, experiment.about]);
+    }
+    writeln!(out, "{table}")?;
+    writeln!(out, "`meshlock reproduce ID` runs one, `meshlock reproduce all` every one.")?;
+    Ok(())
+}
+
+fn document(experiment: &Experiment, findings: &Findings) -> Value {
+    json!({
+        "id": experiment.id,
+        "source": experiment.source,
+        "rows": findings.rows,
+        "notes": findings.notes,
+    })
+}
+
+fn print(experiment: &Experiment, findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "\n{}: {}\n{}", experiment.id, experiment.about, experiment.source)?;
+    let mut table = output::table(&["", "quantity", "published", "measured", "± 95 %", "error", "verdict"]);
+    for Row { label, quantity, published, measured, ci95, error, verdict } in &findings.rows {
+        table.add_row([
+            label.clone(),
+            quantity.clone(),
+            published.clone(),
+            format!("{measured:.3}"),
+            ci95.map_or_else(String::new, |half| format!("{half:.3}")),
+            error.map_or_else(String::new, |error| format!("{:+.1} %", 100.0 * error)),
+            name(*verdict).to_owned(),
+        ]);
+    }
+    for column in 2..=5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    writeln!(out, "{table}")?;
+    let agree = findings.rows.iter().filter(|row| row.verdict == Verdict::Agrees).count();
+    let differ = findings.rows.iter().filter(|row| row.verdict == Verdict::Differs).count();
+    writeln!(out, "{agree} rows agree, {differ} differ")?;
+    for note in &findings.notes {
+        writeln!(out, "- {note}")?;
+    }
+    Ok(())
+}
+
+fn name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Agrees => "agrees",
+        Verdict::Differs => "differs",
+        Verdict::Shown => "",
+    }
+}

@@ -1,0 +1,29 @@
+//! Many simulations at once: spread over the cores, shown by a progress bar, given back in their order.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use meshlock_protocol::Spec;
+use meshlock_sim::Report;
+use meshlock_sim::experiments::Job;
+use rayon::prelude::*;
+
+use crate::commands::sim::measure;
+use crate::output::Usage;
+
+/// Runs all jobs; the reports come in the order of the jobs, whatever the number of threads.
+pub(crate) fn run_all(jobs: &[Job], title: &str) -> anyhow::Result<Vec<Report>> {
+    let style = ProgressStyle::with_template("{msg:<28} {bar:40} {pos}/{len} runs, {eta} left");
+    let bar = ProgressBar::new(jobs.len() as u64)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(title.to_owned());
+    let reports = jobs
+        .par_iter()
+        .map(|job| {
+            let spec: Spec = job.spec.parse().map_err(Usage::new)?;
+            let report = measure(&spec, &job.settings);
+            bar.inc(1);
+            report
+        })
+        .collect();
+    bar.finish_and_clear();
+    reports
+}
