@@ -5,6 +5,7 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::singhal_heuristic::SinghalHeuristic;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -39,6 +40,7 @@ macro_rules! registry {
 
 registry! {
     RicartAgrawala,
+    SinghalHeuristic,
 }
 
 impl std::str::FromStr for Spec {
