@@ -24,6 +24,8 @@ pub struct Bounds {
     pub holders: Holders,
     /// How often each site asks.
     pub entries: u8,
+    /// Whether a process that leaves may ask again in the same step, so that its request rides along.
+    pub riding: bool,
     /// What the network may do.
     pub delivery: Delivery,
     /// How many sites may fail, at any moment.
@@ -41,6 +43,7 @@ impl Bounds {
             cluster: Cluster::of(sites),
             holders: Holders::none(),
             entries,
+            riding: false,
             delivery: Delivery::Fifo,
             crashes: 0,
             recoveries: false,
@@ -171,13 +174,18 @@ impl Explorer<'_> {
     /// What can happen after `node`, and whether any of it happens by itself.
     fn steps<A: Algorithm>(&self, node: &Node<A>) -> (Vec<Step>, bool) {
         let world = &node.world;
-        let may_ask = |action: &Action| matches!(action, Action::Request(s) if node.asked[s.index()] < self.bounds.entries);
+        let may_ask = |action: &Action| {
+            asks(*action).is_some_and(|site| node.asked[site.index()] < self.bounds.entries)
+        };
         let mut steps: Vec<Step> =
             world.deliveries(self.bounds.delivery).chain(world.releases()).map(Step::Act).collect();
         // Where survivors do not go on by themselves, a failed site that may come back does come back.
         let awaited = self.bounds.recoveries && !A::INFO.failures.crash && !world.down().is_empty();
         let must_go_on = !steps.is_empty() || awaited;
         steps.extend(world.requests().filter(may_ask).map(Step::Act));
+        if self.bounds.riding {
+            steps.extend(world.returns().filter(may_ask).map(Step::Act));
+        }
         let sites = || SiteId::all(self.bounds.cluster.sites);
         if node.crashes < self.bounds.crashes {
             steps.extend(sites().filter(|&site| world.is_up(site)).map(Step::Fail));
@@ -230,6 +238,14 @@ impl Explorer<'_> {
     }
 }
 
+/// Who asks to enter in this step.
+fn asks(action: Action) -> Option<SiteId> {
+    match action {
+        Action::Request(site) | Action::ReleaseAndRequest(site) => Some(site),
+        Action::Release(_) | Action::Deliver { .. } | Action::Wake(_) | Action::Tell { .. } => None,
+    }
+}
+
 /// What is wrong with a state in which nothing happens by itself.
 fn judge_end<A: Algorithm>(world: &World<A>) -> Option<Verdict> {
     let stuck = |site: &SiteId| world.is_waiting(*site) && world.site(*site).survives(world.down());
@@ -244,7 +260,7 @@ fn judge_end<A: Algorithm>(world: &World<A>) -> Option<Verdict> {
 fn take<A: Algorithm>(node: &mut Node<A>, step: Step) {
     match step {
         Step::Act(action) => {
-            if let Action::Request(site) = action {
+            if let Some(site) = asks(action) {
                 node.asked[site.index()] += 1;
             }
             let _ = node.world.apply(action);

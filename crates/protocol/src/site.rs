@@ -28,9 +28,9 @@ pub trait Message: Clone + Debug + Eq + Hash {
 /// could have sent changes nothing and is reported with [`Outbox::misbehaved`].
 ///
 /// *Inputs that every host gives*: [`request`](Site::request), [`receive`](Site::receive),
-/// [`release`](Site::release), [`wake`](Site::wake). The host calls `request` only while the process is idle and
-/// `release` only while it is in the critical section; anything else is the host's own bug, and the site
-/// asserts it.
+/// [`release`](Site::release) or [`release_and_request`](Site::release_and_request), [`wake`](Site::wake). The host
+/// calls `request` only while the process is idle and the two others only while it is in the critical section;
+/// anything else is the host's own bug, and the site asserts it.
 ///
 /// *Inputs for the papers' failure handling*, given only to algorithms whose [`Info`] says that they handle
 /// them: the rest.
@@ -46,6 +46,13 @@ pub trait Site: Clone + Debug + Eq + Hash {
 
     /// The process at this site is done.
     fn release(&mut self, out: &mut Outbox<Self::Message>);
+
+    /// The process at this site is done and wants in again. Some algorithms let the new request ride on what the
+    /// release sends anyway; to all others it is a release and then a request.
+    fn release_and_request(&mut self, out: &mut Outbox<Self::Message>) {
+        self.release(out);
+        self.request(out);
+    }
 
     /// `peer` has failed: known for certain, and no message of its former life is still on its way here.
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>);

@@ -22,6 +22,8 @@ pub enum Action {
     Request(SiteId),
     /// The process of the site leaves.
     Release(SiteId),
+    /// The process of the site leaves and asks to enter again, in one step.
+    ReleaseAndRequest(SiteId),
     /// A message arrives.
     Deliver {
         /// From here.
@@ -71,11 +73,17 @@ impl<A: Algorithm> World<A> {
         self.inside.iter().map(Action::Release)
     }
 
+    /// Which processes could leave now and ask again in the same step.
+    pub fn returns(&self) -> impl Iterator<Item = Action> {
+        self.inside.iter().map(Action::ReleaseAndRequest)
+    }
+
     /// Lets `action` happen.
     pub fn apply(&mut self, action: Action) -> Vec<Effect<A::Message>> {
         match action {
             Action::Request(site) => self.request(site),
             Action::Release(site) => self.release(site),
+            Action::ReleaseAndRequest(site) => self.release_and_request(site),
             Action::Deliver { from, to, nth } => self.deliver_nth(from, to, nth),
             Action::Wake(site) => self.wake(site),
             Action::Tell { to, about } => self.tell(to, about),

@@ -136,6 +136,13 @@ impl<A: Algorithm> World<A> {
         self.step(site, |machine, out| machine.release(out))
     }
 
+    /// The process at `site` leaves and asks to enter again, in one step.
+    pub fn release_and_request(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
+        assert!(self.inside.remove(site), "{site} releases only while inside");
+        self.asked[site.index()] = Some(self.steps);
+        self.step(site, |machine, out| machine.release_and_request(out))
+    }
+
     /// The oldest message from `from` to `to` arrives.
     pub fn deliver(&mut self, from: SiteId, to: SiteId) -> Vec<Effect<A::Message>> {
         self.deliver_nth(from, to, 0)
