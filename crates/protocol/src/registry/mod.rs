@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::singhal_heuristic::SinghalHeuristic;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
@@ -41,6 +42,7 @@ macro_rules! registry {
 registry! {
     RicartAgrawala,
     SinghalHeuristic,
+    RaymondK,
 }
 
 impl std::str::FromStr for Spec {
