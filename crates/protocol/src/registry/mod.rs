@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::lamport::Lamport;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
@@ -38,6 +39,7 @@ macro_rules! registry {
 }
 
 registry! {
+    Lamport,
     RicartAgrawala,
 }
 
