@@ -65,3 +65,27 @@ fn lamport_needs_fifo_channels() {
     assert!(matches!(report.verdict, Verdict::Violated(_)), "{:?}", report.verdict);
     assert_eq!(report.path.len(), 4);
 }
+
+#[test]
+fn suzuki_kasami_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("suzuki-kasami", 2, 2, Delivery::Unordered, held), [83, 86, 86]);
+    assert_eq!(states("suzuki-kasami", 3, 2, Delivery::Unordered, [None]), [67_719]);
+}
+
+#[test]
+fn suzuki_kasami_holds_from_a_holder() {
+    assert_eq!(states("suzuki-kasami", 3, 2, Delivery::Unordered, [Some(2)]), [74_588]);
+}
+
+#[test]
+fn suzuki_kasami_holds_with_four_sites() {
+    assert_eq!(states("suzuki-kasami", 4, 1, Delivery::Unordered, [None]), [132_659]);
+}
+
+#[test]
+fn suzuki_kasami_as_printed_deadlocks() {
+    let report = report("suzuki-kasami:text=printed", 2, 1, Delivery::Fifo, None);
+    assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
+    assert_eq!(report.path.len(), 6);
+}

@@ -2,3 +2,4 @@
 
 pub mod lamport;
 pub mod ricart_agrawala;
+pub mod suzuki_kasami;

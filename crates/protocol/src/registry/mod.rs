@@ -6,6 +6,7 @@ pub mod values;
 
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -41,6 +42,7 @@ macro_rules! registry {
 registry! {
     Lamport,
     RicartAgrawala,
+    SuzukiKasami,
 }
 
 impl std::str::FromStr for Spec {
