@@ -14,6 +14,7 @@
 
 pub mod algorithms;
 pub mod clock;
+pub mod count;
 pub mod fence;
 pub mod outbox;
 pub mod quorum;
@@ -26,6 +27,7 @@ pub mod start;
 pub mod world;
 
 pub use clock::{Clock, Timestamp};
+pub use count::Count;
 pub use fence::{Epoch, Fence, FenceClock};
 pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;

@@ -4,9 +4,11 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::lamport::Lamport;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::singhal_heuristic::SinghalHeuristic;
+use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -40,7 +42,9 @@ macro_rules! registry {
 }
 
 registry! {
+    Lamport,
     RicartAgrawala,
+    SuzukiKasami,
     SinghalHeuristic,
     RaymondK,
 }
