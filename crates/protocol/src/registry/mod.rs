@@ -5,6 +5,7 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::singhal_dynamic::SinghalDynamic;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -39,6 +40,7 @@ macro_rules! registry {
 
 registry! {
     RicartAgrawala,
+    SinghalDynamic,
 }
 
 impl std::str::FromStr for Spec {
