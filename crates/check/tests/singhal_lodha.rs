@@ -1,7 +1,8 @@
-//! Every interleaving of small runs of `singhal-dynamic`, with golden state counts: a change of the
+//! Every interleaving of small runs of `singhal-dynamic` and `lodha-kshemkalyani`, with golden state counts: a change of the
 //! algorithm that changes what can happen changes them.
 
 use meshlock_check::{Bounds, Report, Verdict, explore};
+use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use meshlock_protocol::algorithms::singhal_dynamic::SinghalDynamic;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Delivery;
@@ -37,4 +38,24 @@ fn singhal_dynamic_holds_for_three_sites_that_ask_twice_whoever_is_inside_at_the
 #[test]
 fn singhal_dynamic_holds_for_four_sites_that_ask_once() {
     assert_holds(&explored::<SinghalDynamic>(&bounds(4, 1, None), &[]), 112_304);
+}
+
+#[test]
+fn lodha_kshemkalyani_holds_for_three_sites_that_ask_twice_whoever_is_inside_at_the_start() {
+    for (holder, states) in [(None, 86_382), (Some(1), 86_435)] {
+        assert_holds(&explored::<LodhaKshemkalyani>(&bounds(3, 2, holder), &[]), states);
+    }
+}
+
+#[test]
+fn lodha_kshemkalyani_needs_fifo() {
+    let bounds = Bounds { delivery: Delivery::Unordered, ..bounds(2, 2, None) };
+    assert_ne!(explored::<LodhaKshemkalyani>(&bounds, &[]).verdict, Verdict::Holds);
+}
+
+/// The path is the one that the algorithm's own scenario test of the printed text retells.
+#[test]
+fn lodha_kshemkalyani_as_printed_deadlocks_with_three_sites_that_ask_once() {
+    let report = explored::<LodhaKshemkalyani>(&bounds(3, 1, None), &[("text", "printed")]);
+    assert_eq!((report.verdict, report.path.len()), (Verdict::Deadlock(vec![SiteId::new(2)]), 13));
 }

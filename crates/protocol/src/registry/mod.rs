@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::singhal_dynamic::SinghalDynamic;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
@@ -41,6 +42,7 @@ macro_rules! registry {
 registry! {
     RicartAgrawala,
     SinghalDynamic,
+    LodhaKshemkalyani,
 }
 
 impl std::str::FromStr for Spec {
