@@ -5,8 +5,10 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::lamport::Lamport;
+use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::singhal_dynamic::SinghalDynamic;
 use crate::algorithms::singhal_heuristic::SinghalHeuristic;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
@@ -44,6 +46,8 @@ macro_rules! registry {
 registry! {
     Lamport,
     RicartAgrawala,
+    SinghalDynamic,
+    LodhaKshemkalyani,
     SuzukiKasami,
     SinghalHeuristic,
     RaymondK,
