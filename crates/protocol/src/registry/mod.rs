@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::naimi_trehel::NaimiTrehel;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
@@ -39,6 +40,7 @@ macro_rules! registry {
 
 registry! {
     RicartAgrawala,
+    NaimiTrehel,
 }
 
 impl std::str::FromStr for Spec {
