@@ -46,3 +46,34 @@ fn naimi_trehel_holds_over_unordered_channels_whoever_is_inside_at_the_start() {
     assert_holds("naimi-trehel", &unordered(4, 1), 1_476);
     assert_holds("naimi-trehel", &held(unordered(4, 1), &[1]), 1_544);
 }
+
+#[test]
+fn raymond_holds_over_unordered_channels_on_every_tree_whoever_is_inside_at_the_start() {
+    assert_holds("raymond", &unordered(2, 2), 79);
+    assert_holds("raymond", &unordered(3, 2), 1_336);
+    assert_holds("raymond", &held(unordered(3, 2), &[0]), 1_346);
+    assert_holds("raymond", &held(unordered(3, 2), &[1]), 1_546);
+    assert_holds("raymond", &unordered(4, 1), 1_155);
+    assert_holds("raymond:tree=star", &unordered(4, 1), 1_049);
+    assert_holds("raymond:tree=line", &unordered(3, 2), 1_534);
+    assert_holds("raymond:tree=line", &unordered(4, 1), 1_240);
+}
+
+/// The same, over FIFO channels, and so many times a site fails; failed sites come back.
+fn failing(sites: usize, entries: u8, crashes: u8) -> Bounds {
+    Bounds { crashes, recoveries: true, ..Bounds::new(sites, entries) }
+}
+
+#[test]
+fn raymond_recovers_from_the_failure_of_any_site_at_any_moment() {
+    assert_holds("raymond", &failing(1, 2, 1), 15);
+    assert_holds("raymond", &failing(2, 2, 1), 1_407);
+    assert_holds("raymond:tree=star", &failing(3, 1, 1), 10_944);
+    assert_holds("raymond:tree=line", &failing(3, 1, 1), 11_703);
+}
+
+#[test]
+fn raymond_recovers_when_neighbours_fail_together_or_a_site_fails_again_while_it_recovers() {
+    assert_holds("raymond", &failing(2, 2, 2), 8_946);
+    assert_holds("raymond", &failing(2, 1, 3), 10_273);
+}

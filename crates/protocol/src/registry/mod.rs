@@ -5,6 +5,7 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::naimi_trehel::NaimiTrehel;
+use crate::algorithms::raymond::Raymond;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
@@ -40,6 +41,7 @@ macro_rules! registry {
 
 registry! {
     RicartAgrawala,
+    Raymond,
     NaimiTrehel,
 }
 
