@@ -2,6 +2,8 @@
 
 pub mod lamport;
 pub mod lodha_kshemkalyani;
+pub mod naimi_trehel;
+pub mod raymond;
 pub mod raymond_k;
 pub mod ricart_agrawala;
 pub mod singhal_dynamic;

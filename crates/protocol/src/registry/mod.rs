@@ -6,6 +6,8 @@ pub mod values;
 
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
+use crate::algorithms::naimi_trehel::NaimiTrehel;
+use crate::algorithms::raymond::Raymond;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::singhal_dynamic::SinghalDynamic;
@@ -50,6 +52,8 @@ registry! {
     LodhaKshemkalyani,
     SuzukiKasami,
     SinghalHeuristic,
+    Raymond,
+    NaimiTrehel,
     RaymondK,
 }
 
