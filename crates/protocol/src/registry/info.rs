@@ -223,3 +223,10 @@ pub struct Info {
     /// What differs from the published text, in a line each.
     pub departures: &'static [&'static str],
 }
+
+impl Info {
+    /// The algorithm with its defaults, and its other settings that every test runs too.
+    pub fn specs(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.variants.iter().copied())
+    }
+}

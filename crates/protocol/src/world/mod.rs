@@ -8,9 +8,11 @@
 mod action;
 mod checks;
 mod faults;
+mod saturated;
 
 pub use action::{Action, Delivery};
 pub use checks::Violation;
+pub use saturated::Saturated;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -287,6 +289,11 @@ impl<A: Algorithm> World<A> {
     /// All entries so far, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// How many steps were taken and checked.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// How many messages of each kind have been sent.

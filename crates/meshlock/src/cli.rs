@@ -1,0 +1,27 @@
+//! The arguments of `meshlock`, one type a subcommand.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{algorithms, demo};
+
+/// Distributed mutual exclusion without a lock server.
+#[derive(Debug, Parser)]
+#[command(name = "meshlock", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   done, and everything that was checked holds
+  1   something that was checked does not hold, or the command failed
+  64  the arguments or a file make no sense; the message says what would be right";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run every algorithm through a short contended run and print one table
+    Demo(demo::Arguments),
+    /// List the algorithms, or show one in detail
+    Algorithms(algorithms::Arguments),
+}

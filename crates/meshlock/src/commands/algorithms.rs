@@ -1,0 +1,208 @@
+//! `meshlock algorithms [NAME]`: what the registry knows, as a table or one algorithm in detail.
+
+use std::io::Write;
+
+use clap::Args;
+use meshlock_protocol::registry::ALL;
+use meshlock_protocol::registry::info::{Channels, Kind, Order, Permits, Range};
+use meshlock_protocol::{Info, Spec};
+use serde_json::{Value, json};
+
+use crate::output::{self, Outcome, Usage};
+
+/// Arguments of `meshlock algorithms`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The algorithm to show in detail
+    name: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match &arguments.name {
+        Some(name) => {
+            let spec: Spec = name.parse().map_err(Usage::new)?;
+            if arguments.json { output::json(out, &facts(spec.info))? } else { detail(spec.info, out)? }
+        }
+        None if arguments.json => output::json(out, &ALL.iter().map(|info| facts(info)).collect::<Vec<_>>())?,
+        None => overview(out)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = output::table(&[
+        "algorithm",
+        "kind",
+        "K",
+        "messages alone",
+        "under load",
+        "delay",
+        "channels",
+        "order",
+    ]);
+    for info in ALL {
+        table.add_row([
+            info.name,
+            kind(info.kind),
+            permits(info.permits),
+            &alone(info),
+            info.costs.heavy.text,
+            info.costs.sync_delay,
+            channels(info.channels),
+            order(info.order),
+        ]);
+    }
+    writeln!(out, "{table}")?;
+    writeln!(out, "N sites, K permits, k the size of a quorum, T one message delay.")?;
+    writeln!(out, "`meshlock algorithms NAME` shows one in detail.")?;
+    Ok(())
+}
+
+fn detail(info: &Info, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{}: {}", info.name, info.title)?;
+    writeln!(out)?;
+    let failures = failures(info);
+    for (label, text) in [
+        ("described in", info.source),
+        ("kind", kind(info.kind)),
+        ("permits", permits(info.permits)),
+        ("order", order(info.order)),
+        ("channels it needs", channels(info.channels)),
+        ("the paper assumes", info.assumes),
+        ("failures it handles", &failures),
+        ("messages alone", &alone(info)),
+        ("messages under load", info.costs.heavy.text),
+        ("synchronisation delay", info.costs.sync_delay),
+    ] {
+        writeln!(out, "{label:>22}  {text}")?;
+    }
+    let memory = info.memory;
+    writeln!(
+        out,
+        "{:>22}  {} + {}·N bytes at most",
+        "memory of a quiet site", memory.fixed, memory.per_site
+    )?;
+    section(
+        out,
+        "Messages",
+        info.messages.iter().map(|message| (message.kind.to_owned(), message.about.to_owned())),
+    )?;
+    let options = info.options.iter().map(|option| {
+        let about = format!("{}; {} (default {})", option.about, option.range, option.default);
+        (option.name.to_owned(), about)
+    });
+    section(out, "Options", options)?;
+    if !info.departures.is_empty() {
+        writeln!(out, "\nDepartures from the published text")?;
+        for departure in info.departures {
+            writeln!(out, "  - {departure}")?;
+        }
+    }
+    Ok(())
+}
+
+fn section(
+    out: &mut dyn Write,
+    title: &str,
+    rows: impl Iterator<Item = (String, String)>,
+) -> anyhow::Result<()> {
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    for (name, about) in rows {
+        writeln!(out, "  {name:<14} {about}")?;
+    }
+    Ok(())
+}
+
+fn facts(info: &Info) -> Value {
+    let options: Vec<Value> = info
+        .options
+        .iter()
+        .map(|option| {
+            let range = match option.range {
+                Range::Flag => json!({ "flag": true }),
+                Range::Choice(words) => json!({ "choice": words }),
+                Range::Integer { least, most } => json!({ "least": least, "most": most }),
+                Range::WordsOr { words, notation } => json!({ "words": words, "notation": notation }),
+            };
+            json!({ "name": option.name, "about": option.about, "default": option.default, "range": range })
+        })
+        .collect();
+    let messages: Vec<Value> =
+        info.messages.iter().map(|m| json!({ "kind": m.kind, "about": m.about })).collect();
+    json!({
+        "name": info.name,
+        "title": info.title,
+        "source": info.source,
+        "kind": kind(info.kind),
+        "permits": permits(info.permits),
+        "order": order(info.order),
+        "channels": channels(info.channels),
+        "assumes": info.assumes,
+        "failures": {
+            "crash": info.failures.crash,
+            "recovery": info.failures.recovery,
+            "partition": info.failures.partition,
+        },
+        "costs": {
+            "alone_least": info.costs.lone_least.text,
+            "alone_most": info.costs.lone_most.text,
+            "heavy": info.costs.heavy.text,
+            "sync_delay": info.costs.sync_delay,
+        },
+        "memory": { "fixed": info.memory.fixed, "per_site": info.memory.per_site },
+        "options": options,
+        "messages": messages,
+        "departures": info.departures,
+    })
+}
+
+fn alone(info: &Info) -> String {
+    let (least, most) = (info.costs.lone_least.text, info.costs.lone_most.text);
+    if least == most { least.to_owned() } else { format!("{least} … {most}") }
+}
+
+fn failures(info: &Info) -> String {
+    let handled = [
+        (info.failures.crash, "crash"),
+        (info.failures.recovery, "recovery"),
+        (info.failures.partition, "partition"),
+    ];
+    let names: Vec<&str> = handled.iter().filter(|(handles, _)| *handles).map(|(_, name)| *name).collect();
+    if names.is_empty() { "none by itself; a host starts it anew".to_owned() } else { names.join(", ") }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Permission => "permission",
+        Kind::Quorum => "quorum",
+        Kind::Token => "token",
+    }
+}
+
+fn permits(permits: Permits) -> &'static str {
+    match permits {
+        Permits::One => "1",
+        Permits::Many => "any",
+    }
+}
+
+fn channels(channels: Channels) -> &'static str {
+    match channels {
+        Channels::Fifo => "FIFO",
+        Channels::Unordered => "unordered",
+    }
+}
+
+fn order(order: Order) -> &'static str {
+    match order {
+        Order::Timestamp => "timestamp",
+        Order::Fair => "fair",
+    }
+}

@@ -1,0 +1,4 @@
+//! One file a subcommand: its arguments, what it does, what it prints.
+
+pub(crate) mod algorithms;
+pub(crate) mod demo;

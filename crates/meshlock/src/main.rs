@@ -1,0 +1,50 @@
+//! The `meshlock` command: reads the arguments, runs one subcommand, turns its outcome into an exit code.
+
+mod cli;
+mod commands;
+mod output;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use output::{Outcome, Usage};
+
+/// Exit code for arguments or files that make no sense (`EX_USAGE` of sysexits).
+const EXIT_USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe behind `meshlock --help | head` is no failure.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let result = run(cli, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Refuted) => ExitCode::FAILURE,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("meshlock: {error:#}");
+            if error.is::<Usage>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match cli.command {
+        Command::Demo(arguments) => commands::demo::run(&arguments, out),
+        Command::Algorithms(arguments) => commands::algorithms::run(&arguments, out),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.downcast_ref::<io::Error>().is_some_and(broken)
+}

@@ -1,0 +1,50 @@
+//! What all subcommands share about their output: tables, JSON, and how they end.
+
+use std::fmt;
+use std::io::Write;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+/// How a subcommand ended when nothing went wrong with running it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All done, and whatever was checked holds.
+    Done,
+    /// Something that was checked does not hold; the output says what.
+    Refuted,
+}
+
+/// The caller's mistake: the message names the thing and says what would be right.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
+
+impl Usage {
+    /// Wraps whatever explains the mistake.
+    pub(crate) fn new(why: impl fmt::Display) -> Self {
+        Usage(why.to_string())
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An empty table with these column heads, in the one style of this program.
+pub(crate) fn table(heads: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(heads.to_vec());
+    table
+}
+
+/// Writes `value` as one JSON document.
+pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)?;
+    Ok(())
+}

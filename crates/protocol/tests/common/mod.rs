@@ -1,0 +1,54 @@
+//! Random runs of any algorithm, for the tests that must hold for all of them.
+
+use meshlock_protocol::registry::info::Permits;
+use meshlock_protocol::world::{Action, Delivery, World};
+use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// One random run: its size, who is inside at the start, and what is drawn at each step.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) cluster: Cluster,
+    pub(crate) holders: Vec<usize>,
+    pub(crate) draws: Vec<u16>,
+}
+
+impl Run {
+    /// The world at the start of the run.
+    pub(crate) fn world<A: Algorithm>(&self, spec: &Spec) -> World<A> {
+        let sites = self.holders.iter().map(|&site| SiteId::new(site));
+        let holders = Holders::new(self.cluster, sites).expect("the strategy draws valid holders");
+        World::new(self.cluster, &spec.values, &holders).expect("the tested options fit any cluster")
+    }
+}
+
+fn runs(permits: Permits) -> impl Strategy<Value = Run> {
+    let most_permits = if permits == Permits::Many { 3_usize } else { 1 };
+    let size = (1_usize..=7, 1..=most_permits);
+    size.prop_flat_map(|(sites, permits)| {
+        let holders = proptest::sample::subsequence((0..sites).collect::<Vec<_>>(), 0..=permits.min(sites));
+        (Just(Cluster { sites, permits }), holders, proptest::collection::vec(any::<u16>(), 0..400))
+    })
+    .prop_map(|(cluster, holders, draws)| Run { cluster, holders, draws })
+}
+
+/// Tries `test` on random runs of the algorithm that `spec` names; a failure is shrunk and told with the spec.
+pub(crate) fn for_random_runs(spec: &str, test: impl Fn(&Spec, &Run)) {
+    let spec: Spec = spec.parse().expect("a registered name");
+    let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
+    let tested = TestRunner::new(config).run(&runs(spec.info.permits), |run| {
+        test(&spec, &run);
+        Ok(())
+    });
+    if let Err(failure) = tested {
+        panic!("{spec}: {failure}");
+    }
+}
+
+/// The one of the possible actions that `draw` picks; there is always one while someone may ask or leave.
+pub(crate) fn pick<A: Algorithm>(world: &World<A>, delivery: Delivery, draw: u16) -> Action {
+    let all: Vec<Action> =
+        world.deliveries(delivery).chain(world.releases()).chain(world.requests()).collect();
+    all[usize::from(draw) % all.len()]
+}

@@ -1,0 +1,62 @@
+//! `ci` and `fix`: the same tools, read-only and rewriting.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use crate::{generated, tidy};
+
+/// Runs every check in the order in which a failure is cheapest to learn of, and stops at the first.
+pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
+    step("tidy", || tidy::tidy(root))?;
+    cargo(root, "fmt --all --check", &[])?;
+    cargo(root, "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
+    if has(root, "nextest") {
+        cargo(root, "nextest run --workspace --all-features --locked", &[])?;
+    } else {
+        cargo(root, "test --workspace --all-features --all-targets --locked", &[])?;
+    }
+    cargo(root, "test --workspace --all-features --doc --locked", &[])?;
+    cargo(root, "doc --workspace --all-features --no-deps --locked", &[("RUSTDOCFLAGS", "-D warnings")])?;
+    if has(root, "deny") {
+        cargo(root, "deny check", &[])?;
+    } else {
+        eprintln!("xtask: cargo-deny is not installed; licences and advisories were not checked");
+    }
+    Ok(())
+}
+
+/// Rewrites what tools can rewrite.
+pub(crate) fn fix(root: &Path) -> anyhow::Result<()> {
+    cargo(root, "clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged", &[])?;
+    cargo(root, "fmt --all", &[])?;
+    step("generated tables", || generated::write(root))
+}
+
+fn has(root: &Path, subcommand: &str) -> bool {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root).args([subcommand, "--version"]);
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    step(&format!("cargo {arguments}"), || {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(root).args(arguments.split(' ')).envs(environment.iter().copied());
+        let status = command.status().with_context(|| format!("cannot start cargo {arguments}"))?;
+        if !status.success() {
+            bail!("cargo {arguments} failed");
+        }
+        Ok(())
+    })
+}
+
+fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    eprintln!("xtask: {name}");
+    let start = Instant::now();
+    run()?;
+    eprintln!("xtask: {name}: ok in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
