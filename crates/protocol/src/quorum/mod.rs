@@ -16,6 +16,8 @@
 
 mod notation;
 
+#[cfg(feature = "analysis")]
+pub mod analysis;
 pub mod check;
 pub mod field;
 pub mod grid;
