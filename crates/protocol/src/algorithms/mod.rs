@@ -1,3 +1,4 @@
 //! One file per algorithm; each opens with its idea, its costs, and what differs from the published text.
 
 pub mod ricart_agrawala;
+pub mod sanders;

@@ -5,6 +5,7 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::sanders::Sanders;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -39,6 +40,7 @@ macro_rules! registry {
 
 registry! {
     RicartAgrawala,
+    Sanders,
 }
 
 impl std::str::FromStr for Spec {
