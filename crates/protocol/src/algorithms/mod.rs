@@ -6,6 +6,7 @@ pub mod naimi_trehel;
 pub mod raymond;
 pub mod raymond_k;
 pub mod ricart_agrawala;
+pub mod sanders;
 pub mod singhal_dynamic;
 pub mod singhal_heuristic;
 pub mod suzuki_kasami;

@@ -10,6 +10,7 @@ use crate::algorithms::naimi_trehel::NaimiTrehel;
 use crate::algorithms::raymond::Raymond;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::sanders::Sanders;
 use crate::algorithms::singhal_dynamic::SinghalDynamic;
 use crate::algorithms::singhal_heuristic::SinghalHeuristic;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
@@ -50,6 +51,7 @@ registry! {
     RicartAgrawala,
     SinghalDynamic,
     LodhaKshemkalyani,
+    Sanders,
     SuzukiKasami,
     SinghalHeuristic,
     Raymond,
