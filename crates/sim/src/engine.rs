@@ -229,12 +229,17 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             return Ok(());
         }
         let Some(arrived) = host.backlog.pop_front() else { return Ok(()) };
+        self.start_waiting(site, arrived);
+        self.step(site, |machine, out| machine.request(out))
+    }
+
+    fn start_waiting(&mut self, site: SiteId, arrived: Time) {
+        let host = &mut self.hosts[site.index()];
         let request = Timestamp::new(host.clock.tick(), site);
         host.process = Process::Waiting { arrived, asked: self.now, request };
         self.waiting += 1;
         self.metrics.fairness.asked(request);
         self.note(Kind::Request, site, None, None);
-        self.step(site, |machine, out| machine.request(out))
     }
 
     fn deliver(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) -> Result<(), Violation> {
@@ -265,11 +270,25 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             self.metrics.left(self.now, arrived, self.waiting);
         }
         self.note(Kind::Release, site, None, None);
+        if let Some(arrived) = self.next_in_line(site) {
+            self.start_waiting(site, arrived);
+            return self.step(site, |machine, out| machine.release_and_request(out));
+        }
         self.step(site, |machine, out| machine.release(out))?;
         if self.settings.load != Load::Open {
             self.next_arrival(site);
         }
-        self.request_if_idle(site)
+        Ok(())
+    }
+
+    /// When the request arrived that the site makes as soon as it has left, if there is one.
+    fn next_in_line(&mut self, site: SiteId) -> Option<Time> {
+        match self.settings.load {
+            _ if !self.open => None,
+            Load::Saturated => Some(self.now),
+            Load::Open => self.hosts[site.index()].backlog.pop_front(),
+            Load::Closed => None,
+        }
     }
 
     fn wake(&mut self, site: SiteId, life: u32) -> Result<(), Violation> {

@@ -182,6 +182,9 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
             return self.step(to, |machine, out| machine.peer_recovered(about, out));
         }
         self.faults.over.insert((to, about), life - 1);
+        // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
+        let last = self.hosts[about.index()].fence.stamp();
+        self.hosts[to.index()].fence.observe(last).expect("this host's own stamps are in range");
         self.step(to, |machine, out| machine.peer_failed(about, out))
     }
 
