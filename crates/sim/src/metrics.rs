@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     /// Of each exit while someone waited: from it to the next entry.
     pub(crate) sync_delays: Vec<Time>,
     pub(crate) sent_by: Vec<u64>,
+    /// Messages of the first kind that the algorithm lists: its requests.
+    pub(crate) requests_by: Vec<u64>,
     pub(crate) received_by: Vec<u64>,
     pub(crate) entries_by: Vec<u64>,
     pub(crate) fairness: Fairness,
@@ -55,6 +57,7 @@ impl Metrics {
             responses: Vec::with_capacity(capacity),
             sync_delays: Vec::with_capacity(capacity),
             sent_by: vec![0; sites],
+            requests_by: vec![0; sites],
             received_by: vec![0; sites],
             entries_by: vec![0; sites],
             fairness: Fairness::new(sites),
@@ -73,6 +76,7 @@ impl Metrics {
         self.sent_by[from.index()] += 1;
         if let Some(at) = self.info.messages.iter().position(|message| message.kind == kind) {
             self.now.by_kind[at] += 1;
+            self.requests_by[from.index()] += u64::from(at == 0);
         }
     }
 

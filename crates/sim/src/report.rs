@@ -6,7 +6,7 @@ use meshlock_protocol::Info;
 use serde::Serialize;
 
 use crate::metrics::Metrics;
-use crate::settings::Settings;
+use crate::settings::{Settings, WarmUp};
 use crate::statistics::{Mean, batch_mean, steady_from};
 use crate::time::Time;
 
@@ -103,15 +103,18 @@ pub struct Report {
     /// Entries of each site, in the whole run.
     #[serde(skip)]
     pub entries_by_site: Vec<u64>,
-    /// Messages sent by each site, in the whole run.
+    /// Messages that each site sent to ask for entry (those of the first kind that the algorithm lists), in the whole run.
     #[serde(skip)]
-    pub sent_by_site: Vec<u64>,
+    pub requests_by_site: Vec<u64>,
 }
 
 pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u64) -> Report {
     let size = usize::try_from(metrics.group_size()).expect("a group is small");
     let wait_groups: Vec<f64> = metrics.waits.chunks_exact(size).map(mean_of).collect();
-    let cut = steady_from(&wait_groups).min(metrics.groups.len().saturating_sub(2));
+    let cut = match settings.warm_up {
+        WarmUp::Keep => 0,
+        WarmUp::Found => steady_from(&wait_groups).min(metrics.groups.len().saturating_sub(2)),
+    };
     let skip = cut * size;
     let (first, last) = (&metrics.groups[cut], &metrics.groups[metrics.groups.len() - 1]);
     let entries = (last.entries - first.entries).max(1) as f64;
@@ -146,7 +149,7 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
         fairness: fairness(metrics),
         site_load: site_load(metrics),
         entries_by_site: metrics.entries_by.clone(),
-        sent_by_site: metrics.sent_by.clone(),
+        requests_by_site: metrics.requests_by.clone(),
     }
 }
 

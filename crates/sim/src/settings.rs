@@ -38,6 +38,15 @@ impl Rates {
     }
 }
 
+/// What is done with the beginning of a run, before it is steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmUp {
+    /// It is found by a rule and cut off.
+    Found,
+    /// It is measured like the rest.
+    Keep,
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -61,6 +70,8 @@ pub struct Settings {
     pub faults: FaultPlan,
     /// How many entries to measure.
     pub entries: u64,
+    /// What is done with the beginning.
+    pub warm_up: WarmUp,
     /// What every random number derives from.
     pub seed: u64,
 }
@@ -79,6 +90,7 @@ impl Settings {
             inside: Distribution::Constant(Time::units(0.0002)),
             faults: FaultPlan::default(),
             entries: 100_000,
+            warm_up: WarmUp::Found,
             seed: 1,
         }
     }

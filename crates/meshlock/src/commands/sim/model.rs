@@ -9,7 +9,7 @@ use meshlock_protocol::{Cluster, SiteId, SiteSet};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::faults::{DrawnFaults, Fault, FaultPlan};
 use meshlock_sim::network::Delay;
-use meshlock_sim::settings::{Load, Rates};
+use meshlock_sim::settings::{Load, Rates, WarmUp};
 use meshlock_sim::{Settings, Time};
 
 use crate::output::Usage;
@@ -63,6 +63,9 @@ pub(crate) struct Arguments {
     /// How many entries to simulate
     #[arg(long, default_value_t = 100_000)]
     entries: u64,
+    /// Measure the beginning of the run like the rest, instead of finding and cutting the warm-up
+    #[arg(long)]
+    keep_warm_up: bool,
     /// What every random number derives from
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -104,6 +107,7 @@ impl Arguments {
             inside: distribution("--cs", &self.cs)?,
             faults: self.faults(sites)?,
             entries: self.entries,
+            warm_up: if self.keep_warm_up { WarmUp::Keep } else { WarmUp::Found },
             seed: self.seed,
         })
     }
@@ -154,7 +158,9 @@ impl Arguments {
             }
             (None, None) => None,
             _ => {
-                return Err(Usage::new("--mean-time-to-failure and --mean-time-to-recovery must be positive"));
+                return Err(Usage::new(
+                    "--mean-time-to-failure and --mean-time-to-recovery must be positive",
+                ));
             }
         };
         Ok(FaultPlan { at, detection: span("--detection", self.detection)?, drawn })
