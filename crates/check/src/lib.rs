@@ -174,7 +174,9 @@ impl Explorer<'_> {
         let may_ask = |action: &Action| matches!(action, Action::Request(s) if node.asked[s.index()] < self.bounds.entries);
         let mut steps: Vec<Step> =
             world.deliveries(self.bounds.delivery).chain(world.releases()).map(Step::Act).collect();
-        let must_go_on = !steps.is_empty();
+        // Where survivors do not go on by themselves, a failed site that may come back does come back.
+        let awaited = self.bounds.recoveries && !A::INFO.failures.crash && !world.down().is_empty();
+        let must_go_on = !steps.is_empty() || awaited;
         steps.extend(world.requests().filter(may_ask).map(Step::Act));
         let sites = || SiteId::all(self.bounds.cluster.sites);
         if node.crashes < self.bounds.crashes {
@@ -230,12 +232,13 @@ impl Explorer<'_> {
 
 /// What is wrong with a state in which nothing happens by itself.
 fn judge_end<A: Algorithm>(world: &World<A>) -> Option<Verdict> {
-    let waiting: Vec<SiteId> =
-        SiteId::all(world.cluster().sites).filter(|&site| world.is_waiting(site)).collect();
+    let stuck = |site: &SiteId| world.is_waiting(*site) && world.site(*site).survives(world.down());
+    let waiting: Vec<SiteId> = SiteId::all(world.cluster().sites).filter(stuck).collect();
     if !waiting.is_empty() {
         return Some(Verdict::Deadlock(waiting));
     }
-    (!world.is_quiet()).then_some(Verdict::NotQuiet)
+    let hopeless = SiteId::all(world.cluster().sites).any(|site| world.is_waiting(site));
+    (!hopeless && !world.is_quiet()).then_some(Verdict::NotQuiet)
 }
 
 fn take<A: Algorithm>(node: &mut Node<A>, step: Step) {

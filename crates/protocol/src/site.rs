@@ -121,6 +121,12 @@ pub trait Algorithm: Site {
         None
     }
 
+    /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm
+    /// leaves failures to its host, none can be relied on.
+    fn survives(&self, down: &SiteSet) -> bool {
+        down.is_empty() || Self::INFO.failures.crash
+    }
+
     /// How many tokens are at this site.
     fn tokens(&self) -> usize {
         0

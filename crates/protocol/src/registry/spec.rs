@@ -136,3 +136,50 @@ fn did_you_mean(given: &str, names: &[&str]) -> String {
     let best = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(likeness, _)| *likeness > 0.7);
     best.map_or_else(String::new, |(_, name)| format!(" (did you mean '{name}'?)"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Spec, SpecError> {
+        text.parse()
+    }
+
+    #[test]
+    fn a_spec_prints_as_it_is_read_without_its_defaults() {
+        for (given, printed) in [
+            ("ricart-agrawala", "ricart-agrawala"),
+            ("ricart-agrawala:", "ricart-agrawala"),
+            ("ricart-agrawala:text=repaired", "ricart-agrawala"),
+            ("ricart-agrawala:text=printed", "ricart-agrawala:text=printed"),
+        ] {
+            assert_eq!(parse(given).unwrap().to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn an_unknown_algorithm_is_answered_with_the_nearest_name() {
+        let error = parse("ricard-agrawala").unwrap_err().to_string();
+        assert!(error.contains("'ricard-agrawala' (did you mean 'ricart-agrawala'?)"), "{error}");
+        let error = parse("zzz").unwrap_err().to_string();
+        assert!(!error.contains("did you mean"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_option_is_answered_with_the_options_there_are() {
+        let error = parse("ricart-agrawala:txt=printed").unwrap_err().to_string();
+        assert_eq!(error, "ricart-agrawala has no option 'txt' (did you mean 'text'?); it has: text");
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_answered_with_the_range() {
+        let error = parse("ricart-agrawala:text=wrong").unwrap_err().to_string();
+        assert_eq!(error, "ricart-agrawala: option text cannot be 'wrong'; it takes repaired or printed");
+    }
+
+    #[test]
+    fn an_option_given_twice_is_refused() {
+        let error = parse("ricart-agrawala:text=printed,text=repaired").unwrap_err().to_string();
+        assert_eq!(error, "ricart-agrawala: option text is given twice");
+    }
+}

@@ -29,6 +29,11 @@ impl<A: Algorithm> World<A> {
         !self.faults.down.contains(site)
     }
 
+    /// Who has failed and not come back.
+    pub fn down(&self) -> &SiteSet {
+        &self.faults.down
+    }
+
     /// Whether the network is split between the two sites.
     pub(super) fn is_cut(&self, from: SiteId, to: SiteId) -> bool {
         self.faults.away.contains(from) != self.faults.away.contains(to)

@@ -1,0 +1,92 @@
+//! Algorithms that handle failures by themselves, under random schedules in which a site fails at any moment and, where
+//! that is handled, comes back: safe throughout, and whoever runs and can still be served is served.
+
+mod common;
+
+use common::{Run, for_random_runs, pick};
+use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::world::{Action, Delivery, World};
+use meshlock_protocol::{Algorithm, Info, SiteId, Spec};
+
+struct WithFailures<'a>(&'a Run);
+
+impl Visitor for WithFailures<'_> {
+    type Output = ();
+
+    fn visit<A: Algorithm>(self, spec: &Spec) {
+        let WithFailures(run) = self;
+        let mut world = run.world::<A>(spec);
+        for &draw in &run.draws {
+            if !fail_or_recover(&mut world, draw)
+                && SiteId::all(run.cluster.sites).any(|site| world.is_up(site))
+            {
+                step(&mut world, draw);
+            }
+        }
+        mend(&mut world);
+        serve_all(&mut world);
+    }
+}
+
+/// About one draw in sixteen makes a site fail, if none is down, or lets it come back.
+fn fail_or_recover<A: Algorithm>(world: &mut World<A>, draw: u16) -> bool {
+    if !draw.is_multiple_of(16) {
+        return false;
+    }
+    let site = SiteId::new(usize::from(draw / 16) % world.cluster().sites);
+    match world.down().first() {
+        None => world.fail(site),
+        Some(down) if A::INFO.failures.recovery && world.can_recover(down) => {
+            let _ = world.recover(down);
+        }
+        Some(_) => return false,
+    }
+    true
+}
+
+fn step<A: Algorithm>(world: &mut World<A>, draw: u16) {
+    let anything =
+        world.deliveries(Delivery::Fifo).chain(world.releases()).chain(world.requests()).next().is_some();
+    if anything {
+        let _ = world.apply(pick(world, Delivery::Fifo, draw));
+    }
+}
+
+/// Lets everyone learn of the failure and, where that is handled, the failed site come back.
+fn mend<A: Algorithm>(world: &mut World<A>) {
+    serve(world);
+    if let Some(down) = world.down().first()
+        && A::INFO.failures.recovery
+    {
+        let _ = world.recover(down);
+    }
+}
+
+/// Nobody asks any more; all that can happen by itself happens.
+fn serve<A: Algorithm>(world: &mut World<A>) {
+    for _ in 0..100_000 {
+        let next: Option<Action> = world.deliveries(Delivery::Fifo).chain(world.releases()).next();
+        let Some(action) = next else { return };
+        let _ = world.apply(action);
+    }
+    panic!("the run never ends: {:#?}", world.sites());
+}
+
+fn serve_all<A: Algorithm>(world: &mut World<A>) {
+    serve(world);
+    for site in SiteId::all(world.cluster().sites) {
+        let stuck = world.is_waiting(site) && world.site(site).survives(world.down());
+        assert!(!stuck, "{site} waits for ever: {:#?}", world.sites());
+    }
+}
+
+fn handles_failures(info: &Info) -> bool {
+    info.failures.crash || info.failures.recovery
+}
+
+#[test]
+fn failures_that_an_algorithm_handles_break_nothing() {
+    for spec in ALL.iter().filter(|info| handles_failures(info)).flat_map(|info| info.specs()) {
+        for_random_runs(spec, |spec, run| spec.visit(WithFailures(run)));
+    }
+}
