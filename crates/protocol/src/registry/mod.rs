@@ -4,7 +4,10 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::maekawa::Maekawa;
+use crate::algorithms::majority::Majority;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::tree_quorum::TreeQuorum;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -39,6 +42,9 @@ macro_rules! registry {
 
 registry! {
     RicartAgrawala,
+    Maekawa,
+    TreeQuorum,
+    Majority,
 }
 
 impl std::str::FromStr for Spec {

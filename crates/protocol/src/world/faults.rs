@@ -50,6 +50,8 @@ impl<A: Algorithm> World<A> {
         self.faults.ever = true;
         self.faults.down.insert(site);
         self.inside.remove(site);
+        // Perhaps nobody else knows of the largest fence. A node's new view is above it by its epoch.
+        self.fences.clear();
         self.asked[site.index()] = None;
         self.timers[site.index()] = 0;
         for told in self.faults.untold.values_mut() {
@@ -83,9 +85,10 @@ impl<A: Algorithm> World<A> {
         !self.is_up(site) && self.untold(site).is_empty()
     }
 
-    /// `site` runs again.
+    /// `site` runs again. What was sent to its former life is lost.
     pub fn recover(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.can_recover(site), "{site} cannot recover before all know that it failed");
+        self.channels.retain(|&(_, to), _| to != site);
         self.faults.down.remove(site);
         self.faults.untold.insert(site, self.others_up(site));
         self.forget_told();
