@@ -4,9 +4,18 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::lamport::Lamport;
+use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use crate::algorithms::maekawa::Maekawa;
 use crate::algorithms::majority::Majority;
+use crate::algorithms::naimi_trehel::NaimiTrehel;
+use crate::algorithms::raymond::Raymond;
+use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::sanders::Sanders;
+use crate::algorithms::singhal_dynamic::SinghalDynamic;
+use crate::algorithms::singhal_heuristic::SinghalHeuristic;
+use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::tree_quorum::TreeQuorum;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
@@ -41,10 +50,19 @@ macro_rules! registry {
 }
 
 registry! {
+    Lamport,
     RicartAgrawala,
+    SinghalDynamic,
+    LodhaKshemkalyani,
     Maekawa,
     TreeQuorum,
     Majority,
+    Sanders,
+    SuzukiKasami,
+    SinghalHeuristic,
+    Raymond,
+    NaimiTrehel,
+    RaymondK,
 }
 
 impl std::str::FromStr for Spec {

@@ -21,6 +21,11 @@ impl Faults {
     pub(super) fn never_happened(&self) -> bool {
         !self.ever
     }
+
+    /// Whether a site is down or the network is split now.
+    pub(super) fn is_amid_one(&self) -> bool {
+        !self.down.is_empty() || !self.away.is_empty()
+    }
 }
 
 impl<A: Algorithm> World<A> {
@@ -50,8 +55,6 @@ impl<A: Algorithm> World<A> {
         self.faults.ever = true;
         self.faults.down.insert(site);
         self.inside.remove(site);
-        // Perhaps nobody else knows of the largest fence. A node's new view is above it by its epoch.
-        self.fences.clear();
         self.asked[site.index()] = None;
         self.timers[site.index()] = 0;
         for told in self.faults.untold.values_mut() {
@@ -76,6 +79,9 @@ impl<A: Algorithm> World<A> {
         if self.is_up(about) {
             self.step(to, |machine, out| machine.peer_recovered(about, out))
         } else {
+            // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
+            let last = self.clocks[about.index()].stamp();
+            self.clocks[to.index()].observe(last).expect("this host's own stamps are in range");
             self.step(to, |machine, out| machine.peer_failed(about, out))
         }
     }
@@ -85,12 +91,13 @@ impl<A: Algorithm> World<A> {
         !self.is_up(site) && self.untold(site).is_empty()
     }
 
-    /// `site` runs again. What was sent to its former life is lost.
+    /// `site` runs again.
     pub fn recover(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.can_recover(site), "{site} cannot recover before all know that it failed");
-        self.channels.retain(|&(_, to), _| to != site);
         self.faults.down.remove(site);
         self.faults.untold.insert(site, self.others_up(site));
+        let to_it = self.channels.iter_mut().filter(|((_, to), _)| *to == site);
+        to_it.flat_map(|(_, packets)| packets).for_each(|packet| packet.outlived = true);
         self.forget_told();
         self.step(site, |machine, out| machine.restart(out))
     }

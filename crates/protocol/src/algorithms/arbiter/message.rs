@@ -2,6 +2,8 @@
 
 use crate::Clock;
 
+use super::Life;
+
 /// Which of the permissions that one arbiter gives to one request, counted from 1. There is a second only after a
 /// YIELD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,10 +70,15 @@ pub enum Message {
         request: Clock,
     },
     /// From a site that had failed and runs again, to all: its state is gone, its process is idle.
-    Hello,
+    Hello {
+        /// The sender's new life.
+        life: Life,
+    },
     /// The answer to HELLO, when the sender's process is not inside: it uses no permission that the receiver gave in
     /// its former life, and never will.
     Welcome {
+        /// The life that the receiver had said HELLO from.
+        life: Life,
         /// Whether the sender is an arbiter, and not itself still returning.
         arbiter: bool,
         /// The sender's clock, since the receiver has lost its own.
@@ -90,7 +97,7 @@ impl crate::Message for Message {
             Message::Inquire { .. } => "INQUIRE",
             Message::Yield { .. } => "YIELD",
             Message::Release { .. } => "RELEASE",
-            Message::Hello => "HELLO",
+            Message::Hello { .. } => "HELLO",
             Message::Welcome { .. } => "WELCOME",
             Message::Ready => "READY",
         }
@@ -98,10 +105,13 @@ impl crate::Message for Message {
 
     fn words(&self) -> usize {
         match self {
-            Message::Hello | Message::Ready => 3,
-            Message::Request { .. } | Message::Failed { .. } | Message::Release { .. } => 4,
-            Message::Inquire { .. } | Message::Yield { .. } | Message::Welcome { .. } => 5,
-            Message::Reply { .. } => 6,
+            Message::Ready => 3,
+            Message::Request { .. }
+            | Message::Failed { .. }
+            | Message::Release { .. }
+            | Message::Hello { .. } => 4,
+            Message::Inquire { .. } | Message::Yield { .. } => 5,
+            Message::Reply { .. } | Message::Welcome { .. } => 6,
         }
     }
 }

@@ -54,7 +54,7 @@ mod tests;
 pub use arbiter::Arbiter;
 pub use message::{Message, Turn};
 pub use post::Post;
-pub use presence::Presence;
+pub use presence::{Life, Presence};
 pub use requester::Requester;
 pub use site::{Coterie, QuorumSite};
 

@@ -4,9 +4,23 @@ use crate::{SiteId, SiteSet, invariant};
 
 use super::Judged;
 
+/// Which life of a site: 0 from the start, one more after each return. The one thing that a site keeps on stable storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Life(u32);
+
+impl Life {
+    /// The life `number`.
+    pub const fn at(number: u32) -> Self {
+        Life(number)
+    }
+}
+
 /// Which sites are arbiters now, as far as this site knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Presence {
+    /// This site's own.
+    life: Life,
     /// Failed, and not heard of since; or, since this site's own return, not heard of at all.
     failed: SiteSet,
     /// Run again, but are not arbiters yet.
@@ -15,6 +29,8 @@ pub struct Presence {
     unwelcomed_by: SiteSet,
     /// Whom this site will welcome when its process leaves.
     owed: SiteSet,
+    /// The last life of each site that has said HELLO, in order of the sites.
+    lives: Vec<(SiteId, Life)>,
 }
 
 impl Presence {
@@ -23,10 +39,21 @@ impl Presence {
         Presence::default()
     }
 
-    /// This site has returned and knows nothing of the others.
-    pub fn returned(me: SiteId, sites: usize) -> Self {
-        let others = SiteSet::all_but(me, sites);
-        Presence { failed: others.clone(), unwelcomed_by: others, ..Presence::default() }
+    /// This site has failed and returned, and knows nothing of the others.
+    #[must_use]
+    pub fn returned(&self, me: SiteId, sites: usize) -> Self {
+        let (life, others) = (Life(self.life.0.saturating_add(1)), SiteSet::all_but(me, sites));
+        Presence { life, failed: others.clone(), unwelcomed_by: others, ..Presence::default() }
+    }
+
+    /// This site's own life.
+    pub fn life(&self) -> Life {
+        self.life
+    }
+
+    /// The last life that `site` has told of.
+    pub fn life_of(&self, site: SiteId) -> Life {
+        self.place(site).map_or(Life::default(), |at| self.lives[at].1)
     }
 
     /// Whether this site is an arbiter.
@@ -49,6 +76,11 @@ impl Presence {
         self.failed.contains(site)
     }
 
+    /// Whether all that comes from `site`, but HELLO and WELCOME, was meant for this site's former life.
+    pub fn is_unwelcomed_by(&self, site: SiteId) -> bool {
+        self.unwelcomed_by.contains(site)
+    }
+
     /// Who must not be asked, seen from `me`.
     pub fn absent(&self, me: SiteId) -> SiteSet {
         let mut absent = self.failed.clone();
@@ -67,35 +99,43 @@ impl Presence {
         self.unwelcomed_by.remove(peer);
     }
 
-    /// `peer` runs again. It uses no permission of anyone, so it need not welcome this site either.
-    pub fn on_hello(&mut self, peer: SiteId) -> Judged {
-        if !self.failed.remove(peer) {
+    /// `peer` runs again, in this life of its own. True if that is news.
+    pub fn on_hello(&mut self, peer: SiteId, life: Life) -> Result<bool, &'static str> {
+        if life <= self.life_of(peer) {
+            return Ok(false);
+        }
+        // A site that was itself down may have missed that the peer failed again.
+        if !self.failed.remove(peer) && !self.returning.contains(peer) && !self.is_unwelcomed_by(peer) {
             return Err("a return without a failure");
         }
         self.returning.insert(peer);
-        self.unwelcomed_by.remove(peer);
-        Ok(())
+        match self.place(peer) {
+            Ok(at) => self.lives[at].1 = life,
+            Err(at) => self.lives.insert(at, (peer, life)),
+        }
+        Ok(true)
     }
 
-    /// `peer` uses no permission of this site's former life.
-    pub fn on_welcome(&mut self, peer: SiteId, arbiter: bool) -> Judged {
-        if !self.unwelcomed_by.remove(peer) {
+    /// `peer` uses no permission of a life of this site before `life`. True if that is news.
+    pub fn on_welcome(&mut self, peer: SiteId, life: Life, arbiter: bool) -> Result<bool, &'static str> {
+        if life < self.life {
+            return Ok(false);
+        }
+        if life > self.life || !self.unwelcomed_by.remove(peer) {
             return Err("a welcome without a return");
         }
-        if self.failed.remove(peer) && !arbiter {
+        self.failed.remove(peer);
+        if arbiter {
+            self.returning.remove(peer);
+        } else {
             self.returning.insert(peer);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// `peer` is an arbiter again.
     pub fn on_ready(&mut self, peer: SiteId) -> Judged {
-        // A READY may overtake the WELCOME that would have told of the peer's own return.
-        if self.returning.remove(peer) || self.failed.remove(peer) {
-            Ok(())
-        } else {
-            Err("an arbiter that never was away")
-        }
+        if self.returning.remove(peer) { Ok(()) } else { Err("an arbiter that never was away") }
     }
 
     /// The welcome of `peer` waits until the process of this site has left.
@@ -108,10 +148,14 @@ impl Presence {
         std::mem::take(&mut self.owed)
     }
 
+    fn place(&self, site: SiteId) -> Result<usize, usize> {
+        self.lives.binary_search_by_key(&site, |&(site, _)| site)
+    }
+
     /// The numbered invariants of what is known.
     pub fn check_invariants(&self) -> Judged {
         invariant!(!self.failed.intersects(&self.returning), "P1: a site that returns is no longer failed");
-        invariant!(self.owed.intersection(&self.failed).is_empty(), "P2: nobody welcomes a failed site");
+        invariant!(!self.owed.intersects(&self.failed), "P2: nobody welcomes a failed site");
         Ok(())
     }
 }

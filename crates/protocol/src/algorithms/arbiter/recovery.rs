@@ -7,27 +7,28 @@
 //! - A requester that waits counts the failed arbiter no more, and asks whom the coterie gives instead. What it has from
 //!   others it keeps. If no quorum is left it waits and yields to everyone, until a return makes one possible.
 //! - A process that is inside on the permission of a failed arbiter stays inside: the arbiter gives it to nobody else
-//!   while it is down, and the next section is for when it is not.
+//!   while it is down, and the next paragraph is for when it is not.
 //!
 //! **A site comes back** with nothing: no clock, no idea whom its former life had permitted. Were it an arbiter at once,
 //! it could permit a second site while the first is still inside on the permission of its former life: *exclusion would
-//! fail*. So a return takes three steps, and no stable storage.
+//! fail*. So a return takes three steps. The number of its life is all that a site keeps on stable storage.
 //! 1. HELLO to all. Whoever hears it knows that the site runs, but does not ask it yet.
 //! 2. WELCOME from each, once its process is not inside. It promises that no permission of the former life is used: one
-//!    that waited was counted out when the failure became known, and one that was inside has left. A site that returns
-//!    itself, or that fails, uses nothing either: its HELLO or its failure counts as its WELCOME.
+//!    that waited was counted out when the failure became known, and one that was inside has left. A site that fails
+//!    meanwhile uses nothing either: its failure counts as its WELCOME.
 //! 3. READY to all, after the last WELCOME: the arbiter is there again, its permission free.
 //!
 //! Until then its own process may already ask and enter, by a quorum of those that have welcomed it as arbiters. A site
 //! that is down and stays down keeps others that come back later from step 3, since they cannot know that it is not
 //! inside: they go on counting as failed arbiters. (In the node a view change settles it.)
 //!
-//! **Assumes** what the hosts keep: a failure is told to every running site before the failed one runs again, and after
-//! all that it had sent; what was sent to its former life never arrives.
+//! **Assumes** that a failure is told to every running site after all that the failed one had sent to it, and before the
+//! failed one runs again; and, for a return, FIFO: so what was sent to the former life comes before the WELCOME, and is
+//! dropped until then.
 
-use crate::{Phase, SiteId, Timestamp};
+use crate::{Clock, Phase, SiteId};
 
-use super::{Arbiter, Coterie, Judged, Message, Post, Presence, QuorumSite, Requester};
+use super::{Arbiter, Coterie, Judged, Life, Message, Post, QuorumSite, Requester};
 
 impl<C: Coterie> QuorumSite<C> {
     pub(super) fn on_failure(&mut self, peer: SiteId, post: &mut Post<'_>) {
@@ -42,18 +43,21 @@ impl<C: Coterie> QuorumSite<C> {
 
     pub(super) fn on_return(&mut self, post: &mut Post<'_>) {
         let sites = self.sites();
-        post.clock = crate::Clock::ZERO;
+        post.clock = Clock::ZERO;
         self.requester = Requester::new(self.rules());
         self.arbiter = Arbiter::new(self.rules(), sites, None);
-        self.presence = Presence::returned(self.me, sites);
-        post.broadcast(sites, Message::Hello);
+        self.presence = self.presence.returned(self.me, sites);
+        post.broadcast(sites, Message::Hello { life: self.presence.life() });
     }
 
-    /// Step 1, heard: answer at once, or when the process has left.
-    pub(super) fn on_hello(&mut self, from: SiteId, post: &mut Post<'_>) -> Judged {
-        let was_arbiter = self.presence.is_arbiter();
-        self.presence.on_hello(from)?;
-        self.become_arbiter_unless(was_arbiter, post);
+    /// Step 1, heard: answer at once, or when the process has left. Whoever returns has not heard a HELLO of before.
+    pub(super) fn on_hello(&mut self, from: SiteId, life: Life, post: &mut Post<'_>) -> Judged {
+        if !self.presence.on_hello(from, life)? {
+            return Ok(());
+        }
+        if self.presence.is_unwelcomed_by(from) {
+            post.send(from, Message::Hello { life: self.presence.life() });
+        }
         if self.requester.phase() == Phase::Executing {
             self.presence.owe(from);
         } else {
@@ -62,19 +66,20 @@ impl<C: Coterie> QuorumSite<C> {
         Ok(())
     }
 
-    /// Step 2, heard: the sender may be asked, and if it was the last, this site too.
+    /// Step 2, heard: the sender may be asked if it is an arbiter, and if it was the last, this site too.
     pub(super) fn on_welcome(
         &mut self,
         from: SiteId,
-        arbiter: bool,
-        clock: crate::Clock,
+        life: Life,
+        (arbiter, clock): (bool, Clock),
         post: &mut Post<'_>,
     ) -> Judged {
         let was_arbiter = self.presence.is_arbiter();
-        self.presence.on_welcome(from, arbiter)?;
-        post.clock.observe(clock);
-        self.become_arbiter_unless(was_arbiter, post);
-        self.try_again(post);
+        if self.presence.on_welcome(from, life, arbiter)? {
+            post.clock.observe(clock);
+            self.become_arbiter_unless(was_arbiter, post);
+            self.try_again(post);
+        }
         Ok(())
     }
 
@@ -93,7 +98,8 @@ impl<C: Coterie> QuorumSite<C> {
     }
 
     fn welcome(&self, site: SiteId, post: &mut Post<'_>) {
-        post.send(site, Message::Welcome { arbiter: self.presence.is_arbiter(), clock: post.clock });
+        let (life, arbiter) = (self.presence.life_of(site), self.presence.is_arbiter());
+        post.send(site, Message::Welcome { life, arbiter, clock: post.clock });
     }
 
     /// Step 3, if the last welcome has just come.
@@ -112,8 +118,9 @@ impl<C: Coterie> QuorumSite<C> {
     }
 
     fn form_quorum(&mut self, post: &mut Post<'_>) {
-        let clock = self.requester.timestamp().map_or(post.clock, |request: Timestamp| request.clock);
-        let quorum = self.choose(clock);
-        self.requester.form(quorum.as_ref(), post);
+        if let Some(request) = self.requester.timestamp() {
+            let quorum = self.choose(request.clock);
+            self.requester.form(quorum.as_ref(), post);
+        }
     }
 }

@@ -105,6 +105,10 @@ impl<C: Coterie> QuorumSite<C> {
 
     fn hear(&mut self, from: SiteId, message: Message, post: &mut Post<'_>) -> Judged {
         let request = |clock| Timestamp::new(clock, from);
+        let of_return = matches!(message, Message::Hello { .. } | Message::Welcome { .. });
+        if self.presence.is_unwelcomed_by(from) && !of_return {
+            return Ok(()); // Meant for this site's former life.
+        }
         match message {
             Message::Request { clock } => {
                 self.may_ask(from)?;
@@ -115,8 +119,8 @@ impl<C: Coterie> QuorumSite<C> {
             Message::Inquire { to, turn } => self.requester.on_inquire(from, to, turn, post),
             Message::Yield { request: clock, turn } => self.arbiter.on_yield(request(clock), turn, post),
             Message::Release { request: clock } => self.arbiter.on_release(request(clock), post),
-            Message::Hello => self.on_hello(from, post),
-            Message::Welcome { arbiter, clock } => self.on_welcome(from, arbiter, clock, post),
+            Message::Hello { life } => self.on_hello(from, life, post),
+            Message::Welcome { life, arbiter, clock } => self.on_welcome(from, life, (arbiter, clock), post),
             Message::Ready => self.on_ready(from, post),
         }
     }
