@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::delegated::Delegated;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
@@ -40,6 +41,7 @@ macro_rules! registry {
 
 registry! {
     RicartAgrawala,
+    Delegated,
     RaymondK,
 }
 
