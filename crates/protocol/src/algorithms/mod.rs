@@ -3,3 +3,4 @@
 pub mod delegated;
 pub mod raymond_k;
 pub mod ricart_agrawala;
+pub mod srimani_reddy;

@@ -7,6 +7,7 @@ pub mod values;
 use crate::algorithms::delegated::Delegated;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -43,6 +44,7 @@ registry! {
     RicartAgrawala,
     Delegated,
     RaymondK,
+    SrimaniReddy,
 }
 
 impl std::str::FromStr for Spec {
