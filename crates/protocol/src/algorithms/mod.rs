@@ -1,5 +1,6 @@
 //! One file per algorithm; each opens with its idea, its costs, and what differs from the published text.
 
+pub mod delegated;
 pub mod lamport;
 pub mod lodha_kshemkalyani;
 pub mod naimi_trehel;
@@ -9,4 +10,5 @@ pub mod ricart_agrawala;
 pub mod sanders;
 pub mod singhal_dynamic;
 pub mod singhal_heuristic;
+pub mod srimani_reddy;
 pub mod suzuki_kasami;

@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::delegated::Delegated;
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use crate::algorithms::naimi_trehel::NaimiTrehel;
@@ -13,6 +14,7 @@ use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::sanders::Sanders;
 use crate::algorithms::singhal_dynamic::SinghalDynamic;
 use crate::algorithms::singhal_heuristic::SinghalHeuristic;
+use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
@@ -56,7 +58,9 @@ registry! {
     SinghalHeuristic,
     Raymond,
     NaimiTrehel,
+    Delegated,
     RaymondK,
+    SrimaniReddy,
 }
 
 impl std::str::FromStr for Spec {
