@@ -89,3 +89,17 @@ fn suzuki_kasami_as_printed_deadlocks() {
     assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
     assert_eq!(report.path.len(), 6);
 }
+
+#[test]
+fn carvalho_roucairol_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("carvalho-roucairol", 2, 2, Delivery::Unordered, held), [135, 89, 89]);
+    assert_eq!(states("carvalho-roucairol", 3, 2, Delivery::Unordered, held), [23_927, 14_867, 14_809]);
+}
+
+#[test]
+fn carvalho_roucairol_as_printed_by_sanders_deadlocks() {
+    let report = report("carvalho-roucairol:text=printed", 3, 2, Delivery::Fifo, None);
+    assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
+    assert_eq!(report.path.len(), 21);
+}

@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::carvalho_roucairol::CarvalhoRoucairol;
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
@@ -42,6 +43,7 @@ macro_rules! registry {
 registry! {
     Lamport,
     RicartAgrawala,
+    CarvalhoRoucairol,
     SuzukiKasami,
 }
 
