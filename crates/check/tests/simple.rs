@@ -103,3 +103,12 @@ fn carvalho_roucairol_as_printed_by_sanders_deadlocks() {
     assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
     assert_eq!(report.path.len(), 21);
 }
+
+#[test]
+fn central_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("central", 2, 2, Delivery::Unordered, held), [71, 74, 80]);
+    assert_eq!(states("central", 3, 2, Delivery::Unordered, held), [869, 879, 904]);
+    assert_eq!(states("central:coordinator=2", 3, 2, Delivery::Unordered, held), [869, 904, 904]);
+    assert_eq!(states("central", 4, 2, Delivery::Unordered, [None]), [10_735]);
+}

@@ -5,6 +5,7 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::carvalho_roucairol::CarvalhoRoucairol;
+use crate::algorithms::central::Central;
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
@@ -45,6 +46,7 @@ registry! {
     RicartAgrawala,
     CarvalhoRoucairol,
     SuzukiKasami,
+    Central,
 }
 
 impl std::str::FromStr for Spec {
