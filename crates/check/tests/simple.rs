@@ -112,3 +112,11 @@ fn central_holds_over_unordered_channels() {
     assert_eq!(states("central:coordinator=2", 3, 2, Delivery::Unordered, held), [869, 904, 904]);
     assert_eq!(states("central", 4, 2, Delivery::Unordered, [None]), [10_735]);
 }
+
+#[test]
+fn token_ring_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("token-ring", 2, 2, Delivery::Unordered, held), [79, 82, 82]);
+    assert_eq!(states("token-ring", 3, 2, Delivery::Unordered, held), [1369, 1379, 1379]);
+    assert_eq!(states("token-ring", 4, 2, Delivery::Unordered, held), [20_992, 21_026, 21_026]);
+}

@@ -5,3 +5,4 @@ pub mod central;
 pub mod lamport;
 pub mod ricart_agrawala;
 pub mod suzuki_kasami;
+pub mod token_ring;

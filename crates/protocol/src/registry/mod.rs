@@ -9,6 +9,7 @@ use crate::algorithms::central::Central;
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
+use crate::algorithms::token_ring::TokenRing;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -47,6 +48,7 @@ registry! {
     CarvalhoRoucairol,
     SuzukiKasami,
     Central,
+    TokenRing,
 }
 
 impl std::str::FromStr for Spec {
