@@ -9,6 +9,7 @@
 //! - [`algorithms`]: one file per algorithm.
 //! - [`registry`]: algorithms and their options by name.
 //! - [`quorum`]: quorum systems, how to build and how to judge them.
+//! - [`information`]: information structures, of which quorum systems are a special case.
 //! - [`fence`]: the host's Lamport clock that gives every grant its fencing token.
 //! - [`world`]: a small in-memory host for scenario tests, demonstrations and exploration.
 
@@ -16,6 +17,7 @@ pub mod algorithms;
 pub mod clock;
 pub mod count;
 pub mod fence;
+pub mod information;
 pub mod outbox;
 pub mod quorum;
 pub mod registry;
@@ -32,6 +34,7 @@ pub use fence::{Epoch, Fence, FenceClock};
 pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;
 pub use registry::spec::Spec;
+pub use shared::Shared;
 pub use site::{Algorithm, Message, Phase, Site};
 pub use site_id::SiteId;
 pub use site_set::SiteSet;

@@ -3,6 +3,13 @@
 pub mod carvalho_roucairol;
 pub mod central;
 pub mod lamport;
+pub mod lodha_kshemkalyani;
+pub mod naimi_trehel;
+pub mod raymond;
+pub mod raymond_k;
 pub mod ricart_agrawala;
+pub mod sanders;
+pub mod singhal_dynamic;
+pub mod singhal_heuristic;
 pub mod suzuki_kasami;
 pub mod token_ring;

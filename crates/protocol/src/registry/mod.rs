@@ -7,7 +7,14 @@ pub mod values;
 use crate::algorithms::carvalho_roucairol::CarvalhoRoucairol;
 use crate::algorithms::central::Central;
 use crate::algorithms::lamport::Lamport;
+use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
+use crate::algorithms::naimi_trehel::NaimiTrehel;
+use crate::algorithms::raymond::Raymond;
+use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::sanders::Sanders;
+use crate::algorithms::singhal_dynamic::SinghalDynamic;
+use crate::algorithms::singhal_heuristic::SinghalHeuristic;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::token_ring::TokenRing;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
@@ -46,9 +53,16 @@ registry! {
     Lamport,
     RicartAgrawala,
     CarvalhoRoucairol,
+    SinghalDynamic,
+    LodhaKshemkalyani,
+    Sanders,
     SuzukiKasami,
+    SinghalHeuristic,
+    Raymond,
+    NaimiTrehel,
     Central,
     TokenRing,
+    RaymondK,
 }
 
 impl std::str::FromStr for Spec {
