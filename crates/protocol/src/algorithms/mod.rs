@@ -1,5 +1,7 @@
 //! One file per algorithm; each opens with its idea, its costs, and what differs from the published text.
 
+pub mod carvalho_roucairol;
+pub mod central;
 pub mod delegated;
 pub mod lamport;
 pub mod lodha_kshemkalyani;
@@ -12,3 +14,4 @@ pub mod singhal_dynamic;
 pub mod singhal_heuristic;
 pub mod srimani_reddy;
 pub mod suzuki_kasami;
+pub mod token_ring;

@@ -4,6 +4,8 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::carvalho_roucairol::CarvalhoRoucairol;
+use crate::algorithms::central::Central;
 use crate::algorithms::delegated::Delegated;
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
@@ -16,6 +18,7 @@ use crate::algorithms::singhal_dynamic::SinghalDynamic;
 use crate::algorithms::singhal_heuristic::SinghalHeuristic;
 use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
+use crate::algorithms::token_ring::TokenRing;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -51,6 +54,7 @@ macro_rules! registry {
 registry! {
     Lamport,
     RicartAgrawala,
+    CarvalhoRoucairol,
     SinghalDynamic,
     LodhaKshemkalyani,
     Sanders,
@@ -58,6 +62,8 @@ registry! {
     SinghalHeuristic,
     Raymond,
     NaimiTrehel,
+    Central,
+    TokenRing,
     Delegated,
     RaymondK,
     SrimaniReddy,
