@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::bulgannawar_vaidya::BulgannawarVaidya;
 use crate::algorithms::naimi_trehel::NaimiTrehel;
 use crate::algorithms::raymond::Raymond;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
@@ -43,6 +44,7 @@ registry! {
     RicartAgrawala,
     Raymond,
     NaimiTrehel,
+    BulgannawarVaidya,
 }
 
 impl std::str::FromStr for Spec {
