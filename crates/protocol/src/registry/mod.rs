@@ -4,6 +4,7 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::bulgannawar_vaidya::BulgannawarVaidya;
 use crate::algorithms::carvalho_roucairol::CarvalhoRoucairol;
 use crate::algorithms::central::Central;
 use crate::algorithms::delegated::Delegated;
@@ -65,6 +66,7 @@ registry! {
     Central,
     TokenRing,
     Delegated,
+    BulgannawarVaidya,
     RaymondK,
     SrimaniReddy,
 }
