@@ -22,8 +22,8 @@ enum Kind {
     Votes { votes: Vec<u32>, quota: u64 },
 }
 
-/// The most votes for which their distribution is counted out.
-const MOST_VOTES: u64 = 1_000_000;
+/// The most steps for counting out how likely how many votes are.
+const MOST_STEPS: u64 = 10_000_000;
 
 impl Rule {
     /// [`QuorumSystem::whole_tree`], not listed.
@@ -78,7 +78,7 @@ impl Rule {
     pub(super) fn is_countable(&self) -> bool {
         match &self.0 {
             Kind::Tree(_) => true,
-            Kind::Votes { quota, .. } => *quota <= MOST_VOTES,
+            Kind::Votes { votes, quota } => quota.saturating_mul(votes.len() as u64) <= MOST_STEPS,
         }
     }
 

@@ -1,3 +1,5 @@
+//! Known figures, and different ways to the same figure.
+
 use super::*;
 use crate::quorum::plane::points;
 

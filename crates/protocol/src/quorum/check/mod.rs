@@ -134,6 +134,19 @@ impl Property {
     }
 }
 
+impl Violation {
+    /// The sets that are to blame, where single sets are.
+    pub fn sets(&self) -> Vec<&Named> {
+        match self {
+            Violation::Disjoint(one, other) | Violation::Sizes(one, other) => vec![one, other],
+            Violation::Contains { larger, smaller } => vec![larger, smaller],
+            Violation::NotInOwn { set, .. } => vec![set],
+            Violation::TooManyDisjoint(sets) | Violation::Blocking(sets) => sets.iter().collect(),
+            Violation::Empty(_) | Violation::NotOneEach { .. } | Violation::Shares(..) => Vec::new(),
+        }
+    }
+}
+
 impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

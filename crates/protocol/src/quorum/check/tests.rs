@@ -1,3 +1,5 @@
+//! The examples of section 9.7, and each violation by name.
+
 use super::*;
 
 fn family(sites: usize, text: &str) -> QuorumSystem {
