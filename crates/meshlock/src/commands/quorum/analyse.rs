@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use comfy_table::CellAlignment;
+use meshlock_protocol::quorum::QuorumSystem;
 use meshlock_protocol::quorum::analysis::{Analysis, Method, Point, Sampling};
 use meshlock_protocol::quorum::check::{Property, Verdict};
 use serde_json::{Value, json};
@@ -73,25 +74,30 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 
 fn analysed(arguments: &Arguments, down: &[f64]) -> anyhow::Result<(Facts, Analysis)> {
     let sampling = Sampling { samples: arguments.samples, seed: arguments.seed };
-    let construction = arguments.source.construction();
-    if let Some(rule) = construction.map(|construction| construction.rule()).transpose()?.flatten() {
+    if let Some(construction) = arguments.source.construction()
+        && let Some(rule) = construction.rule()?
+    {
         let figures = Analysis::of_rule(&rule, down, sampling).map_err(Usage::new)?;
-        let title = construction.map(ToString::to_string).unwrap_or_default();
+        let flaw = if construction.always_meets() { None } else { flaw(&construction.family()?.system) };
         let sets = figures.load.strategy.as_ref().map(Vec::len);
-        return Ok((Facts { title, sites: rule.sites(), sets, flaw: None }, figures));
+        return Ok((Facts { title: construction.to_string(), sites: rule.sites(), sets, flaw }, figures));
     }
     let Family { title, system, .. } = arguments.source.family()?;
-    let flaw = match Property::Intersection.check(&system) {
+    let (sites, sets, flaw) = (system.sites(), Some(system.quorums().len()), flaw(&system));
+    Ok((Facts { title, sites, sets, flaw }, Analysis::of(&system, down, sampling)))
+}
+
+/// Why the sets are no quorums, if they are none.
+fn flaw(system: &QuorumSystem) -> Option<String> {
+    match Property::Intersection.check(system) {
         Verdict::Fails(violation) => Some(violation.to_string()),
         Verdict::Holds | Verdict::Undecided => None,
-    };
-    let facts = Facts { title, sites: system.sites(), sets: Some(system.quorums().len()), flaw };
-    Ok((facts, Analysis::of(&system, down, sampling)))
+    }
 }
 
 fn print(facts: &Facts, figures: &Analysis, out: &mut dyn Write) -> anyhow::Result<()> {
     let sets =
-        facts.sets.map_or_else(|| "more sets than are listed".to_owned(), |sets| format!("{sets} sets"));
+        facts.sets.map_or_else(|| "sets by rule, not listed".to_owned(), |sets| format!("{sets} sets"));
     writeln!(out, "{}: {} sites, {sets}", facts.title, facts.sites)?;
     if let Some(flaw) = &facts.flaw {
         writeln!(out, "These are no quorums: {flaw}.")?;

@@ -27,7 +27,7 @@ const STYLE: &str = "\
 .rule{stroke:#eceff4;stroke-width:1}
 .tick{font-size:11px;fill:#6b7280}
 .middle{text-anchor:middle}
-.end{text-anchor:end;dominant-baseline:central}
+.end{text-anchor:end}
 .curve{fill:none;stroke:#4f5bd5;stroke-width:2.6;stroke-linejoin:round}
 .alone{fill:none;stroke:#9aa1ad;stroke-width:1.4;stroke-dasharray:5 4}
 .bar{fill:#4f5bd5;fill-opacity:.85}
@@ -79,7 +79,7 @@ impl Chart {
             svg.line(self.at(0.0, value), self.at(1.0, value), class);
             let At(x, y) = self.at(0.0, value);
             let digits = if self.most < 0.2 { 3 } else { 2 };
-            svg.text(At(x - 8.0, y), "tick end", &format!("{value:.digits$}"));
+            svg.text(At(x - 8.0, y + 4.0), "tick end", &format!("{value:.digits$}"));
         }
         let At(x, y) = self.at(0.5, 0.0);
         svg.text(At(x, y + 38.0), "tick middle", below);

@@ -18,15 +18,16 @@ pub(super) enum Shape {
     Tree { failed: SiteSet },
 }
 
-/// More panels than this say no more.
+/// More panels than this say no more; nor do so many where each is large.
 const MOST_PANELS: usize = 60;
+const MOST_LARGE_PANELS: usize = 12;
 /// More sites than this have no room for their numbers.
 const MOST_LABELS: usize = 64;
 const MARGIN: f64 = 24.0;
 const HEAD: f64 = 64.0;
 const GAP: f64 = 14.0;
-const CAPTION: f64 = 26.0;
-const PADDING: f64 = 16.0;
+const CAPTION: f64 = 20.0;
+const PADDING: f64 = 14.0;
 
 const STYLE: &str = "\
 .title{font-size:19px;font-weight:600;fill:#1f2430}
@@ -44,7 +45,7 @@ const STYLE: &str = "\
 .bad{fill:#d4483b;stroke:#b0372c}
 .failed{fill:#ffffff;stroke:#9aa1ad;stroke-dasharray:2.5 2}
 .own{fill:none;stroke:#f2a33a;stroke-width:2.2}
-.label{text-anchor:middle;dominant-baseline:central;font-size:9px}
+.label{text-anchor:middle;font-size:9px}
 .l-out{fill:#8a91a0}
 .l-in{fill:#ffffff;font-weight:600}
 .l-failed{fill:#b0372c}
@@ -62,8 +63,9 @@ struct Stage<'a> {
 pub(super) fn draw(family: &Family, blamed: &[usize]) -> String {
     let sets = family.system.quorums();
     let stage = Stage::new(&family.shape, family.system.sites());
+    let most = if family.system.sites() <= 3 * MOST_LABELS { MOST_PANELS } else { MOST_LARGE_PANELS };
     // What is to blame must be seen, even if it is not among the first.
-    let mut shown: Vec<usize> = blamed.iter().copied().chain(0..sets.len().min(MOST_PANELS)).collect();
+    let mut shown: Vec<usize> = blamed.iter().copied().chain(0..sets.len().min(most)).collect();
     shown.sort_unstable();
     shown.dedup();
     let columns = columns(shown.len(), stage.size);
@@ -71,7 +73,8 @@ pub(super) fn draw(family: &Family, blamed: &[usize]) -> String {
     let mut svg = Svg::new();
     let own = sets.len() == family.system.sites() && !matches!(family.shape, Shape::Tree { .. });
     svg.text(At(MARGIN, 34.0), "title", &family.title);
-    svg.text(At(MARGIN, 54.0), "sub", &subtitle(family, shown.len(), own));
+    let subtitle = subtitle(family, shown.len(), own);
+    svg.text(At(MARGIN, 54.0), "sub", &subtitle);
     for (at, &index) in shown.iter().enumerate() {
         let corner = At(MARGIN + (at % columns) as f64 * width, HEAD + 8.0 + (at / columns) as f64 * height);
         let panel = Panel {
@@ -80,11 +83,11 @@ pub(super) fn draw(family: &Family, blamed: &[usize]) -> String {
             is_bad: blamed.contains(&index),
         };
         let name = if own { format!("site {index}") } else { format!("set {index}") };
-        stage.draw(&mut svg, corner, &panel, &format!("{name} · {}", panel.set.len()));
+        stage.draw(&mut svg, corner, &panel, &format!("{name}: {}", counted(panel.set.len())));
     }
     let rows = shown.len().div_ceil(columns);
-    let title_width = 11.0 * family.title.chars().count() as f64;
-    let least = title_width.max(460.0) + 2.0 * MARGIN;
+    let text_width = |text: &str, each: f64| each * text.chars().count() as f64;
+    let least = text_width(&family.title, 12.0).max(text_width(&subtitle, 7.2)) + 2.0 * MARGIN;
     let total = At(
         (2.0 * MARGIN + columns as f64 * width - GAP).max(least),
         HEAD + 8.0 + rows as f64 * height - GAP + MARGIN,
@@ -94,14 +97,13 @@ pub(super) fn draw(family: &Family, blamed: &[usize]) -> String {
 
 fn subtitle(family: &Family, shown: usize, own: bool) -> String {
     let (sites, sets) = (family.system.sites(), family.system.quorums().len());
-    let mut text = format!("{sites} sites, {sets} sets; in each picture one set is marked");
-    if own {
-        text += ", and the site that asks it is ringed";
-    }
-    if shown < sets {
-        text += &format!("; {shown} of them are shown");
-    }
-    text
+    let ringed = if own { ", and the site that asks it is ringed" } else { "" };
+    let part = if shown < sets { format!("; {shown} of them are shown") } else { String::new() };
+    format!("{sites} sites, {sets} sets; in each picture one set is marked{ringed}{part}")
+}
+
+fn counted(sites: usize) -> String {
+    if sites == 1 { "1 site".to_owned() } else { format!("{sites} sites") }
 }
 
 /// So many side by side that the whole is a little wider than high.
@@ -137,7 +139,7 @@ impl<'a> Stage<'a> {
         svg.text(At(left + 12.0, top + 20.0), "caption", caption);
         let place = |site: SiteId| {
             let At(x, y) = self.places[site.index()];
-            At(left + x, top + CAPTION - 6.0 + y)
+            At(left + x, top + CAPTION + y)
         };
         self.draw_links(svg, panel, &place);
         for site in SiteId::all(self.places.len()) {
@@ -173,23 +175,23 @@ impl<'a> Stage<'a> {
             (false, true, false) => ("in", "label l-in"),
             (false, false, _) => ("out", "label l-out"),
         };
-        let radius = self.radius;
-        if matches!(self.shape, Shape::Grid) {
-            svg.rectangle(
-                At(at.0 - radius, at.1 - radius),
-                At(2.0 * radius, 2.0 * radius),
-                radius / 3.0,
-                class,
-            );
-        } else {
-            svg.circle(at, radius, class);
-        }
+        self.draw_mark(svg, at, self.radius, class);
         if panel.own == Some(site) {
-            svg.circle(at, radius + if matches!(self.shape, Shape::Grid) { -1.0 } else { 2.5 }, "own");
+            self.draw_mark(svg, at, self.radius + 2.0, "own");
         }
         if self.places.len() <= MOST_LABELS {
             let text = if failed { "×".to_owned() } else { site.index().to_string() };
-            svg.text(at, label, &text);
+            // A little lower, so that the digits stand in the middle.
+            svg.text(At(at.0, at.1 + 3.2), label, &text);
+        }
+    }
+
+    /// A square in a grid, a dot elsewhere.
+    fn draw_mark(&self, svg: &mut Svg, At(x, y): At, radius: f64, class: &str) {
+        if matches!(self.shape, Shape::Grid) {
+            svg.rectangle(At(x - radius, y - radius), At(2.0 * radius, 2.0 * radius), radius / 3.0, class);
+        } else {
+            svg.circle(At(x, y), radius, class);
         }
     }
 }
@@ -214,13 +216,13 @@ fn circle(sites: usize) -> (Vec<At>, f64, At) {
 
 fn grid(sites: usize) -> (Vec<At>, f64, At) {
     let (half, grid) = (if sites <= MOST_LABELS { 9.5 } else { 4.0 }, Grid::new(sites));
-    let step = 2.0 * half + 3.0;
+    let step = 2.0 * half + 4.0;
     let place = |site: SiteId| {
         let (row, column) = grid.place(site);
         At(column as f64 * step + half, row as f64 * step + half)
     };
     let columns = grid.columns();
-    let size = |count: usize| (count as f64 * step - 3.0).max(70.0);
+    let size = |count: usize| (count as f64 * step - 4.0).max(70.0);
     (SiteId::all(sites).map(place).collect(), half, At(size(columns), size(sites.div_ceil(columns))))
 }
 

@@ -50,7 +50,7 @@ pub(super) enum Construction {
         sites: usize,
         /// The sites that have failed, joined by ','
         #[arg(long, value_delimiter = ',', value_name = "SITES")]
-        failed: Vec<usize>,
+        failed: Vec<u32>,
         /// The quorums around any failures
         #[arg(long, conflicts_with = "failed")]
         all: bool,
@@ -117,36 +117,48 @@ impl Construction {
             Construction::Folded { sites } => QuorumSystem::folded_plane(*sites),
             Construction::Grid { sites } => QuorumSystem::grid(*sites),
             Construction::Tree { sites, all: true, .. } => QuorumSystem::whole_tree(*sites),
-            Construction::Tree { sites, failed, all: false } => QuorumSystem::tree(*sites, &set(failed)),
+            Construction::Tree { sites, failed, all: false } => {
+                QuorumSystem::tree(*sites, &failed_sites(*sites, failed)?)
+            }
             Construction::Majority { sites, all: true } => QuorumSystem::all_majorities(*sites),
             Construction::Majority { sites, all: false } => QuorumSystem::majority(*sites),
             Construction::Votes { votes, quota } => QuorumSystem::votes(votes, quota_of(votes, *quota)),
         }
     }
 
-    /// Where the sets follow a rule and may be too many to list, the rule.
+    /// Where the sets follow a rule that knows more than the sets listed, or of more than can be, the rule.
     pub(super) fn rule(&self) -> anyhow::Result<Option<Rule>> {
         let rule = match self {
+            Construction::Grid { sites } => Rule::grid(*sites),
             Construction::Tree { sites, all: true, .. } => Rule::tree(*sites),
-            Construction::Majority { sites, all: true } => {
-                let one_each = vec![1; *sites];
-                let quota = votes::majority_of(&one_each);
-                Rule::votes(one_each, quota)
-            }
+            Construction::Majority { sites, all: true } => Rule::majority(*sites),
             Construction::Votes { votes, quota } => Rule::votes(votes.clone(), quota_of(votes, *quota)),
             Construction::Plane { .. }
             | Construction::Folded { .. }
-            | Construction::Grid { .. }
             | Construction::Tree { all: false, .. }
             | Construction::Majority { all: false, .. } => return Ok(None),
         };
         Ok(Some(rule.map_err(as_error)?))
     }
 
+    /// Whether every two sets meet by construction: all but votes with half of them or less as the quota.
+    pub(super) fn always_meets(&self) -> bool {
+        match self {
+            Construction::Votes { votes, quota } => quota_of(votes, *quota) >= votes::majority_of(votes),
+            Construction::Plane { .. }
+            | Construction::Folded { .. }
+            | Construction::Grid { .. }
+            | Construction::Tree { .. }
+            | Construction::Majority { .. } => true,
+        }
+    }
+
     fn shape(&self) -> Shape {
         match self {
             Construction::Grid { .. } => Shape::Grid,
-            Construction::Tree { failed, .. } => Shape::Tree { failed: set(failed) },
+            Construction::Tree { failed, .. } => {
+                Shape::Tree { failed: failed.iter().map(|&failed| site(failed)).collect() }
+            }
             Construction::Plane { .. }
             | Construction::Folded { .. }
             | Construction::Majority { .. }
@@ -157,7 +169,7 @@ impl Construction {
 
 impl fmt::Display for Construction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let joined = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let joined = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         match self {
             Construction::Plane { order } => write!(f, "projective plane of order {order}"),
             Construction::Folded { sites } => write!(f, "projective plane folded to {sites} sites"),
@@ -176,8 +188,7 @@ impl fmt::Display for Construction {
                 write!(f, "majorities of {sites} sites, one each")
             }
             Construction::Votes { votes, quota } => {
-                let listed = votes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                write!(f, "votes {listed} with a quota of {}", quota_of(votes, *quota))
+                write!(f, "votes {} with a quota of {}", joined(votes), quota_of(votes, *quota))
             }
         }
     }
@@ -187,9 +198,17 @@ fn quota_of(votes: &[u32], quota: Option<u64>) -> u64 {
     quota.unwrap_or_else(|| votes::majority_of(votes))
 }
 
-fn set(sites: &[usize]) -> SiteSet {
-    // A number beyond every view is no site either way; the construction says so.
-    sites.iter().map(|&site| SiteId::new(site.min(1 << 20))).collect()
+fn site(number: u32) -> SiteId {
+    SiteId::new(number as usize)
+}
+
+/// The sites that failed, all of which must exist.
+fn failed_sites(sites: usize, failed: &[u32]) -> Result<SiteSet, BuildQuorumsError> {
+    match failed.iter().map(|&failed| site(failed)).find(|site| site.index() >= sites) {
+        Some(site) if sites > 0 => Err(BuildQuorumsError::NoSuchSite { site, sites }),
+        Some(_) => Err(BuildQuorumsError::NoSites),
+        None => Ok(failed.iter().map(|&failed| site(failed)).collect()),
+    }
 }
 
 /// That no quorum is left is an answer; everything else is a mistake in the arguments.
