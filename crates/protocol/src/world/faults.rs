@@ -74,6 +74,9 @@ impl<A: Algorithm> World<A> {
         if self.is_up(about) {
             self.step(to, |machine, out| machine.peer_recovered(about, out))
         } else {
+            // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
+            let last = self.clocks[about.index()].stamp();
+            self.clocks[to.index()].observe(last).expect("this host's own stamps are in range");
             self.step(to, |machine, out| machine.peer_failed(about, out))
         }
     }
