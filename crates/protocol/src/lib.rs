@@ -15,6 +15,7 @@
 
 pub mod algorithms;
 pub mod clock;
+pub mod count;
 pub mod fence;
 pub mod information;
 pub mod outbox;
@@ -28,10 +29,12 @@ pub mod start;
 pub mod world;
 
 pub use clock::{Clock, Timestamp};
+pub use count::Count;
 pub use fence::{Epoch, Fence, FenceClock};
 pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;
 pub use registry::spec::Spec;
+pub use shared::Shared;
 pub use site::{Algorithm, Message, Phase, Site};
 pub use site_id::SiteId;
 pub use site_set::SiteSet;

@@ -47,7 +47,10 @@ impl InformationStructure {
             }
         }
         for asked in &request {
-            assert!(asked.iter().all(|k| k.index() < status.len()), "{asked} names a site that does not exist");
+            assert!(
+                asked.iter().all(|k| k.index() < status.len()),
+                "{asked} names a site that does not exist"
+            );
         }
         InformationStructure { inform, request, status }
     }

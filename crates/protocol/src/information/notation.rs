@@ -18,8 +18,7 @@ use crate::{SiteId, SiteSet};
 use super::InformationStructure;
 
 /// The notation in a line, for help texts.
-pub const NOTATION: &str =
-    "per site its inform set and, behind '+', who else it asks: 0+1/1+0/0.1.2 (sites joined by '.', entries by '/')";
+pub const NOTATION: &str = "per site its inform set and, behind '+', who else it asks: 0+1/1+0/0.1.2 (sites joined by '.', entries by '/')";
 
 /// Why a text is no information structure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -74,7 +74,9 @@ impl fmt::Display for Case {
 fn missing((i, j): (SiteId, SiteId), lacks: (bool, bool)) -> String {
     let (i, j) = (i.index(), j.index());
     let (who, remedy) = match lacks {
-        (true, true) => ("neither asks the other".to_owned(), format!("put {j} into R_{i} and {i} into R_{j}")),
+        (true, true) => {
+            ("neither asks the other".to_owned(), format!("put {j} into R_{i} and {i} into R_{j}"))
+        }
         (true, false) => (format!("{i} does not ask {j}"), format!("put {j} into R_{i}")),
         (false, _) => (format!("{j} does not ask {i}"), format!("put {i} into R_{j}")),
     };
@@ -121,7 +123,9 @@ impl InformationStructure {
             (false, false) if !self.request(i).intersects(self.request(j)) => Case::NothingShared,
             (false, false) => Case::NobodyKnows,
             (true, false) | (false, true) => Case::OneIsKnown,
-            (true, true) if self.request(i).contains(j) || self.request(j).contains(i) => Case::OneAsksDirectly,
+            (true, true) if self.request(i).contains(j) || self.request(j).contains(i) => {
+                Case::OneAsksDirectly
+            }
             (true, true) => Case::BothAskOthers,
         }
     }
@@ -197,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_site_that_forgets_itself_or_informs_without_asking_is_named() {
-        let says = |text: &str| InformationStructure::parse(2, text).unwrap().check().unwrap_err().to_string();
+        let says =
+            |text: &str| InformationStructure::parse(2, text).unwrap().check().unwrap_err().to_string();
         assert_eq!(says("0.1/0"), "site 1 does not mind its own state: put 1 into its inform set");
         assert_eq!(
             says("0.1-1/0.1"),

@@ -16,6 +16,9 @@
 
 mod notation;
 
+#[cfg(feature = "analysis")]
+pub mod analysis;
+pub mod check;
 pub mod field;
 pub mod grid;
 pub mod majority;
@@ -90,8 +93,10 @@ pub enum BuildQuorumsError {
 }
 
 impl QuorumSystem {
-    /// The family of these sets over `0..sites`.
+    /// The family of these sets, all within `0..sites`.
     pub fn new(sites: usize, quorums: Vec<SiteSet>) -> Self {
+        let within = |quorum: &SiteSet| quorum.iter().all(|site| site.index() < sites);
+        assert!(quorums.iter().all(within), "a set names a site that does not exist");
         QuorumSystem { sites, quorums }
     }
 
@@ -108,6 +113,15 @@ impl QuorumSystem {
     /// The set of site `site`, where the family gives each site one.
     pub fn quorum_of(&self, site: SiteId) -> Option<&SiteSet> {
         self.quorums.get(site.index())
+    }
+
+    /// In how many sets each site is.
+    pub fn shares(&self) -> Vec<usize> {
+        let mut shares = vec![0; self.sites];
+        for site in self.quorums.iter().flat_map(SiteSet::iter) {
+            shares[site.index()] += 1;
+        }
+        shares
     }
 }
 

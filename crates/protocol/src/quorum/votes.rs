@@ -10,14 +10,7 @@ impl QuorumSystem {
     /// All minimal sets whose votes reach `quota`, `votes[i]` being site `i`'s. They need not be quorums:
     /// [`majority_of`] is the least quota of which every two sets meet.
     pub fn votes(votes: &[u32], quota: u64) -> Result<Self, BuildQuorumsError> {
-        check_sites(votes.len())?;
-        let total = total(votes);
-        if total == 0 {
-            return Err(BuildQuorumsError::NoVotes);
-        }
-        if !(1..=total).contains(&quota) {
-            return Err(BuildQuorumsError::BadQuota { quota, total });
-        }
+        let total = check(votes, quota)?;
         let mut order: Vec<SiteId> = SiteId::all(votes.len()).collect();
         order.sort_by_key(|site| std::cmp::Reverse(votes[site.index()]));
         let mut coalitions = Coalitions { votes, order, quorums: Vec::new() };
@@ -29,6 +22,16 @@ impl QuorumSystem {
 /// The smallest quota above half of the votes.
 pub fn majority_of(votes: &[u32]) -> u64 {
     total(votes) / 2 + 1
+}
+
+/// Whether sites can reach the quota at all; their votes together if they can.
+pub(super) fn check(votes: &[u32], quota: u64) -> Result<u64, BuildQuorumsError> {
+    check_sites(votes.len())?;
+    match total(votes) {
+        0 => Err(BuildQuorumsError::NoVotes),
+        total if !(1..=total).contains(&quota) => Err(BuildQuorumsError::BadQuota { quota, total }),
+        total => Ok(total),
+    }
 }
 
 fn total(votes: &[u32]) -> u64 {

@@ -48,8 +48,18 @@ impl Rules {
 pub struct Plan(Shared<Rules>);
 
 const WORDS: &[&str] = &[
-    "grid", "plane", "pair", "central", "distributed", "figure-1a", "figure-1b", "figure-1c", "figure-2",
-    "figure-3a", "figure-3b", "figure-4",
+    "grid",
+    "plane",
+    "pair",
+    "central",
+    "distributed",
+    "figure-1a",
+    "figure-1b",
+    "figure-1c",
+    "figure-2",
+    "figure-3a",
+    "figure-3b",
+    "figure-4",
 ];
 
 /// The structure that the option names, or why there is none for so many sites.
@@ -110,7 +120,9 @@ impl Algorithm for Sanders {
                 range: Range::Flag,
                 default: "no",
             },
-            OptionInfo::text("printed: sections 5 and 7.1 to the letter, which deadlock and let two in; for the checker only"),
+            OptionInfo::text(
+                "printed: sections 5 and 7.1 to the letter, which deadlock and let two in; for the checker only",
+            ),
         ],
         variants: &[
             "sanders:deadlock=yield",

@@ -67,7 +67,10 @@ impl crate::Message for Message {
     fn words(&self) -> usize {
         match self {
             Message::Request { failed, .. } => 5 + failed.len(),
-            Message::Grant { .. } | Message::Fail { .. } | Message::Inquire { .. } | Message::Yield { .. } => 5,
+            Message::Grant { .. }
+            | Message::Fail { .. }
+            | Message::Inquire { .. }
+            | Message::Yield { .. } => 5,
             Message::Release { .. } => 4,
         }
     }

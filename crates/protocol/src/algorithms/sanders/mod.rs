@@ -193,9 +193,7 @@ impl Sanders {
     fn on_grant(&mut self, from: SiteId, to: Clock, round: u32, out: &mut Outbox<Message>) {
         match &mut self.want {
             Want::Entry { request, missing, blocked, .. }
-                if request.clock == to
-                    && missing.contains(from)
-                    && self.rounds[from.index()] == round =>
+                if request.clock == to && missing.contains(from) && self.rounds[from.index()] == round =>
             {
                 missing.remove(from);
                 blocked.remove(from);
