@@ -10,6 +10,8 @@ use crate::algorithms::central::Central;
 use crate::algorithms::delegated::Delegated;
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
+use crate::algorithms::maekawa::Maekawa;
+use crate::algorithms::majority::Majority;
 use crate::algorithms::naimi_trehel::NaimiTrehel;
 use crate::algorithms::raymond::Raymond;
 use crate::algorithms::raymond_k::RaymondK;
@@ -20,6 +22,7 @@ use crate::algorithms::singhal_heuristic::SinghalHeuristic;
 use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::token_ring::TokenRing;
+use crate::algorithms::tree_quorum::TreeQuorum;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -58,6 +61,9 @@ registry! {
     CarvalhoRoucairol,
     SinghalDynamic,
     LodhaKshemkalyani,
+    Maekawa,
+    TreeQuorum,
+    Majority,
     Sanders,
     SuzukiKasami,
     SinghalHeuristic,
