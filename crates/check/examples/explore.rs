@@ -1,5 +1,5 @@
 //! Explores one algorithm: `cargo run --release -p meshlock-check --example explore -- SPEC SITES ENTRIES [unordered]
-//! [permits=K] [holder=S] [crashes=C] [recover] [most=STATES]`, and prints the verdict with the shortest story behind it.
+//! [permits=K] [holder=S] [crashes=C] [recover] [return] [most=STATES]`, and prints the verdict with the shortest story behind it.
 
 use meshlock_check::{Bounds, Report, Verdict, explore, story};
 use meshlock_protocol::registry::Visitor;
@@ -34,6 +34,7 @@ fn main() {
             ("holder", site) => holders.push(SiteId::new(number(site))),
             ("crashes", c) => bounds.crashes = u8::try_from(number(c)).expect("a small number"),
             ("recover", _) => bounds.recoveries = true,
+            ("return", _) => bounds.returns = true,
             ("most", states) => bounds.most_states = number(states),
             _ => panic!("unknown word '{word}'"),
         }

@@ -30,6 +30,8 @@ pub struct Bounds {
     pub crashes: u8,
     /// Whether failed sites come back.
     pub recoveries: bool,
+    /// Whether a site may leave and ask again in one step.
+    pub returns: bool,
     /// Where to stop, finished or not.
     pub most_states: usize,
 }
@@ -44,6 +46,7 @@ impl Bounds {
             delivery: Delivery::Fifo,
             crashes: 0,
             recoveries: false,
+            returns: false,
             most_states: 50_000_000,
         }
     }
@@ -171,13 +174,16 @@ impl Explorer<'_> {
     /// What can happen after `node`, and whether any of it happens by itself.
     fn steps<A: Algorithm>(&self, node: &Node<A>) -> (Vec<Step>, bool) {
         let world = &node.world;
-        let may_ask = |action: &Action| matches!(action, Action::Request(s) if node.asked[s.index()] < self.bounds.entries);
+        let may_ask = |action: &Action| matches!(action, Action::Request(s) | Action::Return(s) if node.asked[s.index()] < self.bounds.entries);
         let mut steps: Vec<Step> =
             world.deliveries(self.bounds.delivery).chain(world.releases()).map(Step::Act).collect();
         // Where survivors do not go on by themselves, a failed site that may come back does come back.
         let awaited = self.bounds.recoveries && !A::INFO.failures.crash && !world.down().is_empty();
         let must_go_on = !steps.is_empty() || awaited;
         steps.extend(world.requests().filter(may_ask).map(Step::Act));
+        if self.bounds.returns {
+            steps.extend(world.returns().filter(may_ask).map(Step::Act));
+        }
         let sites = || SiteId::all(self.bounds.cluster.sites);
         if node.crashes < self.bounds.crashes {
             steps.extend(sites().filter(|&site| world.is_up(site)).map(Step::Fail));
@@ -244,7 +250,7 @@ fn judge_end<A: Algorithm>(world: &World<A>) -> Option<Verdict> {
 fn take<A: Algorithm>(node: &mut Node<A>, step: Step) {
     match step {
         Step::Act(action) => {
-            if let Action::Request(site) = action {
+            if let Action::Request(site) | Action::Return(site) = action {
                 node.asked[site.index()] += 1;
             }
             let _ = node.world.apply(action);

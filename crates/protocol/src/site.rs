@@ -28,9 +28,9 @@ pub trait Message: Clone + Debug + Eq + Hash {
 /// could have sent changes nothing and is reported with [`Outbox::misbehaved`].
 ///
 /// *Inputs that every host gives*: [`request`](Site::request), [`receive`](Site::receive),
-/// [`release`](Site::release), [`wake`](Site::wake). The host calls `request` only while the process is idle and
-/// `release` only while it is in the critical section; anything else is the host's own bug, and the site
-/// asserts it.
+/// [`release`](Site::release) or [`release_and_request`](Site::release_and_request), [`wake`](Site::wake). The host
+/// calls `request` only while the process is idle and the two others only while it is in the critical section;
+/// anything else is the host's own bug, and the site asserts it.
 ///
 /// *Inputs for the papers' failure handling*, given only to algorithms whose [`Info`] says that they handle
 /// them: the rest.
@@ -46,6 +46,13 @@ pub trait Site: Clone + Debug + Eq + Hash {
 
     /// The process at this site is done.
     fn release(&mut self, out: &mut Outbox<Self::Message>);
+
+    /// The process at this site is done and wants in again at once, in one step: what `release` and then `request` would
+    /// do. An algorithm that can do better, because what it sends on leaving can carry the next request, says so here.
+    fn release_and_request(&mut self, out: &mut Outbox<Self::Message>) {
+        self.release(out);
+        self.request(out);
+    }
 
     /// `peer` has failed: known for certain, and no message of its former life is still on its way here.
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>);
@@ -135,7 +142,8 @@ pub trait Algorithm: Site {
     /// The numbered invariants of one site's state; the error quotes the number.
     fn check_invariants(&self) -> Result<(), &'static str>;
 
-    /// The numbered invariants that span sites and the messages between them.
+    /// The numbered invariants that span sites and the messages between them, while every site runs and the network is
+    /// whole.
     fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Self::Message>]) -> Result<(), &'static str> {
         let _ = (sites, in_flight);
         Ok(())

@@ -5,9 +5,16 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::bulgannawar_vaidya::BulgannawarVaidya;
+use crate::algorithms::lamport::Lamport;
+use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use crate::algorithms::naimi_trehel::NaimiTrehel;
 use crate::algorithms::raymond::Raymond;
+use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
+use crate::algorithms::sanders::Sanders;
+use crate::algorithms::singhal_dynamic::SinghalDynamic;
+use crate::algorithms::singhal_heuristic::SinghalHeuristic;
+use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -41,10 +48,17 @@ macro_rules! registry {
 }
 
 registry! {
+    Lamport,
     RicartAgrawala,
+    SinghalDynamic,
+    LodhaKshemkalyani,
+    Sanders,
+    SuzukiKasami,
+    SinghalHeuristic,
     Raymond,
     NaimiTrehel,
     BulgannawarVaidya,
+    RaymondK,
 }
 
 impl std::str::FromStr for Spec {
