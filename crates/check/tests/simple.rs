@@ -89,3 +89,34 @@ fn suzuki_kasami_as_printed_deadlocks() {
     assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
     assert_eq!(report.path.len(), 6);
 }
+
+#[test]
+fn carvalho_roucairol_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("carvalho-roucairol", 2, 2, Delivery::Unordered, held), [135, 89, 89]);
+    assert_eq!(states("carvalho-roucairol", 3, 2, Delivery::Unordered, held), [23_927, 14_867, 14_809]);
+}
+
+#[test]
+fn carvalho_roucairol_as_printed_by_sanders_deadlocks() {
+    let report = report("carvalho-roucairol:text=printed", 3, 2, Delivery::Fifo, None);
+    assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
+    assert_eq!(report.path.len(), 21);
+}
+
+#[test]
+fn central_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("central", 2, 2, Delivery::Unordered, held), [71, 74, 80]);
+    assert_eq!(states("central", 3, 2, Delivery::Unordered, held), [869, 879, 904]);
+    assert_eq!(states("central:coordinator=2", 3, 2, Delivery::Unordered, held), [869, 904, 904]);
+    assert_eq!(states("central", 4, 2, Delivery::Unordered, [None]), [10_735]);
+}
+
+#[test]
+fn token_ring_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("token-ring", 2, 2, Delivery::Unordered, held), [79, 82, 82]);
+    assert_eq!(states("token-ring", 3, 2, Delivery::Unordered, held), [1369, 1379, 1379]);
+    assert_eq!(states("token-ring", 4, 2, Delivery::Unordered, held), [20_992, 21_026, 21_026]);
+}

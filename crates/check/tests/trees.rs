@@ -77,3 +77,59 @@ fn raymond_recovers_when_neighbours_fail_together_or_a_site_fails_again_while_it
     assert_holds("raymond", &failing(2, 2, 2), 8_946);
     assert_holds("raymond", &failing(2, 1, 3), 10_273);
 }
+
+/// `sites` that ask `entries` times each for one of `permits`, over FIFO channels.
+fn permits(sites: usize, entries: u8, permits: usize) -> Bounds {
+    let mut bounds = Bounds::new(sites, entries);
+    bounds.cluster.permits = permits;
+    bounds
+}
+
+#[test]
+fn bulgannawar_vaidya_holds_with_one_token_even_over_unordered_channels() {
+    assert_holds("bulgannawar-vaidya:inform=0", &unordered(3, 2), 3_652);
+    assert_holds("bulgannawar-vaidya:inform=0", &unordered(4, 1), 1_608);
+    assert_holds("bulgannawar-vaidya:inform=1", &permits(3, 2, 1), 43_108);
+    assert_holds("bulgannawar-vaidya:inform=1", &unordered(4, 1), 10_256);
+    assert_holds("bulgannawar-vaidya", &permits(4, 1, 1), 44_859);
+}
+
+#[test]
+fn bulgannawar_vaidya_holds_with_two_and_three_tokens() {
+    for (spec, two, three) in [
+        ("bulgannawar-vaidya:inform=0", (420, 400), (125, 180)),
+        ("bulgannawar-vaidya:inform=0,choice=random", (655, 868), (125, 360)),
+        ("bulgannawar-vaidya:inform=1", (3_650, 900), (1_000, 608)),
+        ("bulgannawar-vaidya:inform=1,choice=random", (8_320, 4_105), (1_000, 1_566)),
+        ("bulgannawar-vaidya", (17_803, 25_851), (6_859, 2_232)),
+    ] {
+        for (tokens, (three_sites_twice, four_sites_once)) in [(2, two), (3, three)] {
+            assert_holds(spec, &permits(3, 2, tokens), three_sites_twice);
+            assert_holds(spec, &permits(4, 1, tokens), four_sites_once);
+        }
+    }
+    assert_holds("bulgannawar-vaidya:choice=random", &permits(4, 1, 2), 20_871);
+}
+
+#[test]
+fn bulgannawar_vaidya_holds_whoever_is_inside_at_the_start() {
+    for (informed, both_inside, one_inside) in [(0, 1_464, 460), (1, 10_331, 3_644)] {
+        let spec = format!("bulgannawar-vaidya:inform={informed},choice=random");
+        assert_holds(&spec, &held(permits(4, 1, 2), &[1, 3]), both_inside);
+        assert_holds(&spec, &held(permits(4, 1, 2), &[3]), one_inside);
+    }
+    assert_holds("bulgannawar-vaidya", &held(permits(1, 2, 2), &[0]), 6);
+}
+
+#[test]
+fn bulgannawar_vaidya_as_printed_lets_a_site_wait_for_ever() {
+    let report = explored("bulgannawar-vaidya:inform=1,text=printed", &permits(3, 2, 1));
+    assert_eq!((report.verdict, report.path.len()), (Verdict::Deadlock(vec![SiteId::new(0)]), 20));
+}
+
+#[test]
+fn bulgannawar_vaidya_with_two_tokens_needs_fifo() {
+    let bounds = Bounds { delivery: Delivery::Unordered, ..permits(4, 1, 2) };
+    let report = explored("bulgannawar-vaidya:inform=0,choice=random", &bounds);
+    assert!(matches!(report.verdict, Verdict::Violated(_)), "{:?}", report.verdict);
+}

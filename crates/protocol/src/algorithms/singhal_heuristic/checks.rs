@@ -13,7 +13,8 @@ pub(super) fn site(site: &SinghalHeuristic) -> Result<(), &'static str> {
     match state {
         State::Idle | State::Executing { .. } => {}
         State::Waiting { asked } => {
-            invariant!(row.is_subset(asked), "I2: a waiting site has asked all it looks to");
+            let recovering = site.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering());
+            invariant!(recovering || row.is_subset(asked), "I2: a waiting site has asked all it looks to");
         }
         State::Holding { token, .. } => {
             invariant!(row.is_empty(), "I3: a site with the idle token looks to nobody");
@@ -27,7 +28,9 @@ pub(super) fn together(
     sites: &[SinghalHeuristic],
     in_flight: &[InFlight<'_, Message>],
 ) -> Result<(), &'static str> {
-    if sites.iter().any(|site| site.options.text == Text::Printed) {
+    let recovering =
+        |site: &SinghalHeuristic| site.recovery.as_ref().is_some_and(|recovery| !recovery.is_settled());
+    if sites.iter().any(|site| site.options.text == Text::Printed || recovering(site)) {
         return Ok(());
     }
     let between = |a: &SinghalHeuristic, b: &SinghalHeuristic| {
@@ -48,14 +51,16 @@ pub(super) fn together(
             );
         }
     }
-    tokens(sites, in_flight).try_for_each(|token| {
-        let mut known = token.requesting.iter().map(|site| &sites[site.index()]);
+    for token in tokens(sites, in_flight) {
+        // What a site's former life had asked for is left out as soon as the holder knows of the new one.
+        let lives_on = |site: &&SinghalHeuristic| token.numbers[site.me.index()].life == site.number.life;
+        let mut known = token.requesting.iter().map(|site| &sites[site.index()]).filter(lives_on);
         invariant!(
             known.all(|site| matches!(site.state, State::Waiting { .. } | State::Executing { .. })),
             "I7: whom the token knows to be requesting is requesting (Lemma 1)"
         );
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 fn tokens<'a>(
@@ -66,9 +71,16 @@ fn tokens<'a>(
         State::Executing { token, .. } | State::Holding { token, .. } => Some(&**token),
         State::Idle | State::Waiting { .. } => None,
     });
-    let travelling = in_flight.iter().filter_map(|(_, _, message)| match message {
-        Message::Token(token) => Some(&**token),
-        Message::Request { .. } => None,
+    let travelling = in_flight.iter().filter_map(|(_, to, message)| match message {
+        // One that was sent to a former life of its receiver is lost already.
+        Message::Token(token) => {
+            (token.numbers[to.index()].life == sites[to.index()].number.life).then_some(&**token)
+        }
+        Message::Request { .. }
+        | Message::Recovering { .. }
+        | Message::Welcome { .. }
+        | Message::Ask { .. }
+        | Message::Answer { .. } => None,
     });
     at_sites.chain(travelling)
 }

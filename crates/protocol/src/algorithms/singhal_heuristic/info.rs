@@ -9,7 +9,7 @@ use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Holders, Phase, PlanError, Shared, SiteId, SiteSet};
 
 use super::arbitration::Arbitration;
-use super::message::{Message, Number, Token};
+use super::message::{Message, Number, Token, Trail};
 use super::{SinghalHeuristic, State, checks};
 
 /// What all sites share.
@@ -65,7 +65,7 @@ impl Algorithm for SinghalHeuristic {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        failures: Failures::NONE,
+        failures: Failures { crash: true, recovery: true, partition: false },
         options: OPTIONS,
         variants: &["singhal-heuristic:arbitration=lowest", "singhal-heuristic:count=entries"],
         messages: &[
@@ -74,6 +74,13 @@ impl Algorithm for SinghalHeuristic {
                 about: "from a site that wants in, to those that probably have the token",
             },
             MessageInfo { kind: "TOKEN", about: "from the last holder to the next" },
+            MessageInfo { kind: "RECOVERING", about: "from a site that has come back, to all others" },
+            MessageInfo { kind: "WELCOME", about: "from each of them in return" },
+            MessageInfo {
+                kind: "ASK",
+                about: "after a failure, from the smallest site: what do you know of the token?",
+            },
+            MessageInfo { kind: "ANSWER", about: "from each of the others in return" },
         ],
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
@@ -82,7 +89,13 @@ impl Algorithm for SinghalHeuristic {
             sync_delay: "T",
         },
         memory: Memory { fixed: 400, per_site: 16 },
-        departures: &[],
+        departures: &[
+            "a request that comes after its sender was served is not discarded, and whoever has the token idle answers it with \
+             its own last request (as printed: deadlock)",
+            "a token counts how often it was sent, so that copies are recognised",
+            "a number begins with how often its site has failed (as printed the requests of a recovered site look outdated)",
+            "after a failure the smallest site asks the others for the last they know of the token, instead of timeouts",
+        ],
     };
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
@@ -116,7 +129,9 @@ impl Algorithm for SinghalHeuristic {
                 .take_while(|&site| site != me)
                 .collect(),
             heard: vec![Number::ZERO; sites].into(),
-            passes: 0,
+            trail: if me == home { Trail::Held { passes: 0 } } else { Trail::Unknown },
+            down: SiteSet::new(),
+            recovery: None,
         }
     }
 
@@ -129,14 +144,11 @@ impl Algorithm for SinghalHeuristic {
     }
 
     fn is_quiet(&self) -> bool {
-        self.phase() == Phase::Idle
+        self.phase() == Phase::Idle && self.recovery.as_ref().is_none_or(|recovery| recovery.is_settled())
     }
 
     fn tokens(&self) -> usize {
-        match self.state {
-            State::Idle | State::Waiting { .. } => 0,
-            State::Executing { .. } | State::Holding { .. } => 1,
-        }
+        usize::from(self.holds_token())
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

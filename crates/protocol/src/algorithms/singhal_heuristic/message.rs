@@ -58,6 +58,51 @@ impl Token {
     }
 }
 
+/// The last that a site knows of the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Trail {
+    /// It has never had it in this life.
+    Unknown,
+    /// It has it.
+    Held {
+        /// As often as the token had been sent when it came.
+        passes: u64,
+    },
+    /// It sent it away.
+    Sent {
+        /// As often as the token has been sent by now.
+        passes: u64,
+        /// To this site,
+        to: SiteId,
+        /// for this request.
+        number: Number,
+    },
+}
+
+impl Trail {
+    /// How often the token had been sent by then.
+    pub(super) fn passes(self) -> u64 {
+        match self {
+            Trail::Unknown => 0,
+            Trail::Held { passes } | Trail::Sent { passes, .. } => passes,
+        }
+    }
+
+    /// The later of two trails. Who got the token knows more than who sent it.
+    pub(super) fn later(self, other: Trail) -> Trail {
+        let rank = |trail: Trail| {
+            let kind = match trail {
+                Trail::Unknown => 0,
+                Trail::Sent { .. } => 1,
+                Trail::Held { .. } => 2,
+            };
+            (trail.passes(), kind)
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -73,6 +118,37 @@ pub enum Message {
     },
     /// From the site that had the token, to a site that the token knows to be requesting: enter.
     Token(Box<Token>),
+    /// From a site that had failed and runs again, to all others: you need not look to me, I look to you.
+    Recovering {
+        /// How often it has failed.
+        life: u32,
+    },
+    /// From each of them in return: I know of your new life.
+    Welcome {
+        /// The life that is welcomed.
+        life: u32,
+        /// How often the sender has failed.
+        mine: u32,
+    },
+    /// From the smallest site that runs, after a failure, to all others that run: what do you know of the token?
+    Ask {
+        /// Which of the asker's questions.
+        round: Number,
+        /// The lives that are over: who failed, and how often it had failed before.
+        dead: Box<[(SiteId, u32)]>,
+    },
+    /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites
+    /// and will get nothing from them any more.
+    Answer {
+        /// The question.
+        round: Number,
+        /// The last that the sender knows of the token.
+        trail: Trail,
+        /// Its last request,
+        number: Number,
+        /// and whether that still waits.
+        waiting: bool,
+    },
 }
 
 impl crate::Message for Message {
@@ -80,12 +156,19 @@ impl crate::Message for Message {
         match self {
             Message::Request { .. } => "REQUEST",
             Message::Token(_) => "TOKEN",
+            Message::Recovering { .. } => "RECOVERING",
+            Message::Welcome { .. } => "WELCOME",
+            Message::Ask { .. } => "ASK",
+            Message::Answer { .. } => "ANSWER",
         }
     }
 
     fn words(&self) -> usize {
         match self {
-            Message::Request { .. } => 4,
+            Message::Request { .. } | Message::Recovering { .. } => 4,
+            Message::Welcome { .. } => 5,
+            Message::Ask { dead, .. } => 4 + 2 * dead.len(),
+            Message::Answer { .. } => 9,
             // The states fit a word for up to 64 sites; the passes are ours.
             Message::Token(token) => 3 + 1 + token.numbers.len().div_ceil(64) + token.numbers.len(),
         }
@@ -93,8 +176,12 @@ impl crate::Message for Message {
 
     fn tokens(&self) -> usize {
         match self {
-            Message::Request { .. } => 0,
             Message::Token(_) => 1,
+            Message::Request { .. }
+            | Message::Recovering { .. }
+            | Message::Welcome { .. }
+            | Message::Ask { .. }
+            | Message::Answer { .. } => 0,
         }
     }
 }

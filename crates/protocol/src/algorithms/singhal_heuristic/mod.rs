@@ -24,7 +24,9 @@
 //! | low load | 0 to N, (N+1)/2 on average | – | N numbers, 3 sets | REQUEST 4, TOKEN N + 5 |
 //! | heavy load | N | T | the same | the same |
 //!
-//! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed.
+//! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed. Failures are known for certain; a site comes
+//! back only while no other is down (the paper, too, considers single failures), and keeps on stable storage nothing but
+//! how often it has failed.
 //!
 //! **Departures**
 //! - As printed the algorithm is not live, FIFO or not: a request that arrives after its sender was served is discarded, or
@@ -41,6 +43,14 @@
 //!   the token that answered it, two sites may look to each other. What does hold is I5 and I6, always; and the strict
 //!   staircase whenever no request was so late.
 //! - A token counts how often it was sent, so that a copy of an earlier one is recognised.
+//! - Section VI-B resets all numbers of a site that comes back, which makes its later requests look outdated; here a
+//!   number begins with how often the site has failed. Its own `SV` entry is N, not R. It asks for nothing before all
+//!   others have welcomed it, so that a token is never passed on by a site that has not heard of its new life.
+//! - Section VI-B leaves a token that was on its way to a failed site to timeouts, or to whoever comes back in time. Here
+//!   the others know of the failure and make a new token (`recovery.rs`), so the old one is dropped if it still arrives.
+//!   The entry of a failed site in TSV is cleared, and nobody sends it the token.
+//! - Case IV (the only site that knew of a request fails) needs no requests to all others: no site depends on what a third
+//!   one knows (I5, I6), and if the token was lost, the answers say who waits.
 //!
 //! **Invariants**
 //! - I1: no site looks to itself.
@@ -60,16 +70,18 @@ mod arbitration;
 mod checks;
 mod info;
 mod message;
+mod recovery;
 #[cfg(test)]
 mod tests;
 
 pub use info::Plan;
-pub use message::{Message, Number, Token};
+pub use message::{Message, Number, Token, Trail};
 
 use crate::registry::info::Text;
 use crate::{NOT_A_PEER, Outbox, Shared, Site, SiteId, SiteSet};
 
 use info::{Count, Options};
+use recovery::Recovery;
 
 /// One site of Singhal's heuristic algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,8 +98,11 @@ pub struct SinghalHeuristic {
     row: SiteSet,
     /// `SN`: the last request of each site that it has told me of.
     heard: Box<[Number]>,
-    /// How often the token had been sent when I last had or sent it.
-    passes: u64,
+    /// The last that I know of the token.
+    trail: Trail,
+    // What has failed.
+    down: SiteSet,
+    recovery: Option<Box<Recovery>>,
 }
 
 /// Table I: the state of a site, with what it needs in that state.
@@ -132,26 +147,38 @@ impl Site for SinghalHeuristic {
             return out.misbehaved(from, NOT_A_PEER);
         }
         match message {
+            Message::Request { .. } | Message::Token(_) | Message::Ask { .. } if self.down.contains(from) => {
+                out.misbehaved(from, "a message of a life that is over, or not yet welcomed");
+            }
             Message::Request { number } => self.on_request(from, number, out),
             Message::Token(token) => self.on_token(from, token, out),
+            Message::Recovering { life } => self.on_recovering(from, life, out),
+            Message::Welcome { life, mine } => self.on_welcome(from, life, mine, out),
+            Message::Ask { round, dead } => self.on_ask(from, round, dead, out),
+            Message::Answer { round, trail, number, waiting } => {
+                self.on_answer(from, round, (trail, number, waiting), out);
+            }
         }
     }
 
     /// Step 3 (Rule 3).
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let State::Executing { mut token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
+        let State::Executing { token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
             panic!("the host releases only while the process is inside");
         };
-        self.update(&mut token, &asked);
-        match self.options.arbitration.next(self.me, &token) {
-            Some(next) => self.pass(token, next, out),
-            None => self.hold(token, asked, out),
-        }
+        self.pass_or_hold(token, asked, out);
     }
 
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+    fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
+        self.on_peer_failed(peer, out);
+    }
 
+    /// RECOVERING, which the site itself sends, says it.
     fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn restart(&mut self, out: &mut Outbox<Message>) {
+        self.on_restart(out);
+    }
 }
 
 impl SinghalHeuristic {
@@ -169,7 +196,8 @@ impl SinghalHeuristic {
             // Rule 9: so it must know of my request, too.
             State::Waiting { asked } => {
                 self.row.insert(from);
-                if asked.insert(from) {
+                let recovering = self.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering());
+                if !recovering && asked.insert(from) {
                     out.send(from, Message::Request { number: self.number });
                 }
             }
@@ -201,15 +229,27 @@ impl SinghalHeuristic {
         {
             return out.misbehaved(from, "a token of another shape");
         }
-        if token.passes <= self.passes {
+        if token.numbers[self.me.index()].life < self.number.life {
+            return; // Sent to my former life. The others know that it was lost with that.
+        }
+        if token.passes <= self.trail.passes() {
             return out.misbehaved(from, "a token that has been here before");
         }
         let State::Waiting { asked } = &mut self.state else {
             return out.misbehaved(from, "a token that was not asked for");
         };
-        self.passes = token.passes;
+        self.trail = Trail::Held { passes: token.passes };
         self.state = State::Executing { token, asked: std::mem::take(asked) };
         out.enter();
+    }
+
+    /// Step 3: the token goes to the next that waits, or stays.
+    fn pass_or_hold(&mut self, mut token: Box<Token>, asked: SiteSet, out: &mut Outbox<Message>) {
+        self.update(&mut token, &asked);
+        match self.options.arbitration.next(self.me, &token) {
+            Some(next) => self.pass(token, next, out),
+            None => self.hold(token, asked, out),
+        }
     }
 
     /// The update rules (section III-G-1, Rules 3 to 7, in their condensed form): whoever knows the later request of a
@@ -220,7 +260,9 @@ impl SinghalHeuristic {
         token.numbers[self.me.index()] = self.number;
         for site in SiteId::others_from(self.me, self.heard.len()) {
             let (heard, known) = (&mut self.heard[site.index()], &mut token.numbers[site.index()]);
-            if *heard > *known {
+            if self.down.contains(site) {
+                token.requesting.remove(site);
+            } else if *heard > *known {
                 *known = *heard;
                 if self.row.contains(site) {
                     token.requesting.insert(site);
@@ -241,7 +283,8 @@ impl SinghalHeuristic {
     /// Sends the token away.
     fn pass(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
         token.passes += 1;
-        self.passes = token.passes;
+        let number = token.numbers[to.index()];
+        self.trail = Trail::Sent { passes: token.passes, to, number };
         out.send(to, Message::Token(token));
     }
 
@@ -254,13 +297,21 @@ impl SinghalHeuristic {
         self.state = State::Holding { token, asked };
     }
 
-    /// Sends the request that waits here to every site of the row that has not had it.
+    /// Sends the request that waits here to every site of the row that has not had it, unless I have just come back and
+    /// am not known to all yet.
     fn ask_row(&mut self, out: &mut Outbox<Message>) {
         let State::Waiting { asked } = &mut self.state else { return };
+        if self.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering()) {
+            return;
+        }
         for site in self.row.iter() {
             if asked.insert(site) {
                 out.send(site, Message::Request { number: self.number });
             }
         }
+    }
+
+    fn holds_token(&self) -> bool {
+        matches!(self.state, State::Executing { .. } | State::Holding { .. })
     }
 }
