@@ -11,7 +11,7 @@ use meshlock_protocol::{Algorithm, SiteId, SiteSet};
 fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     let mut values = Values::defaults(&Sanders::INFO);
     for (name, value) in options {
-        values.set(&Sanders::INFO, name, value).unwrap();
+        values.set(&Sanders::INFO, name, value).expect("an option of the algorithm");
     }
     explore::<Sanders>(bounds, &values)
 }
@@ -21,7 +21,7 @@ fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
 fn structure(number: usize) -> InformationStructure {
     let relation = |i: SiteId, k: SiteId| {
         let pair = 2 * i.index() + k.index() - usize::from(k > i);
-        number / 3_usize.pow(u32::try_from(pair).unwrap()) % 3
+        number / 3_usize.pow(u32::try_from(pair).expect("below six")) % 3
     };
     InformationStructure::from_fn(3, |i| {
         let related = |least: usize| -> SiteSet {
