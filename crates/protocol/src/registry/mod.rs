@@ -5,6 +5,7 @@ pub mod spec;
 pub mod values;
 
 use crate::algorithms::delegated::Delegated;
+use crate::algorithms::makki::Makki;
 use crate::algorithms::raymond_k::RaymondK;
 use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::srimani_reddy::SrimaniReddy;
@@ -45,6 +46,7 @@ registry! {
     Delegated,
     RaymondK,
     SrimaniReddy,
+    Makki,
 }
 
 impl std::str::FromStr for Spec {
