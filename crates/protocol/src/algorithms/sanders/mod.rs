@@ -50,6 +50,8 @@
 //! - I7: while a site is inside, all of its inform set remember its grant, as far as neither knows that the other failed.
 
 mod arbiter;
+#[cfg(test)]
+mod failure_runs;
 mod info;
 mod message;
 mod recovery;
