@@ -19,7 +19,8 @@
 //! | low load | 3(k−1), k = ⌊N/2⌋+1 | – | N clocks, k answers, a queue | 4 to 6 |
 //! | heavy load | 3(k−1); `deadlock=fail` 4(k−1) | 2T | the same | 4 to 6 |
 //!
-//! **Assumes** reliable channels, and that failures become known for certain.
+//! **Assumes** reliable channels, and that failures become known for certain. No order of delivery is needed, except for a
+//! site's return: that needs FIFO.
 //!
 //! **Departures**: the deadlock rules, the numbers on messages and the way back after a failure are those of the
 //! [`arbiter`](crate::algorithms::arbiter); the chapter gives none for majorities.

@@ -21,7 +21,8 @@
 //! | low load, nothing failed | 3(k−1), k ≤ ⌊log₂N⌋+1 | – | N clocks, k answers, a queue | 4 to 6 |
 //! | heavy load, nothing failed | 3(k−1); `deadlock=fail` 4(k−1) | 2T | the same | 4 to 6 |
 //!
-//! **Assumes** reliable channels, and that failures become known for certain.
+//! **Assumes** reliable channels, and that failures become known for certain. No order of delivery is needed, except for a
+//! site's return: that needs FIFO.
 //!
 //! **Departures**
 //! - GetQuorum returns failure where the printed line 15 exits, and the sibling's path is tried; see
