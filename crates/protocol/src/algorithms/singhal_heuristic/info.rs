@@ -25,6 +25,7 @@ pub(super) struct Options {
     pub(super) arbitration: Arbitration,
     pub(super) count: Count,
     pub(super) merge: Merge,
+    pub(super) adaptive: bool,
 }
 
 /// Section III-G, the two forms of step 1: what a sequence number counts.
@@ -58,6 +59,13 @@ const OPTIONS: &[OptionInfo] = &[
         range: Range::Choice(&["order", "chain"]),
         default: "order",
     },
+    OptionInfo {
+        name: "adaptive",
+        about: "a site that leaves and wants in again at once writes that request into the token: 1 message per entry at \
+                heavy load",
+        range: Range::Flag,
+        default: "no",
+    },
     OptionInfo::text("printed: sections III-F and III-G to the letter, which deadlock; for the checker only"),
 ];
 
@@ -80,6 +88,8 @@ impl Algorithm for SinghalHeuristic {
             "singhal-heuristic:arbitration=lowest",
             "singhal-heuristic:count=entries",
             "singhal-heuristic:merge=chain",
+            "singhal-heuristic:adaptive",
+            "singhal-heuristic:arbitration=lowest,count=entries,adaptive",
         ],
         messages: &[
             MessageInfo {
@@ -124,6 +134,7 @@ impl Algorithm for SinghalHeuristic {
                 "lowest" => Arbitration::Lowest,
                 _ => Arbitration::Nearest,
             },
+            adaptive: values.flag("adaptive"),
             merge: if values.get("merge") == "chain" { Merge::Chain } else { Merge::Order },
             count: if values.get("count") == "entries" { Count::Entries } else { Count::Requests },
         })))

@@ -23,6 +23,7 @@
 //! |---|---|---|---|---|
 //! | low load | 0 to N, (N+1)/2 on average | – | N numbers, 3 sets | REQUEST 4, TOKEN N + 5 |
 //! | heavy load | N | T | the same | the same |
+//! | heavy load, `adaptive` | 1 | T | the same | the same |
 //!
 //! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed. Failures are known for certain; a site comes
 //! back only while no other is down (the paper, too, considers single failures), and keeps on stable storage nothing but
@@ -69,6 +70,7 @@
 //! when it leaves, has asked the other for this entry, and the other does not wait: then the other, when it got that
 //! request, began to look here, and as long as it knew the request unserved it did not stop.
 
+mod adaptive;
 mod arbitration;
 mod checks;
 mod info;
@@ -175,6 +177,18 @@ impl Site for SinghalHeuristic {
             panic!("the host releases only while the process is inside");
         };
         self.pass_or_hold(token, asked, out);
+    }
+
+    /// Steps 3 and 1; see `adaptive.rs` for how the request can ride on the token.
+    fn release_and_request(&mut self, out: &mut Outbox<Message>) {
+        if !self.options.adaptive {
+            self.release(out);
+            return self.request(out);
+        }
+        let State::Executing { token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
+            panic!("the host releases only while the process is inside");
+        };
+        self.leave_and_ride(token, asked, out);
     }
 
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
