@@ -28,9 +28,9 @@ pub trait Message: Clone + Debug + Eq + Hash {
 /// could have sent changes nothing and is reported with [`Outbox::misbehaved`].
 ///
 /// *Inputs that every host gives*: [`request`](Site::request), [`receive`](Site::receive),
-/// [`release`](Site::release) or [`release_and_request`](Site::release_and_request), [`wake`](Site::wake). The host calls `request` only while the process is idle and
-/// `release` only while it is in the critical section; anything else is the host's own bug, and the site
-/// asserts it.
+/// [`release`](Site::release) or [`release_and_request`](Site::release_and_request), [`wake`](Site::wake). The host
+/// calls `request` only while the process is idle and the two others only while it is in the critical section;
+/// anything else is the host's own bug, and the site asserts it.
 ///
 /// *Inputs for the papers' failure handling*, given only to algorithms whose [`Info`] says that they handle
 /// them: the rest.

@@ -1,0 +1,455 @@
+//! Raymond's algorithm for K permits: ask everyone, and enter when all but K−1 have replied.
+//!
+//! K. Raymond, "A distributed algorithm for multiple entries to a critical section", Information Processing Letters 30
+//! (1989), pages 189–193; compared in Bulgannawar and Vaidya's report, section 5.
+//!
+//! A site that wants in sends its timestamp to all others. A site that is asked replies at once, unless it is inside or
+//! wants in itself with the smaller timestamp: then it replies when it leaves. At most K−1 others can be inside, so
+//! N−K replies are enough: those that are missing then can only come from sites that are inside or precede. They
+//! still come, perhaps after the next request has been made, and must not be taken for answers to that.
+//!
+//! ```text
+//!  alone, K=2: S0 ──REQUEST(1,S0)──▶ S1, S2      contended, K=2: S1 is inside; S0 and S2 ask
+//!              S0 ◀──REPLY────────── S1                      S2 ──REPLY──▶ S0     S0 enters with one of two
+//!              S0 enters                                     S2 waits for the first of S0 and S1 to leave
+//!              S0 ◀──REPLY────────── S2   too late to matter  S1 ──REPLY──▶ S0, S2   S1 leaves: S2 enters
+//! ```
+//!
+//! | | messages per entry | synchronisation delay | state | words per message |
+//! |---|---|---|---|---|
+//! | low load | 2(N−1) | – | N clocks, 2 sets | 4 |
+//! | heavy load | 2N−K−1 to 2(N−1) | T | the same | 4 |
+//!
+//! **Assumes** reliable channels; FIFO is not needed.
+//!
+//! **Departures**
+//! - A REPLY names the newest request that it answers, instead of counting the deferred requests that it answers. Both
+//!   tell a late reply to an old request from one to the new request, in one word; the name also tells a duplicate. So
+//!   a requester keeps the set of sites whose reply it misses, not a number for each, and an old request that a newer
+//!   one has overtaken needs no answer at all.
+//! - With K ≥ N nobody needs to ask, and nobody does.
+//!
+//! **Invariants**
+//! - I1: a reply is deferred only while the site waits or executes.
+//! - I2: a waiting site misses K replies or more, one that has asked and executes fewer, and never one of its own.
+//! - I3: the clock is not behind the site's own request.
+//! - I4: of two sites that have asked and wait or execute, the one with the larger timestamp misses the reply of the
+//!   other. (Hence of K+1 inside the last would miss K replies: I2 forbids it.)
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{
+    Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    Timestamp, invariant,
+};
+
+/// One site of Raymond's algorithm for K permits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RaymondK {
+    // Who I am.
+    me: SiteId,
+    permits: usize,
+    // What I want.
+    want: Want,
+    /// The clock of my last request; zero before the first.
+    request: Clock,
+    /// Who has not replied to my last request. Outlives the critical section: the last replies come late.
+    missing: SiteSet,
+    // What I know of the others.
+    /// No request that I have seen has a larger clock.
+    clock: Clock,
+    /// The clock of the newest request of each site; zero before its first.
+    last_request: Box<[Clock]>,
+    /// Whom I owe a reply.
+    deferred: SiteSet,
+}
+
+/// What the process at a site wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Want {
+    Nothing,
+    /// In.
+    Entry,
+    /// Out, some day.
+    Exit,
+}
+
+/// What sites say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants in, to all others: its clock at the request.
+    Request {
+        /// The clock; with the sender it is the timestamp.
+        clock: Clock,
+    },
+    /// From a site that does not stand in the way, or no longer: enter as far as I am concerned.
+    Reply {
+        /// The clock of the newest request that is answered; those before it are answered too.
+        to: Clock,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Reply { .. } => "REPLY",
+        }
+    }
+
+    fn words(&self) -> usize {
+        4
+    }
+}
+
+impl Site for RaymondK {
+    type Message = Message;
+
+    /// Asks all others; with a permit for everyone, nobody.
+    fn request(&mut self, out: &mut Outbox<Message>) {
+        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        self.want = Want::Entry;
+        let sites = self.last_request.len();
+        if self.permits < sites {
+            self.request = self.clock.tick();
+            self.missing = SiteSet::all_but(self.me, sites);
+            out.send_all(&self.missing, &Message::Request { clock: self.request });
+        }
+        self.enter_if_enough_replied(out);
+    }
+
+    fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+        if from == self.me || from.index() >= self.last_request.len() {
+            return out.misbehaved(from, NOT_A_PEER);
+        }
+        match message {
+            Message::Request { clock } => self.on_request(Timestamp::new(clock, from), out),
+            Message::Reply { to } => self.on_reply(from, to, out),
+        }
+    }
+
+    /// All deferred replies are sent, one to a site, however often it has asked.
+    fn release(&mut self, out: &mut Outbox<Message>) {
+        assert!(self.want == Want::Exit, "the host releases only while the process is inside");
+        self.want = Want::Nothing;
+        for site in self.deferred.iter() {
+            out.send(site, Message::Reply { to: self.last_request[site.index()] });
+        }
+        self.deferred.clear();
+    }
+
+    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+}
+
+impl RaymondK {
+    /// Reply, or defer if this site is inside or precedes. A site that has asked before without an answer is deferred
+    /// already: what it is owed is a reply to its newest request.
+    fn on_request(&mut self, theirs: Timestamp, out: &mut Outbox<Message>) {
+        let last = &mut self.last_request[theirs.site.index()];
+        if theirs.clock == *last {
+            return out.misbehaved(theirs.site, "a request that has come before");
+        }
+        if theirs.clock < *last {
+            return; // A newer one has overtaken it; its sender waits for the answer to that one.
+        }
+        *last = theirs.clock;
+        self.clock.observe(theirs.clock);
+        let deferring = match self.want {
+            Want::Nothing => false,
+            Want::Entry => Timestamp::new(self.request, self.me) < theirs,
+            Want::Exit => true,
+        };
+        if deferring {
+            self.deferred.insert(theirs.site);
+        } else {
+            out.send(theirs.site, Message::Reply { to: theirs.clock });
+        }
+    }
+
+    /// Enter once N−K have replied to this very request.
+    fn on_reply(&mut self, from: SiteId, to: Clock, out: &mut Outbox<Message>) {
+        if to < self.request {
+            return; // It answers an earlier request, which did without it.
+        }
+        if to > self.request || !self.missing.remove(from) {
+            return out.misbehaved(from, "a reply that nobody waits for");
+        }
+        self.enter_if_enough_replied(out);
+    }
+
+    fn enter_if_enough_replied(&mut self, out: &mut Outbox<Message>) {
+        if self.want == Want::Entry && self.missing.len() < self.permits {
+            self.want = Want::Exit;
+            out.enter();
+        }
+    }
+}
+
+fn all_ask_all(scale: Scale) -> f64 {
+    if scale.permits < scale.sites { 2.0 * (scale.sites - 1) as f64 } else { 0.0 }
+}
+
+impl Algorithm for RaymondK {
+    type Plan = Cluster;
+
+    const INFO: Info = Info {
+        name: "raymond-k",
+        title: "Raymond, K permits: ask everyone, enter when all but K−1 have replied",
+        source: "Raymond, Information Processing Letters 30 (1989), 189–193; Bulgannawar & Vaidya 1994, section 5",
+        kind: Kind::Permission,
+        permits: Permits::Many,
+        tokens: Tokens::None,
+        channels: Channels::Unordered,
+        assumes: "reliable channels",
+        order: Order::Fair,
+        failures: Failures::NONE,
+        options: &[],
+        variants: &[],
+        messages: &[
+            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("2(N−1)", all_ask_all),
+            lone_most: Formula::new("2(N−1)", all_ask_all),
+            heavy: Formula::new("2N−K−1 to 2(N−1)", all_ask_all),
+            sync_delay: "T",
+        },
+        memory: Memory { fixed: 112, per_site: 8 },
+        departures: &[
+            "a REPLY names the newest request that it answers instead of counting the deferred ones: as long, and it tells duplicates too",
+            "with K ≥ N nobody asks",
+        ],
+    };
+
+    fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
+        Ok(cluster)
+    }
+
+    /// A holder is inside as if all had replied; the others need not know of it, because it will defer whatever they
+    /// ask.
+    fn start(cluster: &Cluster, me: SiteId, holders: &Holders) -> Self {
+        RaymondK {
+            me,
+            permits: cluster.permits,
+            want: if holders.contains(me) { Want::Exit } else { Want::Nothing },
+            request: Clock::ZERO,
+            missing: SiteSet::new(),
+            clock: Clock::ZERO,
+            last_request: vec![Clock::ZERO; cluster.sites].into(),
+            deferred: SiteSet::new(),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.want {
+            Want::Nothing => Phase::Idle,
+            Want::Entry => Phase::Waiting,
+            Want::Exit => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.want == Want::Nothing && self.deferred.is_empty()
+    }
+
+    fn timestamp(&self) -> Option<Timestamp> {
+        (self.want != Want::Nothing).then_some(Timestamp::new(self.request, self.me))
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        invariant!(
+            self.want != Want::Nothing || self.deferred.is_empty(),
+            "I1: a reply is deferred only while the site waits or executes"
+        );
+        let enough = self.missing.len() < self.permits;
+        invariant!(
+            (self.want == Want::Nothing || enough == (self.want == Want::Exit))
+                && !self.missing.contains(self.me),
+            "I2: a waiting site misses K replies or more, an executing one fewer, and never its own"
+        );
+        invariant!(self.request <= self.clock, "I3: the clock is not behind the site's own request");
+        Ok(())
+    }
+
+    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let asked = |site: &&Self| site.want != Want::Nothing && site.request > Clock::ZERO;
+        for later in sites.iter().filter(asked) {
+            let precedes = |site: &&Self| site.timestamp() < later.timestamp();
+            for earlier in sites.iter().filter(asked).filter(precedes) {
+                invariant!(
+                    later.missing.contains(earlier.me),
+                    "I4: of two that wait or execute the later misses the reply of the earlier"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{World, enter, misbehaved, send};
+
+    fn request(clock: u64) -> Message {
+        Message::Request { clock: Clock::at(clock) }
+    }
+
+    fn reply(to: u64) -> Message {
+        Message::Reply { to: Clock::at(to) }
+    }
+
+    fn world(sites: usize, permits: usize) -> World<RaymondK> {
+        let cluster = Cluster::of(sites).with_permits(permits);
+        World::new(cluster, &Values::defaults(&RaymondK::INFO), &Holders::none()).unwrap()
+    }
+
+    #[test]
+    fn alone_a_site_enters_with_all_but_one_reply_of_two_permits() {
+        let [s0, s1, s2] = SiteId::first();
+        let mut world = world(3, 2);
+        assert_eq!(world.request(s0), [send(s1, request(1)), send(s2, request(1))]);
+        assert_eq!(world.deliver(s0, s1), [send(s0, reply(1))]);
+        assert_eq!(world.deliver(s1, s0), [enter()]);
+        assert_eq!(world.release(s0), []);
+        // The reply that was not needed is still sent and taken: 2(N−1) messages in all.
+        assert_eq!(world.deliver(s0, s2), [send(s0, reply(1))]);
+        assert_eq!(world.deliver(s2, s0), []);
+        assert!(world.is_quiet());
+        assert_eq!(world.messages(), 4);
+    }
+
+    /// Three ask for two permits: the two with the smaller timestamps get in, and the first to leave lets in the third.
+    #[test]
+    fn the_third_of_two_permits_waits_for_one_to_leave() {
+        let [s0, s1, s2] = SiteId::first();
+        let mut world = world(3, 2);
+        for site in [s0, s1, s2] {
+            let _ = world.request(site);
+        }
+        assert_eq!(world.deliver(s0, s1), [send(s0, reply(1))], "S0 precedes S1");
+        assert_eq!(world.deliver(s1, s0), [], "and defers it");
+        assert_eq!(world.deliver(s1, s0), [enter()], "one reply is enough");
+        assert_eq!(world.deliver(s2, s0), []);
+        assert_eq!(world.deliver(s1, s2), [send(s1, reply(1))]);
+        assert_eq!(world.deliver(s2, s1), []);
+        assert_eq!(world.deliver(s2, s1), [enter()], "S1 does without the reply of S0");
+        assert_eq!(world.deliver(s0, s2), [send(s0, reply(1))]);
+        assert_eq!(world.deliver(s2, s0), []);
+        // Both inside have deferred S2, and S0 has deferred S1 too.
+        assert_eq!(world.release(s0), [send(s1, reply(1)), send(s2, reply(1))]);
+        assert_eq!(world.deliver(s0, s2), [enter()]);
+        assert_eq!(world.deliver(s0, s1), [], "the reply that S1 did without");
+        assert_eq!(world.release(s1), [send(s2, reply(1))]);
+        assert_eq!(world.release(s2), []);
+        assert_eq!(world.deliver(s1, s2), []);
+        assert!(world.is_quiet());
+    }
+
+    /// What the paper's counts are for: S0's first request was deferred by S1; the reply to it is on its way when S0 has
+    /// asked again and S1 is inside again.
+    #[test]
+    fn a_late_reply_to_an_old_request_is_not_credited_to_the_new_one() {
+        let [s0, s1, s2] = SiteId::first();
+        let cluster = Cluster::of(3).with_permits(2);
+        let holders = Holders::new(cluster, [s1]).unwrap();
+        let mut world =
+            World::<RaymondK>::new(cluster, &Values::defaults(&RaymondK::INFO), &holders).unwrap();
+        let _ = world.request(s0);
+        assert_eq!(world.deliver(s0, s1), [], "S1 is inside");
+        assert_eq!(world.deliver(s0, s2), [send(s0, reply(1))]);
+        assert_eq!(world.deliver(s2, s0), [enter()]);
+        assert_eq!(world.release(s0), []);
+        assert_eq!(world.release(s1), [send(s0, reply(1))], "on its way for long");
+        // S1 enters again, with the reply of S2; S2 enters, with the reply of S0; then S0 asks again.
+        let _ = world.request(s1);
+        assert_eq!(world.deliver(s1, s2), [send(s1, reply(2))]);
+        assert_eq!(world.deliver(s2, s1), [enter()]);
+        let _ = world.request(s2);
+        assert_eq!(world.deliver(s2, s0), [send(s2, reply(3))]);
+        assert_eq!(world.deliver(s0, s2), [enter()]);
+        assert_eq!(world.request(s0), [send(s1, request(4)), send(s2, request(4))]);
+        assert_eq!(world.deliver(s1, s0), [], "the reply to the first request lets nobody in");
+        assert_eq!(world.inside().len(), 2);
+    }
+
+    /// One reply answers the deferred requests of a site together: 2N−K−1 messages for one of them.
+    #[test]
+    fn two_deferred_requests_of_one_site_get_one_reply() {
+        let [s0, s1, s2] = SiteId::first();
+        let cluster = Cluster::of(3).with_permits(2);
+        let holders = Holders::new(cluster, [s1]).unwrap();
+        let mut world =
+            World::<RaymondK>::new(cluster, &Values::defaults(&RaymondK::INFO), &holders).unwrap();
+        for _ in 0..2 {
+            let _ = world.request(s0);
+            assert_eq!(world.deliver(s0, s1), []);
+            let _ = world.deliver(s0, s2);
+            assert_eq!(world.deliver(s2, s0), [enter()]);
+            assert_eq!(world.release(s0), []);
+        }
+        assert_eq!(world.release(s1), [send(s0, reply(2))]);
+        assert_eq!(world.messages(), 2 * 2 + 3);
+    }
+
+    #[test]
+    fn a_request_overtaken_by_a_newer_one_needs_no_answer() {
+        let [s0, s1, s2] = SiteId::first();
+        let mut world = world(3, 2);
+        let _ = world.request(s0);
+        let _ = world.deliver(s0, s2);
+        assert_eq!(world.deliver(s2, s0), [enter()]);
+        let _ = world.release(s0);
+        let _ = world.request(s0);
+        assert_eq!(world.deliver_nth(s0, s1, 1), [send(s0, reply(2))]);
+        assert_eq!(world.deliver(s1, s0), [enter()]);
+        assert_eq!(world.deliver(s0, s1), []);
+    }
+
+    #[test]
+    fn holders_from_the_start_are_waited_for() {
+        let [s0, s1, s2] = SiteId::first();
+        let mut world = World::<RaymondK>::held_by(3, &[s1, s2]);
+        let _ = world.request(s0);
+        assert_eq!(world.deliver(s0, s1), []);
+        assert_eq!(world.deliver(s0, s2), []);
+        assert_eq!(world.release(s2), [send(s0, reply(1))]);
+        assert_eq!(world.deliver(s2, s0), [enter()]);
+    }
+
+    #[test]
+    fn with_a_permit_for_everyone_nobody_asks() {
+        let [s0, s1] = SiteId::first();
+        let mut world = world(2, 2);
+        assert_eq!(world.request(s0), [enter()]);
+        assert_eq!(world.request(s1), [enter()]);
+        assert_eq!(world.release(s0), []);
+        assert_eq!(world.request(s0), [enter()]);
+    }
+
+    #[test]
+    fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
+        let [s0, s1, s2] = SiteId::first();
+        let mut world = world(3, 1);
+        let stranger = SiteId::new(9);
+        let unasked = "a reply that nobody waits for";
+        assert_eq!(world.inject(stranger, s0, request(1)), [misbehaved(stranger, NOT_A_PEER)]);
+        assert_eq!(world.inject(s0, s0, request(1)), [misbehaved(s0, NOT_A_PEER)]);
+        assert_eq!(world.inject(s1, s0, reply(0)), [misbehaved(s1, unasked)]);
+        assert_eq!(world.inject(s1, s0, reply(5)), [misbehaved(s1, unasked)]);
+        let _ = world.request(s1);
+        let _ = world.deliver(s1, s2);
+        let _ = world.deliver(s2, s1);
+        let (waits, idle) = (world.site(s1).clone(), world.site(s2).clone());
+        assert_eq!(world.inject(s2, s1, reply(1)), [misbehaved(s2, unasked)], "a second reply");
+        assert_eq!(world.inject(s1, s2, request(1)), [misbehaved(s1, "a request that has come before")]);
+        assert_eq!((world.site(s1), world.site(s2)), (&waits, &idle));
+    }
+}
