@@ -9,6 +9,7 @@ pub mod lamport;
 pub mod lodha_kshemkalyani;
 pub mod maekawa;
 pub mod majority;
+pub mod makki;
 pub mod naimi_trehel;
 pub mod raymond;
 pub mod raymond_k;

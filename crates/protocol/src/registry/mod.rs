@@ -12,6 +12,7 @@ use crate::algorithms::lamport::Lamport;
 use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use crate::algorithms::maekawa::Maekawa;
 use crate::algorithms::majority::Majority;
+use crate::algorithms::makki::Makki;
 use crate::algorithms::naimi_trehel::NaimiTrehel;
 use crate::algorithms::raymond::Raymond;
 use crate::algorithms::raymond_k::RaymondK;
@@ -75,6 +76,7 @@ registry! {
     BulgannawarVaidya,
     RaymondK,
     SrimaniReddy,
+    Makki,
 }
 
 impl std::str::FromStr for Spec {

@@ -166,7 +166,9 @@ impl<A: Algorithm> World<A> {
             return Vec::new();
         }
         self.clocks[to.index()].observe(packet.stamp).expect("this host's own stamps are in range");
-        self.step(to, |machine, out| machine.receive(from, packet.message, out))
+        let effects = self.step(to, |machine, out| machine.receive(from, packet.message, out));
+        self.check_refusals(to, &effects);
+        effects
     }
 
     /// A message that nobody sent arrives: for showing that it changes nothing.

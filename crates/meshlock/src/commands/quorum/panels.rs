@@ -23,6 +23,8 @@ const MOST_PANELS: usize = 60;
 const MOST_LARGE_PANELS: usize = 12;
 /// More sites than this have no room for their numbers.
 const MOST_LABELS: usize = 64;
+/// The text above needs about this.
+const LEAST_WIDTH: f64 = 600.0;
 const MARGIN: f64 = 24.0;
 const HEAD: f64 = 64.0;
 const GAP: f64 = 14.0;
@@ -109,8 +111,8 @@ fn counted(sites: usize) -> String {
 /// So many side by side that the whole is a little wider than high.
 fn columns(panels: usize, size: At) -> usize {
     let fits = |columns: usize| {
-        let rows = panels.div_ceil(columns);
-        columns as f64 * (size.0 + GAP) >= 1.25 * rows as f64 * (size.1 + CAPTION + GAP)
+        let (rows, width) = (panels.div_ceil(columns), columns as f64 * (size.0 + GAP));
+        width >= LEAST_WIDTH && width >= 1.25 * rows as f64 * (size.1 + CAPTION + GAP)
     };
     (1..=panels).find(|&columns| fits(columns)).unwrap_or(panels.max(1))
 }

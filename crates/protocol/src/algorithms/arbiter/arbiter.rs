@@ -48,6 +48,11 @@ impl Arbiter {
         }
     }
 
+    /// Makes room for so many requests, so that none needs to be made in a step.
+    pub fn make_room(&mut self, requests: usize) {
+        self.queue.reserve_exact(requests);
+    }
+
     /// How many sites there are.
     pub fn sites(&self) -> usize {
         self.last.len()

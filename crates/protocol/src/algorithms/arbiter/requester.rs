@@ -74,9 +74,14 @@ impl Requester {
     pub fn inside(mut self, request: Timestamp, quorum: &SiteSet) -> Self {
         let permitted =
             |arbiter| Ask { arbiter, answer: Answer::Permitted, turn: Turn::NONE.next(), inquired: false };
-        self.asks = quorum.iter().map(permitted).collect();
+        self.asks.extend(quorum.iter().map(permitted));
         self.want = Want::Exit { request };
         self
+    }
+
+    /// Makes room for so many arbiters, so that none needs to be made in a step.
+    pub fn make_room(&mut self, arbiters: usize) {
+        self.asks.reserve_exact(arbiters);
     }
 
     /// What the process does.

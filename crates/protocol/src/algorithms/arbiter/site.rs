@@ -31,6 +31,9 @@ pub trait Coterie: Clone + Debug + Eq + Hash {
     /// Whom the process at `me` asks when its clock shows `clock`, if the sites of `absent` cannot be asked; `None` if
     /// that leaves no quorum.
     fn quorum(&self, me: SiteId, clock: Clock, absent: &SiteSet) -> Option<SiteSet>;
+
+    /// How many sites may ask `arbiter`, itself included, as long as nobody has failed: what its queue must hold.
+    fn askers(&self, arbiter: SiteId) -> usize;
 }
 
 /// One site of a quorum algorithm: an arbiter and a requester.
@@ -170,6 +173,9 @@ impl<C: Coterie> Algorithm for QuorumSite<C> {
         let (rules, request) = (coterie.rules(), |site| Timestamp::new(Clock::ZERO, site));
         let holder = holders.only().filter(|&holder| quorum_of(holder).contains(me)).map(request);
         let mut requester = Requester::new(rules);
+        requester.make_room(quorum_of(me).len() + 1);
+        let mut arbiter = Arbiter::new(rules, coterie.sites(), holder);
+        arbiter.make_room(coterie.askers(me));
         if holders.contains(me) {
             requester = requester.inside(request(me), &quorum_of(me));
         }
@@ -177,7 +183,7 @@ impl<C: Coterie> Algorithm for QuorumSite<C> {
             me,
             clock: Clock::ZERO,
             requester,
-            arbiter: Arbiter::new(rules, coterie.sites(), holder),
+            arbiter,
             presence: Presence::all(),
             coterie: coterie.clone(),
         }

@@ -30,7 +30,11 @@ pub(super) fn together(
 ) -> Result<(), &'static str> {
     let recovering =
         |site: &SinghalHeuristic| site.recovery.as_ref().is_some_and(|recovery| !recovery.is_settled());
-    if sites.iter().any(|site| site.options.text == Text::Printed || recovering(site)) {
+    let rearranging =
+        |message: &Message| matches!(message, Message::Merge { .. } | Message::RecoveringPart { .. });
+    if sites.iter().any(|site| site.options.text == Text::Printed || recovering(site))
+        || in_flight.iter().any(|(_, _, message)| rearranging(message))
+    {
         return Ok(());
     }
     let between = |a: &SinghalHeuristic, b: &SinghalHeuristic| {
@@ -80,7 +84,9 @@ fn tokens<'a>(
         | Message::Recovering { .. }
         | Message::Welcome { .. }
         | Message::Ask { .. }
-        | Message::Answer { .. } => None,
+        | Message::Answer { .. }
+        | Message::Merge { .. }
+        | Message::RecoveringPart { .. } => None,
     });
     at_sites.chain(travelling)
 }

@@ -10,6 +10,7 @@ use crate::{Algorithm, Cluster, Holders, Phase, PlanError, Shared, SiteId, SiteS
 
 use super::arbitration::Arbitration;
 use super::message::{Message, Number, Token, Trail};
+use super::partition::Merge;
 use super::{SinghalHeuristic, State, checks};
 
 /// What all sites share.
@@ -23,6 +24,7 @@ pub(super) struct Options {
     pub(super) text: Text,
     pub(super) arbitration: Arbitration,
     pub(super) count: Count,
+    pub(super) merge: Merge,
 }
 
 /// Section III-G, the two forms of step 1: what a sequence number counts.
@@ -49,6 +51,13 @@ const OPTIONS: &[OptionInfo] = &[
         range: Range::Choice(&["requests", "entries"]),
         default: "requests",
     },
+    OptionInfo {
+        name: "merge",
+        about: "how the part of a split network that had no token joins the other: by the order of ids, or one after the \
+                other by RECOVERING_PART",
+        range: Range::Choice(&["order", "chain"]),
+        default: "order",
+    },
     OptionInfo::text("printed: sections III-F and III-G to the letter, which deadlock; for the checker only"),
 ];
 
@@ -65,9 +74,13 @@ impl Algorithm for SinghalHeuristic {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        failures: Failures { crash: true, recovery: true, partition: false },
+        failures: Failures { crash: true, recovery: true, partition: true },
         options: OPTIONS,
-        variants: &["singhal-heuristic:arbitration=lowest", "singhal-heuristic:count=entries"],
+        variants: &[
+            "singhal-heuristic:arbitration=lowest",
+            "singhal-heuristic:count=entries",
+            "singhal-heuristic:merge=chain",
+        ],
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
@@ -81,6 +94,11 @@ impl Algorithm for SinghalHeuristic {
                 about: "after a failure, from the smallest site: what do you know of the token?",
             },
             MessageInfo { kind: "ANSWER", about: "from each of the others in return" },
+            MessageInfo { kind: "MERGE", about: "after a split, from the smallest site: who joins whom" },
+            MessageInfo {
+                kind: "RECOVERING_PART",
+                about: "merge=chain: from a joining site to those after it",
+            },
         ],
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
@@ -106,6 +124,7 @@ impl Algorithm for SinghalHeuristic {
                 "lowest" => Arbitration::Lowest,
                 _ => Arbitration::Nearest,
             },
+            merge: if values.get("merge") == "chain" { Merge::Chain } else { Merge::Order },
             count: if values.get("count") == "entries" { Count::Entries } else { Count::Requests },
         })))
     }
@@ -132,6 +151,7 @@ impl Algorithm for SinghalHeuristic {
             trail: if me == home { Trail::Held { passes: 0 } } else { Trail::Unknown },
             down: SiteSet::new(),
             recovery: None,
+            partition: None,
         }
     }
 

@@ -17,6 +17,12 @@ impl Number {
     /// What a site has before its first request.
     pub const ZERO: Number = Number { life: 0, count: 0 };
 
+    /// The number of the request before this one.
+    #[must_use]
+    pub(super) const fn previous(self) -> Self {
+        Number { life: self.life, count: self.count.saturating_sub(1) }
+    }
+
     /// The number of the next request. It saturates: a life ends before 2³² requests.
     #[must_use]
     pub const fn next(self) -> Self {
@@ -58,6 +64,16 @@ impl Token {
     }
 }
 
+/// A life that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Death {
+    /// Who failed.
+    pub site: SiteId,
+    /// How often it had failed before; unknown to a site that has come back since and was not welcomed by it.
+    pub life: Option<u32>,
+}
+
 /// The last that a site knows of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -78,6 +94,11 @@ pub enum Trail {
         /// for this request.
         number: Number,
     },
+    /// It sent it away, and the network was split between it and the receiver since: lost, unless it had arrived.
+    Cut {
+        /// As often as the token had been sent.
+        passes: u64,
+    },
 }
 
 impl Trail {
@@ -85,21 +106,21 @@ impl Trail {
     pub(super) fn passes(self) -> u64 {
         match self {
             Trail::Unknown => 0,
-            Trail::Held { passes } | Trail::Sent { passes, .. } => passes,
+            Trail::Held { passes } | Trail::Sent { passes, .. } | Trail::Cut { passes } => passes,
         }
     }
 
-    /// The later of two trails. Who got the token knows more than who sent it.
-    pub(super) fn later(self, other: Trail) -> Trail {
+    /// Which of two trails is later. Who got the token knows more than who sent it.
+    pub(super) fn is_later_than(self, other: Trail) -> bool {
         let rank = |trail: Trail| {
             let kind = match trail {
                 Trail::Unknown => 0,
-                Trail::Sent { .. } => 1,
+                Trail::Sent { .. } | Trail::Cut { .. } => 1,
                 Trail::Held { .. } => 2,
             };
             (trail.passes(), kind)
         };
-        if rank(other) > rank(self) { other } else { self }
+        rank(self) > rank(other)
     }
 }
 
@@ -134,8 +155,10 @@ pub enum Message {
     Ask {
         /// Which of the asker's questions.
         round: Number,
-        /// The lives that are over: who failed, and how often it had failed before.
-        dead: Box<[(SiteId, u32)]>,
+        /// The life of the receiver that is asked.
+        life: u32,
+        /// The lives that are over.
+        dead: Box<[Death]>,
     },
     /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites
     /// and will get nothing from them any more.
@@ -149,6 +172,20 @@ pub enum Message {
         /// and whether that still waits.
         waiting: bool,
     },
+    /// From the smallest site, to all others, when the network is whole again: these had no token and join those that had.
+    Merge {
+        /// The question whose answers showed it.
+        round: Number,
+        /// The part without the token.
+        joining: SiteSet,
+    },
+    /// Merge method 1: from a site of the joining part to those after it: you need not look to me, I look to you.
+    RecoveringPart {
+        /// The question whose answers showed who joins.
+        round: Number,
+        /// The sender's last request that is over. A later one that has come still counts.
+        settled: Number,
+    },
 }
 
 impl crate::Message for Message {
@@ -160,14 +197,17 @@ impl crate::Message for Message {
             Message::Welcome { .. } => "WELCOME",
             Message::Ask { .. } => "ASK",
             Message::Answer { .. } => "ANSWER",
+            Message::Merge { .. } => "MERGE",
+            Message::RecoveringPart { .. } => "RECOVERING_PART",
         }
     }
 
     fn words(&self) -> usize {
         match self {
             Message::Request { .. } | Message::Recovering { .. } => 4,
-            Message::Welcome { .. } => 5,
-            Message::Ask { dead, .. } => 4 + 2 * dead.len(),
+            Message::Welcome { .. } | Message::RecoveringPart { .. } => 5,
+            Message::Merge { joining, .. } => 4 + joining.len(),
+            Message::Ask { dead, .. } => 5 + 2 * dead.len(),
             Message::Answer { .. } => 9,
             // The states fit a word for up to 64 sites; the passes are ours.
             Message::Token(token) => 3 + 1 + token.numbers.len().div_ceil(64) + token.numbers.len(),
@@ -181,7 +221,9 @@ impl crate::Message for Message {
             | Message::Recovering { .. }
             | Message::Welcome { .. }
             | Message::Ask { .. }
-            | Message::Answer { .. } => 0,
+            | Message::Answer { .. }
+            | Message::Merge { .. }
+            | Message::RecoveringPart { .. } => 0,
         }
     }
 }

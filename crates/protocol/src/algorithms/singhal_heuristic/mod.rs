@@ -51,6 +51,9 @@
 //!   The entry of a failed site in TSV is cleared, and nobody sends it the token.
 //! - Case IV (the only site that knew of a request fails) needs no requests to all others: no site depends on what a third
 //!   one knows (I5, I6), and if the token was lost, the answers say who waits.
+//! - Section VI-C takes it as known which part has the token; here the smallest site asks. The token may also be lost on its
+//!   way across; then a new one is made once the network is whole. Method 1 forgets to let i1 look to those that it tells
+//!   not to look to it, and neither method lets a site that waits ask its new row; both are done (`partition.rs`).
 //!
 //! **Invariants**
 //! - I1: no site looks to itself.
@@ -70,17 +73,19 @@ mod arbitration;
 mod checks;
 mod info;
 mod message;
+mod partition;
 mod recovery;
 #[cfg(test)]
 mod tests;
 
 pub use info::Plan;
-pub use message::{Message, Number, Token, Trail};
+pub use message::{Death, Message, Number, Token, Trail};
 
 use crate::registry::info::Text;
 use crate::{NOT_A_PEER, Outbox, Shared, Site, SiteId, SiteSet};
 
 use info::{Count, Options};
+use partition::Partition;
 use recovery::Recovery;
 
 /// One site of Singhal's heuristic algorithm.
@@ -103,6 +108,7 @@ pub struct SinghalHeuristic {
     // What has failed.
     down: SiteSet,
     recovery: Option<Box<Recovery>>,
+    partition: Option<Box<Partition>>,
 }
 
 /// Table I: the state of a site, with what it needs in that state.
@@ -154,10 +160,12 @@ impl Site for SinghalHeuristic {
             Message::Token(token) => self.on_token(from, token, out),
             Message::Recovering { life } => self.on_recovering(from, life, out),
             Message::Welcome { life, mine } => self.on_welcome(from, life, mine, out),
-            Message::Ask { round, dead } => self.on_ask(from, round, dead, out),
+            Message::Ask { round, life, dead } => self.on_ask(from, round, (life, dead), out),
             Message::Answer { round, trail, number, waiting } => {
                 self.on_answer(from, round, (trail, number, waiting), out);
             }
+            Message::Merge { round, joining } => self.on_merge(from, round, joining, out),
+            Message::RecoveringPart { round, settled } => self.on_recovering_part(from, round, settled, out),
         }
     }
 
@@ -179,6 +187,14 @@ impl Site for SinghalHeuristic {
     fn restart(&mut self, out: &mut Outbox<Message>) {
         self.on_restart(out);
     }
+
+    fn partitioned(&mut self, away: &SiteSet, _: &mut Outbox<Message>) {
+        self.on_partitioned(away);
+    }
+
+    fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<Message>) {
+        self.on_reunited(back, out);
+    }
 }
 
 impl SinghalHeuristic {
@@ -188,6 +204,7 @@ impl SinghalHeuristic {
             return; // Outdated: a later one has come, or this one again.
         }
         self.heard[from.index()] = number;
+        self.note_heard(from);
         match &mut self.state {
             // Rules 8 and 10: look to it from now on.
             State::Idle | State::Executing { .. } => {
@@ -259,15 +276,18 @@ impl SinghalHeuristic {
         token.requesting.remove(self.me);
         token.numbers[self.me.index()] = self.number;
         for site in SiteId::others_from(self.me, self.heard.len()) {
-            let (heard, known) = (&mut self.heard[site.index()], &mut token.numbers[site.index()]);
-            if self.down.contains(site) {
+            if self.is_absent(site) {
                 token.requesting.remove(site);
-            } else if *heard > *known {
-                *known = *heard;
+                continue;
+            }
+            let (heard, known) = (self.heard[site.index()], token.numbers[site.index()]);
+            if heard > known {
                 if self.row.contains(site) {
-                    token.requesting.insert(site);
-                } else {
+                    token.note(site, heard);
+                } else if heard.count == 0 {
+                    // It has come back and not asked yet; what it had asked for before is void.
                     token.requesting.remove(site);
+                    token.numbers[site.index()] = heard;
                 }
             } else if token.requesting.contains(site) {
                 self.row.insert(site);
@@ -275,7 +295,7 @@ impl SinghalHeuristic {
                 self.row.remove(site);
             }
             if self.options.text == Text::Printed {
-                *heard = *known;
+                self.heard[site.index()] = heard.max(known);
             }
         }
     }

@@ -17,7 +17,7 @@
 
 use crate::{Outbox, SiteId, SiteSet};
 
-use super::message::{Message, Number, Token, Trail};
+use super::message::{Death, Message, Number, Token, Trail};
 use super::{SinghalHeuristic, State};
 
 /// What a site keeps while failures are dealt with, from its first one on.
@@ -25,6 +25,8 @@ use super::{SinghalHeuristic, State};
 pub(super) struct Recovery {
     /// Whether I have to find out whether the token was lost, as soon as I may.
     unsettled: bool,
+    /// Whether the network has been split, and it is not known yet which part joins the other.
+    merging: bool,
     /// How many rounds of questions I have begun in this life.
     rounds: u32,
     round: Option<Round>,
@@ -32,6 +34,8 @@ pub(super) struct Recovery {
     newcomers: Vec<(SiteId, u32)>,
     /// If I have come back: who has not welcomed me yet.
     unwelcomed: SiteSet,
+    /// Who failed before it could welcome me: I do not know which of its lives is over.
+    strangers: SiteSet,
     /// Questions that I cannot answer before I know of the failure that they are about; one of an asker.
     questions: Vec<Question>,
     /// The last round of each asker that I have answered.
@@ -43,8 +47,8 @@ pub(super) struct Recovery {
 struct Round {
     id: Number,
     missing: SiteSet,
-    /// The latest trail so far.
-    latest: Trail,
+    /// The latest trail so far, and whose.
+    latest: (Trail, SiteId),
     /// The token as it would have to be made.
     requesting: SiteSet,
     numbers: Box<[Number]>,
@@ -55,13 +59,14 @@ struct Round {
 struct Question {
     from: SiteId,
     round: Number,
-    dead: Box<[(SiteId, u32)]>,
+    dead: Box<[Death]>,
 }
 
 impl Recovery {
     /// Whether nothing is left to do.
     pub(super) fn is_settled(&self) -> bool {
-        self.round.is_none()
+        !self.merging
+            && self.round.is_none()
             && self.newcomers.is_empty()
             && self.unwelcomed.is_empty()
             && self.questions.is_empty()
@@ -86,7 +91,9 @@ impl SinghalHeuristic {
         recovery.newcomers.retain(|&(site, _)| site != peer);
         recovery.questions.retain(|question| question.from != peer);
         self.answer_if_known(out);
-        if self.recovery.get_or_insert_default().unwelcomed.remove(peer) {
+        let recovery = self.recovery.get_or_insert_default();
+        if recovery.unwelcomed.remove(peer) {
+            recovery.strangers.insert(peer);
             self.finish_if_welcomed(out);
         } else {
             self.begin_round(out);
@@ -102,6 +109,7 @@ impl SinghalHeuristic {
         self.heard.fill(Number::ZERO);
         self.trail = Trail::Unknown;
         self.down.clear();
+        self.partition = None;
         let unwelcomed = self.row.clone();
         out.send_all(&unwelcomed, &Message::Recovering { life });
         self.recovery = Some(Box::new(Recovery { unwelcomed, ..Recovery::default() }));
@@ -118,8 +126,14 @@ impl SinghalHeuristic {
             if !recovery.newcomers.contains(&(from, life)) {
                 recovery.newcomers.push((from, life));
             }
+            if recovery.strangers.remove(from) {
+                // Now I know which of its lives is over, and can ask better.
+                self.heard[from.index()] = Number { life: life - 1, count: 0 };
+                self.begin_round(out);
+            }
             return;
         }
+        recovery.strangers.remove(from);
         self.heard[from.index()] = Number { life, count: 0 };
         self.down.remove(from);
         // Of two that come back at the same time both go on looking to each other.
@@ -149,6 +163,7 @@ impl SinghalHeuristic {
         if recovery.unwelcomed.remove(from) {
             let heard = &mut self.heard[from.index()];
             *heard = (*heard).max(Number { life: theirs, count: 0 });
+            self.answer_if_known(out);
             self.finish_if_welcomed(out);
         }
     }
@@ -167,6 +182,9 @@ impl SinghalHeuristic {
     /// Section VI-A: finds out whether the token was lost, if it falls to me to do so.
     fn begin_round(&mut self, out: &mut Outbox<Message>) {
         let smallest = SiteId::all(self.heard.len()).find(|&site| !self.down.contains(site));
+        if self.is_split() {
+            return; // The token may be beyond the split.
+        }
         let Some(recovery) = self.recovery.as_mut().filter(|recovery| !recovery.is_recovering()) else {
             return;
         };
@@ -177,11 +195,16 @@ impl SinghalHeuristic {
         let id = Number { life: self.number.life, count: recovery.rounds };
         let mut missing = SiteSet::all_but(self.me, self.heard.len());
         missing.subtract(&self.down);
-        let dead = self.down.iter().map(|site| (site, self.heard[site.index()].life)).collect();
-        out.send_all(&missing, &Message::Ask { round: id, dead });
+        let life =
+            |site: SiteId| (!recovery.strangers.contains(site)).then_some(self.heard[site.index()].life);
+        let dead: Box<[_]> = self.down.iter().map(|site| Death { site, life: life(site) }).collect();
+        for site in missing.iter() {
+            let life = self.heard[site.index()].life;
+            out.send(site, Message::Ask { round: id, life, dead: dead.clone() });
+        }
         let mut numbers = self.heard.clone();
         numbers[self.me.index()] = self.number;
-        let (latest, requesting) = (Trail::Unknown, SiteSet::new());
+        let (latest, requesting) = ((Trail::Unknown, self.me), SiteSet::new());
         recovery.round = Some(Round { id, missing, latest, requesting, numbers });
         self.end_round_if_all_answered(out);
     }
@@ -191,10 +214,13 @@ impl SinghalHeuristic {
         &mut self,
         from: SiteId,
         round: Number,
-        dead: Box<[(SiteId, u32)]>,
+        (life, dead): (u32, Box<[Death]>),
         out: &mut Outbox<Message>,
     ) {
-        if dead.iter().any(|(site, _)| site.index() >= self.heard.len()) {
+        if life < self.number.life {
+            return; // My former life was asked.
+        }
+        if dead.iter().any(|death| death.site.index() >= self.heard.len()) {
             return out.misbehaved(from, "a question about a site that does not exist");
         }
         let recovery = self.recovery.get_or_insert_default();
@@ -209,8 +235,13 @@ impl SinghalHeuristic {
 
     /// Answers what is asked about lives that I know to be over.
     fn answer_if_known(&mut self, out: &mut Outbox<Message>) {
+        if self.is_split() {
+            return;
+        }
         let Some(mut recovery) = self.recovery.take() else { return };
-        let over = |&(site, life): &(SiteId, u32)| self.down.contains(site) || self.life_of(site) > life;
+        let over = |&Death { site, life }: &Death| {
+            self.down.contains(site) || life.is_some_and(|life| self.life_of(site) > life)
+        };
         // Who has just come back has asked for nothing yet.
         let fresh = recovery.is_recovering();
         let number = if fresh { Number { count: 0, ..self.number } } else { self.number };
@@ -244,7 +275,9 @@ impl SinghalHeuristic {
         if waiting {
             open.requesting.insert(from);
         }
-        open.latest = open.latest.later(trail);
+        if trail.is_later_than(open.latest.0) {
+            open.latest = (trail, from);
+        }
         self.end_round_if_all_answered(out);
     }
 
@@ -253,8 +286,16 @@ impl SinghalHeuristic {
         let Some(recovery) = &mut self.recovery else { return };
         let Some(round) = recovery.round.take_if(|round| round.missing.is_empty()) else { return };
         recovery.unsettled = false;
-        let latest = round.latest.later(self.trail);
-        if self.is_lost(latest) {
+        let merging = std::mem::take(&mut recovery.merging);
+        let (mut latest, mut seen_at) = round.latest;
+        if self.trail.is_later_than(latest) {
+            (latest, seen_at) = (self.trail, self.me);
+        }
+        let lost = self.is_lost(latest);
+        if merging {
+            self.merge_into_part_of(if lost { self.me } else { seen_at }, round.id, out);
+        }
+        if lost {
             let passes = latest.passes() + 1;
             self.make(Token { passes, requesting: round.requesting, numbers: round.numbers }, out);
         }
@@ -264,10 +305,37 @@ impl SinghalHeuristic {
         }
     }
 
+    /// The network is split: who asked cannot be answered, and who was asked cannot answer.
+    pub(super) fn drop_round(&mut self) {
+        let Some(recovery) = &mut self.recovery else { return };
+        recovery.unsettled |= recovery.round.take().is_some();
+        recovery.questions.clear();
+    }
+
+    /// The network is whole again.
+    pub(super) fn seek_active_part(&mut self, out: &mut Outbox<Message>) {
+        let recovery = self.recovery.get_or_insert_default();
+        (recovery.unsettled, recovery.merging) = (true, true);
+        self.answer_if_known(out);
+        self.begin_round(out);
+    }
+
+    /// It is known which part joins.
+    pub(super) fn end_merging(&mut self) {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.merging = false;
+        }
+    }
+
+    /// Whether `round` is the last one of `asker` that I have answered.
+    pub(super) fn has_answered(&self, asker: SiteId, round: Number) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.answered.contains(&(asker, round)))
+    }
+
     /// Whether the token, last heard of on this trail, was lost.
     fn is_lost(&self, trail: Trail) -> bool {
         match trail {
-            Trail::Unknown => true,
+            Trail::Unknown | Trail::Cut { .. } => true,
             Trail::Held { .. } => false,
             Trail::Sent { to, number, .. } => self.down.contains(to) || number.life < self.life_of(to),
         }

@@ -1,7 +1,7 @@
 //! Section VI-B: the four cases of a failed site, and what its own recovery needs.
 
 use super::*;
-use crate::world::{enter, send};
+use crate::world::{Action, Delivery, enter, send};
 use crate::{Algorithm, Phase};
 
 const fn unknown(round: u32, count: u32, waiting: bool) -> Message {
@@ -10,7 +10,11 @@ const fn unknown(round: u32, count: u32, waiting: bool) -> Message {
 }
 
 fn ask(round: u32, dead: usize) -> Message {
-    Message::Ask { round: number(round), dead: [(SiteId::new(dead), 0)].into() }
+    Message::Ask {
+        round: number(round),
+        life: 0,
+        dead: [Death { site: SiteId::new(dead), life: Some(0) }].into(),
+    }
 }
 
 fn recovering() -> Message {
@@ -213,4 +217,49 @@ fn a_site_alone_makes_its_token_anew() {
     world.fail(s0);
     assert_eq!(world.recover(s0), []);
     assert_eq!(world.request(s0), [enter()]);
+}
+
+/// One random run in which one site after the other fails at any moment and comes back; then all who wait are served.
+fn random_run(sites: usize, delivery: Delivery, seed: u64) -> Heuristic {
+    let mut draws = Draws(seed);
+    let mut world = Heuristic::of(sites);
+    for _ in 0..300 {
+        if draws.below(16) == 0 {
+            match world.down().first() {
+                None => world.fail(SiteId::new(draws.below(sites))),
+                Some(down) if world.can_recover(down) => drop(world.recover(down)),
+                Some(_) => {}
+            }
+        }
+        let actions: Vec<Action> =
+            world.deliveries(delivery).chain(world.releases()).chain(world.requests()).collect();
+        if !actions.is_empty() {
+            let _ = world.apply(actions[draws.below(actions.len())]);
+        }
+    }
+    serve(&mut world, delivery);
+    if let Some(down) = world.down().first() {
+        let _ = world.recover(down);
+        serve(&mut world, delivery);
+    }
+    world
+}
+
+fn serve(world: &mut Heuristic, delivery: Delivery) {
+    while let Some(action) = { world.deliveries(delivery).chain(world.releases()).next() } {
+        let _ = world.apply(action);
+    }
+}
+
+#[test]
+fn whoever_fails_when_everyone_who_runs_is_served_in_the_end() {
+    for delivery in [Delivery::Fifo, Delivery::Unordered] {
+        for seed in 0..300 {
+            let count = 1 + usize::try_from(seed).unwrap() % 6;
+            let world = random_run(count, delivery, seed);
+            let waiting = SiteId::all(count).find(|&site| world.is_waiting(site));
+            assert_eq!(waiting, None, "{delivery:?}, seed {seed}: {:#?}", world.sites());
+            assert!(world.is_quiet(), "{delivery:?}, seed {seed}: {:#?}", world.sites());
+        }
+    }
 }

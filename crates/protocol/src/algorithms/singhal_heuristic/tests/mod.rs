@@ -1,10 +1,22 @@
 //! Scenarios, by subject, and what they share.
 
 mod failures;
+mod partitions;
 mod plain;
 
 use super::*;
 use crate::world::World;
+
+/// Numbers that look random and are the same on every machine.
+struct Draws(u64);
+
+impl Draws {
+    /// A number below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+}
 
 type Heuristic = World<SinghalHeuristic>;
 

@@ -195,7 +195,8 @@ fn what_no_correct_peer_sends_changes_nothing() {
 }
 
 /// Draws a schedule; with `prompt`, a site's token waits until no request of that site is on its way.
-fn random_run(sites: usize, prompt: bool, mut seed: u64) -> Heuristic {
+fn random_run(sites: usize, prompt: bool, seed: u64) -> Heuristic {
+    let mut draws = Draws(seed);
     let mut world = Heuristic::of(sites);
     for step in 0..400 {
         let asking = step < 300;
@@ -209,9 +210,7 @@ fn random_run(sites: usize, prompt: bool, mut seed: u64) -> Heuristic {
         if actions.is_empty() {
             break;
         }
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let draw = usize::try_from(seed >> 33).unwrap() % actions.len();
-        let _ = world.apply(actions[draw]);
+        let _ = world.apply(actions[draws.below(actions.len())]);
     }
     while let Some(action) = { world.deliveries(Delivery::Fifo).chain(world.releases()).next() } {
         let _ = world.apply(action);

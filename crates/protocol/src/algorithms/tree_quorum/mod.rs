@@ -5,8 +5,8 @@
 //! The sites form a binary tree. Every two paths from the root to a leaf share the root, so log N permissions suffice
 //! while nothing fails. A failed site on the path is replaced by paths from *both* its children to leaves; all sets that
 //! can come of that still meet, every two of them. So the cost rises gently with failures, up to about half of the
-//! sites. How the asked permit, refuse and take back is the shared [`arbiter`](super::arbiter), and how sites leave and
-//! return its [`recovery`](super::arbiter::recovery).
+//! sites. How the asked permit, refuse and take back is the shared [`arbiter`](crate::algorithms::arbiter), and how sites leave and
+//! return its [`recovery`](crate::algorithms::arbiter::recovery).
 //!
 //! ```text
 //!        S0          S3 alone:  S3 ──REQUEST──▶ S0, S1          with S1 failed:  S3 ──REQUEST──▶ S0, S4
@@ -19,7 +19,7 @@
 //! | | messages per entry | synchronisation delay | state | words per message |
 //! |---|---|---|---|---|
 //! | low load, nothing failed | 3(k−1), k ≤ ⌊log₂N⌋+1 | – | N clocks, k answers, a queue | 4 to 6 |
-//! | heavy load, nothing failed | HEAVY | 2T | the same | 4 to 6 |
+//! | heavy load, nothing failed | 3(k−1); `deadlock=fail` 4(k−1) | 2T | the same | 4 to 6 |
 //!
 //! **Assumes** reliable channels, and that failures become known for certain.
 //!
@@ -32,16 +32,16 @@
 //!   pending request" that is no longer the earliest): the shared arbiter inquires once, and permits the earliest.
 //! - "Relinquish" is RELEASE. Messages name their request and turn.
 //! - A failure while a request waits, and a return, which the chapter does not treat: as in
-//!   [`recovery`](super::arbiter::recovery).
+//!   [`recovery`](crate::algorithms::arbiter::recovery).
 //!
-//! **Invariants**: A1 to A5, R1 to R5, P1 and P2 of the [`arbiter`](super::arbiter) module, Q1 and Q2 of the site.
+//! **Invariants**: A1 to A5, R1 to R5, P1 and P2 of the [`arbiter`](crate::algorithms::arbiter) module, Q1 and Q2 of the site.
 
 use crate::quorum::Tree;
 use crate::registry::info::{Channels, Costs, Failures, Formula, Info, Kind, Memory, Order, Permits, Tokens};
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use super::arbiter::{Coterie, EXCHANGE, QuorumSite, RETURN, Rules};
+use crate::algorithms::arbiter::{Coterie, EXCHANGE, QuorumSite, RETURN, Rules};
 
 /// One site of Agrawal and El Abbadi's algorithm.
 pub type TreeQuorum = QuorumSite<TreePaths>;
@@ -112,6 +112,17 @@ impl Coterie for TreePaths {
             None => (clock.value().wrapping_add(me.index() as u64) >> self.tree.depth(site) & 1) == 0,
         })
     }
+
+    /// Those below it and those above it.
+    fn askers(&self, arbiter: SiteId) -> usize {
+        let (sites, above) = (self.tree.sites(), self.tree.depth(arbiter) as usize);
+        let (mut first, mut width, mut below) = (arbiter.index(), 1, 0);
+        while first < sites {
+            below += width.min(sites - first);
+            (first, width) = (2 * first + 1, 2 * width);
+        }
+        above + below
+    }
 }
 
 impl TreePaths {
@@ -125,5 +136,4 @@ impl TreePaths {
 }
 
 #[cfg(test)]
-#[path = "tree_quorum_tests.rs"]
 mod tests;

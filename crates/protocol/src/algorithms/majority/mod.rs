@@ -1,7 +1,7 @@
 //! Majority voting: ask more than half of the sites, or of their votes.
 //!
 //! Kshemkalyani and Singhal, chapter 9, section 9.7 ("in the simplest form, quorums are formed as sets that contain a
-//! majority of sites"), with the shared [`arbiter`](super::arbiter) of sections 9.8 and 9.9.
+//! majority of sites"), with the shared [`arbiter`](crate::algorithms::arbiter) of sections 9.8 and 9.9.
 //!
 //! Every two majorities share a site, whichever they are, so a requester takes the one that is most convenient: itself
 //! and the sites that follow it in a ring. All sites thus share the work, and any minority may fail: a requester goes on
@@ -17,15 +17,16 @@
 //! | | messages per entry | synchronisation delay | state | words per message |
 //! |---|---|---|---|---|
 //! | low load | 3(k−1), k = ⌊N/2⌋+1 | – | N clocks, k answers, a queue | 4 to 6 |
-//! | heavy load | HEAVY | 2T | the same | 4 to 6 |
+//! | heavy load | 3(k−1); `deadlock=fail` 4(k−1) | 2T | the same | 4 to 6 |
 //!
 //! **Assumes** reliable channels, and that failures become known for certain.
 //!
 //! **Departures**: the deadlock rules, the numbers on messages and the way back after a failure are those of the
-//! [`arbiter`](super::arbiter); the chapter gives none for majorities.
+//! [`arbiter`](crate::algorithms::arbiter); the chapter gives none for majorities.
 //!
-//! **Invariants**: A1 to A5, R1 to R5, P1 and P2 of the [`arbiter`](super::arbiter) module, Q1 and Q2 of the site.
+//! **Invariants**: A1 to A5, R1 to R5, P1 and P2 of the [`arbiter`](crate::algorithms::arbiter) module, Q1 and Q2 of the site.
 
+use crate::quorum::majority;
 use crate::quorum::votes::majority_of;
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Tokens,
@@ -33,7 +34,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use super::arbiter::{Coterie, EXCHANGE, QuorumSite, RETURN, Rules};
+use crate::algorithms::arbiter::{Coterie, EXCHANGE, QuorumSite, RETURN, Rules};
 
 /// One site of majority voting.
 pub type Majority = QuorumSite<Votes>;
@@ -138,6 +139,12 @@ impl Coterie for Votes {
         }
         Some(quorum)
     }
+
+    /// The sites before it in the ring; with unequal votes it may be any.
+    fn askers(&self, _: SiteId) -> usize {
+        let equal = self.votes.iter().all(|&votes| votes == self.votes[0]);
+        if equal { majority::least(self.votes.len()) } else { self.votes.len() }
+    }
 }
 
 fn refused(why: String) -> PlanError {
@@ -158,5 +165,4 @@ fn parse(cluster: Cluster, text: &str) -> Result<Vec<u32>, PlanError> {
 }
 
 #[cfg(test)]
-#[path = "majority_tests.rs"]
 mod tests;
