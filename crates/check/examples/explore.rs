@@ -1,5 +1,5 @@
 //! Explores one algorithm: `cargo run --release -p meshlock-check --example explore -- SPEC SITES ENTRIES [unordered]
-//! [riding] [permits=K] [holder=S] [crashes=C] [recover] [most=STATES]`, and prints the verdict with the shortest story behind it.
+//! [permits=K] [holder=S] [crashes=C] [recover] [return] [most=STATES]`, and prints the verdict with the shortest story behind it.
 
 use meshlock_check::{Bounds, Report, Verdict, explore, story};
 use meshlock_protocol::registry::Visitor;
@@ -30,11 +30,11 @@ fn main() {
     for word in rest {
         match word.split_once('=').unwrap_or((word, "")) {
             ("unordered", _) => bounds.delivery = Delivery::Unordered,
-            ("riding", _) => bounds.riding = true,
             ("permits", k) => bounds.cluster.permits = number(k),
             ("holder", site) => holders.push(SiteId::new(number(site))),
             ("crashes", c) => bounds.crashes = u8::try_from(number(c)).expect("a small number"),
             ("recover", _) => bounds.recoveries = true,
+            ("return", _) => bounds.returns = true,
             ("most", states) => bounds.most_states = number(states),
             _ => panic!("unknown word '{word}'"),
         }

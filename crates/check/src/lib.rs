@@ -10,9 +10,10 @@ use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
+use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Action, Delivery, Violation, World};
-use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId};
+use meshlock_protocol::{Algorithm, Cluster, Holders, PlanError, SiteId, Spec};
 use rustc_hash::FxHashMap;
 
 /// What to explore.
@@ -24,14 +25,14 @@ pub struct Bounds {
     pub holders: Holders,
     /// How often each site asks.
     pub entries: u8,
-    /// Whether a process that leaves may ask again in the same step, so that its request rides along.
-    pub riding: bool,
     /// What the network may do.
     pub delivery: Delivery,
     /// How many sites may fail, at any moment.
     pub crashes: u8,
     /// Whether failed sites come back.
     pub recoveries: bool,
+    /// Whether a site may leave and ask again in one step.
+    pub returns: bool,
     /// Where to stop, finished or not.
     pub most_states: usize,
 }
@@ -43,12 +44,51 @@ impl Bounds {
             cluster: Cluster::of(sites),
             holders: Holders::none(),
             entries,
-            riding: false,
             delivery: Delivery::Fifo,
             crashes: 0,
             recoveries: false,
+            returns: false,
             most_states: 50_000_000,
         }
+    }
+}
+
+/// The same, but for one thing.
+impl Bounds {
+    /// Over channels that keep no order.
+    #[must_use]
+    pub fn unordered(self) -> Self {
+        Bounds { delivery: Delivery::Unordered, ..self }
+    }
+
+    /// With K permits.
+    #[must_use]
+    pub fn with_permits(self, permits: usize) -> Self {
+        Bounds { cluster: self.cluster.with_permits(permits), ..self }
+    }
+
+    /// With these sites inside at the start.
+    pub fn held_by(self, sites: &[usize]) -> Result<Self, PlanError> {
+        let holders = Holders::new(self.cluster, sites.iter().map(|&site| SiteId::new(site)))?;
+        Ok(Bounds { holders, ..self })
+    }
+
+    /// With so many failures, at any moment.
+    #[must_use]
+    pub fn with_crashes(self, crashes: u8) -> Self {
+        Bounds { crashes, ..self }
+    }
+
+    /// With failed sites that come back.
+    #[must_use]
+    pub fn with_recoveries(self) -> Self {
+        Bounds { recoveries: true, ..self }
+    }
+
+    /// With sites that leave and ask again in one step.
+    #[must_use]
+    pub fn with_returns(self) -> Self {
+        Bounds { returns: true, ..self }
     }
 }
 
@@ -108,6 +148,21 @@ pub fn explore<A: Algorithm>(bounds: &Bounds, values: &Values) -> Report {
         World::<A>::new(bounds.cluster, values, &bounds.holders).expect("the caller's bounds are right");
     Explorer { bounds, seen: FxHashMap::default(), parents: Vec::new(), edges: Vec::new() }
         .run(world.tolerant())
+}
+
+/// Explores everything within `bounds` for the algorithm that `spec` names.
+pub fn explore_spec(spec: &Spec, bounds: &Bounds) -> Report {
+    struct Explore<'a>(&'a Bounds);
+
+    impl Visitor for Explore<'_> {
+        type Output = Report;
+
+        fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
+            explore::<A>(self.0, &spec.values)
+        }
+    }
+
+    spec.visit(Explore(bounds))
 }
 
 struct Explorer<'a> {
@@ -174,16 +229,14 @@ impl Explorer<'_> {
     /// What can happen after `node`, and whether any of it happens by itself.
     fn steps<A: Algorithm>(&self, node: &Node<A>) -> (Vec<Step>, bool) {
         let world = &node.world;
-        let may_ask = |action: &Action| {
-            asks(*action).is_some_and(|site| node.asked[site.index()] < self.bounds.entries)
-        };
+        let may_ask = |action: &Action| matches!(action, Action::Request(s) | Action::Return(s) if node.asked[s.index()] < self.bounds.entries);
         let mut steps: Vec<Step> =
             world.deliveries(self.bounds.delivery).chain(world.releases()).map(Step::Act).collect();
         // Where survivors do not go on by themselves, a failed site that may come back does come back.
         let awaited = self.bounds.recoveries && !A::INFO.failures.crash && !world.down().is_empty();
         let must_go_on = !steps.is_empty() || awaited;
         steps.extend(world.requests().filter(may_ask).map(Step::Act));
-        if self.bounds.riding {
+        if self.bounds.returns {
             steps.extend(world.returns().filter(may_ask).map(Step::Act));
         }
         let sites = || SiteId::all(self.bounds.cluster.sites);
@@ -238,14 +291,6 @@ impl Explorer<'_> {
     }
 }
 
-/// Who asks to enter in this step.
-fn asks(action: Action) -> Option<SiteId> {
-    match action {
-        Action::Request(site) | Action::ReleaseAndRequest(site) => Some(site),
-        Action::Release(_) | Action::Deliver { .. } | Action::Wake(_) | Action::Tell { .. } => None,
-    }
-}
-
 /// What is wrong with a state in which nothing happens by itself.
 fn judge_end<A: Algorithm>(world: &World<A>) -> Option<Verdict> {
     let stuck = |site: &SiteId| world.is_waiting(*site) && world.site(*site).survives(world.down());
@@ -260,7 +305,7 @@ fn judge_end<A: Algorithm>(world: &World<A>) -> Option<Verdict> {
 fn take<A: Algorithm>(node: &mut Node<A>, step: Step) {
     match step {
         Step::Act(action) => {
-            if let Some(site) = asks(action) {
+            if let Action::Request(site) | Action::Return(site) = action {
                 node.asked[site.index()] += 1;
             }
             let _ = node.world.apply(action);

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, demo};
+use crate::commands::{algorithms, demo, quorum};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -24,4 +24,6 @@ pub(crate) enum Command {
     Demo(demo::Arguments),
     /// List the algorithms, or show one in detail
     Algorithms(algorithms::Arguments),
+    /// Build, check and analyse quorum systems
+    Quorum(quorum::Arguments),
 }

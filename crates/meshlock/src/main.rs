@@ -41,6 +41,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Demo(arguments) => commands::demo::run(&arguments, out),
         Command::Algorithms(arguments) => commands::algorithms::run(&arguments, out),
+        Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
     }
 }
 

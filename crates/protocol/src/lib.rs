@@ -9,12 +9,15 @@
 //! - [`algorithms`]: one file per algorithm.
 //! - [`registry`]: algorithms and their options by name.
 //! - [`quorum`]: quorum systems, how to build and how to judge them.
+//! - [`information`]: information structures, of which quorum systems are a special case.
 //! - [`fence`]: the host's Lamport clock that gives every grant its fencing token.
 //! - [`world`]: a small in-memory host for scenario tests, demonstrations and exploration.
 
 pub mod algorithms;
 pub mod clock;
+pub mod count;
 pub mod fence;
+pub mod information;
 pub mod outbox;
 pub mod quorum;
 pub mod registry;
@@ -26,10 +29,12 @@ pub mod start;
 pub mod world;
 
 pub use clock::{Clock, Timestamp};
+pub use count::Count;
 pub use fence::{Epoch, Fence, FenceClock};
 pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;
 pub use registry::spec::Spec;
+pub use shared::Shared;
 pub use site::{Algorithm, Message, Phase, Site};
 pub use site_id::SiteId;
 pub use site_set::SiteSet;

@@ -47,8 +47,8 @@ pub trait Site: Clone + Debug + Eq + Hash {
     /// The process at this site is done.
     fn release(&mut self, out: &mut Outbox<Self::Message>);
 
-    /// The process at this site is done and wants in again. Some algorithms let the new request ride on what the
-    /// release sends anyway; to all others it is a release and then a request.
+    /// The process at this site is done and wants in again at once, in one step: what `release` and then `request` would
+    /// do. An algorithm that can do better, because what it sends on leaving can carry the next request, says so here.
     fn release_and_request(&mut self, out: &mut Outbox<Self::Message>) {
         self.release(out);
         self.request(out);
@@ -142,7 +142,8 @@ pub trait Algorithm: Site {
     /// The numbered invariants of one site's state; the error quotes the number.
     fn check_invariants(&self) -> Result<(), &'static str>;
 
-    /// The numbered invariants that span sites and the messages between them.
+    /// The numbered invariants that span sites and the messages between them, while every site runs and the network is
+    /// whole.
     fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Self::Message>]) -> Result<(), &'static str> {
         let _ = (sites, in_flight);
         Ok(())

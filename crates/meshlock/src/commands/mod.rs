@@ -2,3 +2,4 @@
 
 pub(crate) mod algorithms;
 pub(crate) mod demo;
+pub(crate) mod quorum;

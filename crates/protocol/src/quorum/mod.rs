@@ -1,8 +1,42 @@
-//! Quorum systems: families of sets of sites of which every two meet.
+//! Quorum systems: families of sets of sites of which every two meet (chapter 9, sections 9.7 to 9.9).
+//!
+//! A site that has the permission of all sites of one quorum may enter: whoever else has a quorum needs the
+//! permission of a site they share. Small quorums cost few messages, well spread ones share the work, many
+//! different ones survive failures; no family is best at all three.
+//!
+//! | construction | any N? | size | a set for each site |
+//! |---|---|---|---|
+//! | [`plane`] | N = q²+q+1 | q+1 ≈ √N | yes, M1 to M4 |
+//! | [`plane`], folded | yes | at most q+1, q of the next plane | yes, M1 and M2 |
+//! | [`grid`] | yes | about 2√N | yes, M1 and M2 |
+//! | [`tree`] | yes | log N to N/2 | as failures allow |
+//! | [`majority`] | yes | ⌊N/2⌋+1 | yes, M1 to M4 |
+//! | [`votes`] | yes | by the votes | no |
+//! | [`QuorumSystem::parse`] | yes | as given | as given |
 
-use std::fmt;
+mod notation;
+mod subsets;
+
+#[cfg(feature = "analysis")]
+pub mod analysis;
+pub mod check;
+pub mod field;
+pub mod grid;
+pub mod majority;
+pub mod plane;
+pub mod tree;
+pub mod votes;
+
+pub use notation::ParseQuorumsError;
+pub use tree::Tree;
 
 use crate::{SiteId, SiteSet};
+
+/// The most sites a family is built for: the points of the largest plane. (Its sets take 13 MB then.)
+pub const MOST_SITES: usize = plane::points(field::MOST_ORDER);
+
+/// The most sets a construction lists, where their number grows faster than N.
+pub const MOST_SETS: usize = 500_000;
 
 /// A family of sets over the sites `0..sites`. Whether they are quorums is for the checks to say.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,36 +45,60 @@ pub struct QuorumSystem {
     quorums: Vec<SiteSet>,
 }
 
-/// Why a text is no family of sets.
+/// Why a family cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseQuorumsError {
-    /// A set without a site.
-    #[error("set {0} is empty; write sets as sites joined by '.', joined by '/': 0.1/1.2/0.2")]
-    Empty(usize),
-    /// Not a site.
-    #[error("'{0}' is no site; write sets as sites joined by '.', joined by '/': 0.1/1.2/0.2")]
-    NotASite(String),
+pub enum BuildQuorumsError {
+    /// Without a site there is no quorum.
+    #[error("no sites: a quorum system needs at least one")]
+    NoSites,
+    /// More than [`MOST_SITES`].
+    #[error("{0} sites are too many: at most {MOST_SITES}")]
+    TooManySites(usize),
+    /// No field of that order, so no plane from it.
+    #[error(
+        "no projective plane of order {order} can be built: the order must be a power of a prime from 2 to {}, \
+         for example {nearest}",
+        field::MOST_ORDER
+    )]
+    NoPlane {
+        /// The order that was asked for.
+        order: usize,
+        /// The closest one that works.
+        nearest: usize,
+    },
+    /// More than [`MOST_SETS`].
+    #[error("the family has more than {MOST_SETS} sets")]
+    TooManySets,
+    /// So many failed that no quorum is left.
+    #[error("no quorum can be formed when the sites {0} have failed")]
+    NoQuorumLeft(SiteSet),
     /// A site that does not exist.
-    #[error("site {site} does not exist: the sites are 0 to {}", sites - 1)]
+    #[error("site {} does not exist: the sites are 0 to {}", site.index(), sites - 1)]
     NoSuchSite {
         /// The one that was named.
-        site: usize,
+        site: SiteId,
         /// How many there are.
         sites: usize,
+    },
+    /// Nobody has a vote.
+    #[error("nobody has a vote: give at least one site one")]
+    NoVotes,
+    /// A quota that nothing or everything reaches.
+    #[error("a quota of {quota} makes no quorums: it must be from 1 to {total}, the sum of the votes")]
+    BadQuota {
+        /// The one that was asked for.
+        quota: u64,
+        /// All votes together.
+        total: u64,
     },
 }
 
 impl QuorumSystem {
-    /// The family of these sets over `0..sites`.
+    /// The family of these sets, all within `0..sites`.
     pub fn new(sites: usize, quorums: Vec<SiteSet>) -> Self {
+        let within = |quorum: &SiteSet| quorum.iter().all(|site| site.index() < sites);
+        assert!(quorums.iter().all(within), "a set names a site that does not exist");
         QuorumSystem { sites, quorums }
-    }
-
-    /// Reads the notation of options and files: sites joined by `.`, sets joined by `/` or by line ends.
-    pub fn parse(sites: usize, text: &str) -> Result<Self, ParseQuorumsError> {
-        let sets = text.trim().split(['/', '\n']).map(str::trim).enumerate();
-        let quorums = sets.map(|(at, set)| parse_set(sites, at, set)).collect::<Result<_, _>>()?;
-        Ok(QuorumSystem { sites, quorums })
     }
 
     /// How many sites there are.
@@ -52,26 +110,30 @@ impl QuorumSystem {
     pub fn quorums(&self) -> &[SiteSet] {
         &self.quorums
     }
-}
 
-fn parse_set(sites: usize, at: usize, text: &str) -> Result<SiteSet, ParseQuorumsError> {
-    if text.is_empty() {
-        return Err(ParseQuorumsError::Empty(at));
+    /// The set of site `site`, where the family gives each site one.
+    pub fn quorum_of(&self, site: SiteId) -> Option<&SiteSet> {
+        self.quorums.get(site.index())
     }
-    let site = |word: &str| {
-        let site: usize = word.trim().parse().map_err(|_| ParseQuorumsError::NotASite(word.to_owned()))?;
-        if site < sites { Ok(SiteId::new(site)) } else { Err(ParseQuorumsError::NoSuchSite { site, sites }) }
-    };
-    text.split('.').map(site).collect()
-}
 
-impl fmt::Display for QuorumSystem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, quorum) in self.quorums.iter().enumerate() {
-            let slash = if at == 0 { "" } else { "/" };
-            let sites: Vec<String> = quorum.iter().map(|site| site.index().to_string()).collect();
-            write!(f, "{slash}{}", sites.join("."))?;
+    /// In how many sets each site is.
+    pub fn shares(&self) -> Vec<usize> {
+        let mut shares = vec![0; self.sites];
+        for site in self.quorums.iter().flat_map(SiteSet::iter) {
+            shares[site.index()] += 1;
         }
-        Ok(())
+        shares
     }
 }
+
+/// A number of sites that a family can be built for.
+fn check_sites(sites: usize) -> Result<(), BuildQuorumsError> {
+    match sites {
+        0 => Err(BuildQuorumsError::NoSites),
+        1..=MOST_SITES => Ok(()),
+        _ => Err(BuildQuorumsError::TooManySites(sites)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

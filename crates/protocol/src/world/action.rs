@@ -22,8 +22,8 @@ pub enum Action {
     Request(SiteId),
     /// The process of the site leaves.
     Release(SiteId),
-    /// The process of the site leaves and asks to enter again, in one step.
-    ReleaseAndRequest(SiteId),
+    /// The process of the site leaves and asks again in the same step.
+    Return(SiteId),
     /// A message arrives.
     Deliver {
         /// From here.
@@ -73,9 +73,9 @@ impl<A: Algorithm> World<A> {
         self.inside.iter().map(Action::Release)
     }
 
-    /// Which processes could leave now and ask again in the same step.
+    /// Which processes could leave now and want in again at once.
     pub fn returns(&self) -> impl Iterator<Item = Action> {
-        self.inside.iter().map(Action::ReleaseAndRequest)
+        self.inside.iter().map(Action::Return)
     }
 
     /// Lets `action` happen.
@@ -83,7 +83,7 @@ impl<A: Algorithm> World<A> {
         match action {
             Action::Request(site) => self.request(site),
             Action::Release(site) => self.release(site),
-            Action::ReleaseAndRequest(site) => self.release_and_request(site),
+            Action::Return(site) => self.release_and_request(site),
             Action::Deliver { from, to, nth } => self.deliver_nth(from, to, nth),
             Action::Wake(site) => self.wake(site),
             Action::Tell { to, about } => self.tell(to, about),
@@ -105,9 +105,13 @@ impl<A: Algorithm> World<A> {
         for (ends, packets) in &self.channels {
             (ends, packets.len()).hash(&mut state);
             match delivery {
-                Delivery::Fifo => packets.iter().for_each(|packet| packet.message.hash(&mut state)),
+                Delivery::Fifo => packets.iter().for_each(|packet| packet.hash_future(&mut state)),
                 Delivery::Unordered => {
-                    let hashes = packets.iter().map(|packet| hasher.hash_one(&packet.message));
+                    let hashes = packets.iter().map(|packet| {
+                        let mut state = hasher.build_hasher();
+                        packet.hash_future(&mut state);
+                        state.finish()
+                    });
                     hashes.fold(0_u64, u64::wrapping_add).hash(&mut state);
                 }
             }

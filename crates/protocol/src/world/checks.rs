@@ -1,7 +1,7 @@
 //! What must hold after every step, whatever the algorithm.
 
 use crate::registry::info::{Order, Tokens};
-use crate::{Algorithm, Message, Phase, SiteId, Slot};
+use crate::{Algorithm, Effect, Message, Phase, SiteId, Slot};
 
 use super::World;
 
@@ -43,6 +43,16 @@ pub enum Violation {
         site: SiteId,
         /// Who should have.
         passed: SiteId,
+    },
+    /// A site reported a peer that had done nothing wrong.
+    #[error("{site} refused a message of {peer}, which follows the algorithm: {why}")]
+    Refused {
+        /// Who refused it.
+        site: SiteId,
+        /// Whose message it was.
+        peer: SiteId,
+        /// Why.
+        why: &'static str,
     },
     /// A token appeared or vanished.
     #[error("there are {found} tokens, not {expected}")]
@@ -105,6 +115,17 @@ impl<A: Algorithm> World<A> {
         }
     }
 
+    /// What a site that follows the algorithm has sent must not be refused, as long as nothing has failed.
+    pub(super) fn check_refusals(&mut self, site: SiteId, effects: &[Effect<A::Message>]) {
+        for effect in effects {
+            if let Effect::Misbehaved { peer, why } = *effect
+                && self.faults.never_happened()
+            {
+                self.report(Violation::Refused { site, peer, why });
+            }
+        }
+    }
+
     fn examine(&self) -> Result<(), Violation> {
         let permits = self.cluster.permits;
         if self.inside.len() > permits {
@@ -119,6 +140,9 @@ impl<A: Algorithm> World<A> {
             let invariants = self.site(site).check_invariants();
             invariants.map_err(|invariant| Violation::Invariant { site, invariant })?;
         }
+        if self.faults.is_amid_one() {
+            return Ok(());
+        }
         let in_flight: Vec<_> = self.in_flight().collect();
         A::check_together(&self.sites, &in_flight).map_err(|invariant| Violation::Together { invariant })
     }
@@ -131,11 +155,18 @@ impl<A: Algorithm> World<A> {
         };
         let up = SiteId::all(self.cluster.sites).filter(|&site| self.is_up(site));
         let at_sites: usize = up.map(|site| self.site(site).tokens()).sum();
-        let found = at_sites + self.in_flight().map(|(_, _, message)| message.tokens()).sum::<usize>();
+        let found = at_sites + self.tokens_in_flight();
         // A token may be lost with a failed site; none may ever appear from nowhere.
         if found > expected || (found < expected && self.faults.never_happened()) {
             return Err(Violation::TokensNotConserved { found, expected });
         }
         Ok(())
+    }
+
+    /// How many tokens are on their way to where they were sent: what a failed site would have got is lost.
+    fn tokens_in_flight(&self) -> usize {
+        let live = self.channels.iter().filter(|((_, to), _)| self.is_up(*to));
+        let packets = live.flat_map(|(_, packets)| packets).filter(|packet| !packet.outlived);
+        packets.map(|packet| packet.message.tokens()).sum()
     }
 }

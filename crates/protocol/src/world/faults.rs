@@ -21,6 +21,11 @@ impl Faults {
     pub(super) fn never_happened(&self) -> bool {
         !self.ever
     }
+
+    /// Whether a site is down or the network is split now.
+    pub(super) fn is_amid_one(&self) -> bool {
+        !self.down.is_empty() || !self.away.is_empty()
+    }
 }
 
 impl<A: Algorithm> World<A> {
@@ -74,6 +79,9 @@ impl<A: Algorithm> World<A> {
         if self.is_up(about) {
             self.step(to, |machine, out| machine.peer_recovered(about, out))
         } else {
+            // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
+            let last = self.clocks[about.index()].stamp();
+            self.clocks[to.index()].observe(last).expect("this host's own stamps are in range");
             self.step(to, |machine, out| machine.peer_failed(about, out))
         }
     }
@@ -88,6 +96,8 @@ impl<A: Algorithm> World<A> {
         assert!(self.can_recover(site), "{site} cannot recover before all know that it failed");
         self.faults.down.remove(site);
         self.faults.untold.insert(site, self.others_up(site));
+        let to_it = self.channels.iter_mut().filter(|((_, to), _)| *to == site);
+        to_it.flat_map(|(_, packets)| packets).for_each(|packet| packet.outlived = true);
         self.forget_told();
         self.step(site, |machine, out| machine.restart(out))
     }

@@ -15,6 +15,7 @@ pub use checks::Violation;
 pub use saturated::Saturated;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 
 use crate::fence::Stamp;
 use crate::registry::values::Values;
@@ -30,6 +31,16 @@ pub struct Packet<M> {
     pub message: M,
     /// What the host added.
     pub stamp: Stamp,
+    /// Whether the receiver has failed and come back since it was sent: it was meant for the receiver's former life.
+    pub outlived: bool,
+}
+
+impl<M: Hash> Packet<M> {
+    /// What the future depends on: not the stamp, which only judges fences.
+    fn hash_future(&self, state: &mut impl Hasher) {
+        self.message.hash(state);
+        self.outlived.hash(state);
+    }
 }
 
 /// One entry into the critical section.
@@ -136,7 +147,7 @@ impl<A: Algorithm> World<A> {
         self.step(site, |machine, out| machine.release(out))
     }
 
-    /// The process at `site` leaves and asks to enter again, in one step.
+    /// The process at `site` leaves and asks to enter again in the same step.
     pub fn release_and_request(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.inside.remove(site), "{site} releases only while inside");
         self.asked[site.index()] = Some(self.steps);
@@ -155,7 +166,9 @@ impl<A: Algorithm> World<A> {
             return Vec::new();
         }
         self.clocks[to.index()].observe(packet.stamp).expect("this host's own stamps are in range");
-        self.step(to, |machine, out| machine.receive(from, packet.message, out))
+        let effects = self.step(to, |machine, out| machine.receive(from, packet.message, out));
+        self.check_refusals(to, &effects);
+        effects
     }
 
     /// A message that nobody sent arrives: for showing that it changes nothing.
@@ -213,7 +226,7 @@ impl<A: Algorithm> World<A> {
             return;
         }
         let stamp = self.clocks[from.index()].stamp();
-        self.channels.entry((from, to)).or_default().push_back(Packet { message, stamp });
+        self.channels.entry((from, to)).or_default().push_back(Packet { message, stamp, outlived: false });
     }
 
     fn take(&mut self, from: SiteId, to: SiteId, nth: usize) -> Packet<A::Message> {

@@ -1,9 +1,7 @@
 //! Algorithms that handle failures by themselves, under random schedules in which a site fails at any moment and, where
 //! that is handled, comes back: safe throughout, and whoever runs and can still be served is served.
 
-mod common;
-
-use common::{Run, for_random_runs, pick};
+use crate::runs::{Run, for_random_runs, pick};
 use meshlock_protocol::registry::{ALL, Visitor};
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Info, SiteId, Spec};

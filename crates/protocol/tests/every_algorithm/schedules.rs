@@ -2,9 +2,7 @@
 //! everyone is served, fences increase, tokens are conserved, the invariants hold after every step (the world checks
 //! all of that), and at the end the sites are quiet.
 
-mod common;
-
-use common::{Run, for_random_runs, pick};
+use crate::runs::{Run, for_random_runs, pick};
 use meshlock_protocol::registry::info::Channels;
 use meshlock_protocol::registry::{ALL, Visitor};
 use meshlock_protocol::world::{Action, Delivery, World};

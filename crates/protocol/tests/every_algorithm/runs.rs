@@ -48,8 +48,11 @@ pub(crate) fn for_random_runs(spec: &str, test: impl Fn(&Spec, &Run)) {
 
 /// The one of the possible actions that `draw` picks; there is always one while someone may ask or leave.
 pub(crate) fn pick<A: Algorithm>(world: &World<A>, delivery: Delivery, draw: u16) -> Action {
-    let arrivals = world.deliveries(delivery);
-    let all: Vec<Action> =
-        arrivals.chain(world.releases()).chain(world.returns()).chain(world.requests()).collect();
+    let all: Vec<Action> = world
+        .deliveries(delivery)
+        .chain(world.releases())
+        .chain(world.returns())
+        .chain(world.requests())
+        .collect();
     all[usize::from(draw) % all.len()]
 }

@@ -1,9 +1,7 @@
 //! What no correct peer could have sent changes nothing: a duplicate of an earlier message, whenever it comes, and
 //! anything from a site that is not in the view.
 
-mod common;
-
-use common::{Run, for_random_runs, pick};
+use crate::runs::{Run, for_random_runs, pick};
 use meshlock_protocol::registry::{ALL, Visitor};
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Effect, NOT_A_PEER, SiteId, Spec};

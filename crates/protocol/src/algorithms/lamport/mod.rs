@@ -1,0 +1,397 @@
+//! Lamport's algorithm: everyone keeps the queue of all requests, and its head enters.
+//!
+//! Kshemkalyani and Singhal, chapter 9, section 9.3, Algorithm 9.1; L. Lamport, "Time, clocks, and the ordering of
+//! events in a distributed system", 1978.
+//!
+//! Every message carries its sender's clock, which moves on with each one. A site that wants in sends its
+//! timestamp to all others, and everybody puts it into a queue ordered by timestamps. What comes from a site with a
+//! larger timestamp proves, because channels keep their order, that nothing smaller will follow. So a site enters when
+//! its request heads its own queue and it has such a proof from everyone; a REPLY is sent to give it.
+//!
+//! ```text
+//!  alone:  S0 ──REQUEST 1──▶ S1, S2        contended: S0 asks (1,S0), S1 asks (1,S1), all reply
+//!          S0 ◀──REPLY────── S1, S2                   S0 heads both queues: S0 enters, leaves
+//!          S0 enters, leaves                          S0 ──RELEASE──▶ S1, S2
+//!          S0 ──RELEASE────▶ S1, S2                   S1 heads its queue: S1 enters
+//! ```
+//!
+//! | | messages per entry | synchronisation delay | state | words per message |
+//! |---|---|---|---|---|
+//! | low load | 3(N−1) | – | 2N clocks, the queue | 4, REPLY 5 |
+//! | heavy load | 3(N−1) | T | the same | the same |
+//! | `omit-replies` | 2(N−1) to 3(N−1) | T | the same | the same |
+//!
+//! **Assumes** reliable FIFO channels. Without the order two sites get in with N = 2 (see the tests).
+//!
+//! **Departures**
+//! - The clock ticks when something is sent; a receipt only raises it. The chapter leaves it open, Lamport's rule ticks at
+//!   a receipt too. Requests and proofs come in the same order, and far fewer states differ only in their clocks.
+//! - A REPLY names the request that it answers, so that one which nobody asked for is recognised. (Duplicates need no
+//!   number of their own: over FIFO channels each message from a site has a larger clock than the one before.)
+//!
+//! **Invariants**
+//! - I1: the queue is in strict order, and each site is in it at most once.
+//! - I2: the site's own request is in its queue exactly while it waits or executes.
+//! - I3: an executing site heads its queue.
+//! - I4: a waiting site misses a proof or does not head its queue; it never misses its own proof.
+//! - I5: the clock is not behind anything that the site has heard or asked.
+//! - I6: nobody who waits or executes has an earlier request than a site that executes.
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{
+    Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    Timestamp, invariant,
+};
+
+/// One site of Lamport's algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lamport {
+    // Who I am.
+    me: SiteId,
+    replies: Replies,
+    // What I want.
+    want: Want,
+    /// The clock of my last request; zero before the first.
+    last_request: Clock,
+    // What I know of the others.
+    clock: Clock,
+    peers: Box<[Peer]>,
+    /// `request_queue`: the requests that are not released yet, smallest first.
+    queue: Vec<Timestamp>,
+}
+
+/// What a site knows of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Peer {
+    /// The clock of its last message.
+    heard: Clock,
+    /// The clock of the last request of mine that it answered.
+    answered: Clock,
+}
+
+/// Which requests are answered: the option `omit-replies`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Replies {
+    /// All of them.
+    Always,
+    /// Those to which my own request is not an answer.
+    IfNeeded,
+}
+
+/// What the process at a site wants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Want {
+    Nothing,
+    /// In: nothing with a larger timestamp has come from these sites yet (condition L1).
+    Entry {
+        request: Timestamp,
+        missing: SiteSet,
+    },
+    /// Out, some day: it is inside on this request.
+    Exit {
+        request: Timestamp,
+    },
+}
+
+/// What sites say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants in, to all others: put me into your queue.
+    Request {
+        /// The sender's clock; with the sender it is the timestamp of the request.
+        clock: Clock,
+    },
+    /// From a site that has queued a request, to the requester: nothing of mine that is earlier than `clock` will
+    /// follow.
+    Reply {
+        /// The sender's clock.
+        clock: Clock,
+        /// The clock of the request that is answered.
+        to: Clock,
+    },
+    /// From a site that has left, to all others: take me out of your queue.
+    Release {
+        /// The sender's clock.
+        clock: Clock,
+    },
+}
+
+impl Message {
+    fn clock(self) -> Clock {
+        match self {
+            Message::Request { clock } | Message::Reply { clock, .. } | Message::Release { clock } => clock,
+        }
+    }
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Reply { .. } => "REPLY",
+            Message::Release { .. } => "RELEASE",
+        }
+    }
+
+    fn words(&self) -> usize {
+        match self {
+            Message::Request { .. } | Message::Release { .. } => 4,
+            Message::Reply { .. } => 5,
+        }
+    }
+}
+
+impl Site for Lamport {
+    type Message = Message;
+
+    /// Algorithm 9.1, requesting, first rule: broadcast the timestamp and queue it.
+    fn request(&mut self, out: &mut Outbox<Message>) {
+        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        let request = Timestamp::new(self.clock.tick(), self.me);
+        self.last_request = request.clock;
+        out.broadcast(self.me, self.peers.len(), &Message::Request { clock: request.clock });
+        self.enqueue(request);
+        self.want = Want::Entry { request, missing: SiteSet::all_but(self.me, self.peers.len()) };
+        self.enter_if_first(out);
+    }
+
+    fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+        if from == self.me || from.index() >= self.peers.len() {
+            return out.misbehaved(from, NOT_A_PEER);
+        }
+        if message.clock() <= self.peers[from.index()].heard {
+            return out.misbehaved(from, "a message that is not newer than its last");
+        }
+        match message {
+            Message::Request { clock } => self.on_request(Timestamp::new(clock, from), out),
+            Message::Reply { clock, to } => self.on_reply(Timestamp::new(clock, from), to, out),
+            Message::Release { clock } => self.on_release(Timestamp::new(clock, from), out),
+        }
+    }
+
+    /// Algorithm 9.1, releasing, first rule: leave the queue and tell everybody.
+    fn release(&mut self, out: &mut Outbox<Message>) {
+        assert!(matches!(self.want, Want::Exit { .. }), "the host releases only while the process is inside");
+        self.want = Want::Nothing;
+        self.dequeue(self.me);
+        let clock = self.clock.tick();
+        out.broadcast(self.me, self.peers.len(), &Message::Release { clock });
+    }
+
+    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+}
+
+impl Lamport {
+    /// Algorithm 9.1, requesting, second rule: queue the request and reply. With `omit-replies` (section 9.3, "An
+    /// optimization") not if my own request has been sent and has the larger timestamp: it is the proof.
+    fn on_request(&mut self, theirs: Timestamp, out: &mut Outbox<Message>) {
+        let from = theirs.site;
+        if self.queue.iter().any(|request| request.site == from) {
+            return out.misbehaved(from, "a second request before the first was released");
+        }
+        self.hear(theirs);
+        self.enqueue(theirs);
+        let own_is_later = matches!(&self.want, Want::Entry { request, .. } if theirs < *request);
+        if self.replies == Replies::Always || !own_is_later {
+            out.send(from, Message::Reply { clock: self.clock.tick(), to: theirs.clock });
+        }
+        self.enter_if_first(out);
+    }
+
+    /// Algorithm 9.1, executing, condition L1. It may come after the entry: something else was the proof already.
+    fn on_reply(&mut self, sent: Timestamp, to: Clock, out: &mut Outbox<Message>) {
+        let peer = &mut self.peers[sent.site.index()];
+        if to <= peer.answered || to > self.last_request {
+            return out.misbehaved(sent.site, "a reply to no request of mine");
+        }
+        peer.answered = to;
+        self.hear(sent);
+        self.enter_if_first(out);
+    }
+
+    /// Algorithm 9.1, releasing, second rule: the sender leaves the queue.
+    fn on_release(&mut self, sent: Timestamp, out: &mut Outbox<Message>) {
+        let from = sent.site;
+        let Some(theirs) = self.queue.iter().copied().find(|request| request.site == from) else {
+            return out.misbehaved(from, "a release without a request");
+        };
+        if self.timestamp().is_some_and(|own| own < theirs) {
+            return out.misbehaved(from, "a release before its turn");
+        }
+        self.hear(sent);
+        self.dequeue(from);
+        self.enter_if_first(out);
+    }
+
+    /// Notes that something with this timestamp has come: the clock is raised, and it may be the proof that a waiting
+    /// site misses.
+    fn hear(&mut self, sent: Timestamp) {
+        self.clock.observe(sent.clock);
+        self.peers[sent.site.index()].heard = sent.clock;
+        if let Want::Entry { request, missing } = &mut self.want
+            && sent > *request
+        {
+            missing.remove(sent.site);
+        }
+    }
+
+    fn enqueue(&mut self, request: Timestamp) {
+        let at = self.queue.partition_point(|earlier| *earlier < request);
+        self.queue.insert(at, request);
+    }
+
+    fn dequeue(&mut self, site: SiteId) {
+        self.queue.retain(|request| request.site != site);
+    }
+
+    /// Algorithm 9.1, executing: conditions L1 and L2.
+    fn enter_if_first(&mut self, out: &mut Outbox<Message>) {
+        if let Want::Entry { request, missing } = &self.want
+            && missing.is_empty()
+            && self.queue.first() == Some(request)
+        {
+            self.want = Want::Exit { request: *request };
+            out.enter();
+        }
+    }
+}
+
+/// What all sites share.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cluster: Cluster,
+    replies: Replies,
+}
+
+impl Algorithm for Lamport {
+    type Plan = Plan;
+
+    const INFO: Info = Info {
+        name: "lamport",
+        title: "Lamport: everyone keeps the queue of all requests, and its head enters",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.3; Lamport 1978",
+        kind: Kind::Permission,
+        permits: Permits::One,
+        tokens: Tokens::None,
+        channels: Channels::Fifo,
+        assumes: "reliable FIFO channels",
+        order: Order::Timestamp,
+        failures: Failures::NONE,
+        options: &[OptionInfo {
+            name: "omit-replies",
+            about: "send no REPLY to a request that precedes my own, which is an answer by itself",
+            range: Range::Flag,
+            default: "no",
+        }],
+        variants: &["lamport:omit-replies"],
+        messages: &[
+            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo {
+                kind: "REPLY",
+                about: "from a site that has queued a request: nothing earlier follows",
+            },
+            MessageInfo { kind: "RELEASE", about: "from a site that has left, to all others" },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64),
+            lone_most: Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64),
+            heavy: Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64),
+            sync_delay: "T",
+        },
+        memory: Memory { fixed: 128, per_site: 32 },
+        departures: &[
+            "the clock ticks when something is sent; a receipt only raises it (fewer states, the same order)",
+            "a REPLY names the request that it answers, so that one nobody asked for is recognised",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        let replies = if values.flag("omit-replies") { Replies::IfNeeded } else { Replies::Always };
+        Ok(Plan { cluster, replies })
+    }
+
+    /// A holder is inside on a request older than any that can follow, and that is in every queue.
+    fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
+        let mut queue = Vec::with_capacity(plan.cluster.sites);
+        queue.extend(holders.iter().map(|holder| Timestamp::new(Clock::ZERO, holder)));
+        let request = Timestamp::new(Clock::ZERO, me);
+        Lamport {
+            me,
+            replies: plan.replies,
+            want: if holders.contains(me) { Want::Exit { request } } else { Want::Nothing },
+            last_request: Clock::ZERO,
+            clock: Clock::ZERO,
+            peers: vec![Peer { heard: Clock::ZERO, answered: Clock::ZERO }; plan.cluster.sites].into(),
+            queue,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.want {
+            Want::Nothing => Phase::Idle,
+            Want::Entry { .. } => Phase::Waiting,
+            Want::Exit { .. } => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.want == Want::Nothing && self.queue.is_empty()
+    }
+
+    fn timestamp(&self) -> Option<Timestamp> {
+        match self.want {
+            Want::Nothing => None,
+            Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        }
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        let sites: SiteSet = self.queue.iter().map(|request| request.site).collect();
+        invariant!(
+            self.queue.is_sorted() && sites.len() == self.queue.len(),
+            "I1: the queue is in strict order, and each site is in it at most once"
+        );
+        let own = self.queue.iter().copied().find(|request| request.site == self.me);
+        invariant!(
+            own == self.timestamp(),
+            "I2: the site's own request is in its queue exactly while it waits or executes"
+        );
+        let heads = own.is_some() && self.queue.first() == own.as_ref();
+        match &self.want {
+            Want::Nothing => {}
+            Want::Exit { .. } => invariant!(heads, "I3: an executing site heads its queue"),
+            Want::Entry { missing, .. } => invariant!(
+                !missing.contains(self.me) && (!missing.is_empty() || !heads),
+                "I4: a waiting site misses a proof or does not head its queue; it never misses its own proof"
+            ),
+        }
+        invariant!(
+            self.last_request <= self.clock && self.peers.iter().all(|peer| peer.heard <= self.clock),
+            "I5: the clock is not behind anything that the site has heard or asked"
+        );
+        Ok(())
+    }
+
+    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let requests = || sites.iter().filter_map(Algorithm::timestamp);
+        for inside in sites.iter().filter(|site| site.phase() == Phase::Executing) {
+            let own = inside.timestamp();
+            invariant!(
+                requests().all(|request| Some(request) >= own),
+                "I6: nobody who waits or executes has an earlier request than a site that executes"
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

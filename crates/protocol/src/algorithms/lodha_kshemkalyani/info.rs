@@ -1,0 +1,159 @@
+//! What is known of Lodha and Kshemkalyani's algorithm, and how it starts.
+
+use super::leaving::Custody;
+use super::{LodhaKshemkalyani, Message, Rules, Want, invariants};
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Text, Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp};
+
+/// What all sites share.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cluster: Cluster,
+    rules: Rules,
+}
+
+impl Algorithm for LodhaKshemkalyani {
+    type Plan = Plan;
+
+    const INFO: Info = Info {
+        name: "lodha-kshemkalyani",
+        title: "Lodha and Kshemkalyani's fair algorithm: requests that cross answer each other",
+        source: "Lodha & Kshemkalyani 2000, section 3; Kshemkalyani & Singhal ch. 9, section 9.6",
+        kind: Kind::Permission,
+        permits: Permits::One,
+        tokens: Tokens::None,
+        channels: Channels::Fifo,
+        assumes: "reliable FIFO channels",
+        order: Order::Timestamp,
+        failures: Failures::NONE,
+        options: &[
+            OptionInfo::text(
+                "printed: Figure 2 of the paper to the letter, which deadlocks and lets two in; for the checker only",
+            ),
+            OptionInfo {
+                name: "combined-exit",
+                about: "who leaves sends one message to the first that waits, which passes on what is for the others",
+                range: Range::Flag,
+                default: "no",
+            },
+            OptionInfo {
+                name: "keep-deferred",
+                about: "who leaves keeps deferred requests for a moment: if it asks again, both need no reply",
+                range: Range::Flag,
+                default: "no",
+            },
+            OptionInfo {
+                name: "sequence-on-all",
+                about: "every message carries the highest sequence number seen, not only a REQUEST",
+                range: Range::Flag,
+                default: "no",
+            },
+        ],
+        variants: &[
+            "lodha-kshemkalyani:combined-exit",
+            "lodha-kshemkalyani:keep-deferred",
+            "lodha-kshemkalyani:sequence-on-all",
+            "lodha-kshemkalyani:combined-exit,keep-deferred",
+            "lodha-kshemkalyani:combined-exit,sequence-on-all",
+            "lodha-kshemkalyani:keep-deferred,sequence-on-all",
+            "lodha-kshemkalyani:combined-exit,keep-deferred,sequence-on-all",
+        ],
+        messages: &[
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants in, to all others; answers what it crosses",
+            },
+            MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
+            MessageInfo {
+                kind: "FLUSH",
+                about: "from a site that leaves, to the next of those that it crossed",
+            },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            lone_most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            heavy: Formula::new("2(N−1), N where all cross", |scale| 2.0 * (scale.sites - 1) as f64),
+            sync_delay: "T",
+        },
+        memory: Memory { fixed: 184, per_site: 25 },
+        departures: &[
+            "a site's own request raises the highest sequence number seen",
+            "a late REQUEST that is known to be finished counts as an answer but is not queued",
+            "a FLUSH never counts as an answer",
+            "a REQUEST tells, as a REPLY does, that its sender's previous request is finished",
+            "a REPLY names the request that it answers and a HANDOVER has a number, so that duplicates are recognised",
+            "combined-exit: a REQUEST says which request its sender has answered already (sketched without: deadlock)",
+            "combined-exit: who would keep an earlier request waiting passes a HANDOVER on at once",
+            "keep-deferred: deferred requests are kept for one message delay, then get their replies",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        let rules = Rules {
+            text: values.text(),
+            combined_exit: values.flag("combined-exit"),
+            keep_deferred: values.flag("keep-deferred"),
+            sequence_on_all: values.flag("sequence-on-all"),
+        };
+        let improved = rules.combined_exit || rules.keep_deferred || rules.sequence_on_all;
+        if rules.text == Text::Printed && improved {
+            let why =
+                "the printed text goes without the improvements; take them away, or text=repaired".into();
+            return Err(PlanError::Option { option: "text", why });
+        }
+        Ok(Plan { cluster, rules })
+    }
+
+    /// A holder is inside on a request older than any that can follow, with the answers of all; the others need not
+    /// know of it, because it will defer whatever they ask.
+    fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
+        let sites = plan.cluster.sites;
+        let inside = holders.contains(me).then_some(Timestamp::new(Clock::ZERO, me));
+        let mut queue = Vec::with_capacity(sites);
+        queue.extend(inside);
+        LodhaKshemkalyani {
+            me,
+            rules: plan.rules,
+            want: inside.map_or(Want::Nothing, Want::Exit),
+            executed: None,
+            clock: Clock::ZERO,
+            last_request: vec![Clock::ZERO; sites].into(),
+            finished: None,
+            answered: inside.map_or_else(SiteSet::new, |_| SiteSet::all_but(me, sites)),
+            queue,
+            deferred: SiteSet::new(),
+            custody: plan.rules.combined_exit.then(|| Box::new(Custody::new(sites))),
+            timer_runs: false,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.want {
+            Want::Nothing => Phase::Idle,
+            Want::Entry(_) => Phase::Waiting,
+            Want::Exit(_) => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let holds_nothing = self.custody.as_ref().is_none_or(|custody| custody.held.is_empty());
+        self.want == Want::Nothing && self.deferred.is_empty() && holds_nothing
+    }
+
+    fn timestamp(&self) -> Option<Timestamp> {
+        self.own()
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        invariants::of_one_site(self)
+    }
+
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        invariants::of_all_sites(sites, in_flight)
+    }
+}

@@ -1,0 +1,402 @@
+//! Naimi and Trehel's algorithm: a queue whose tail everyone can find, by pointers that turn round as they are used.
+//!
+//! Naimi and Trehel 1987; the base of the K-token algorithm of Bulgannawar and Vaidya 1994 (their reference 12). The
+//! cost of its path reversal: Ginat, Sleator and Tarjan 1989 (their reference 14).
+//!
+//! Each site has a *father*, its guess at the site that asked last, and, while it wants in or is inside, a *next*: who
+//! gets the token from it. A request travels along the fathers, and every site on its way takes the requester as its
+//! new father, because the requester will be the tail of the queue. The tail, a site without a father, makes the
+//! requester its next, or gives it the token at once if nobody needs that here.
+//!
+//! ```text
+//!  alone:      S1 ──REQUEST(S1)──▶ S0 (idle, has the token)      contended: S0 is inside, S1 and S2 ask
+//!              S1 ◀────TOKEN────── S0, father S1                 S1 ──REQUEST(S1)──▶ S0     next S1, father S1
+//!              S1 enters                                         S2 ──REQUEST(S2)──▶ S0     father S2
+//!                                                                S0 ──REQUEST(S2)──▶ S1     next S2, father S2
+//!                                                                S0 leaves: S0 ──TOKEN──▶ S1, then S1 ──TOKEN──▶ S2
+//! ```
+//!
+//! | | messages per entry | synchronisation delay | state | words per message |
+//! |---|---|---|---|---|
+//! | low load | 0 to N; H(N−1) on average with the token counted | – | two pointers | REQUEST 5, TOKEN 4 |
+//! | heavy load | 4 − 6/(N+1), measured with constant delays | T | the same | the same |
+//!
+//! **Assumes** reliable channels; FIFO is not needed.
+//!
+//! **Departures**
+//! - Requests are numbered by their site, a request and the token name the number they are for, and a site remembers the
+//!   number of the last request that it saw of each of [`REMEMBERED`] sites. The papers' channels do not duplicate; here
+//!   every duplicate of a TOKEN is recognised, and up to that many sites every duplicate of a REQUEST. In a larger
+//!   view a site remembers the latest of those that share a place. To recognise all would take a number for every other
+//!   site: up to N−1 of them point here at once, each may send one message, and any part of them may have done so.
+//!
+//! **Invariants**
+//! - I1: a site has no father exactly if it is the tail: it has the token unused, or wants in or is inside and has no next.
+//! - I2: a site has a next only while it wants in or is inside.
+//! - I3: neither its father nor its next is the site itself.
+//! - I4: the fathers lead from every site to a tail, never round in a circle.
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{Algorithm, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, invariant};
+
+/// Of how many sites the last request is remembered. Up to so many sites no duplicate passes for a new message.
+pub const REMEMBERED: usize = 16;
+
+/// One site of Naimi and Trehel's algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NaimiTrehel {
+    // Who I am.
+    me: SiteId,
+    cluster: Cluster,
+    // What I want.
+    stage: Stage,
+    /// How many requests I have made.
+    requests: u64,
+    // What I know of the others.
+    /// Whom I believe to have asked last; none if that is me.
+    father: Option<SiteId>,
+    /// The last request that I saw of a site, in the place that its id modulo the length gives. Where I have seen none
+    /// stands my own id: nobody sends me my own requests.
+    seen: [Ask; REMEMBERED],
+}
+
+/// What the process at a site does, and where that leaves the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Idle, the token is elsewhere.
+    Away,
+    /// Idle, the token is here.
+    Keeping,
+    /// Wants in; the token goes to `next` afterwards.
+    Waiting { next: Option<Ask> },
+    /// Inside; the token goes to `next` afterwards.
+    Inside { next: Option<Ask> },
+}
+
+/// A request by its name: whose, and which of that site's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Ask {
+    /// The site that wants in.
+    pub site: SiteId,
+    /// How many requests it has made, with this one.
+    pub number: u64,
+}
+
+/// What sites say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants in, or that passes on what it was sent, to its father: this site wants the token after
+    /// whoever asked last. The sender has taken it for its father.
+    Request(Ask),
+    /// From the site that was served before, to its next: enter.
+    Token {
+        /// The number of the receiver's request that is served.
+        serves: u64,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request(_) => "REQUEST",
+            Message::Token { .. } => "TOKEN",
+        }
+    }
+
+    fn words(&self) -> usize {
+        match self {
+            Message::Request(_) => 5,
+            Message::Token { .. } => 4,
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        match self {
+            Message::Request(_) => 0,
+            Message::Token { .. } => 1,
+        }
+    }
+}
+
+impl Site for NaimiTrehel {
+    type Message = Message;
+
+    /// Enters if the token is here, else asks the father and becomes the tail.
+    fn request(&mut self, out: &mut Outbox<Message>) {
+        assert!(self.phase() == Phase::Idle, "the host requests only while the process is idle");
+        self.requests += 1;
+        if let Some(father) = self.father.take() {
+            self.stage = Stage::Waiting { next: None };
+            out.send(father, Message::Request(Ask { site: self.me, number: self.requests }));
+        } else {
+            self.stage = Stage::Inside { next: None };
+            out.enter();
+        }
+    }
+
+    fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+        if !self.cluster.is_peer(self.me, from) {
+            return out.misbehaved(from, NOT_A_PEER);
+        }
+        match message {
+            Message::Request(ask) => self.on_request(from, ask, out),
+            Message::Token { serves } => self.on_token(from, serves, out),
+        }
+    }
+
+    /// The token goes to the next, if there is one.
+    fn release(&mut self, out: &mut Outbox<Message>) {
+        let Stage::Inside { next } = self.stage else {
+            panic!("the host releases only while the process is inside");
+        };
+        match next {
+            Some(next) => self.give_token(next, out),
+            None => self.stage = Stage::Keeping,
+        }
+    }
+
+    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+}
+
+impl NaimiTrehel {
+    /// Path reversal: the request goes on to the father, or ends here; either way the requester is the new father.
+    fn on_request(&mut self, from: SiteId, ask: Ask, out: &mut Outbox<Message>) {
+        if !self.cluster.is_peer(self.me, ask.site) {
+            return out.misbehaved(from, "a request of no other site");
+        }
+        let seen = &mut self.seen[ask.site.index() % REMEMBERED];
+        if seen.site == ask.site && ask.number <= seen.number {
+            return out.misbehaved(from, "a request that was here before");
+        }
+        *seen = ask;
+        match self.father.replace(ask.site) {
+            Some(father) => out.send(father, Message::Request(ask)),
+            None => self.on_request_at_the_tail(ask, out),
+        }
+    }
+
+    fn on_request_at_the_tail(&mut self, ask: Ask, out: &mut Outbox<Message>) {
+        match &mut self.stage {
+            Stage::Waiting { next } | Stage::Inside { next } => *next = Some(ask),
+            Stage::Keeping => self.give_token(ask, out),
+            Stage::Away => unreachable!("I1: a site without the token that wants nothing has a father"),
+        }
+    }
+
+    fn on_token(&mut self, from: SiteId, serves: u64, out: &mut Outbox<Message>) {
+        match self.stage {
+            Stage::Waiting { next } if serves == self.requests => {
+                self.stage = Stage::Inside { next };
+                out.enter();
+            }
+            Stage::Away | Stage::Keeping | Stage::Waiting { .. } | Stage::Inside { .. } => {
+                out.misbehaved(from, "a token that nobody waits for");
+            }
+        }
+    }
+
+    fn give_token(&mut self, to: Ask, out: &mut Outbox<Message>) {
+        self.stage = Stage::Away;
+        out.send(to.site, Message::Token { serves: to.number });
+    }
+
+    fn next(&self) -> Option<Ask> {
+        match self.stage {
+            Stage::Away | Stage::Keeping => None,
+            Stage::Waiting { next } | Stage::Inside { next } => next,
+        }
+    }
+}
+
+impl Algorithm for NaimiTrehel {
+    type Plan = Cluster;
+
+    const INFO: Info = Info {
+        name: "naimi-trehel",
+        title: "Naimi and Trehel: ask whoever asked last, along pointers that turn round",
+        source: "Naimi & Trehel 1987; Bulgannawar & Vaidya 1994, reference 12",
+        kind: Kind::Token,
+        permits: Permits::One,
+        tokens: Tokens::One,
+        channels: Channels::Unordered,
+        assumes: "reliable channels",
+        order: Order::Fair,
+        failures: Failures::NONE,
+        options: &[],
+        variants: &[],
+        messages: &[
+            MessageInfo { kind: "REQUEST", about: "from a site that wants in, passed on along the fathers" },
+            MessageInfo { kind: "TOKEN", about: "from the site that was served before, to the next" },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("0", |_| 0.0),
+            lone_most: Formula::new("2 at the start, N at worst later", |scale| {
+                if scale.sites == 1 { 0.0 } else { 2.0 }
+            }),
+            heavy: Formula::new("4 − 6/(N+1)", |scale| {
+                if scale.sites == 1 { 0.0 } else { 4.0 - 6.0 / (scale.sites + 1) as f64 }
+            }),
+            sync_delay: "T",
+        },
+        memory: Memory { fixed: size_of::<NaimiTrehel>(), per_site: 0 },
+        departures: &[
+            "requests are numbered, and a token names the one it serves, so that duplicates are recognised",
+        ],
+    };
+
+    fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
+        Ok(cluster)
+    }
+
+    /// The token is at its home, and every other site has that for its father.
+    fn start(cluster: &Cluster, me: SiteId, holders: &Holders) -> Self {
+        let home = holders.token_home();
+        NaimiTrehel {
+            me,
+            cluster: *cluster,
+            stage: match me {
+                _ if holders.contains(me) => Stage::Inside { next: None },
+                _ if me == home => Stage::Keeping,
+                _ => Stage::Away,
+            },
+            requests: 0,
+            father: (me != home).then_some(home),
+            seen: [Ask { site: me, number: 0 }; REMEMBERED],
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Away | Stage::Keeping => Phase::Idle,
+            Stage::Waiting { .. } => Phase::Waiting,
+            Stage::Inside { .. } => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.phase() == Phase::Idle
+    }
+
+    fn tokens(&self) -> usize {
+        usize::from(matches!(self.stage, Stage::Keeping | Stage::Inside { .. }))
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        let is_tail = match self.stage {
+            Stage::Away => false,
+            Stage::Keeping => true,
+            Stage::Waiting { next } | Stage::Inside { next } => next.is_none(),
+        };
+        invariant!(self.father.is_none() == is_tail, "I1: a site has no father exactly if it is the tail");
+        // I2 holds by construction: only those stages have a next.
+        invariant!(
+            self.father != Some(self.me) && self.next().is_none_or(|next| next.site != self.me),
+            "I3: neither its father nor its next is the site itself"
+        );
+        Ok(())
+    }
+
+    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        for site in sites {
+            let fathers = std::iter::successors(site.father, |father| sites[father.index()].father);
+            invariant!(
+                fathers.take(sites.len()).count() < sites.len(),
+                "I4: the fathers never lead round in a circle"
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{World, enter, misbehaved, send};
+
+    fn request(site: SiteId, number: u64) -> Message {
+        Message::Request(Ask { site, number })
+    }
+
+    fn token(serves: u64) -> Message {
+        Message::Token { serves }
+    }
+
+    /// Reference: the contended exchange at the head of this file.
+    #[test]
+    fn a_request_is_passed_on_to_whoever_asked_last() {
+        let [s0, s1, s2] = SiteId::first();
+        let mut world = World::<NaimiTrehel>::held_by(3, &[s0]);
+        assert_eq!(world.request(s1), [send(s0, request(s1, 1))]);
+        assert_eq!(world.request(s2), [send(s0, request(s2, 1))]);
+        assert_eq!(world.deliver(s1, s0), []);
+        assert_eq!(world.deliver(s2, s0), [send(s1, request(s2, 1))]);
+        assert_eq!(world.deliver(s0, s1), []);
+        assert_eq!(world.release(s0), [send(s1, token(1))]);
+        assert_eq!(world.deliver(s0, s1), [enter()]);
+        assert_eq!(world.release(s1), [send(s2, token(1))]);
+        assert_eq!(world.deliver(s1, s2), [enter()]);
+        assert_eq!(world.release(s2), []);
+        assert!(world.is_quiet());
+    }
+
+    /// Reference: Ginat, Sleator and Tarjan: every site on the way points at the requester afterwards.
+    #[test]
+    fn a_request_along_a_chain_turns_every_pointer_to_the_requester() {
+        let [s0, s1, s2, s3] = SiteId::first();
+        let mut world = World::<NaimiTrehel>::of(4);
+        // The fathers lead 3 → 2 → 1 → 0.
+        world.site_mut(s3).father = Some(s2);
+        world.site_mut(s2).father = Some(s1);
+        assert_eq!(world.request(s3), [send(s2, request(s3, 1))]);
+        assert_eq!(world.deliver(s3, s2), [send(s1, request(s3, 1))]);
+        assert_eq!(world.deliver(s2, s1), [send(s0, request(s3, 1))]);
+        assert_eq!(world.deliver(s1, s0), [send(s3, token(1))]);
+        assert_eq!(world.deliver(s0, s3), [enter()]);
+        assert_eq!([s0, s1, s2].map(|site| world.site(site).father), [Some(s3); 3]);
+    }
+
+    #[test]
+    fn the_site_that_keeps_the_token_enters_again_without_a_message() {
+        let [_, s1] = SiteId::first();
+        let mut world = World::<NaimiTrehel>::of(2);
+        let _ = world.request(s1);
+        world.settle();
+        assert_eq!(world.release(s1), []);
+        assert_eq!(world.request(s1), [enter()]);
+    }
+
+    #[test]
+    fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
+        let [s0, s1, s2] = SiteId::first();
+        let mut world = World::<NaimiTrehel>::of(3);
+        let stranger = SiteId::new(9);
+        let (unwanted, old) = ("a token that nobody waits for", "a request that was here before");
+        assert_eq!(world.inject(stranger, s0, token(1)), [misbehaved(stranger, NOT_A_PEER)]);
+        assert_eq!(world.inject(s0, s0, request(s1, 1)), [misbehaved(s0, NOT_A_PEER)]);
+        for no_other in [stranger, s0] {
+            let effects = world.inject(s1, s0, request(no_other, 1));
+            assert_eq!(effects, [misbehaved(s1, "a request of no other site")]);
+        }
+        assert_eq!(world.inject(s0, s1, token(1)), [misbehaved(s0, unwanted)]);
+        // S1 and S2 enter, then S1 asks again: what was sent before is worth nothing now.
+        for site in [s1, s2] {
+            let _ = world.request(site);
+            world.settle();
+            let _ = world.release(site);
+        }
+        let _ = world.request(s1);
+        let before = world.sites().to_vec();
+        assert_eq!(world.inject(s1, s0, request(s1, 1)), [misbehaved(s1, old)]);
+        assert_eq!(world.inject(s0, s2, request(s2, 1)), [misbehaved(s0, "a request of no other site")]);
+        assert_eq!(world.inject(s0, s1, token(1)), [misbehaved(s0, unwanted)]);
+        assert_eq!(world.sites(), before);
+    }
+}

@@ -1,0 +1,65 @@
+//! What sites say to each other.
+
+/// What neighbours in the tree say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants the privilege, for itself or for a neighbour, to its HOLDER: it waits for it.
+    Request {
+        /// How often the privilege has crossed the edge between the two.
+        crossings: u64,
+    },
+    /// From the site that had the privilege, to a neighbour that has asked: it is yours.
+    Privilege {
+        /// How often the privilege has crossed the edge between the two, with this time.
+        crossings: u64,
+    },
+    /// From a neighbour that knows where the privilege is, to one that does not (section 9.12.6): it is on my side.
+    Initialize,
+    /// From a site that runs again after it failed, to its neighbours (section 9.12.7): tell me what you know.
+    Restart {
+        /// How often the sender has restarted.
+        incarnation: u32,
+    },
+    /// The answer to a RESTART (section 9.12.7): what the sender's HOLDER and ASKED say about the receiver.
+    Advise {
+        /// The incarnation of the RESTART that is answered.
+        incarnation: u32,
+        /// Whether the sender's HOLDER is the receiver.
+        holder_is_you: bool,
+        /// Whether the sender has asked the receiver for the privilege and waits.
+        asked: bool,
+        /// How often the privilege has crossed the edge between the two.
+        crossings: u64,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Privilege { .. } => "PRIVILEGE",
+            Message::Initialize => "INITIALIZE",
+            Message::Restart { .. } => "RESTART",
+            Message::Advise { .. } => "ADVISE",
+        }
+    }
+
+    fn words(&self) -> usize {
+        match self {
+            Message::Initialize => 3,
+            Message::Request { .. } | Message::Privilege { .. } | Message::Restart { .. } => 4,
+            Message::Advise { .. } => 7,
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        match self {
+            Message::Privilege { .. } => 1,
+            Message::Request { .. }
+            | Message::Initialize
+            | Message::Restart { .. }
+            | Message::Advise { .. } => 0,
+        }
+    }
+}

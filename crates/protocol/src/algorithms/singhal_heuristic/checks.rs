@@ -1,0 +1,92 @@
+//! The numbered invariants, one assertion each.
+
+use crate::invariant;
+use crate::registry::info::Text;
+use crate::site::InFlight;
+
+use super::message::{Message, Token};
+use super::{SinghalHeuristic, State};
+
+pub(super) fn site(site: &SinghalHeuristic) -> Result<(), &'static str> {
+    let SinghalHeuristic { me, state, row, .. } = site;
+    invariant!(!row.contains(*me), "I1: no site looks to itself");
+    match state {
+        State::Idle | State::Executing { .. } => {}
+        State::Waiting { asked } => {
+            let recovering = site.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering());
+            invariant!(recovering || row.is_subset(asked), "I2: a waiting site has asked all it looks to");
+        }
+        State::Holding { token, .. } => {
+            invariant!(row.is_empty(), "I3: a site with the idle token looks to nobody");
+            invariant!(token.requesting.is_empty(), "I4: an idle token knows of nobody who waits");
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn together(
+    sites: &[SinghalHeuristic],
+    in_flight: &[InFlight<'_, Message>],
+) -> Result<(), &'static str> {
+    let recovering =
+        |site: &SinghalHeuristic| site.recovery.as_ref().is_some_and(|recovery| !recovery.is_settled());
+    let rearranging =
+        |message: &Message| matches!(message, Message::Merge { .. } | Message::RecoveringPart { .. });
+    if sites.iter().any(|site| site.options.text == Text::Printed || recovering(site))
+        || in_flight.iter().any(|(_, _, message)| rearranging(message))
+    {
+        return Ok(());
+    }
+    let between = |a: &SinghalHeuristic, b: &SinghalHeuristic| {
+        let ends = [(a.me, b.me), (b.me, a.me)];
+        in_flight.iter().any(|&(from, to, message)| {
+            ends.contains(&(from, to)) && matches!(message, Message::Request { .. })
+        })
+    };
+    for a in sites {
+        for b in sites.iter().filter(|b| b.me != a.me) {
+            invariant!(
+                a.row.contains(b.me) || b.row.contains(a.me) || between(a, b),
+                "I5: of two sites one looks to the other, or a request is on its way between them"
+            );
+            invariant!(
+                !matches!(b.state, State::Holding { .. }) || a.row.contains(b.me) || between(a, b),
+                "I6: every site looks to the one with the idle token, or a request is on its way between them"
+            );
+        }
+    }
+    for token in tokens(sites, in_flight) {
+        // What a site's former life had asked for is left out as soon as the holder knows of the new one.
+        let lives_on = |site: &&SinghalHeuristic| token.numbers[site.me.index()].life == site.number.life;
+        let mut known = token.requesting.iter().map(|site| &sites[site.index()]).filter(lives_on);
+        invariant!(
+            known.all(|site| matches!(site.state, State::Waiting { .. } | State::Executing { .. })),
+            "I7: whom the token knows to be requesting is requesting (Lemma 1)"
+        );
+    }
+    Ok(())
+}
+
+fn tokens<'a>(
+    sites: &'a [SinghalHeuristic],
+    in_flight: &'a [InFlight<'_, Message>],
+) -> impl Iterator<Item = &'a Token> {
+    let at_sites = sites.iter().filter_map(|site| match &site.state {
+        State::Executing { token, .. } | State::Holding { token, .. } => Some(&**token),
+        State::Idle | State::Waiting { .. } => None,
+    });
+    let travelling = in_flight.iter().filter_map(|(_, to, message)| match message {
+        // One that was sent to a former life of its receiver is lost already.
+        Message::Token(token) => {
+            (token.numbers[to.index()].life == sites[to.index()].number.life).then_some(&**token)
+        }
+        Message::Request { .. }
+        | Message::Recovering { .. }
+        | Message::Welcome { .. }
+        | Message::Ask { .. }
+        | Message::Answer { .. }
+        | Message::Merge { .. }
+        | Message::RecoveringPart { .. } => None,
+    });
+    at_sites.chain(travelling)
+}

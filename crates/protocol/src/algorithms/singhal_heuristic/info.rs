@@ -1,0 +1,181 @@
+//! What is known of the algorithm, its options, and how it starts.
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Text, Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, Shared, SiteId, SiteSet};
+
+use super::arbitration::Arbitration;
+use super::message::{Message, Number, Token, Trail};
+use super::partition::Merge;
+use super::{SinghalHeuristic, State, checks};
+
+/// What all sites share.
+#[derive(Clone, Debug)]
+pub struct Plan(Shared<Options>);
+
+/// The options of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) sites: usize,
+    pub(super) text: Text,
+    pub(super) arbitration: Arbitration,
+    pub(super) count: Count,
+    pub(super) merge: Merge,
+}
+
+/// Section III-G, the two forms of step 1: what a sequence number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Count {
+    /// The requests that leave their site.
+    Requests,
+    /// Every entry, also one on the idle token that is here.
+    Entries,
+}
+
+const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "arbitration",
+        about: "who gets the token next: the nearest site in the order of ids, round and round, or the one with the \
+                lowest sequence number",
+        range: Range::Choice(&["nearest", "lowest"]),
+        default: "nearest",
+    },
+    OptionInfo {
+        name: "count",
+        about: "what a sequence number counts: the requests that leave the site, or every entry (the second form of \
+                step 1)",
+        range: Range::Choice(&["requests", "entries"]),
+        default: "requests",
+    },
+    OptionInfo {
+        name: "merge",
+        about: "how the part of a split network that had no token joins the other: by the order of ids, or one after the \
+                other by RECOVERING_PART",
+        range: Range::Choice(&["order", "chain"]),
+        default: "order",
+    },
+    OptionInfo::text("printed: sections III-F and III-G to the letter, which deadlock; for the checker only"),
+];
+
+impl Algorithm for SinghalHeuristic {
+    type Plan = Plan;
+
+    const INFO: Info = Info {
+        name: "singhal-heuristic",
+        title: "Singhal: ask only those who probably have the token",
+        source: "Singhal 1989, A Heuristically-Aided Algorithm for Mutual Exclusion in Distributed Systems",
+        kind: Kind::Token,
+        permits: Permits::One,
+        tokens: Tokens::One,
+        channels: Channels::Unordered,
+        assumes: "reliable FIFO channels",
+        order: Order::Fair,
+        failures: Failures { crash: true, recovery: true, partition: true },
+        options: OPTIONS,
+        variants: &[
+            "singhal-heuristic:arbitration=lowest",
+            "singhal-heuristic:count=entries",
+            "singhal-heuristic:merge=chain",
+        ],
+        messages: &[
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants in, to those that probably have the token",
+            },
+            MessageInfo { kind: "TOKEN", about: "from the last holder to the next" },
+            MessageInfo { kind: "RECOVERING", about: "from a site that has come back, to all others" },
+            MessageInfo { kind: "WELCOME", about: "from each of them in return" },
+            MessageInfo {
+                kind: "ASK",
+                about: "after a failure, from the smallest site: what do you know of the token?",
+            },
+            MessageInfo { kind: "ANSWER", about: "from each of the others in return" },
+            MessageInfo { kind: "MERGE", about: "after a split, from the smallest site: who joins whom" },
+            MessageInfo {
+                kind: "RECOVERING_PART",
+                about: "merge=chain: from a joining site to those after it",
+            },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("0", |_| 0.0),
+            lone_most: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
+            heavy: Formula::new("N", |scale| scale.sites as f64),
+            sync_delay: "T",
+        },
+        memory: Memory { fixed: 400, per_site: 16 },
+        departures: &[
+            "a request that comes after its sender was served is not discarded, and whoever has the token idle answers it with \
+             its own last request (as printed: deadlock)",
+            "a token counts how often it was sent, so that copies are recognised",
+            "a number begins with how often its site has failed (as printed the requests of a recovered site look outdated)",
+            "after a failure the smallest site asks the others for the last they know of the token, instead of timeouts",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        Ok(Plan(Shared::new(Options {
+            sites: cluster.sites,
+            text: values.text(),
+            arbitration: match values.get("arbitration") {
+                "lowest" => Arbitration::Lowest,
+                _ => Arbitration::Nearest,
+            },
+            merge: if values.get("merge") == "chain" { Merge::Chain } else { Merge::Order },
+            count: if values.get("count") == "entries" { Count::Entries } else { Count::Requests },
+        })))
+    }
+
+    /// Section III-F, Figure 1: the staircase, with the token at its low end. The paper's S1 is the holder here, and the
+    /// others stand in the order in which one meets them from there; S(i) looks to all between the holder and itself.
+    fn start(Plan(options): &Plan, me: SiteId, holders: &Holders) -> Self {
+        let (sites, home) = (options.sites, holders.token_home());
+        let asked = SiteSet::all_but(me, sites);
+        SinghalHeuristic {
+            me,
+            state: match (me == home, holders.contains(me)) {
+                (true, true) => State::Executing { token: Box::new(Token::new(sites)), asked },
+                (true, false) => State::Holding { token: Box::new(Token::new(sites)), asked },
+                (false, _) => State::Idle,
+            },
+            options: options.clone(),
+            number: Number::ZERO,
+            row: std::iter::once(home)
+                .chain(SiteId::others_from(home, sites))
+                .take_while(|&site| site != me)
+                .collect(),
+            heard: vec![Number::ZERO; sites].into(),
+            trail: if me == home { Trail::Held { passes: 0 } } else { Trail::Unknown },
+            down: SiteSet::new(),
+            recovery: None,
+            partition: None,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Idle | State::Holding { .. } => Phase::Idle,
+            State::Waiting { .. } => Phase::Waiting,
+            State::Executing { .. } => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.phase() == Phase::Idle && self.recovery.as_ref().is_none_or(|recovery| recovery.is_settled())
+    }
+
+    fn tokens(&self) -> usize {
+        usize::from(self.holds_token())
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        checks::site(self)
+    }
+
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        checks::together(sites, in_flight)
+    }
+}

@@ -1,0 +1,229 @@
+//! What sites say to each other: requests, and the token that carries what is known of them.
+
+use crate::{SiteId, SiteSet};
+
+/// The paper's sequence number: which request of its site this is. Smaller means earlier. The requests of a site that
+/// had failed and runs again are later than all of its former life.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Number {
+    /// How often the site had failed before.
+    pub life: u32,
+    /// How often it has asked in this life.
+    pub count: u32,
+}
+
+impl Number {
+    /// What a site has before its first request.
+    pub const ZERO: Number = Number { life: 0, count: 0 };
+
+    /// The number of the request before this one.
+    #[must_use]
+    pub(super) const fn previous(self) -> Self {
+        Number { life: self.life, count: self.count.saturating_sub(1) }
+    }
+
+    /// The number of the next request. It saturates: a life ends before 2³² requests.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Number { life: self.life, count: self.count.saturating_add(1) }
+    }
+}
+
+impl std::fmt::Debug for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.life {
+            0 => write!(f, "{}", self.count),
+            life => write!(f, "{life}.{}", self.count),
+        }
+    }
+}
+
+/// The token. Whoever has it may enter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Token {
+    /// How often it has been sent: tells a token from a copy of it that comes later.
+    pub passes: u64,
+    /// The sites whose TSV is R: they wait, as far as the token knows. Never wrong about one (Lemma 1).
+    pub requesting: SiteSet,
+    /// TSN: the last request of each site that the token knows.
+    pub numbers: Box<[Number]>,
+}
+
+impl Token {
+    /// The token before anyone has asked.
+    pub(super) fn new(sites: usize) -> Self {
+        Token { passes: 0, requesting: SiteSet::new(), numbers: vec![Number::ZERO; sites].into() }
+    }
+
+    /// Rule 11: the token learns of a request.
+    pub(super) fn note(&mut self, site: SiteId, number: Number) {
+        self.requesting.insert(site);
+        self.numbers[site.index()] = number;
+    }
+}
+
+/// A life that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Death {
+    /// Who failed.
+    pub site: SiteId,
+    /// How often it had failed before; unknown to a site that has come back since and was not welcomed by it.
+    pub life: Option<u32>,
+}
+
+/// The last that a site knows of the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Trail {
+    /// It has never had it in this life.
+    Unknown,
+    /// It has it.
+    Held {
+        /// As often as the token had been sent when it came.
+        passes: u64,
+    },
+    /// It sent it away.
+    Sent {
+        /// As often as the token has been sent by now.
+        passes: u64,
+        /// To this site,
+        to: SiteId,
+        /// for this request.
+        number: Number,
+    },
+    /// It sent it away, and the network was split between it and the receiver since: lost, unless it had arrived.
+    Cut {
+        /// As often as the token had been sent.
+        passes: u64,
+    },
+}
+
+impl Trail {
+    /// How often the token had been sent by then.
+    pub(super) fn passes(self) -> u64 {
+        match self {
+            Trail::Unknown => 0,
+            Trail::Held { passes } | Trail::Sent { passes, .. } | Trail::Cut { passes } => passes,
+        }
+    }
+
+    /// Which of two trails is later. Who got the token knows more than who sent it.
+    pub(super) fn is_later_than(self, other: Trail) -> bool {
+        let rank = |trail: Trail| {
+            let kind = match trail {
+                Trail::Unknown => 0,
+                Trail::Sent { .. } | Trail::Cut { .. } => 1,
+                Trail::Held { .. } => 2,
+            };
+            (trail.passes(), kind)
+        };
+        rank(self) > rank(other)
+    }
+}
+
+/// What sites say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants in, to the sites it believes to be requesting, one of which has the token or will have it:
+    /// this is my request. It promises that the sender will look to the receiver no more than this once.
+    ///
+    /// Also from a site that has the token idle, to one whose served request came so late that its sender may have
+    /// stopped looking here: its own last request, which makes the receiver look here again.
+    Request {
+        /// Which request of the sender.
+        number: Number,
+    },
+    /// From the site that had the token, to a site that the token knows to be requesting: enter.
+    Token(Box<Token>),
+    /// From a site that had failed and runs again, to all others: you need not look to me, I look to you.
+    Recovering {
+        /// How often it has failed.
+        life: u32,
+    },
+    /// From each of them in return: I know of your new life.
+    Welcome {
+        /// The life that is welcomed.
+        life: u32,
+        /// How often the sender has failed.
+        mine: u32,
+    },
+    /// From the smallest site that runs, after a failure, to all others that run: what do you know of the token?
+    Ask {
+        /// Which of the asker's questions.
+        round: Number,
+        /// The life of the receiver that is asked.
+        life: u32,
+        /// The lives that are over.
+        dead: Box<[Death]>,
+    },
+    /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites
+    /// and will get nothing from them any more.
+    Answer {
+        /// The question.
+        round: Number,
+        /// The last that the sender knows of the token.
+        trail: Trail,
+        /// Its last request,
+        number: Number,
+        /// and whether that still waits.
+        waiting: bool,
+    },
+    /// From the smallest site, to all others, when the network is whole again: these had no token and join those that had.
+    Merge {
+        /// The question whose answers showed it.
+        round: Number,
+        /// The part without the token.
+        joining: SiteSet,
+    },
+    /// Merge method 1: from a site of the joining part to those after it: you need not look to me, I look to you.
+    RecoveringPart {
+        /// The question whose answers showed who joins.
+        round: Number,
+        /// The sender's last request that is over. A later one that has come still counts.
+        settled: Number,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Token(_) => "TOKEN",
+            Message::Recovering { .. } => "RECOVERING",
+            Message::Welcome { .. } => "WELCOME",
+            Message::Ask { .. } => "ASK",
+            Message::Answer { .. } => "ANSWER",
+            Message::Merge { .. } => "MERGE",
+            Message::RecoveringPart { .. } => "RECOVERING_PART",
+        }
+    }
+
+    fn words(&self) -> usize {
+        match self {
+            Message::Request { .. } | Message::Recovering { .. } => 4,
+            Message::Welcome { .. } | Message::RecoveringPart { .. } => 5,
+            Message::Merge { joining, .. } => 4 + joining.len(),
+            Message::Ask { dead, .. } => 5 + 2 * dead.len(),
+            Message::Answer { .. } => 9,
+            // The states fit a word for up to 64 sites; the passes are ours.
+            Message::Token(token) => 3 + 1 + token.numbers.len().div_ceil(64) + token.numbers.len(),
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        match self {
+            Message::Token(_) => 1,
+            Message::Request { .. }
+            | Message::Recovering { .. }
+            | Message::Welcome { .. }
+            | Message::Ask { .. }
+            | Message::Answer { .. }
+            | Message::Merge { .. }
+            | Message::RecoveringPart { .. } => 0,
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Suzuki and Kasami's algorithm: ask everyone for the token, which knows whom it has served.
+//!
+//! Kshemkalyani and Singhal, chapter 9, section 9.11, Algorithm 9.7; I. Suzuki and T. Kasami, "A distributed mutual
+//! exclusion algorithm", 1985.
+//!
+//! Each site numbers its requests. A site that wants in without the token tells everyone its next number, and
+//! everyone remembers the largest. The token carries the number of the last request of each site that was served, so
+//! whoever has it sees who still waits: one whose remembered number is one larger. At each exit the newly seen waiters
+//! join the token's queue, and the token goes to its head; if nobody waits it stays.
+//!
+//! ```text
+//!  alone:  S2 ──REQUEST 1──▶ S0, S1       contended: S1 and S2 ask while S0 is inside
+//!          S2 ◀──TOKEN────── S0                      S0 ──TOKEN [S2]──▶ S1      at its exit
+//!          S2 enters, leaves, keeps it               S1 ──TOKEN []────▶ S2      at its exit
+//! ```
+//!
+//! | | messages per entry | synchronisation delay | state | words per message |
+//! |---|---|---|---|---|
+//! | low load | 0 with the token, else N | – | N numbers; the token 2N more | REQUEST 4, TOKEN 4 + N + its queue |
+//! | heavy load | N | T | the same | the same |
+//!
+//! **Assumes** reliable channels; order is not needed.
+//!
+//! **Departures**
+//! - Step (b) compares `RN_j[i]` with `LN[i]`. The chapter prints `LN[j]`, the holder's own number: then an idle holder
+//!   keeps the token from a site that waits, with N = 2 (`text=printed` keeps that variant for the checker).
+//! - A REQUEST is outdated if its number is not larger than the largest known; the chapter says if it is smaller.
+//! - Step (e) looks at the sites in turn, beginning with the one after the holder, so that no site is favoured.
+//! - The token counts its hand-overs, so that a duplicate of it is recognised. The papers' channels do not duplicate.
+//!
+//! **Invariants**
+//! - I1: no site is in the token's queue twice, and the site that has it is not there.
+//! - I2: a parked token has an empty queue, and its site knows of nobody who waits.
+//! - I3: nobody knows of a request that was not made.
+//! - I4: a site without the token has one request more than the token has served exactly while it waits.
+
+use std::collections::VecDeque;
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
+    Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{
+    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    invariant,
+};
+
+/// One site of Suzuki and Kasami's algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SuzukiKasami {
+    // Who I am.
+    me: SiteId,
+    text: Text,
+    // What I want and have.
+    state: State,
+    // What I know of the others.
+    /// `RN`: the largest number of a request of each site that I know.
+    requested: Box<[Count]>,
+    /// How often the token had been handed over when I last knew.
+    handovers: Count,
+}
+
+/// What the process at a site wants, and whether the token is there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Nothing, and the token is elsewhere.
+    Away,
+    /// In, and the token is elsewhere.
+    Waiting,
+    /// Nothing, and the token is here.
+    Parked(Box<Token>),
+    /// It is inside.
+    Inside(Box<Token>),
+}
+
+/// The one token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Token {
+    /// `LN`: the number of the last request of each site that was served.
+    served: Box<[Count]>,
+    /// `Q`: who gets it next, and after that.
+    queue: VecDeque<SiteId>,
+    /// How often it has been handed over.
+    handovers: Count,
+}
+
+impl Token {
+    /// Whether `site` waits if `requested` is the number of its last request: step (e).
+    fn is_wanted_by(&self, site: SiteId, requested: Count) -> bool {
+        requested == self.served[site.index()].next()
+    }
+}
+
+/// What sites say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants in and has no token, to all others.
+    Request {
+        /// Which of the sender's requests it is, counted from 1.
+        number: Count,
+    },
+    /// From the site that had the token, to one that waits: enter.
+    Token(Box<Token>),
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Token(_) => "TOKEN",
+        }
+    }
+
+    fn words(&self) -> usize {
+        match self {
+            Message::Request { .. } => 4,
+            Message::Token(token) => 4 + token.served.len() + token.queue.len(),
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        match self {
+            Message::Request { .. } => 0,
+            Message::Token(_) => 1,
+        }
+    }
+}
+
+impl Site for SuzukiKasami {
+    type Message = Message;
+
+    /// Algorithm 9.7, requesting, step (a).
+    fn request(&mut self, out: &mut Outbox<Message>) {
+        self.state = match std::mem::replace(&mut self.state, State::Waiting) {
+            State::Parked(token) => {
+                out.enter();
+                State::Inside(token)
+            }
+            State::Away => {
+                let number = self.requested[self.me.index()].next();
+                self.requested[self.me.index()] = number;
+                out.broadcast(self.me, self.requested.len(), &Message::Request { number });
+                State::Waiting
+            }
+            State::Waiting | State::Inside(_) => panic!("the host requests only while the process is idle"),
+        };
+    }
+
+    fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+        if from == self.me || from.index() >= self.requested.len() {
+            return out.misbehaved(from, NOT_A_PEER);
+        }
+        match message {
+            Message::Request { number } => self.on_request(from, number, out),
+            Message::Token(token) => self.on_token(from, token, out),
+        }
+    }
+
+    /// Algorithm 9.7, releasing, steps (d), (e) and (f).
+    fn release(&mut self, out: &mut Outbox<Message>) {
+        let State::Inside(mut token) = std::mem::replace(&mut self.state, State::Away) else {
+            panic!("the host releases only while the process is inside");
+        };
+        token.served[self.me.index()] = self.requested[self.me.index()];
+        let queued: SiteSet = token.queue.iter().copied().collect();
+        for site in SiteId::others_from(self.me, self.requested.len()) {
+            if !queued.contains(site) && token.is_wanted_by(site, self.requested[site.index()]) {
+                token.queue.push_back(site);
+            }
+        }
+        match token.queue.pop_front() {
+            Some(next) => self.hand_over(token, next, out),
+            None => self.state = State::Parked(token),
+        }
+    }
+
+    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+}
+
+impl SuzukiKasami {
+    /// Algorithm 9.7, step (b): remember the number, and hand a parked token over if the request is not served yet.
+    fn on_request(&mut self, from: SiteId, number: Count, out: &mut Outbox<Message>) {
+        let known = self.requested[from.index()];
+        if number == known {
+            return out.misbehaved(from, "a request with the number of its last");
+        }
+        if number < known {
+            // Outdated: it was overtaken by a later one.
+            return;
+        }
+        if let State::Parked(token) = &self.state
+            && self.text == Text::Repaired
+            && number > token.served[from.index()].next()
+        {
+            return out.misbehaved(from, "a request ahead of one that was not served");
+        }
+        self.requested[from.index()] = number;
+        if matches!(&self.state, State::Parked(token) if self.must_have(token, from, number))
+            && let State::Parked(token) = std::mem::replace(&mut self.state, State::Away)
+        {
+            self.hand_over(token, from, out);
+        }
+    }
+
+    /// The condition of step (b).
+    fn must_have(&self, token: &Token, from: SiteId, number: Count) -> bool {
+        match self.text {
+            Text::Repaired => token.is_wanted_by(from, number),
+            Text::Printed => number == token.served[self.me.index()].next(),
+        }
+    }
+
+    fn hand_over(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
+        token.handovers = token.handovers.next();
+        self.handovers = token.handovers;
+        self.state = State::Away;
+        out.send(to, Message::Token(token));
+    }
+
+    /// Algorithm 9.7, step (c).
+    fn on_token(&mut self, from: SiteId, token: Box<Token>, out: &mut Outbox<Message>) {
+        if token.handovers <= self.handovers {
+            return out.misbehaved(from, "a token that has been handed over since");
+        }
+        // As printed, the token may be sent to a site that does not need it; the chapter calls that harmless.
+        let waiting = self.state == State::Waiting;
+        let unneeded = self.state == State::Away && self.text == Text::Printed;
+        if !(waiting || unneeded) {
+            return out.misbehaved(from, "a token that nobody waits for");
+        }
+        if !self.is_well_formed(&token) {
+            return out.misbehaved(from, "a token of a wrong shape");
+        }
+        self.handovers = token.handovers;
+        if waiting {
+            self.state = State::Inside(token);
+            out.enter();
+        } else {
+            self.state = State::Parked(token);
+        }
+    }
+
+    /// Whether the token names each site once, knows all sites, and has not served my request yet.
+    fn is_well_formed(&self, token: &Token) -> bool {
+        let sites = self.requested.len();
+        let mut queued = SiteSet::new();
+        let each_once = |&site: &SiteId| site.index() < sites && site != self.me && queued.insert(site);
+        token.served.len() == sites
+            && token.queue.iter().all(each_once)
+            && (self.text == Text::Printed || token.is_wanted_by(self.me, self.requested[self.me.index()]))
+    }
+
+    fn token(&self) -> Option<&Token> {
+        match &self.state {
+            State::Parked(token) | State::Inside(token) => Some(token),
+            State::Away | State::Waiting => None,
+        }
+    }
+}
+
+/// What all sites share.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cluster: Cluster,
+    text: Text,
+}
+
+impl Algorithm for SuzukiKasami {
+    type Plan = Plan;
+
+    const INFO: Info = Info {
+        name: "suzuki-kasami",
+        title: "Suzuki and Kasami: ask everyone for the token, which knows whom it has served",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.11; Suzuki & Kasami 1985",
+        kind: Kind::Token,
+        permits: Permits::One,
+        tokens: Tokens::One,
+        channels: Channels::Unordered,
+        assumes: "reliable channels",
+        order: Order::Fair,
+        failures: Failures::NONE,
+        options: &[OptionInfo::text(
+            "printed: step (b) with the holder's own number, which deadlocks; for the checker only",
+        )],
+        variants: &[],
+        messages: &[
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants in and has no token, to all others",
+            },
+            MessageInfo { kind: "TOKEN", about: "from the site that had it, to one that waits" },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("0", |_| 0.0),
+            lone_most: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
+            heavy: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
+            sync_delay: "T; 0 with the token",
+        },
+        memory: Memory { fixed: 112, per_site: 20 },
+        departures: &[
+            "step (b) compares with the number served of the requester (printed: of the holder; deadlocks)",
+            "a REQUEST is outdated if its number is not larger than the largest known (printed: if smaller)",
+            "step (e) begins with the site after the holder, so that no site is favoured",
+            "the token counts its hand-overs, so that a duplicate is recognised",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        Ok(Plan { cluster, text: values.text() })
+    }
+
+    /// The token is with the holder, or idle at site 0. No request has been made.
+    fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
+        let sites = plan.cluster.sites;
+        let token = || {
+            let served = vec![Count::ZERO; sites].into();
+            Box::new(Token { served, queue: VecDeque::with_capacity(sites), handovers: Count::ZERO })
+        };
+        let state = match (holders.contains(me), holders.token_home() == me) {
+            (true, _) => State::Inside(token()),
+            (false, true) => State::Parked(token()),
+            (false, false) => State::Away,
+        };
+        let requested = vec![Count::ZERO; sites].into();
+        SuzukiKasami { me, text: plan.text, state, requested, handovers: Count::ZERO }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Away | State::Parked(_) => Phase::Idle,
+            State::Waiting => Phase::Waiting,
+            State::Inside(_) => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.phase() == Phase::Idle
+    }
+
+    fn tokens(&self) -> usize {
+        usize::from(self.token().is_some())
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        let Some(token) = self.token() else { return Ok(()) };
+        let queued: SiteSet = token.queue.iter().copied().collect();
+        invariant!(
+            queued.len() == token.queue.len() && !queued.contains(self.me),
+            "I1: no site is in the token's queue twice, and the site that has it is not there"
+        );
+        if matches!(self.state, State::Parked(_)) && self.text == Text::Repaired {
+            invariant!(
+                queued.is_empty()
+                    && self.requested.iter().zip(&token.served).all(|(asked, served)| asked <= served),
+                "I2: a parked token has an empty queue, and its site knows of nobody who waits"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let asked = |site: &Self| site.requested[site.me.index()];
+        for site in sites {
+            let known = sites.iter().map(|other| other.requested[site.me.index()]).max();
+            invariant!(known == Some(asked(site)), "I3: nobody knows of a request that was not made");
+        }
+        let travelling = in_flight.iter().find_map(|(_, _, message)| match message {
+            Message::Token(token) => Some(&**token),
+            Message::Request { .. } => None,
+        });
+        let Some(token) = sites.iter().find_map(SuzukiKasami::token).or(travelling) else { return Ok(()) };
+        for site in sites.iter().filter(|site| site.token().is_none()) {
+            invariant!(
+                token.is_wanted_by(site.me, asked(site)) == (site.phase() == Phase::Waiting),
+                "I4: a site without the token has one request more than it has served exactly while it waits"
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! What a quorum system costs and what it survives.
+//!
+//! | figure | meaning | how it is found |
+//! |---|---|---|
+//! | [`Sizes`] | how many sites a quorum asks | counted |
+//! | [`Messages`] | REQUEST, REPLY and RELEASE to each but oneself | 3(k − 1) |
+//! | [`Load`] | how often the busiest site is asked, if quorums are chosen as well as can be | linear program over classes of like sets |
+//! | [`Resilience`] | how many failures always leave a quorum | all subsets, or a search for the fewest sites that meet every set |
+//! | [`Availability`] | how likely some quorum is up, if each site is down with probability p | all subsets, inclusion and exclusion, or sampling |
+//!
+//! Load after Naor and Wool (1998). Everything is a function of the family and, for the sampling, of a seed.
+//! Trees and votes have more sets than can be listed; their [`Rule`] gives the same figures without them, and that
+//! of a grid the resilience that a search would take too long for.
+
+mod availability;
+mod classes;
+mod load;
+mod resilience;
+mod rule;
+mod survivors;
+
+pub use availability::{Availability, Method, Point, Sampling};
+pub use load::Load;
+pub use resilience::Resilience;
+pub use rule::Rule;
+
+use crate::quorum::{BuildQuorumsError, QuorumSystem};
+use crate::{SiteId, SiteSet};
+use survivors::Survivors;
+
+/// All figures of one family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    /// How many sites a quorum asks.
+    pub sizes: Sizes,
+    /// What an entry costs when nobody else wants in.
+    pub messages: Messages,
+    /// How the work spreads.
+    pub load: Load,
+    /// How many failures are survived for certain.
+    pub resilience: Resilience,
+    /// How many failures are survived by chance.
+    pub availability: Availability,
+}
+
+/// How many sites a set has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    /// The smallest set.
+    pub least: usize,
+    /// Under the best strategy.
+    pub mean: f64,
+    /// The largest set.
+    pub most: usize,
+}
+
+/// Messages of one request and release when nobody else wants in: three to every member but the requester.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Messages {
+    /// With the cheapest set.
+    pub least: usize,
+    /// All sites alike where each has a set; otherwise under the best strategy.
+    pub mean: f64,
+    /// With the dearest set.
+    pub most: usize,
+}
+
+impl Analysis {
+    /// Judges a family that has at least one set, all of them not empty; `failing` are the probabilities for the
+    /// availability.
+    pub fn of(system: &QuorumSystem, failing: &[f64], sampling: Sampling) -> Self {
+        Analysis::of_listed(system, None, failing, sampling)
+    }
+
+    /// Judges listed sets, with what their rule knows better.
+    fn of_listed(system: &QuorumSystem, rule: Option<&Rule>, failing: &[f64], sampling: Sampling) -> Self {
+        let survivors = Survivors::count(system);
+        let load = Load::of(system);
+        let resilience = rule.map(|rule| Resilience::exactly(rule.resilience()));
+        let availability = rule.and_then(|rule| Availability::of_rule(rule, failing));
+        Analysis {
+            sizes: Sizes::of(system, &load),
+            messages: Messages::of(system, &load),
+            resilience: resilience.unwrap_or_else(|| Resilience::of(system, survivors.as_ref(), &load)),
+            availability: availability
+                .unwrap_or_else(|| Availability::of(system, survivors.as_ref(), failing, sampling)),
+            load,
+        }
+    }
+
+    /// Judges all sets that follow a rule, where it can without listing them.
+    pub fn of_rule(rule: &Rule, failing: &[f64], sampling: Sampling) -> Result<Self, BuildQuorumsError> {
+        let by_rule = rule.load_and_sizes().zip(Availability::of_rule(rule, failing));
+        let Some(((load, sizes), availability)) = by_rule else {
+            return Ok(Analysis::of_listed(&rule.list()?, Some(rule), failing, sampling));
+        };
+        let (messages, resilience) = (Messages::of_members(sizes), Resilience::exactly(rule.resilience()));
+        Ok(Analysis { sizes, messages, load, resilience, availability })
+    }
+}
+
+impl Sizes {
+    fn of(system: &QuorumSystem, load: &Load) -> Self {
+        let sizes = system.quorums().iter().map(SiteSet::len);
+        let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
+        Sizes { least, most, mean: load.of_sites.iter().sum() }
+    }
+}
+
+impl Messages {
+    /// Where each site has a set, it asks that one, and all ask equally often; otherwise a requester is taken to
+    /// be in its quorum.
+    fn of(system: &QuorumSystem, load: &Load) -> Self {
+        let sets = system.quorums();
+        if sets.len() != system.sites() {
+            return Messages::of_members(Sizes::of(system, load));
+        }
+        let asked = |(at, set): (usize, &SiteSet)| set.len() - usize::from(set.contains(SiteId::new(at)));
+        let messages = sets.iter().enumerate().map(|set| 3 * asked(set));
+        Messages {
+            least: messages.clone().min().unwrap_or(0),
+            mean: messages.clone().sum::<usize>() as f64 / sets.len() as f64,
+            most: messages.max().unwrap_or(0),
+        }
+    }
+
+    fn of_members(sizes: Sizes) -> Self {
+        Messages { least: 3 * (sizes.least - 1), mean: 3.0 * (sizes.mean - 1.0), most: 3 * (sizes.most - 1) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

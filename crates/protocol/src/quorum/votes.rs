@@ -1,0 +1,122 @@
+//! Weighted votes: a quorum is a set of sites whose votes reach a quota.
+//!
+//! With a quota above half of the votes every two quorums meet. Reliable sites get more votes; a site without a
+//! vote is in no quorum. Listed are the minimal winning coalitions: the sets that lose with any member less.
+
+use crate::quorum::{BuildQuorumsError, MOST_SETS, QuorumSystem, check_sites};
+use crate::{SiteId, SiteSet};
+
+impl QuorumSystem {
+    /// All minimal sets whose votes reach `quota`, `votes[i]` being site `i`'s. They need not be quorums:
+    /// [`majority_of`] is the least quota of which every two sets meet.
+    pub fn votes(votes: &[u32], quota: u64) -> Result<Self, BuildQuorumsError> {
+        let total = check(votes, quota)?;
+        let mut order: Vec<SiteId> = SiteId::all(votes.len()).collect();
+        order.sort_by_key(|site| std::cmp::Reverse(votes[site.index()]));
+        let mut coalitions = Coalitions { votes, order, quorums: Vec::new() };
+        coalitions.extend(&SiteSet::new(), 0, quota, total)?;
+        Ok(QuorumSystem::new(votes.len(), coalitions.quorums))
+    }
+}
+
+/// The smallest quota above half of the votes.
+pub fn majority_of(votes: &[u32]) -> u64 {
+    total(votes) / 2 + 1
+}
+
+/// Whether sites can reach the quota at all; their votes together if they can.
+pub(super) fn check(votes: &[u32], quota: u64) -> Result<u64, BuildQuorumsError> {
+    check_sites(votes.len())?;
+    match total(votes) {
+        0 => Err(BuildQuorumsError::NoVotes),
+        total if !(1..=total).contains(&quota) => Err(BuildQuorumsError::BadQuota { quota, total }),
+        total => Ok(total),
+    }
+}
+
+fn total(votes: &[u32]) -> u64 {
+    votes.iter().map(|&votes| u64::from(votes)).sum()
+}
+
+/// The search: coalitions grow in order of falling votes, so the one that reaches the quota was needed least,
+/// and what was found is minimal.
+struct Coalitions<'a> {
+    votes: &'a [u32],
+    order: Vec<SiteId>,
+    quorums: Vec<SiteSet>,
+}
+
+impl Coalitions<'_> {
+    /// Lists all minimal coalitions of `members` and sites from `order[from..]`, which have `left` votes, of
+    /// which `missing` are still needed.
+    fn extend(
+        &mut self,
+        members: &SiteSet,
+        from: usize,
+        missing: u64,
+        left: u64,
+    ) -> Result<(), BuildQuorumsError> {
+        let mut left = left;
+        for at in from..self.order.len() {
+            let site = self.order[at];
+            let votes = u64::from(self.votes[site.index()]);
+            if left < missing {
+                return Ok(());
+            }
+            left -= votes;
+            let mut more = members.clone();
+            more.insert(site);
+            if votes < missing {
+                self.extend(&more, at + 1, missing - votes, left)?;
+            } else if self.quorums.len() == MOST_SETS {
+                return Err(BuildQuorumsError::TooManySets);
+            } else {
+                self.quorums.push(more);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heavy_site_needs_one_other_and_the_others_need_each_other() {
+        let system = QuorumSystem::votes(&[3, 1, 1, 1], majority_of(&[3, 1, 1, 1])).unwrap();
+        assert_eq!(system.to_string(), "0.1/0.2/0.3");
+        let system = QuorumSystem::votes(&[1, 2, 1, 1, 0], 3).unwrap();
+        assert_eq!(system.to_string(), "0.1/1.2/1.3/0.2.3");
+    }
+
+    #[test]
+    fn coalitions_are_the_minimal_winning_sets() {
+        let votes = [4, 3, 3, 2, 1, 1, 0];
+        for quota in 1..=14 {
+            let found = QuorumSystem::votes(&votes, quota).unwrap();
+            let set =
+                |bits: usize| -> SiteSet { SiteId::all(7).filter(|s| bits >> s.index() & 1 == 1).collect() };
+            let worth = |set: &SiteSet| set.iter().map(|s| u64::from(votes[s.index()])).sum::<u64>();
+            let is_minimal =
+                |set: &SiteSet| set.iter().all(|site| worth(set) - u64::from(votes[site.index()]) < quota);
+            let mut expected: Vec<SiteSet> =
+                (0..128).map(set).filter(|set| worth(set) >= quota && is_minimal(set)).collect();
+            let mut found = found.quorums().to_vec();
+            expected.sort();
+            found.sort();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn votes_that_make_no_quorum_are_refused() {
+        assert_eq!(QuorumSystem::votes(&[0, 0], 1), Err(BuildQuorumsError::NoVotes));
+        assert_eq!(QuorumSystem::votes(&[], 1), Err(BuildQuorumsError::NoSites));
+        let refused = QuorumSystem::votes(&[1, 2], 4).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "a quota of 4 makes no quorums: it must be from 1 to 3, the sum of the votes"
+        );
+    }
+}
