@@ -3,8 +3,7 @@
 
 use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId, Spec};
+use meshlock_protocol::{Algorithm, Spec};
 
 struct Explore(Bounds);
 
@@ -24,12 +23,8 @@ fn holds(spec: &str, cases: &[Case<'_>]) {
     let found: Vec<(Verdict, usize)> = cases
         .iter()
         .map(|&(sites, permits, entries, holders, _)| {
-            let mut bounds = Bounds::new(sites, entries);
-            bounds.cluster.permits = permits;
-            bounds.delivery = Delivery::Unordered;
-            bounds.riding = true;
-            let holders = holders.iter().map(|&site| SiteId::new(site));
-            bounds.holders = Holders::new(bounds.cluster, holders).expect("holders within the cluster");
+            let bounds = Bounds::new(sites, entries).unordered().with_permits(permits).with_returns();
+            let bounds = bounds.held_by(holders).expect("holders within the cluster");
             let report = parsed.visit(Explore(bounds));
             (report.verdict, report.states)
         })
