@@ -27,7 +27,7 @@ fn holds(spec: &str, cases: &[Case<'_>]) {
             let mut bounds = Bounds::new(sites, entries);
             bounds.cluster.permits = permits;
             bounds.delivery = Delivery::Unordered;
-            bounds.riding = true;
+            bounds.returns = true;
             let holders = holders.iter().map(|&site| SiteId::new(site));
             bounds.holders = Holders::new(bounds.cluster, holders).expect("holders within the cluster");
             let report = parsed.visit(Explore(bounds));
