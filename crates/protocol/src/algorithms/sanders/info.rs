@@ -174,8 +174,8 @@ impl Algorithm for Sanders {
         Ok(Plan(Shared::new(Rules { structure, deadlock, text: values.text() })))
     }
 
-    /// A holder is inside on a request older than any that can follow, and its inform set has granted it. Whoever shares no
-    /// inform site with it must ask it, and waits for it there.
+    /// A holder is inside on a request older than any that can follow, and its inform set has granted it. Whoever
+    /// shares no inform site with it must ask it, and waits for it there.
     fn start(Plan(rules): &Plan, me: SiteId, holders: &Holders) -> Self {
         let structure = &rules.structure;
         let askers = structure.all().filter(|&site| structure.request(site).contains(me)).count();
