@@ -324,7 +324,7 @@ fn most_bypassed(sites: usize, chain: &str, seed: u64) -> usize {
         let action = all[usize::try_from(random >> 33).unwrap() % all.len()];
         let learnt = match action {
             Action::Request(site) if site == leader => Some(site),
-            Action::ReleaseAndRequest(site) => Some(site),
+            Action::Return(site) => Some(site),
             Action::Deliver { from, to, nth } => {
                 let mut channel = world.in_flight().filter(|&(a, b, _)| (a, b) == (from, to));
                 let message = channel.nth(nth).map(|(_, _, message)| message);
