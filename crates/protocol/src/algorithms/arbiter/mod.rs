@@ -41,8 +41,8 @@
 //! [`recovery`] is for the coteries that survive some. A requester that waits forms a new quorum around a failed site,
 //! and an arbiter takes its permission back from one.
 
-mod arbiter;
 mod message;
+mod permission;
 mod post;
 mod presence;
 pub mod recovery;
@@ -51,8 +51,8 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-pub use arbiter::Arbiter;
 pub use message::{Message, Turn};
+pub use permission::Arbiter;
 pub use post::Post;
 pub use presence::{Life, Presence};
 pub use requester::Requester;

@@ -161,9 +161,8 @@ fn given(cluster: Cluster, text: &str) -> Result<QuorumSystem, PlanError> {
         if !set.contains(site) {
             return Err(refused(format!("the set {set} of site {} does not contain it", site.index())));
         }
-        for (other, disjoint) in
-            SiteId::all(site.index()).zip(sets).filter(|(_, other)| !set.intersects(other))
-        {
+        let mut before = SiteId::all(site.index()).zip(sets);
+        if let Some((other, disjoint)) = before.find(|(_, other)| !set.intersects(other)) {
             let (a, b) = (other.index(), site.index());
             return Err(refused(format!(
                 "the sets {disjoint} of site {a} and {set} of site {b} do not meet"

@@ -43,7 +43,7 @@ pub type Majority = QuorumSite<Votes>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Votes {
     rules: Rules,
-    votes: Box<[u32]>,
+    of_site: Box<[u32]>,
     /// How many make a quorum: more than half.
     quota: u64,
 }
@@ -104,7 +104,7 @@ impl Coterie for Votes {
         if votes.iter().all(|&votes| votes == 0) {
             return Err(refused("nobody has a vote: give at least one site one".to_owned()));
         }
-        Ok(Votes { rules: Rules::of(values), quota: majority_of(&votes), votes: votes.into() })
+        Ok(Votes { rules: Rules::of(values), quota: majority_of(&votes), of_site: votes.into() })
     }
 
     fn rules(&self) -> Rules {
@@ -112,14 +112,14 @@ impl Coterie for Votes {
     }
 
     fn sites(&self) -> usize {
-        self.votes.len()
+        self.of_site.len()
     }
 
     /// Itself and the next ones in the ring until the votes suffice, without those whose votes turn out not to be
     /// needed.
     fn quorum(&self, me: SiteId, _: Clock, absent: &SiteSet) -> Option<SiteSet> {
-        let worth = |site: SiteId| u64::from(self.votes[site.index()]);
-        let ring = || std::iter::once(me).chain(SiteId::others_from(me, self.votes.len()));
+        let worth = |site: SiteId| u64::from(self.of_site[site.index()]);
+        let ring = || std::iter::once(me).chain(SiteId::others_from(me, self.of_site.len()));
         let (mut quorum, mut sum) = (SiteSet::new(), 0);
         for site in ring().filter(|&site| worth(site) > 0 && !absent.contains(site)) {
             quorum.insert(site);
@@ -142,8 +142,8 @@ impl Coterie for Votes {
 
     /// The sites before it in the ring; with unequal votes it may be any.
     fn askers(&self, _: SiteId) -> usize {
-        let equal = self.votes.iter().all(|&votes| votes == self.votes[0]);
-        if equal { majority::least(self.votes.len()) } else { self.votes.len() }
+        let equal = self.of_site.iter().all(|&votes| votes == self.of_site[0]);
+        if equal { majority::least(self.of_site.len()) } else { self.of_site.len() }
     }
 }
 

@@ -72,7 +72,7 @@ fn run(seed: u64, deadlock: &str, delivery: Delivery) {
 
 #[test]
 fn random_structures_of_five_sites_survive_random_failures() {
-    for seed in 0..20_000 {
+    for seed in 0..500 {
         for deadlock in ["fail", "yield"] {
             for delivery in [Delivery::Fifo, Delivery::Unordered] {
                 run(seed, deadlock, delivery);

@@ -18,7 +18,7 @@
 //! | | messages per entry of site i | synchronisation delay | state | words per message |
 //! |---|---|---|---|---|
 //! | low load | \|I_i−i\| + 2\|R_i−i\| | – | a queue, N clocks and rounds | 4 or 5 |
-//! | heavy load | at most 4\|R_i−i\| + 3 more, without FAIL 3\|R_i\| more | T or 2T, by the structure | the same | the same |
+//! | heavy load | the same and about \|R_i−i\| FAILs; with `deadlock=yield` about the same | T or 2T, by the structure | the same | the same |
 //!
 //! `deadlock=fail` are the rules of section 5; `deadlock=yield` has no FAIL: a site that waits always gives a grant back;
 //! `deadlock=plain` are the rules of section 3, which can deadlock. For a structure that cannot deadlock (central, fully

@@ -86,6 +86,7 @@ impl SinghalHeuristic {
         if let State::Executing { token, .. } = &mut self.state {
             token.requesting.remove(peer);
         }
+        self.lose_focus(peer, out);
         let recovery = self.recovery.get_or_insert_default();
         recovery.unsettled = true;
         recovery.newcomers.retain(|&(site, _)| site != peer);
@@ -108,6 +109,7 @@ impl SinghalHeuristic {
         self.row = SiteSet::all_but(self.me, self.heard.len());
         self.heard.fill(Number::ZERO);
         self.trail = Trail::Unknown;
+        self.focus = None;
         self.down.clear();
         self.partition = None;
         let unwelcomed = self.row.clone();
@@ -341,6 +343,11 @@ impl SinghalHeuristic {
         }
     }
 
+    /// Whether I have come back and am not yet welcomed by all.
+    pub(super) fn is_recovering(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering())
+    }
+
     /// How often `site` has failed, as far as I know.
     fn life_of(&self, site: SiteId) -> u32 {
         if site == self.me { self.number.life } else { self.heard[site.index()].life }
@@ -350,6 +357,7 @@ impl SinghalHeuristic {
     fn make(&mut self, token: Token, out: &mut Outbox<Message>) {
         let token = Box::new(token);
         self.trail = Trail::Held { passes: token.passes };
+        self.focus = None;
         if let State::Waiting { asked } = &mut self.state {
             let asked = std::mem::take(asked);
             self.state = State::Executing { token, asked };
