@@ -4,7 +4,7 @@ use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// One random run: its size, who is inside at the start, and what is drawn at each step.
 #[derive(Clone, Debug)]
@@ -33,11 +33,17 @@ fn runs(permits: Permits) -> impl Strategy<Value = Run> {
     .prop_map(|(cluster, holders, draws)| Run { cluster, holders, draws })
 }
 
+/// How many runs each algorithm goes through: the same ones every time. `MESHLOCK_CASES=5000` tries more.
+fn cases() -> u32 {
+    std::env::var("MESHLOCK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200)
+}
+
 /// Tries `test` on random runs of the algorithm that `spec` names; a failure is shrunk and told with the spec.
 pub(crate) fn for_random_runs(spec: &str, test: impl Fn(&Spec, &Run)) {
     let spec: Spec = spec.parse().expect("a registered name");
-    let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
-    let tested = TestRunner::new(config).run(&runs(spec.info.permits), |run| {
+    let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
+    let draws = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let tested = TestRunner::new_with_rng(config, draws).run(&runs(spec.info.permits), |run| {
         test(&spec, &run);
         Ok(())
     });
