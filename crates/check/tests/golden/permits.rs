@@ -1,19 +1,8 @@
 //! The algorithms for K permits, explored: every interleaving of small runs, over channels that keep no order. The
 //! numbers of states are golden: a change of an algorithm shows here.
 
-use meshlock_check::{Bounds, Report, Verdict, explore};
-use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::{Algorithm, Spec};
-
-struct Explore(Bounds);
-
-impl Visitor for Explore {
-    type Output = Report;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
-        explore::<A>(&self.0, &spec.values)
-    }
-}
+use meshlock_check::{Bounds, Verdict, explore_spec};
+use meshlock_protocol::Spec;
 
 /// One exploration: (sites, permits, entries of each, holders at the start, states).
 type Case<'a> = (usize, usize, u8, &'a [usize], usize);
@@ -25,7 +14,7 @@ fn holds(spec: &str, cases: &[Case<'_>]) {
         .map(|&(sites, permits, entries, holders, _)| {
             let bounds = Bounds::new(sites, entries).unordered().with_permits(permits).with_returns();
             let bounds = bounds.held_by(holders).expect("holders within the cluster");
-            let report = parsed.visit(Explore(bounds));
+            let report = explore_spec(&parsed, &bounds);
             (report.verdict, report.states)
         })
         .collect();

@@ -1,24 +1,13 @@
 //! Every interleaving of small runs of the algorithms whose requests travel along trees, with golden state counts: a
 //! change of an algorithm that changes what can happen changes them.
 
-use meshlock_check::{Bounds, Report, Verdict, explore};
-use meshlock_protocol::registry::Visitor;
+use meshlock_check::{Bounds, Report, Verdict, explore_spec};
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId, Spec};
-
-struct Explore<'a>(&'a Bounds);
-
-impl Visitor for Explore<'_> {
-    type Output = Report;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
-        explore::<A>(self.0, &spec.values)
-    }
-}
+use meshlock_protocol::{Holders, SiteId, Spec};
 
 fn explored(spec: &str, bounds: &Bounds) -> Report {
     let spec: Spec = spec.parse().expect("a registered algorithm");
-    spec.visit(Explore(bounds))
+    explore_spec(&spec, bounds)
 }
 
 /// `sites` that ask `entries` times each, over channels that keep no order.
