@@ -33,15 +33,11 @@ fn runs(permits: Permits) -> impl Strategy<Value = Run> {
     .prop_map(|(cluster, holders, draws)| Run { cluster, holders, draws })
 }
 
-/// How many runs each algorithm goes through: the same ones every time. `MESHLOCK_CASES=5000` tries more.
-fn cases() -> u32 {
-    std::env::var("MESHLOCK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200)
-}
-
-/// Tries `test` on random runs of the algorithm that `spec` names; a failure is shrunk and told with the spec.
+/// Tries `test` on random runs of the algorithm that `spec` names, the same ones every time (`PROPTEST_CASES=5000` tries
+/// more than the usual 256); a failure is shrunk and told with the spec.
 pub(crate) fn for_random_runs(spec: &str, test: impl Fn(&Spec, &Run)) {
     let spec: Spec = spec.parse().expect("a registered name");
-    let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
+    let config = Config { failure_persistence: None, ..Config::default() };
     let draws = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let tested = TestRunner::new_with_rng(config, draws).run(&runs(spec.info.permits), |run| {
         test(&spec, &run);
