@@ -90,13 +90,12 @@ impl SinghalHeuristic {
             return; // It has come again.
         }
         let certain = match &mut self.state {
-            State::Idle => false,
             // The sender has seen this request of mine in the token: it looks here, and so does all that leaves before me.
             State::Waiting { asked } if self.number == expects => {
                 asked.insert(from);
                 true
             }
-            State::Waiting { .. } => false,
+            State::Idle | State::Waiting { .. } => false,
             State::Executing { .. } | State::Holding { .. } => true,
         };
         if !certain {
