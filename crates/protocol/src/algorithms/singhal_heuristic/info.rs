@@ -129,11 +129,13 @@ impl Algorithm for SinghalHeuristic {
         },
         memory: Memory { fixed: 400, per_site: 16 },
         departures: &[
-            "a request that comes after its sender was served is not discarded, and whoever has the token idle answers it with \
-             its own last request (as printed: deadlock)",
+            "a request that comes after its sender was served is not discarded, and whoever has the token idle answers \
+             it with its own last request (as printed: deadlock)",
             "a token counts how often it was sent, so that copies are recognised",
-            "a number begins with how often its site has failed (as printed the requests of a recovered site look outdated)",
-            "after a failure the smallest site asks the others for the last they know of the token, instead of timeouts",
+            "a number begins with how often its site has failed (as printed a recovered site's requests look outdated)",
+            "a site that comes back asks for nothing before all have welcomed it",
+            "after a failure or a split the smallest site asks all for the last they know of the token; no timeouts",
+            "when two parts merge, a site that waits asks all it looks to again, and i1 looks to those it tells",
         ],
     };
 

@@ -58,7 +58,7 @@
 //!
 //! **Invariants**
 //! - I1: no site looks to itself.
-//! - I2: a waiting site has asked all it looks to.
+//! - I2: a waiting site has asked all it looks to, or one that is certain to be served (`focused`).
 //! - I3: a site with the idle token looks to nobody.
 //! - I4: an idle token knows of nobody who waits.
 //! - I5: of two sites one looks to the other, or a request is on its way between them.
@@ -328,7 +328,7 @@ impl SinghalHeuristic {
 
     /// Sends the token away.
     fn pass(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
-        token.passes += 1;
+        token.passes = token.passes.saturating_add(1);
         let number = token.numbers[to.index()];
         self.trail = Trail::Sent { passes: token.passes, to, number };
         out.send(to, Message::Token(token));

@@ -195,9 +195,8 @@ impl SinghalHeuristic {
             return out.misbehaved(from, "a part recovers of a network that was whole");
         };
         let Some((joined, joining)) = &partition.joined else {
-            if !partition.early.contains(&(from, round, settled)) {
-                partition.early.push((from, round, settled));
-            }
+            partition.early.retain(|&(site, ..)| site != from);
+            partition.early.push((from, round, settled));
             return;
         };
         if *joined != round || !joining.contains(from) || from >= self.me || !partition.led.insert(from) {

@@ -125,9 +125,8 @@ impl SinghalHeuristic {
         }
         let recovery = self.recovery.get_or_insert_default();
         if recovery.round.is_some() {
-            if !recovery.newcomers.contains(&(from, life)) {
-                recovery.newcomers.push((from, life));
-            }
+            recovery.newcomers.retain(|&(site, _)| site != from);
+            recovery.newcomers.push((from, life));
             if recovery.strangers.remove(from) {
                 // Now I know which of its lives is over, and can ask better.
                 self.heard[from.index()] = Number { life: life - 1, count: 0 };
@@ -159,10 +158,11 @@ impl SinghalHeuristic {
 
     /// Not in the paper: one more site knows which life of mine it deals with, and I know its.
     pub(super) fn on_welcome(&mut self, from: SiteId, life: u32, theirs: u32, out: &mut Outbox<Message>) {
-        let Some(recovery) = self.recovery.as_mut().filter(|_| life == self.number.life) else {
-            return out.misbehaved(from, "a welcome to one who was here");
-        };
-        if recovery.unwelcomed.remove(from) {
+        if life > self.number.life {
+            return out.misbehaved(from, "a welcome to a life that I have not begun");
+        }
+        let now = self.recovery.as_mut().filter(|_| life == self.number.life);
+        if now.is_some_and(|recovery| recovery.unwelcomed.remove(from)) {
             let heard = &mut self.heard[from.index()];
             *heard = (*heard).max(Number { life: theirs, count: 0 });
             self.answer_if_known(out);
@@ -298,7 +298,7 @@ impl SinghalHeuristic {
             self.merge_into_part_of(if lost { self.me } else { seen_at }, round.id, out);
         }
         if lost {
-            let passes = latest.passes() + 1;
+            let passes = latest.passes().saturating_add(1);
             self.make(Token { passes, requesting: round.requesting, numbers: round.numbers }, out);
         }
         let newcomers = self.recovery.as_mut().map(|recovery| std::mem::take(&mut recovery.newcomers));
