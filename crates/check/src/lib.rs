@@ -165,6 +165,21 @@ pub fn explore_spec(spec: &Spec, bounds: &Bounds) -> Report {
     spec.visit(Explore(bounds))
 }
 
+/// The path of a report as a story, for the algorithm that `spec` names.
+pub fn story_spec(spec: &Spec, bounds: &Bounds, path: &[Step]) -> Vec<String> {
+    struct Tell<'a>(&'a Bounds, &'a [Step]);
+
+    impl Visitor for Tell<'_> {
+        type Output = Vec<String>;
+
+        fn visit<A: Algorithm>(self, spec: &Spec) -> Vec<String> {
+            story::<A>(self.0, &spec.values, self.1)
+        }
+    }
+
+    spec.visit(Tell(bounds, path))
+}
+
 struct Explorer<'a> {
     bounds: &'a Bounds,
     seen: FxHashMap<u128, u32>,

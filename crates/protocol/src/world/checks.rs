@@ -115,10 +115,11 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// What a site that follows the algorithm has sent must not be refused, as long as nothing has failed.
+    /// What a site that follows the algorithm has sent must not be refused, as long as nothing has failed and nobody lied.
     pub(super) fn check_refusals(&mut self, site: SiteId, effects: &[Effect<A::Message>]) {
         for effect in effects {
             if let Effect::Misbehaved { peer, why } = *effect
+                && self.honest
                 && self.faults.never_happened()
             {
                 self.report(Violation::Refused { site, peer, why });

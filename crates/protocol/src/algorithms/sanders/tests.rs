@@ -171,8 +171,8 @@ fn as_printed_figure_4_deadlocks_if_the_inquire_comes_before_the_fail() {
     assert!(world.is_waiting(s0) && world.is_waiting(s2));
 }
 
-/// Reference: section 3.2, Figure 1b as Ricart and Agrawala's algorithm; section 5, "always yielding when an inquire has been
-/// received".
+/// Reference: section 3.2, Figure 1b as Ricart and Agrawala's algorithm; section 5, "always yielding when an
+/// inquire has been received".
 #[test]
 fn fully_distributed_sites_need_two_messages_for_each_other_site_even_when_they_conflict() {
     let [s0, s1] = SiteId::first();

@@ -4,6 +4,7 @@ use crate::invariant;
 use crate::registry::info::Text;
 use crate::site::InFlight;
 
+use super::adaptive::Focus;
 use super::message::{Message, Token};
 use super::{SinghalHeuristic, State};
 
@@ -13,8 +14,11 @@ pub(super) fn site(site: &SinghalHeuristic) -> Result<(), &'static str> {
     match state {
         State::Idle | State::Executing { .. } => {}
         State::Waiting { asked } => {
-            let recovering = site.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering());
-            invariant!(recovering || row.is_subset(asked), "I2: a waiting site has asked all it looks to");
+            let one_is_enough = matches!(site.focus, Some(Focus::On { .. }));
+            invariant!(
+                site.is_recovering() || one_is_enough || row.is_subset(asked),
+                "I2: a waiting site has asked all it looks to, or one that is certain to be served"
+            );
         }
         State::Holding { token, .. } => {
             invariant!(row.is_empty(), "I3: a site with the idle token looks to nobody");
@@ -40,7 +44,7 @@ pub(super) fn together(
     let between = |a: &SinghalHeuristic, b: &SinghalHeuristic| {
         let ends = [(a.me, b.me), (b.me, a.me)];
         in_flight.iter().any(|&(from, to, message)| {
-            ends.contains(&(from, to)) && matches!(message, Message::Request { .. })
+            ends.contains(&(from, to)) && matches!(message, Message::Request { .. } | Message::Focus { .. })
         })
     };
     for a in sites {
@@ -81,6 +85,8 @@ fn tokens<'a>(
             (token.numbers[to.index()].life == sites[to.index()].number.life).then_some(&**token)
         }
         Message::Request { .. }
+        | Message::Focus { .. }
+        | Message::Miss { .. }
         | Message::Recovering { .. }
         | Message::Welcome { .. }
         | Message::Ask { .. }

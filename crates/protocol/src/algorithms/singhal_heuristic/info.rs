@@ -25,6 +25,8 @@ pub(super) struct Options {
     pub(super) arbitration: Arbitration,
     pub(super) count: Count,
     pub(super) merge: Merge,
+    pub(super) adaptive: bool,
+    pub(super) focused: bool,
 }
 
 /// Section III-G, the two forms of step 1: what a sequence number counts.
@@ -58,6 +60,20 @@ const OPTIONS: &[OptionInfo] = &[
         range: Range::Choice(&["order", "chain"]),
         default: "order",
     },
+    OptionInfo {
+        name: "adaptive",
+        about: "a site that leaves and wants in again at once writes that request into the token: 1 message per entry at \
+                heavy load",
+        range: Range::Flag,
+        default: "no",
+    },
+    OptionInfo {
+        name: "focused",
+        about: "a site that asks again soon after it left, when at least half of the sites waited, asks only the last of \
+                those: 2 messages per entry if that still waits",
+        range: Range::Flag,
+        default: "no",
+    },
     OptionInfo::text("printed: sections III-F and III-G to the letter, which deadlock; for the checker only"),
 ];
 
@@ -80,6 +96,9 @@ impl Algorithm for SinghalHeuristic {
             "singhal-heuristic:arbitration=lowest",
             "singhal-heuristic:count=entries",
             "singhal-heuristic:merge=chain",
+            "singhal-heuristic:adaptive",
+            "singhal-heuristic:arbitration=lowest,count=entries,adaptive",
+            "singhal-heuristic:adaptive,focused",
         ],
         messages: &[
             MessageInfo {
@@ -87,6 +106,8 @@ impl Algorithm for SinghalHeuristic {
                 about: "from a site that wants in, to those that probably have the token",
             },
             MessageInfo { kind: "TOKEN", about: "from the last holder to the next" },
+            MessageInfo { kind: "FOCUS", about: "focused: a request to one site alone" },
+            MessageInfo { kind: "MISS", about: "focused: from that site, if one is not enough" },
             MessageInfo { kind: "RECOVERING", about: "from a site that has come back, to all others" },
             MessageInfo { kind: "WELCOME", about: "from each of them in return" },
             MessageInfo {
@@ -108,11 +129,13 @@ impl Algorithm for SinghalHeuristic {
         },
         memory: Memory { fixed: 400, per_site: 16 },
         departures: &[
-            "a request that comes after its sender was served is not discarded, and whoever has the token idle answers it with \
-             its own last request (as printed: deadlock)",
+            "a request that comes after its sender was served is not discarded, and whoever has the token idle answers \
+             it with its own last request (as printed: deadlock)",
             "a token counts how often it was sent, so that copies are recognised",
-            "a number begins with how often its site has failed (as printed the requests of a recovered site look outdated)",
-            "after a failure the smallest site asks the others for the last they know of the token, instead of timeouts",
+            "a number begins with how often its site has failed (as printed a recovered site's requests look outdated)",
+            "a site that comes back asks for nothing before all have welcomed it",
+            "after a failure or a split the smallest site asks all for the last they know of the token; no timeouts",
+            "when two parts merge, a site that waits asks all it looks to again, and i1 looks to those it tells",
         ],
     };
 
@@ -124,6 +147,8 @@ impl Algorithm for SinghalHeuristic {
                 "lowest" => Arbitration::Lowest,
                 _ => Arbitration::Nearest,
             },
+            focused: values.flag("focused"),
+            adaptive: values.flag("adaptive"),
             merge: if values.get("merge") == "chain" { Merge::Chain } else { Merge::Order },
             count: if values.get("count") == "entries" { Count::Entries } else { Count::Requests },
         })))
@@ -149,6 +174,7 @@ impl Algorithm for SinghalHeuristic {
                 .collect(),
             heard: vec![Number::ZERO; sites].into(),
             trail: if me == home { Trail::Held { passes: 0 } } else { Trail::Unknown },
+            focus: None,
             down: SiteSet::new(),
             recovery: None,
             partition: None,

@@ -17,12 +17,6 @@ impl Number {
     /// What a site has before its first request.
     pub const ZERO: Number = Number { life: 0, count: 0 };
 
-    /// The number of the request before this one.
-    #[must_use]
-    pub(super) const fn previous(self) -> Self {
-        Number { life: self.life, count: self.count.saturating_sub(1) }
-    }
-
     /// The number of the next request. It saturates: a life ends before 2³² requests.
     #[must_use]
     pub const fn next(self) -> Self {
@@ -137,6 +131,18 @@ pub enum Message {
         /// Which request of the sender.
         number: Number,
     },
+    /// `focused`: a REQUEST to one site alone, which the sender has seen to wait when it left.
+    Focus {
+        /// Which request of the sender.
+        number: Number,
+        /// Which request of the receiver it is about.
+        expects: Number,
+    },
+    /// From that site in return: I have your request, but I have been served; ask the others, too.
+    Miss {
+        /// The request that is answered.
+        number: Number,
+    },
     /// From the site that had the token, to a site that the token knows to be requesting: enter.
     Token(Box<Token>),
     /// From a site that had failed and runs again, to all others: you need not look to me, I look to you.
@@ -150,6 +156,8 @@ pub enum Message {
         life: u32,
         /// How often the sender has failed.
         mine: u32,
+        /// Whether a failure is left to be dealt with that was the sender's to deal with, and now is the newcomer's.
+        unsettled: bool,
     },
     /// From the smallest site that runs, after a failure, to all others that run: what do you know of the token?
     Ask {
@@ -183,8 +191,9 @@ pub enum Message {
     RecoveringPart {
         /// The question whose answers showed who joins.
         round: Number,
-        /// The sender's last request that is over. A later one that has come still counts.
-        settled: Number,
+        /// The sender's last request, if it is over: a later one that has come still counts. While the sender waits or has
+        /// the token, it must be looked to.
+        settled: Option<Number>,
     },
 }
 
@@ -192,6 +201,8 @@ impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
+            Message::Focus { .. } => "FOCUS",
+            Message::Miss { .. } => "MISS",
             Message::Token(_) => "TOKEN",
             Message::Recovering { .. } => "RECOVERING",
             Message::Welcome { .. } => "WELCOME",
@@ -204,8 +215,9 @@ impl crate::Message for Message {
 
     fn words(&self) -> usize {
         match self {
-            Message::Request { .. } | Message::Recovering { .. } => 4,
-            Message::Welcome { .. } | Message::RecoveringPart { .. } => 5,
+            Message::Request { .. } | Message::Miss { .. } | Message::Recovering { .. } => 4,
+            Message::Focus { .. } | Message::RecoveringPart { .. } => 5,
+            Message::Welcome { .. } => 6,
             Message::Merge { joining, .. } => 4 + joining.len(),
             Message::Ask { dead, .. } => 5 + 2 * dead.len(),
             Message::Answer { .. } => 9,
@@ -218,6 +230,8 @@ impl crate::Message for Message {
         match self {
             Message::Token(_) => 1,
             Message::Request { .. }
+            | Message::Focus { .. }
+            | Message::Miss { .. }
             | Message::Recovering { .. }
             | Message::Welcome { .. }
             | Message::Ask { .. }

@@ -23,6 +23,7 @@
 //! |---|---|---|---|---|
 //! | low load | 0 to N, (N+1)/2 on average | – | N numbers, 3 sets | REQUEST 4, TOKEN N + 5 |
 //! | heavy load | N | T | the same | the same |
+//! | heavy load, `adaptive` | 1 | T | the same | the same |
 //!
 //! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed. Failures are known for certain; a site comes
 //! back only while no other is down (the paper, too, considers single failures), and keeps on stable storage nothing but
@@ -57,7 +58,7 @@
 //!
 //! **Invariants**
 //! - I1: no site looks to itself.
-//! - I2: a waiting site has asked all it looks to.
+//! - I2: a waiting site has asked all it looks to, or one that is certain to be served (`focused`).
 //! - I3: a site with the idle token looks to nobody.
 //! - I4: an idle token knows of nobody who waits.
 //! - I5: of two sites one looks to the other, or a request is on its way between them.
@@ -69,6 +70,7 @@
 //! when it leaves, has asked the other for this entry, and the other does not wait: then the other, when it got that
 //! request, began to look here, and as long as it knew the request unserved it did not stop.
 
+mod adaptive;
 mod arbitration;
 mod checks;
 mod info;
@@ -84,6 +86,7 @@ pub use message::{Death, Message, Number, Token, Trail};
 use crate::registry::info::Text;
 use crate::{NOT_A_PEER, Outbox, Shared, Site, SiteId, SiteSet};
 
+use adaptive::Focus;
 use info::{Count, Options};
 use partition::Partition;
 use recovery::Recovery;
@@ -105,6 +108,8 @@ pub struct SinghalHeuristic {
     heard: Box<[Number]>,
     /// The last that I know of the token.
     trail: Trail,
+    /// Whom I could ask alone, or have.
+    focus: Option<Focus>,
     // What has failed.
     down: SiteSet,
     recovery: Option<Box<Recovery>>,
@@ -132,8 +137,10 @@ impl Site for SinghalHeuristic {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Idle => {
                 self.number = self.number.next();
-                self.state = State::Waiting { asked: SiteSet::new() };
-                self.ask_row(out);
+                if !self.ask_one(out) {
+                    self.state = State::Waiting { asked: SiteSet::new() };
+                    self.ask_row(out);
+                }
             }
             State::Holding { token, asked } => {
                 if self.options.count == Count::Entries {
@@ -153,13 +160,17 @@ impl Site for SinghalHeuristic {
             return out.misbehaved(from, NOT_A_PEER);
         }
         match message {
-            Message::Request { .. } | Message::Token(_) | Message::Ask { .. } if self.down.contains(from) => {
+            Message::Request { .. } | Message::Focus { .. } | Message::Token(_) | Message::Ask { .. }
+                if self.down.contains(from) =>
+            {
                 out.misbehaved(from, "a message of a life that is over, or not yet welcomed");
             }
             Message::Request { number } => self.on_request(from, number, out),
+            Message::Focus { number, expects } => self.on_focus(from, number, expects, out),
+            Message::Miss { number } => self.on_miss(from, number, out),
             Message::Token(token) => self.on_token(from, token, out),
             Message::Recovering { life } => self.on_recovering(from, life, out),
-            Message::Welcome { life, mine } => self.on_welcome(from, life, mine, out),
+            Message::Welcome { life, mine, unsettled } => self.on_welcome(from, life, (mine, unsettled), out),
             Message::Ask { round, life, dead } => self.on_ask(from, round, (life, dead), out),
             Message::Answer { round, trail, number, waiting } => {
                 self.on_answer(from, round, (trail, number, waiting), out);
@@ -177,6 +188,18 @@ impl Site for SinghalHeuristic {
         self.pass_or_hold(token, asked, out);
     }
 
+    /// Steps 3 and 1; see `adaptive.rs` for how the request can ride on the token.
+    fn release_and_request(&mut self, out: &mut Outbox<Message>) {
+        if !self.options.adaptive {
+            self.release(out);
+            return self.request(out);
+        }
+        let State::Executing { token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
+            panic!("the host releases only while the process is inside");
+        };
+        self.leave_and_ride(token, asked, out);
+    }
+
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
         self.on_peer_failed(peer, out);
     }
@@ -188,8 +211,8 @@ impl Site for SinghalHeuristic {
         self.on_restart(out);
     }
 
-    fn partitioned(&mut self, away: &SiteSet, _: &mut Outbox<Message>) {
-        self.on_partitioned(away);
+    fn partitioned(&mut self, away: &SiteSet, out: &mut Outbox<Message>) {
+        self.on_partitioned(away, out);
     }
 
     fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<Message>) {
@@ -213,8 +236,8 @@ impl SinghalHeuristic {
             // Rule 9: so it must know of my request, too.
             State::Waiting { asked } => {
                 self.row.insert(from);
-                let recovering = self.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering());
-                if !recovering && asked.insert(from) {
+                let known = self.recovery.as_ref().is_none_or(|recovery| !recovery.is_recovering());
+                if known && asked.insert(from) {
                     out.send(from, Message::Request { number: self.number });
                 }
             }
@@ -236,6 +259,7 @@ impl SinghalHeuristic {
         };
         token.note(to, number);
         self.row.insert(to);
+        self.focus = None;
         self.pass(token, to, out);
     }
 
@@ -256,6 +280,7 @@ impl SinghalHeuristic {
             return out.misbehaved(from, "a token that was not asked for");
         };
         self.trail = Trail::Held { passes: token.passes };
+        self.focus = None;
         self.state = State::Executing { token, asked: std::mem::take(asked) };
         out.enter();
     }
@@ -263,6 +288,7 @@ impl SinghalHeuristic {
     /// Step 3: the token goes to the next that waits, or stays.
     fn pass_or_hold(&mut self, mut token: Box<Token>, asked: SiteSet, out: &mut Outbox<Message>) {
         self.update(&mut token, &asked);
+        self.note_last_in_line(&token);
         match self.options.arbitration.next(self.me, &token) {
             Some(next) => self.pass(token, next, out),
             None => self.hold(token, asked, out),
@@ -282,12 +308,13 @@ impl SinghalHeuristic {
             }
             let (heard, known) = (self.heard[site.index()], token.numbers[site.index()]);
             if heard > known {
-                if self.row.contains(site) {
-                    token.note(site, heard);
-                } else if heard.count == 0 {
-                    // It has come back and not asked yet; what it had asked for before is void.
+                if heard.count == 0 {
+                    // It has come back and not asked yet, though I may look to it: of two that come back at the same time
+                    // both do. What it had asked for before is void.
                     token.requesting.remove(site);
                     token.numbers[site.index()] = heard;
+                } else if self.row.contains(site) {
+                    token.note(site, heard);
                 }
             } else if token.requesting.contains(site) {
                 self.row.insert(site);
@@ -302,7 +329,7 @@ impl SinghalHeuristic {
 
     /// Sends the token away.
     fn pass(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
-        token.passes += 1;
+        token.passes = token.passes.saturating_add(1);
         let number = token.numbers[to.index()];
         self.trail = Trail::Sent { passes: token.passes, to, number };
         out.send(to, Message::Token(token));
@@ -317,13 +344,13 @@ impl SinghalHeuristic {
         self.state = State::Holding { token, asked };
     }
 
-    /// Sends the request that waits here to every site of the row that has not had it, unless I have just come back and
-    /// am not known to all yet.
+    /// Sends the request that waits here to every site of the row that has not had it, unless one is enough, or I have just
+    /// come back and am not known to all yet.
     fn ask_row(&mut self, out: &mut Outbox<Message>) {
-        let State::Waiting { asked } = &mut self.state else { return };
-        if self.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering()) {
+        if self.is_recovering() || matches!(self.focus, Some(Focus::On { .. })) {
             return;
         }
+        let State::Waiting { asked } = &mut self.state else { return };
         for site in self.row.iter() {
             if asked.insert(site) {
                 out.send(site, Message::Request { number: self.number });

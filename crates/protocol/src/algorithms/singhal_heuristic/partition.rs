@@ -41,7 +41,7 @@ pub(super) struct Partition {
     /// Whose `RECOVERING_PART` has come since.
     led: SiteSet,
     /// What has come of the chain before I knew who joins.
-    early: Vec<(SiteId, Number, Number)>,
+    early: Vec<(SiteId, Number, Option<Number>)>,
 }
 
 impl SinghalHeuristic {
@@ -57,7 +57,7 @@ impl SinghalHeuristic {
     }
 
     /// Handling network partitioning: only the sites of this part are up, as far as I am concerned.
-    pub(super) fn on_partitioned(&mut self, away: &SiteSet) {
+    pub(super) fn on_partitioned(&mut self, away: &SiteSet, out: &mut Outbox<Message>) {
         self.partition.get_or_insert_default().away.union_with(away);
         self.row.subtract(away);
         match &mut self.state {
@@ -71,6 +71,9 @@ impl SinghalHeuristic {
             self.trail = Trail::Cut { passes };
         }
         self.drop_round();
+        for site in away.iter() {
+            self.lose_focus(site, out);
+        }
     }
 
     /// Recovery from network partitioning: find out which part has the token.
@@ -175,10 +178,7 @@ impl SinghalHeuristic {
             return;
         };
         let later: SiteSet = joining.iter().filter(|&site| site > self.me).collect();
-        let settled = match self.state {
-            State::Idle => self.number,
-            State::Waiting { .. } | State::Executing { .. } | State::Holding { .. } => self.number.previous(),
-        };
+        let settled = matches!(self.state, State::Idle).then_some(self.number);
         out.send_all(&later, &Message::RecoveringPart { round, settled });
         self.look_to(&later, out);
     }
@@ -188,23 +188,22 @@ impl SinghalHeuristic {
         &mut self,
         from: SiteId,
         round: Number,
-        settled: Number,
+        settled: Option<Number>,
         out: &mut Outbox<Message>,
     ) {
         let Some(partition) = &mut self.partition else {
             return out.misbehaved(from, "a part recovers of a network that was whole");
         };
         let Some((joined, joining)) = &partition.joined else {
-            if !partition.early.contains(&(from, round, settled)) {
-                partition.early.push((from, round, settled));
-            }
+            partition.early.retain(|&(site, ..)| site != from);
+            partition.early.push((from, round, settled));
             return;
         };
         if *joined != round || !joining.contains(from) || from >= self.me || !partition.led.insert(from) {
             return; // Of an earlier split, or it has come again.
         }
         let next = joining.iter().find(|&site| site > from) == Some(self.me);
-        if self.heard[from.index()] <= settled {
+        if settled.is_some_and(|settled| self.heard[from.index()] <= settled) {
             self.row.remove(from);
         }
         if next {
@@ -221,6 +220,7 @@ impl SinghalHeuristic {
             }
         }
         self.number = self.number.next();
+        self.focus = None;
     }
 
     /// From now on I look to `sites`; what waits here is asked of all I look to, and if I keep the token, they look here.

@@ -86,6 +86,7 @@ impl SinghalHeuristic {
         if let State::Executing { token, .. } = &mut self.state {
             token.requesting.remove(peer);
         }
+        self.lose_focus(peer, out);
         let recovery = self.recovery.get_or_insert_default();
         recovery.unsettled = true;
         recovery.newcomers.retain(|&(site, _)| site != peer);
@@ -108,6 +109,7 @@ impl SinghalHeuristic {
         self.row = SiteSet::all_but(self.me, self.heard.len());
         self.heard.fill(Number::ZERO);
         self.trail = Trail::Unknown;
+        self.focus = None;
         self.down.clear();
         self.partition = None;
         let unwelcomed = self.row.clone();
@@ -123,9 +125,8 @@ impl SinghalHeuristic {
         }
         let recovery = self.recovery.get_or_insert_default();
         if recovery.round.is_some() {
-            if !recovery.newcomers.contains(&(from, life)) {
-                recovery.newcomers.push((from, life));
-            }
+            recovery.newcomers.retain(|&(site, _)| site != from);
+            recovery.newcomers.push((from, life));
             if recovery.strangers.remove(from) {
                 // Now I know which of its lives is over, and can ask better.
                 self.heard[from.index()] = Number { life: life - 1, count: 0 };
@@ -135,9 +136,10 @@ impl SinghalHeuristic {
         }
         recovery.strangers.remove(from);
         self.heard[from.index()] = Number { life, count: 0 };
+        let unsettled = self.hand_over_to(from);
         self.down.remove(from);
         // Of two that come back at the same time both go on looking to each other.
-        if !recovery.is_recovering() {
+        if !self.is_recovering() {
             self.row.remove(from);
         }
         match &mut self.state {
@@ -151,16 +153,40 @@ impl SinghalHeuristic {
                 asked.insert(from);
             }
         }
-        out.send(from, Message::Welcome { life, mine: self.number.life });
+        out.send(from, Message::Welcome { life, mine: self.number.life, unsettled });
         self.answer_if_known(out);
     }
 
+    /// Whether I have yet to find out about a failure and `newcomer`, being smaller, has to do so from now on: I may have
+    /// come back myself, and not have been welcomed by all in time.
+    fn hand_over_to(&mut self, newcomer: SiteId) -> bool {
+        let mine = self.smallest_running() == Some(self.me) && newcomer < self.me;
+        let recovery = self.recovery.get_or_insert_default();
+        let handed_over = mine && recovery.unsettled;
+        recovery.unsettled &= !handed_over;
+        handed_over
+    }
+
+    fn smallest_running(&self) -> Option<SiteId> {
+        SiteId::all(self.heard.len()).find(|&site| !self.down.contains(site))
+    }
+
     /// Not in the paper: one more site knows which life of mine it deals with, and I know its.
-    pub(super) fn on_welcome(&mut self, from: SiteId, life: u32, theirs: u32, out: &mut Outbox<Message>) {
-        let Some(recovery) = self.recovery.as_mut().filter(|_| life == self.number.life) else {
-            return out.misbehaved(from, "a welcome to one who was here");
-        };
-        if recovery.unwelcomed.remove(from) {
+    pub(super) fn on_welcome(
+        &mut self,
+        from: SiteId,
+        life: u32,
+        (theirs, unsettled): (u32, bool),
+        out: &mut Outbox<Message>,
+    ) {
+        if life > self.number.life {
+            return out.misbehaved(from, "a welcome to a life that I have not begun");
+        }
+        let now = self.recovery.as_mut().filter(|_| life == self.number.life);
+        if let Some(recovery) = now
+            && recovery.unwelcomed.remove(from)
+        {
+            recovery.unsettled |= unsettled;
             let heard = &mut self.heard[from.index()];
             *heard = (*heard).max(Number { life: theirs, count: 0 });
             self.answer_if_known(out);
@@ -181,7 +207,7 @@ impl SinghalHeuristic {
 
     /// Section VI-A: finds out whether the token was lost, if it falls to me to do so.
     fn begin_round(&mut self, out: &mut Outbox<Message>) {
-        let smallest = SiteId::all(self.heard.len()).find(|&site| !self.down.contains(site));
+        let smallest = self.smallest_running();
         if self.is_split() {
             return; // The token may be beyond the split.
         }
@@ -296,7 +322,7 @@ impl SinghalHeuristic {
             self.merge_into_part_of(if lost { self.me } else { seen_at }, round.id, out);
         }
         if lost {
-            let passes = latest.passes() + 1;
+            let passes = latest.passes().saturating_add(1);
             self.make(Token { passes, requesting: round.requesting, numbers: round.numbers }, out);
         }
         let newcomers = self.recovery.as_mut().map(|recovery| std::mem::take(&mut recovery.newcomers));
@@ -341,6 +367,11 @@ impl SinghalHeuristic {
         }
     }
 
+    /// Whether I have come back and am not yet welcomed by all.
+    pub(super) fn is_recovering(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering())
+    }
+
     /// How often `site` has failed, as far as I know.
     fn life_of(&self, site: SiteId) -> u32 {
         if site == self.me { self.number.life } else { self.heard[site.index()].life }
@@ -350,6 +381,7 @@ impl SinghalHeuristic {
     fn make(&mut self, token: Token, out: &mut Outbox<Message>) {
         let token = Box::new(token);
         self.trail = Trail::Held { passes: token.passes };
+        self.focus = None;
         if let State::Waiting { asked } = &mut self.state {
             let asked = std::mem::take(asked);
             self.state = State::Executing { token, asked };

@@ -22,7 +22,7 @@ fn recovering() -> Message {
 }
 
 fn welcome() -> Message {
-    Message::Welcome { life: 1, mine: 0 }
+    Message::Welcome { life: 1, mine: 0, unsettled: false }
 }
 
 /// `site` fails and all others learn of it; all that this causes happens.
@@ -220,9 +220,9 @@ fn a_site_alone_makes_its_token_anew() {
 }
 
 /// One random run in which one site after the other fails at any moment and comes back; then all who wait are served.
-fn random_run(sites: usize, delivery: Delivery, seed: u64) -> Heuristic {
+fn random_run(sites: usize, options: Options, delivery: Delivery, seed: u64) -> Heuristic {
     let mut draws = Draws(seed);
-    let mut world = Heuristic::of(sites);
+    let mut world = Heuristic::with(sites, options);
     for _ in 0..300 {
         if draws.below(16) == 0 {
             match world.down().first() {
@@ -231,8 +231,8 @@ fn random_run(sites: usize, delivery: Delivery, seed: u64) -> Heuristic {
                 Some(_) => {}
             }
         }
-        let actions: Vec<Action> =
-            world.deliveries(delivery).chain(world.releases()).chain(world.requests()).collect();
+        let own = world.releases().chain(world.returns()).chain(world.requests());
+        let actions: Vec<Action> = world.deliveries(delivery).chain(own).collect();
         if !actions.is_empty() {
             let _ = world.apply(actions[draws.below(actions.len())]);
         }
@@ -253,13 +253,13 @@ fn serve(world: &mut Heuristic, delivery: Delivery) {
 
 #[test]
 fn whoever_fails_when_everyone_who_runs_is_served_in_the_end() {
-    for delivery in [Delivery::Fifo, Delivery::Unordered] {
-        for seed in 0..300 {
+    for (options, delivery) in settings(&[&[], &[("adaptive", "yes"), ("focused", "yes")]]) {
+        for seed in 0..SEEDS {
             let count = 1 + usize::try_from(seed).unwrap() % 6;
-            let world = random_run(count, delivery, seed);
-            let waiting = SiteId::all(count).find(|&site| world.is_waiting(site));
-            assert_eq!(waiting, None, "{delivery:?}, seed {seed}: {:#?}", world.sites());
-            assert!(world.is_quiet(), "{delivery:?}, seed {seed}: {:#?}", world.sites());
+            let world = random_run(count, options, delivery, seed);
+            let run = format!("{options:?}, {delivery:?}, seed {seed}: {:#?}", world.sites());
+            assert_eq!(SiteId::all(count).find(|&site| world.is_waiting(site)), None, "{run}");
+            assert!(world.is_quiet(), "{run}");
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Scenarios, by subject, and what they share.
 
+mod adaptive;
 mod failures;
 mod partitions;
 mod plain;
 
 use super::*;
-use crate::world::World;
+use crate::world::{Delivery, World};
 
 /// Numbers that look random and are the same on every machine.
 struct Draws(u64);
@@ -16,6 +17,18 @@ impl Draws {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound
     }
+}
+
+/// How many schedules a random test tries for each setting.
+const SEEDS: u64 = 200;
+
+/// Options as they are given to a world.
+type Options<'a> = &'a [(&'a str, &'a str)];
+
+/// Each of the `options` on each kind of network.
+fn settings<'a>(options: &[Options<'a>]) -> Vec<(Options<'a>, Delivery)> {
+    let networks = [Delivery::Fifo, Delivery::Unordered];
+    options.iter().flat_map(|&options| networks.map(|network| (options, network))).collect()
 }
 
 type Heuristic = World<SinghalHeuristic>;

@@ -62,15 +62,16 @@ fn parts_merge_one_after_the_other() {
     let [s0, s1, s2, s3, s4] = SiteId::first();
     let mut world = split("chain");
     heal(&mut world);
-    let part = |settled| Message::RecoveringPart { round: number(1), settled: number(settled) };
+    let part =
+        |settled: Option<u32>| Message::RecoveringPart { round: number(1), settled: settled.map(number) };
     assert_eq!(world.deliver(s0, s1), []);
     assert_eq!(world.deliver(s0, s4), []);
-    assert_eq!(world.deliver(s0, s2), [send(s3, part(0)), send(s4, part(0))]);
+    assert_eq!(world.deliver(s0, s2), [send(s3, part(Some(0))), send(s4, part(Some(0)))]);
     let asked = [send(s0, request(2)), send(s1, request(2)), send(s2, request(2))];
     assert_eq!(world.deliver(s0, s3), asked);
     assert_eq!(world.deliver(s2, s4), []);
     // S3 comes next. Its request still waits, so S4 keeps looking to it.
-    assert_eq!(world.deliver(s2, s3), [send(s4, part(1)), send(s4, request(2))]);
+    assert_eq!(world.deliver(s2, s3), [send(s4, part(None)), send(s4, request(2))]);
     assert_eq!(world.deliver(s3, s4), []);
     assert_eq!(world.deliver(s3, s4), []);
     assert_eq!(world.site(s4).row, sites(&[0, 1, 3]));
@@ -117,9 +118,9 @@ fn a_token_that_had_arrived_before_the_split_is_found() {
 }
 
 /// One random run with splits at any moment.
-fn random_run(sites: usize, merge: &str, delivery: Delivery, seed: u64) -> Heuristic {
+fn random_run(sites: usize, options: Options, delivery: Delivery, seed: u64) -> Heuristic {
     let mut draws = Draws(seed);
-    let mut world = Heuristic::with(sites, &[("merge", merge)]);
+    let mut world = Heuristic::with(sites, options);
     let mut is_split = false;
     for _ in 0..300 {
         if draws.below(40) == 0 {
@@ -134,8 +135,8 @@ fn random_run(sites: usize, merge: &str, delivery: Delivery, seed: u64) -> Heuri
             }
             is_split = !is_split;
         }
-        let actions: Vec<Action> =
-            world.deliveries(delivery).chain(world.releases()).chain(world.requests()).collect();
+        let own = world.releases().chain(world.returns()).chain(world.requests());
+        let actions: Vec<Action> = world.deliveries(delivery).chain(own).collect();
         if !actions.is_empty() {
             let _ = world.apply(actions[draws.below(actions.len())]);
         }
@@ -161,15 +162,14 @@ fn is_mended(world: &Heuristic) -> bool {
 
 #[test]
 fn whatever_is_split_when_everyone_is_served_in_the_end() {
-    for merge in ["order", "chain"] {
-        for delivery in [Delivery::Fifo, Delivery::Unordered] {
-            for seed in 0..200 {
-                let count = 2 + usize::try_from(seed).unwrap() % 5;
-                let world = random_run(count, merge, delivery, seed);
-                let waiting = SiteId::all(count).find(|&site| world.is_waiting(site));
-                assert_eq!(waiting, None, "merge={merge}, {delivery:?}, seed {seed}: {:#?}", world.sites());
-                assert!(world.is_quiet(), "merge={merge}, {delivery:?}, seed {seed}: {:#?}", world.sites());
-            }
+    let chain = ("merge", "chain");
+    for (options, delivery) in settings(&[&[], &[chain], &[chain, ("adaptive", "yes"), ("focused", "yes")]]) {
+        for seed in 0..SEEDS {
+            let count = 2 + usize::try_from(seed).unwrap() % 5;
+            let world = random_run(count, options, delivery, seed);
+            let run = format!("{options:?}, {delivery:?}, seed {seed}: {:#?}", world.sites());
+            assert_eq!(SiteId::all(count).find(|&site| world.is_waiting(site)), None, "{run}");
+            assert!(world.is_quiet(), "{run}");
         }
     }
 }

@@ -1,20 +1,8 @@
 //! The algorithms for K permits, explored: every interleaving of small runs, over channels that keep no order. The
 //! numbers of states are golden: a change of an algorithm shows here.
 
-use meshlock_check::{Bounds, Report, Verdict, explore};
-use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId, Spec};
-
-struct Explore(Bounds);
-
-impl Visitor for Explore {
-    type Output = Report;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
-        explore::<A>(&self.0, &spec.values)
-    }
-}
+use meshlock_check::{Bounds, Verdict, explore_spec};
+use meshlock_protocol::Spec;
 
 /// One exploration: (sites, permits, entries of each, holders at the start, states).
 type Case<'a> = (usize, usize, u8, &'a [usize], usize);
@@ -24,13 +12,9 @@ fn holds(spec: &str, cases: &[Case<'_>]) {
     let found: Vec<(Verdict, usize)> = cases
         .iter()
         .map(|&(sites, permits, entries, holders, _)| {
-            let mut bounds = Bounds::new(sites, entries);
-            bounds.cluster.permits = permits;
-            bounds.delivery = Delivery::Unordered;
-            bounds.returns = true;
-            let holders = holders.iter().map(|&site| SiteId::new(site));
-            bounds.holders = Holders::new(bounds.cluster, holders).expect("holders within the cluster");
-            let report = parsed.visit(Explore(bounds));
+            let bounds = Bounds::new(sites, entries).unordered().with_permits(permits).with_returns();
+            let bounds = bounds.held_by(holders).expect("holders within the cluster");
+            let report = explore_spec(&parsed, &bounds);
             (report.verdict, report.states)
         })
         .collect();
@@ -58,4 +42,21 @@ fn delegated_lets_k_in_and_serves_everyone_whatever_the_length_of_chains() {
         "delegated:chain=2",
         &[(3, 1, 2, nobody, 15_298), (3, 1, 2, &[0], 17_800), (4, 2, 1, nobody, 9321)],
     );
+}
+
+#[test]
+fn srimani_reddy_lets_k_in_and_serves_everyone() {
+    let nobody: &[usize] = &[];
+    holds("srimani-reddy", &[(2, 1, 2, nobody, 89), (3, 1, 1, nobody, 729), (3, 2, 1, nobody, 3983)]);
+    holds("srimani-reddy", &[(3, 1, 1, &[1], 846), (3, 2, 1, &[0, 2], 4482), (3, 3, 2, nobody, 125)]);
+}
+
+#[test]
+fn makki_lets_k_in_and_serves_everyone_whenever_the_timer_runs_out() {
+    let nobody: &[usize] = &[];
+    holds(
+        "makki",
+        &[(2, 1, 2, nobody, 620), (2, 2, 2, nobody, 1496), (3, 1, 1, nobody, 3898), (3, 2, 1, nobody, 8618)],
+    );
+    holds("makki", &[(3, 1, 1, &[1], 7648), (3, 2, 1, &[1, 2], 67_953), (3, 3, 1, nobody, 9442)]);
 }

@@ -2,25 +2,15 @@
 //! that the algorithm changed; say in the commit why), and the dearest schedules.
 
 use foldhash::quality::FixedState;
-use meshlock_check::{Bounds, Report, Verdict, explore};
+use meshlock_check::{Bounds, Report, Verdict, explore_spec};
 use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Cluster, Effect, Holders, SiteId, SiteSet, Spec};
 use rustc_hash::FxHashMap;
 
-struct Explore(Bounds);
-
-impl Visitor for Explore {
-    type Output = Report;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
-        explore::<A>(&self.0, &spec.values)
-    }
-}
-
 fn report(spec: &str, bounds: Bounds) -> Report {
     let spec: Spec = spec.parse().expect("a registered name");
-    spec.visit(Explore(bounds))
+    explore_spec(&spec, &bounds)
 }
 
 /// How many states there are, if all is well.

@@ -1,20 +1,9 @@
 //! The plain permission and token algorithms, explored: every interleaving of a few sites, with golden state counts. A count
 //! that changes means that the algorithm changed; say in the commit why.
 
-use meshlock_check::{Bounds, Report, Verdict, explore};
-use meshlock_protocol::registry::Visitor;
+use meshlock_check::{Bounds, Report, Verdict, explore_spec};
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId, Spec};
-
-struct Explore(Bounds);
-
-impl Visitor for Explore {
-    type Output = Report;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
-        explore::<A>(&self.0, &spec.values)
-    }
-}
+use meshlock_protocol::{Holders, SiteId, Spec};
 
 /// `sites` that ask `entries` times each, with `holder` inside at the start.
 fn report(spec: &str, sites: usize, entries: u8, delivery: Delivery, holder: Option<usize>) -> Report {
@@ -22,7 +11,7 @@ fn report(spec: &str, sites: usize, entries: u8, delivery: Delivery, holder: Opt
     bounds.delivery = delivery;
     bounds.holders = Holders::new(bounds.cluster, holder.map(SiteId::new)).expect("a site of the run");
     let spec: Spec = spec.parse().expect("a registered name");
-    spec.visit(Explore(bounds))
+    explore_spec(&spec, &bounds)
 }
 
 /// How many states there are with nobody inside at the start, and with each of `holders` inside, if all is well.

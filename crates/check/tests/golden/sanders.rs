@@ -1,5 +1,5 @@
-//! Sanders' theorem, by exploration: which information structures exclude, and that the algorithm over them is served, with
-//! and without failures.
+//! Sanders' theorem, by exploration: which information structures exclude, and that the algorithm over them is
+//! served, with and without failures.
 
 use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::algorithms::sanders::Sanders;
@@ -16,8 +16,8 @@ fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     explore::<Sanders>(bounds, &values)
 }
 
-/// The structure of three sites that `number`, from 0 to 728, stands for: each of the six ordered pairs is unrelated, asked, or
-/// asked and informed. Every site informs and asks itself.
+/// The structure of three sites that `number`, from 0 to 728, stands for: each of the six ordered pairs is
+/// unrelated, asked, or asked and informed. Every site informs and asks itself.
 fn structure(number: usize) -> InformationStructure {
     let relation = |i: SiteId, k: SiteId| {
         let pair = 2 * i.index() + k.index() - usize::from(k > i);
