@@ -36,8 +36,13 @@ fn runs(permits: Permits) -> impl Strategy<Value = Run> {
 /// Tries `test` on random runs of the algorithm that `spec` names, the same ones every time (`PROPTEST_CASES=5000` tries
 /// more than the usual 256); a failure is shrunk and told with the spec.
 pub(crate) fn for_random_runs(spec: &str, test: impl Fn(&Spec, &Run)) {
+    for_so_many_random_runs(Config::default().cases, spec, test);
+}
+
+/// The same with a number of runs of its own, for what goes wrong only rarely.
+pub(crate) fn for_so_many_random_runs(cases: u32, spec: &str, test: impl Fn(&Spec, &Run)) {
     let spec: Spec = spec.parse().expect("a registered name");
-    let config = Config { failure_persistence: None, ..Config::default() };
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
     let draws = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let tested = TestRunner::new_with_rng(config, draws).run(&runs(spec.info.permits), |run| {
         test(&spec, &run);

@@ -22,7 +22,7 @@ impl Algorithm for Makki {
         permits: Permits::Many,
         tokens: Tokens::One,
         channels: Channels::Unordered,
-        assumes: "reliable channels, and a message and its answer within 2T; here only messages are lost if they take longer",
+        assumes: "reliable channels, and a message and its answer within 2T (here that only saves messages)",
         order: Order::Fair,
         failures: Failures::NONE,
         options: &[],

@@ -156,6 +156,8 @@ pub enum Message {
         life: u32,
         /// How often the sender has failed.
         mine: u32,
+        /// Whether a failure is left to be dealt with that was the sender's to deal with, and now is the newcomer's.
+        unsettled: bool,
     },
     /// From the smallest site that runs, after a failure, to all others that run: what do you know of the token?
     Ask {
@@ -214,7 +216,8 @@ impl crate::Message for Message {
     fn words(&self) -> usize {
         match self {
             Message::Request { .. } | Message::Miss { .. } | Message::Recovering { .. } => 4,
-            Message::Focus { .. } | Message::Welcome { .. } | Message::RecoveringPart { .. } => 5,
+            Message::Focus { .. } | Message::RecoveringPart { .. } => 5,
+            Message::Welcome { .. } => 6,
             Message::Merge { joining, .. } => 4 + joining.len(),
             Message::Ask { dead, .. } => 5 + 2 * dead.len(),
             Message::Answer { .. } => 9,

@@ -173,7 +173,7 @@ impl Site for SinghalHeuristic {
             Message::Miss { number } => self.on_miss(from, number, out),
             Message::Token(token) => self.on_token(from, token, out),
             Message::Recovering { life } => self.on_recovering(from, life, out),
-            Message::Welcome { life, mine } => self.on_welcome(from, life, mine, out),
+            Message::Welcome { life, mine, unsettled } => self.on_welcome(from, life, (mine, unsettled), out),
             Message::Ask { round, life, dead } => self.on_ask(from, round, (life, dead), out),
             Message::Answer { round, trail, number, waiting } => {
                 self.on_answer(from, round, (trail, number, waiting), out);
@@ -311,12 +311,13 @@ impl SinghalHeuristic {
             }
             let (heard, known) = (self.heard[site.index()], token.numbers[site.index()]);
             if heard > known {
-                if self.row.contains(site) {
-                    token.note(site, heard);
-                } else if heard.count == 0 {
-                    // It has come back and not asked yet; what it had asked for before is void.
+                if heard.count == 0 {
+                    // It has come back and not asked yet, though I may look to it: of two that come back at the same time
+                    // both do. What it had asked for before is void.
                     token.requesting.remove(site);
                     token.numbers[site.index()] = heard;
+                } else if self.row.contains(site) {
+                    token.note(site, heard);
                 }
             } else if token.requesting.contains(site) {
                 self.row.insert(site);

@@ -136,9 +136,10 @@ impl SinghalHeuristic {
         }
         recovery.strangers.remove(from);
         self.heard[from.index()] = Number { life, count: 0 };
+        let unsettled = self.hand_over_to(from);
         self.down.remove(from);
         // Of two that come back at the same time both go on looking to each other.
-        if !recovery.is_recovering() {
+        if !self.is_recovering() {
             self.row.remove(from);
         }
         match &mut self.state {
@@ -152,17 +153,40 @@ impl SinghalHeuristic {
                 asked.insert(from);
             }
         }
-        out.send(from, Message::Welcome { life, mine: self.number.life });
+        out.send(from, Message::Welcome { life, mine: self.number.life, unsettled });
         self.answer_if_known(out);
     }
 
+    /// Whether I have yet to find out about a failure and `newcomer`, being smaller, has to do so from now on: I may have
+    /// come back myself, and not have been welcomed by all in time.
+    fn hand_over_to(&mut self, newcomer: SiteId) -> bool {
+        let mine = self.smallest_running() == Some(self.me) && newcomer < self.me;
+        let recovery = self.recovery.get_or_insert_default();
+        let handed_over = mine && recovery.unsettled;
+        recovery.unsettled &= !handed_over;
+        handed_over
+    }
+
+    fn smallest_running(&self) -> Option<SiteId> {
+        SiteId::all(self.heard.len()).find(|&site| !self.down.contains(site))
+    }
+
     /// Not in the paper: one more site knows which life of mine it deals with, and I know its.
-    pub(super) fn on_welcome(&mut self, from: SiteId, life: u32, theirs: u32, out: &mut Outbox<Message>) {
+    pub(super) fn on_welcome(
+        &mut self,
+        from: SiteId,
+        life: u32,
+        (theirs, unsettled): (u32, bool),
+        out: &mut Outbox<Message>,
+    ) {
         if life > self.number.life {
             return out.misbehaved(from, "a welcome to a life that I have not begun");
         }
         let now = self.recovery.as_mut().filter(|_| life == self.number.life);
-        if now.is_some_and(|recovery| recovery.unwelcomed.remove(from)) {
+        if let Some(recovery) = now
+            && recovery.unwelcomed.remove(from)
+        {
+            recovery.unsettled |= unsettled;
             let heard = &mut self.heard[from.index()];
             *heard = (*heard).max(Number { life: theirs, count: 0 });
             self.answer_if_known(out);
@@ -183,7 +207,7 @@ impl SinghalHeuristic {
 
     /// Section VI-A: finds out whether the token was lost, if it falls to me to do so.
     fn begin_round(&mut self, out: &mut Outbox<Message>) {
-        let smallest = SiteId::all(self.heard.len()).find(|&site| !self.down.contains(site));
+        let smallest = self.smallest_running();
         if self.is_split() {
             return; // The token may be beyond the split.
         }

@@ -22,7 +22,7 @@ fn recovering() -> Message {
 }
 
 fn welcome() -> Message {
-    Message::Welcome { life: 1, mine: 0 }
+    Message::Welcome { life: 1, mine: 0, unsettled: false }
 }
 
 /// `site` fails and all others learn of it; all that this causes happens.
