@@ -123,7 +123,7 @@ impl Trail {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to the sites it believes to be requesting, one of which has the token or will have it:
-    /// this is my request. It promises that the sender will look to the receiver no more than this once.
+    /// this is my request. Whoever gets it looks to the sender from now on.
     ///
     /// Also from a site that has the token idle, to one whose served request came so late that its sender may have
     /// stopped looking here: its own last request, which makes the receiver look here again.

@@ -25,6 +25,9 @@
 //! | heavy load | N | T | the same | the same |
 //! | heavy load, `adaptive` | 1 | T | the same | the same |
 //!
+//! In parts: `arbitration.rs` (who is next), `adaptive.rs` (our heuristics for heavy load), `recovery.rs` (failed sites and
+//! lost tokens), `partition.rs` (split networks), `checks.rs` (the invariants).
+//!
 //! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed. Failures are known for certain; a site comes
 //! back only while no other is down (the paper, too, considers single failures), and keeps on stable storage nothing but
 //! how often it has failed.
