@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 use serde::Serialize;
 
 /// How a subcommand ended when nothing went wrong with running it.
@@ -38,6 +38,7 @@ impl std::error::Error for Usage {}
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
     table.set_header(heads.to_vec());
     table
 }
