@@ -1,22 +1,10 @@
 //! Explores one algorithm: `cargo run --release -p meshlock-check --example explore -- SPEC SITES ENTRIES [unordered]
-//! [permits=K] [holder=S] [crashes=C] [recover] [return] [most=STATES]`, and prints the verdict with the shortest story behind it.
+//! [permits=K] [holder=S] [crashes=C] [recover] [return] [most=STATES]`, and prints the verdict with the shortest story
+//! behind it.
 
-use meshlock_check::{Bounds, Report, Verdict, explore, story};
-use meshlock_protocol::registry::Visitor;
+use meshlock_check::{Bounds, Verdict, explore_spec, story_spec};
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId, Spec};
-
-struct Explore(Bounds);
-
-impl Visitor for Explore {
-    type Output = (Report, Vec<String>);
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        let report = explore::<A>(&self.0, &spec.values);
-        let lines = story::<A>(&self.0, &spec.values, &report.path);
-        (report, lines)
-    }
-}
+use meshlock_protocol::{Holders, SiteId, Spec};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,8 +28,8 @@ fn main() {
         }
     }
     bounds.holders = Holders::new(bounds.cluster, holders).expect("holders within the cluster");
-    let (report, lines) = spec.visit(Explore(bounds));
-    for line in lines {
+    let report = explore_spec(&spec, &bounds);
+    for line in story_spec(&spec, &bounds, &report.path) {
         eprintln!("{line}");
     }
     eprintln!("{spec}: {:?}, {} states, depth {}", report.verdict, report.states, report.depth);

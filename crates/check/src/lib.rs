@@ -10,9 +10,10 @@ use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
+use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Action, Delivery, Violation, World};
-use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId};
+use meshlock_protocol::{Algorithm, Cluster, Holders, PlanError, SiteId, Spec};
 use rustc_hash::FxHashMap;
 
 /// What to explore.
@@ -49,6 +50,45 @@ impl Bounds {
             returns: false,
             most_states: 50_000_000,
         }
+    }
+}
+
+/// The same, but for one thing.
+impl Bounds {
+    /// Over channels that keep no order.
+    #[must_use]
+    pub fn unordered(self) -> Self {
+        Bounds { delivery: Delivery::Unordered, ..self }
+    }
+
+    /// With K permits.
+    #[must_use]
+    pub fn with_permits(self, permits: usize) -> Self {
+        Bounds { cluster: self.cluster.with_permits(permits), ..self }
+    }
+
+    /// With these sites inside at the start.
+    pub fn held_by(self, sites: &[usize]) -> Result<Self, PlanError> {
+        let holders = Holders::new(self.cluster, sites.iter().map(|&site| SiteId::new(site)))?;
+        Ok(Bounds { holders, ..self })
+    }
+
+    /// With so many failures, at any moment.
+    #[must_use]
+    pub fn with_crashes(self, crashes: u8) -> Self {
+        Bounds { crashes, ..self }
+    }
+
+    /// With failed sites that come back.
+    #[must_use]
+    pub fn with_recoveries(self) -> Self {
+        Bounds { recoveries: true, ..self }
+    }
+
+    /// With sites that leave and ask again in one step.
+    #[must_use]
+    pub fn with_returns(self) -> Self {
+        Bounds { returns: true, ..self }
     }
 }
 
@@ -108,6 +148,36 @@ pub fn explore<A: Algorithm>(bounds: &Bounds, values: &Values) -> Report {
         World::<A>::new(bounds.cluster, values, &bounds.holders).expect("the caller's bounds are right");
     Explorer { bounds, seen: FxHashMap::default(), parents: Vec::new(), edges: Vec::new() }
         .run(world.tolerant())
+}
+
+/// Explores everything within `bounds` for the algorithm that `spec` names.
+pub fn explore_spec(spec: &Spec, bounds: &Bounds) -> Report {
+    struct Explore<'a>(&'a Bounds);
+
+    impl Visitor for Explore<'_> {
+        type Output = Report;
+
+        fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
+            explore::<A>(self.0, &spec.values)
+        }
+    }
+
+    spec.visit(Explore(bounds))
+}
+
+/// The path of a report as a story, for the algorithm that `spec` names.
+pub fn story_spec(spec: &Spec, bounds: &Bounds, path: &[Step]) -> Vec<String> {
+    struct Tell<'a>(&'a Bounds, &'a [Step]);
+
+    impl Visitor for Tell<'_> {
+        type Output = Vec<String>;
+
+        fn visit<A: Algorithm>(self, spec: &Spec) -> Vec<String> {
+            story::<A>(self.0, &spec.values, self.1)
+        }
+    }
+
+    spec.visit(Tell(bounds, path))
 }
 
 struct Explorer<'a> {

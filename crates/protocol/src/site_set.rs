@@ -106,6 +106,11 @@ impl SiteSet {
         both
     }
 
+    /// How many sites are in both sets.
+    pub fn common(&self, other: &SiteSet) -> usize {
+        self.words.iter().zip(&other.words).map(|(a, b)| (a & b).count_ones() as usize).sum()
+    }
+
     /// Puts every site of `other` in.
     pub fn union_with(&mut self, other: &SiteSet) {
         if other.words.len() > self.words.len() {

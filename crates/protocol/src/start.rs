@@ -77,7 +77,11 @@ pub enum PlanError {
 /// The sites that are in the critical section at the start, each on a permit of its own: the `i`-th one, in order
 /// of ids, holds slot `i`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Holders(SiteSet);
+pub struct Holders {
+    sites: SiteSet,
+    /// The first of them, known without a search: each of a million sites asks for it at the start.
+    first: Option<SiteId>,
+}
 
 impl Holders {
     /// Nobody is inside.
@@ -97,32 +101,32 @@ impl Holders {
         if set.len() > cluster.permits {
             return Err(PlanError::TooManyHolders { holders: set.len(), permits: cluster.permits });
         }
-        Ok(Holders(set))
+        Ok(Holders { first: set.first(), sites: set })
     }
 
     /// Whether `site` is inside.
     pub fn contains(&self, site: SiteId) -> bool {
-        self.0.contains(site)
+        self.sites.contains(site)
     }
 
     /// The sites inside, in order.
     pub fn iter(&self) -> impl Iterator<Item = SiteId> + '_ {
-        self.0.iter()
+        self.sites.iter()
     }
 
     /// How many are inside.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.sites.len()
     }
 
     /// Whether nobody is inside.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sites.is_empty()
     }
 
     /// The one holder of a lock with one permit.
     pub fn only(&self) -> Option<SiteId> {
-        self.0.first()
+        self.first
     }
 
     /// Where the token of a one-permit token algorithm is at the start: at the holder, or at site 0 as the

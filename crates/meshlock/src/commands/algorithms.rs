@@ -48,9 +48,9 @@ fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
             info.name,
             kind(info.kind),
             permits(info.permits),
-            &alone(info),
-            info.costs.heavy.text,
-            info.costs.sync_delay,
+            &alone_in_brief(info),
+            brief(info.costs.heavy.text),
+            brief(info.costs.sync_delay),
             channels(info.channels),
             order(info.order),
         ]);
@@ -114,8 +114,9 @@ fn section(
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     for (name, about) in rows {
-        writeln!(out, "  {name:<14} {about}")?;
+        writeln!(out, "  {name:<width$}  {about}")?;
     }
     Ok(())
 }
@@ -166,6 +167,17 @@ fn facts(info: &Info) -> Value {
 fn alone(info: &Info) -> String {
     let (least, most) = (info.costs.lone_least.text, info.costs.lone_most.text);
     if least == most { least.to_owned() } else { format!("{least} … {most}") }
+}
+
+fn alone_in_brief(info: &Info) -> String {
+    let (least, most) = (brief(info.costs.lone_least.text), brief(info.costs.lone_most.text));
+    if least == most { least.to_owned() } else { format!("{least} … {most}") }
+}
+
+/// A cost without its conditions, which are for the detailed view.
+fn brief(text: &str) -> &str {
+    let end = [";", ",", " at ", " from "].iter().filter_map(|mark| text.find(mark)).min();
+    &text[..end.unwrap_or(text.len())]
 }
 
 fn failures(info: &Info) -> String {

@@ -3,5 +3,6 @@
 pub(crate) mod algorithms;
 pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod quorum;
 pub(crate) mod reproduce;
 pub(crate) mod sim;

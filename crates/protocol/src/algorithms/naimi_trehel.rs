@@ -55,7 +55,7 @@ pub struct NaimiTrehel {
     // What I want.
     stage: Stage,
     /// How many requests I have made.
-    requests: u32,
+    requests: u64,
     // What I know of the others.
     /// Whom I believe to have asked last; none if that is me.
     father: Option<SiteId>,
@@ -84,7 +84,7 @@ pub struct Ask {
     /// The site that wants in.
     pub site: SiteId,
     /// How many requests it has made, with this one.
-    pub number: u32,
+    pub number: u64,
 }
 
 /// What sites say to each other.
@@ -97,7 +97,7 @@ pub enum Message {
     /// From the site that was served before, to its next: enter.
     Token {
         /// The number of the receiver's request that is served.
-        serves: u32,
+        serves: u64,
     },
 }
 
@@ -130,7 +130,7 @@ impl Site for NaimiTrehel {
     /// Enters if the token is here, else asks the father and becomes the tail.
     fn request(&mut self, out: &mut Outbox<Message>) {
         assert!(self.phase() == Phase::Idle, "the host requests only while the process is idle");
-        self.requests = self.requests.wrapping_add(1);
+        self.requests += 1;
         if let Some(father) = self.father.take() {
             self.stage = Stage::Waiting { next: None };
             out.send(father, Message::Request(Ask { site: self.me, number: self.requests }));
@@ -173,7 +173,7 @@ impl NaimiTrehel {
             return out.misbehaved(from, "a request of no other site");
         }
         let seen = &mut self.seen[ask.site.index() % REMEMBERED];
-        if seen.site == ask.site && !ask.is_after(*seen) {
+        if seen.site == ask.site && ask.number <= seen.number {
             return out.misbehaved(from, "a request that was here before");
         }
         *seen = ask;
@@ -191,7 +191,7 @@ impl NaimiTrehel {
         }
     }
 
-    fn on_token(&mut self, from: SiteId, serves: u32, out: &mut Outbox<Message>) {
+    fn on_token(&mut self, from: SiteId, serves: u64, out: &mut Outbox<Message>) {
         match self.stage {
             Stage::Waiting { next } if serves == self.requests => {
                 self.stage = Stage::Inside { next };
@@ -213,13 +213,6 @@ impl NaimiTrehel {
             Stage::Away | Stage::Keeping => None,
             Stage::Waiting { next } | Stage::Inside { next } => next,
         }
-    }
-}
-
-impl Ask {
-    /// Whether this is a later request of the same site; the numbers may wrap round.
-    fn is_after(self, other: Ask) -> bool {
-        (1..1 << 31).contains(&self.number.wrapping_sub(other.number))
     }
 }
 
@@ -328,11 +321,11 @@ mod tests {
     use super::*;
     use crate::world::{World, enter, misbehaved, send};
 
-    fn request(site: SiteId, number: u32) -> Message {
+    fn request(site: SiteId, number: u64) -> Message {
         Message::Request(Ask { site, number })
     }
 
-    fn token(serves: u32) -> Message {
+    fn token(serves: u64) -> Message {
         Message::Token { serves }
     }
 

@@ -1,14 +1,14 @@
 //! Structures that change while the algorithm runs (section 8).
 //!
-//! Nobody knows such a structure as a whole; each site knows its own sets and two rules. The paper's example is Carvalho and
-//! Roucairol's algorithm, which starts fully distributed and asks only whose permission it lacks:
+//! Nobody knows such a structure as a whole; each site knows its own sets and two rules. The paper's example is
+//! Carvalho and Roucairol's algorithm, which starts fully distributed and asks only whose permission it lacks:
 //!
 //! 1. When i sends a GRANT to j, j joins `I_i` and `R_i` and leaves `S_i`.
 //! 2. When j receives a GRANT from i, i leaves `R_j` and joins `S_j`.
 //!
-//! It is right if the local views together satisfy the theorem and agree: j ∈ I_i exactly if i ∈ S_j. While a GRANT is on its
-//! way the two ends do not agree yet. (What the rules leave out, a waiting site that grants must ask again, is the
-//! algorithm's business.)
+//! It is right if the local views together satisfy the theorem and agree: j ∈ I_i exactly if i ∈ S_j. While a GRANT
+//! is on its way the two ends do not agree yet. (What the rules leave out, a waiting site that grants must ask
+//! again, is the algorithm's business.)
 
 use crate::{SiteId, SiteSet};
 
@@ -53,8 +53,8 @@ impl LocalView {
         self.status.remove(to);
     }
 
-    /// Section 8, rule 2: a GRANT from `from` has come. (It also undoes what an earlier GRANT the other way did: who has the
-    /// other's permission need not inform it.)
+    /// Section 8, rule 2: a GRANT from `from` has come. (It also undoes what an earlier GRANT the other way did:
+    /// who has the other's permission need not inform it.)
     pub fn grant_received(&mut self, from: SiteId) {
         assert!(from != self.me, "a site grants itself without a message");
         self.request.remove(from);
@@ -90,8 +90,8 @@ mod tests {
         }
     }
 
-    /// Reference: section 8, Figure 5. The drawing is not in the text; the sequence that fits what is said of Figure 5c is that
-    /// 0 enters, then 2.
+    /// Reference: section 8, Figure 5. The drawing is not in the text; the sequence that fits what is said of
+    /// Figure 5c is that 0 enters, then 2.
     #[test]
     fn a_fully_distributed_structure_changes_with_every_grant_and_stays_right() {
         let mut views: Vec<LocalView> = SiteId::all(4).map(|me| LocalView::distributed(me, 4)).collect();
@@ -107,14 +107,15 @@ mod tests {
         assert_eq!(views[2].status().to_string(), "{0,1,2,3}");
         assert_eq!(structure.check(), Ok(()));
         assert!(LocalView::agree(&views));
-        // "Process 3 would need to communicate only with processes 0 and 2 to maintain correctness": without 1 in R_3 (and
-        // 3 in R_1) the theorem still holds, but 3 does not know the inform set of 1 and asks it all the same.
+        // "Process 3 would need to communicate only with processes 0 and 2 to maintain correctness": without 1 in
+        // R_3 (and 3 in R_1) the theorem still holds, but 3 does not know the inform set of 1 and asks it all the
+        // same.
         assert!(views[3].request().contains(SiteId::new(1)));
         assert_eq!(InformationStructure::parse(4, "0.2/0.1.2/2/0.2.3").unwrap().check(), Ok(()));
     }
 
-    /// Reference: section 8, "for any pair of processes i and j, either j ∈ R_i and i ∈ R_j, or one process is in the inform set
-    /// of the other".
+    /// Reference: section 8, "for any pair of processes i and j, either j ∈ R_i and i ∈ R_j, or one process is in
+    /// the inform set of the other".
     #[test]
     fn whoever_enters_in_whatever_order_the_views_together_satisfy_the_theorem() {
         for order in 0..3_usize.pow(5) {

@@ -1,8 +1,8 @@
 //! The structures that the paper draws, and their kinds for any number of sites.
 //!
 //! The text gives the sets of Figures 3a, 3b and 4 outright, and those of 1a, 1b and 2 by what it says of them. Of
-//! Figure 1c it says only that inform and request sets are equal and that every two meet; ours has four sites, as 1a
-//! and 2 have, in a grid of two rows.
+//! Figure 1c it says only that inform and request sets are equal and that every two meet; ours has four sites, as
+//! 1a and 2 have, in a grid of two rows.
 
 use crate::quorum::QuorumSystem;
 use crate::{SiteId, SiteSet};
@@ -63,8 +63,8 @@ impl InformationStructure {
         InformationStructure::pair(4)
     }
 
-    /// Figure 3a: i = 0 learns of j = 1 from j itself, but j learns of i from k = 2 only. Two get in. (The sets of k,
-    /// which the text leaves open, are such that no other pair is at fault.)
+    /// Figure 3a: i = 0 learns of j = 1 from j itself, but j learns of i from k = 2 only. Two get in. (The sets of
+    /// k, which the text leaves open, are such that no other pair is at fault.)
     pub fn figure_3a() -> Self {
         let inform = vec![set([0, 2]), set([1]), set([2])];
         let request = vec![set([0, 1, 2]), set([1, 2]), set([1, 2])];

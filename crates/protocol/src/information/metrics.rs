@@ -1,26 +1,27 @@
 //! What a structure costs (section 6): messages per entry and synchronisation delay.
 //!
-//! Two formulas are printed with a slip each; as corrected here they give the numbers that the paper itself derives.
+//! Two formulas are printed with a slip each; as corrected here they give the numbers that the paper itself
+//! derives.
 //!
-//! - The upper bound sums over `R_i`, but "messages from a process to itself are not counted", and only so is DM = N−1 for
-//!   the fully distributed structure. At i itself an INQUIRE, a YIELD and a new GRANT are messages exactly if i keeps
-//!   track of another site.
-//! - `D_ij` is printed as 2 whenever `I_i ∩ I_j ≠ ∅`. It is 2 only if a *third* site is in both: only so are D = 2(N−1)/N for
-//!   the central structure, and `D_0j` = 1 in Figure 2.
+//! - The upper bound sums over `R_i`, but "messages from a process to itself are not counted", and only so is DM =
+//!   N−1 for the fully distributed structure. At i itself an INQUIRE, a YIELD and a new GRANT are messages exactly
+//!   if i keeps track of another site.
+//! - `D_ij` is printed as 2 whenever `I_i ∩ I_j ≠ ∅`. It is 2 only if a *third* site is in both: only so are D =
+//!   2(N−1)/N for the central structure, and `D_0j` = 1 in Figure 2.
 
 use crate::{SiteId, SiteSet};
 
 use super::InformationStructure;
 
 impl InformationStructure {
-    /// The lower bound on `NM_i`, the messages per entry of site `i` (section 6.1): a REQUEST to and a GRANT from all
-    /// others in `R_i`, a RELEASE to all others in `I_i`. Reached when nobody else wants in.
+    /// The lower bound on `NM_i`, the messages per entry of site `i` (section 6.1): a REQUEST to and a GRANT from
+    /// all others in `R_i`, a RELEASE to all others in `I_i`. Reached when nobody else wants in.
     pub fn least_messages(&self, i: SiteId) -> usize {
         others(self.inform(i), i) + 2 * others(self.request(i), i)
     }
 
-    /// The upper bound on `NM_i` (section 6.1): besides, each site asked may send a FAIL, and an INQUIRE that is answered by
-    /// a YIELD and mended by a new GRANT.
+    /// The upper bound on `NM_i` (section 6.1): besides, each site asked may send a FAIL, and an INQUIRE that is
+    /// answered by a YIELD and mended by a new GRANT.
     pub fn most_messages(&self, i: SiteId) -> usize {
         let conflicts = self.request(i).iter().map(|j| self.conflict_messages(i, j)).sum::<usize>();
         self.least_messages(i) + conflicts
@@ -33,8 +34,8 @@ impl InformationStructure {
         if tracks_a_third { 3 + fail } else { fail }
     }
 
-    /// `D_ij`: the messages that must follow each other from the exit of `j` to the entry of `i` that waits for it (section
-    /// 6.2).
+    /// `D_ij`: the messages that must follow each other from the exit of `j` to the entry of `i` that waits for it
+    /// (section 6.2).
     pub fn delay(&self, i: SiteId, j: SiteId) -> usize {
         let by_a_third = || self.shared(i, j).iter().any(|k| k != i && k != j);
         match i == j {

@@ -1,8 +1,8 @@
 //! Information structures: who tells whom of its state, and who asks whom (Sanders 1987).
 //!
 //! An information structure gives each site i an *inform set* `I_i`, the sites that keep track of i, and a *request
-//! set* `R_i`, the sites whose permission i needs. The *status set* `S_i` follows from the inform sets: the sites that
-//! i keeps track of. One algorithm, [`sanders`](crate::algorithms::sanders), runs over any of them; central,
+//! set* `R_i`, the sites whose permission i needs. The *status set* `S_i` follows from the inform sets: the sites
+//! that i keeps track of. One algorithm, [`sanders`](crate::algorithms::sanders), runs over any of them; central,
 //! fully distributed and quorum algorithms are special cases that differ in nothing else.
 //!
 //! - [`figures`]: the structures that the paper draws, and the same for any number of sites.
@@ -61,8 +61,8 @@ impl InformationStructure {
         InformationStructure::new(inform, request)
     }
 
-    /// Informs and asks its quorum: site i the `i`-th set of the system (counted round, if there are fewer) and itself.
-    /// Every two quorums meet, so condition b holds by its first half.
+    /// Informs and asks its quorum: site i the `i`-th set of the system (counted round, if there are fewer) and
+    /// itself. Every two quorums meet, so condition b holds by its first half.
     pub fn from_quorums(system: &QuorumSystem) -> Self {
         let quorums = system.quorums();
         InformationStructure::from_fn(system.sites(), |i| {

@@ -1,8 +1,9 @@
 //! Information structures as text, drawn like the paper's figures: solid arcs, then dashed ones.
 //!
-//! One entry a site, joined by `/` (in options) or by line ends (in files); sites joined by `.`. An entry is the inform set; `+`
-//! adds sites that are asked without being informed (the dashed arcs), `-` takes out sites that are informed without
-//! being asked (which condition a forbids, so that no figure draws them). A site that takes no part is an `x`.
+//! One entry a site, joined by `/` (in options) or by line ends (in files); sites joined by `.`. An entry is the
+//! inform set; `+` adds sites that are asked without being informed (the dashed arcs), `-` takes out sites that are
+//! informed without being asked (which condition a forbids, so that no figure draws them). A site that takes no
+//! part is an `x`.
 //!
 //! ```text
 //! 0+1/1+0/0.1.2     Figure 4: I_0 = {0}, R_0 = {0,1}; I_1 = {1}, R_1 = {0,1}; I_2 = R_2 = {0,1,2}

@@ -1,13 +1,15 @@
 //! Local recovery (section 7.1): the structure without the sites that failed.
 //!
-//! Every site makes the same change to its copy, without a word to the others: it deletes the failed site, and where two sites
-//! no longer share an inform site, it lets each ask the other, so that condition b holds again. The result depends only
-//! on *which* sites failed, not on the order: whoever knows the same failures has the same structure.
+//! Every site makes the same change to its copy, without a word to the others: it deletes the failed site, and
+//! where two sites no longer share an inform site, it lets each ask the other, so that condition b holds again. The
+//! result depends only on *which* sites failed, not on the order: whoever knows the same failures has the same
+//! structure.
 //!
-//! Different sites learn of failures at different times, and then the printed rule is not enough. Let i and k share exactly the
-//! inform sites a and b, and let both fail: i knows of a only and enters with b's grant, k knows of b only and enters with
-//! a's. [`Mend::AtHalf`] therefore lets two sites ask each other as soon as *half* of what they shared is gone. If
-//! neither of the two has come so far, each still counts on more than half, and so both count on a common site.
+//! Different sites learn of failures at different times, and then the printed rule is not enough. Let i and k share
+//! exactly the inform sites a and b, and let both fail: i knows of a only and enters with b's grant, k knows of b
+//! only and enters with a's. [`Mend::AtHalf`] therefore lets two sites ask each other as soon as *half* of what
+//! they shared is gone. If neither of the two has come so far, each still counts on more than half, and so both
+//! count on a common site.
 
 use crate::{SiteId, SiteSet};
 
@@ -51,9 +53,9 @@ impl InformationStructure {
         request
     }
 
-    /// Whether `i` and `k`, both alive, rely on asking each other after all of `failed` have failed, because they share no
-    /// inform site or lost too many. (If one of the two is itself a site they share, they share it as long as both live. A
-    /// site without an inform set is already gone.)
+    /// Whether `i` and `k`, both alive, rely on asking each other after all of `failed` have failed, because they
+    /// share no inform site or lost too many. (If one of the two is itself a site they share, they share it as long
+    /// as both live. A site without an inform set is already gone.)
     pub fn must_ask(&self, i: SiteId, k: SiteId, failed: &SiteSet, mend: Mend) -> bool {
         let shared = self.shared(i, k);
         let gone = self.inform(i).is_empty() || self.inform(k).is_empty();

@@ -130,10 +130,10 @@ impl InformationStructure {
         }
     }
 
-    /// Whether no schedule deadlocks even under the plain rules of section 3, provided that a waiting site gives its own
-    /// grant back to an earlier request. It is so if every site keeps track of itself only (whoever waits, waits for an
-    /// earlier request), and if all ask one and the same site besides themselves (one queue). Both survive
-    /// [`recovery`](super::recovery). Section 5 mentions both.
+    /// Whether no schedule deadlocks even under the plain rules of section 3, provided that a waiting site gives
+    /// its own grant back to an earlier request. It is so if every site keeps track of itself only (whoever waits,
+    /// waits for an earlier request), and if all ask one and the same site besides themselves (one queue). Both
+    /// survive [`recovery`](super::recovery). Section 5 mentions both.
     pub fn cannot_deadlock(&self) -> bool {
         let minds_itself = |i: SiteId| self.status(i).len() == 1 && self.status(i).contains(i);
         self.all().all(minds_itself) || self.all().any(|centre| self.all().all(|i| self.asks_only(i, centre)))

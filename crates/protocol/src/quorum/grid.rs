@@ -32,6 +32,11 @@ impl Grid {
         Grid { sites, columns: if root * root == sites { root } else { root + 1 } }
     }
 
+    /// How many sites there are.
+    pub fn sites(self) -> usize {
+        self.sites
+    }
+
     /// How many sites a complete row has.
     pub fn columns(self) -> usize {
         self.columns

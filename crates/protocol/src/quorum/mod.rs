@@ -15,6 +15,7 @@
 //! | [`QuorumSystem::parse`] | yes | as given | as given |
 
 mod notation;
+mod subsets;
 
 #[cfg(feature = "analysis")]
 pub mod analysis;

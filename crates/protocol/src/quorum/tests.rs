@@ -1,3 +1,5 @@
+//! The notation of options and files.
+
 use super::*;
 
 #[test]

@@ -4,8 +4,15 @@ pub mod info;
 pub mod spec;
 pub mod values;
 
+use crate::algorithms::bulgannawar_vaidya::BulgannawarVaidya;
+use crate::algorithms::carvalho_roucairol::CarvalhoRoucairol;
+use crate::algorithms::central::Central;
+use crate::algorithms::delegated::Delegated;
 use crate::algorithms::lamport::Lamport;
 use crate::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
+use crate::algorithms::maekawa::Maekawa;
+use crate::algorithms::majority::Majority;
+use crate::algorithms::makki::Makki;
 use crate::algorithms::naimi_trehel::NaimiTrehel;
 use crate::algorithms::raymond::Raymond;
 use crate::algorithms::raymond_k::RaymondK;
@@ -13,7 +20,10 @@ use crate::algorithms::ricart_agrawala::RicartAgrawala;
 use crate::algorithms::sanders::Sanders;
 use crate::algorithms::singhal_dynamic::SinghalDynamic;
 use crate::algorithms::singhal_heuristic::SinghalHeuristic;
+use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
+use crate::algorithms::token_ring::TokenRing;
+use crate::algorithms::tree_quorum::TreeQuorum;
 use crate::{Algorithm, Cluster, Info, PlanError, Spec};
 
 use info::Permits;
@@ -49,14 +59,24 @@ macro_rules! registry {
 registry! {
     Lamport,
     RicartAgrawala,
+    CarvalhoRoucairol,
     SinghalDynamic,
     LodhaKshemkalyani,
+    Maekawa,
+    TreeQuorum,
+    Majority,
     Sanders,
     SuzukiKasami,
     SinghalHeuristic,
     Raymond,
     NaimiTrehel,
+    Central,
+    TokenRing,
+    Delegated,
+    BulgannawarVaidya,
     RaymondK,
+    SrimaniReddy,
+    Makki,
 }
 
 impl std::str::FromStr for Spec {

@@ -1,7 +1,7 @@
 //! What must hold after every step, whatever the algorithm.
 
 use crate::registry::info::{Order, Tokens};
-use crate::{Algorithm, Message, Phase, SiteId, Slot};
+use crate::{Algorithm, Effect, Message, Phase, SiteId, Slot};
 
 use super::World;
 
@@ -43,6 +43,16 @@ pub enum Violation {
         site: SiteId,
         /// Who should have.
         passed: SiteId,
+    },
+    /// A site reported a peer that had done nothing wrong.
+    #[error("{site} refused a message of {peer}, which follows the algorithm: {why}")]
+    Refused {
+        /// Who refused it.
+        site: SiteId,
+        /// Whose message it was.
+        peer: SiteId,
+        /// Why.
+        why: &'static str,
     },
     /// A token appeared or vanished.
     #[error("there are {found} tokens, not {expected}")]
@@ -102,6 +112,18 @@ impl<A: Algorithm> World<A> {
             .find(|&other| other != site && self.is_up(other) && self.is_waiting(other) && precedes(other));
         if let Some(passed) = passed {
             self.report(Violation::OutOfOrder { site, passed });
+        }
+    }
+
+    /// What a site that follows the algorithm has sent must not be refused, as long as nothing has failed and nobody lied.
+    pub(super) fn check_refusals(&mut self, site: SiteId, effects: &[Effect<A::Message>]) {
+        for effect in effects {
+            if let Effect::Misbehaved { peer, why } = *effect
+                && self.honest
+                && self.faults.never_happened()
+            {
+                self.report(Violation::Refused { site, peer, why });
+            }
         }
     }
 

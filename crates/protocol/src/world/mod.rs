@@ -76,6 +76,8 @@ pub struct World<A: Algorithm> {
     steps: u64,
     violation: Option<Violation>,
     tolerant: bool,
+    /// Whether all that arrived was sent: no message was injected.
+    honest: bool,
     outbox: Outbox<A::Message>,
 }
 
@@ -98,6 +100,7 @@ impl<A: Algorithm> World<A> {
             steps: 0,
             violation: None,
             tolerant: false,
+            honest: true,
             outbox: Outbox::new(),
             sites,
         };
@@ -166,11 +169,14 @@ impl<A: Algorithm> World<A> {
             return Vec::new();
         }
         self.clocks[to.index()].observe(packet.stamp).expect("this host's own stamps are in range");
-        self.step(to, |machine, out| machine.receive(from, packet.message, out))
+        let effects = self.step(to, |machine, out| machine.receive(from, packet.message, out));
+        self.check_refusals(to, &effects);
+        effects
     }
 
     /// A message that nobody sent arrives: for showing that it changes nothing.
     pub fn inject(&mut self, from: SiteId, to: SiteId, message: A::Message) -> Vec<Effect<A::Message>> {
+        self.honest = false;
         self.step(to, |machine, out| machine.receive(from, message, out))
     }
 

@@ -4,7 +4,7 @@ use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// One random run: its size, who is inside at the start, and what is drawn at each step.
 #[derive(Clone, Debug)]
@@ -33,11 +33,18 @@ fn runs(permits: Permits) -> impl Strategy<Value = Run> {
     .prop_map(|(cluster, holders, draws)| Run { cluster, holders, draws })
 }
 
-/// Tries `test` on random runs of the algorithm that `spec` names; a failure is shrunk and told with the spec.
+/// Tries `test` on random runs of the algorithm that `spec` names, the same ones every time (`PROPTEST_CASES=5000` tries
+/// more than the usual 256); a failure is shrunk and told with the spec.
 pub(crate) fn for_random_runs(spec: &str, test: impl Fn(&Spec, &Run)) {
+    for_so_many_random_runs(Config::default().cases, spec, test);
+}
+
+/// The same with a number of runs of its own, for what goes wrong only rarely.
+pub(crate) fn for_so_many_random_runs(cases: u32, spec: &str, test: impl Fn(&Spec, &Run)) {
     let spec: Spec = spec.parse().expect("a registered name");
-    let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
-    let tested = TestRunner::new(config).run(&runs(spec.info.permits), |run| {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let draws = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let tested = TestRunner::new_with_rng(config, draws).run(&runs(spec.info.permits), |run| {
         test(&spec, &run);
         Ok(())
     });

@@ -1,19 +1,20 @@
-//! What is known of Lodha and Kshemkalyani's algorithm, how it starts, and what must hold.
+//! What is known of Lodha and Kshemkalyani's algorithm, and how it starts.
 
-use super::{LodhaKshemkalyani, Message, Want};
+use super::leaving::Custody;
+use super::{LodhaKshemkalyani, Message, Rules, Want, invariants};
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
-    Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, invariant};
+use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp};
 
 /// What all sites share.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
-    text: Text,
+    rules: Rules,
 }
 
 impl Algorithm for LodhaKshemkalyani {
@@ -30,10 +31,38 @@ impl Algorithm for LodhaKshemkalyani {
         assumes: "reliable FIFO channels",
         order: Order::Timestamp,
         failures: Failures::NONE,
-        options: &[OptionInfo::text(
-            "printed: Figure 2 of the paper to the letter, which deadlocks and lets two in; for the checker only",
-        )],
-        variants: &[],
+        options: &[
+            OptionInfo::text(
+                "printed: Figure 2 of the paper to the letter, which deadlocks and lets two in; for the checker only",
+            ),
+            OptionInfo {
+                name: "combined-exit",
+                about: "who leaves sends one message to the first that waits, which passes on what is for the others",
+                range: Range::Flag,
+                default: "no",
+            },
+            OptionInfo {
+                name: "keep-deferred",
+                about: "who leaves keeps deferred requests for a moment: if it asks again, both need no reply",
+                range: Range::Flag,
+                default: "no",
+            },
+            OptionInfo {
+                name: "sequence-on-all",
+                about: "every message carries the highest sequence number seen, not only a REQUEST",
+                range: Range::Flag,
+                default: "no",
+            },
+        ],
+        variants: &[
+            "lodha-kshemkalyani:combined-exit",
+            "lodha-kshemkalyani:keep-deferred",
+            "lodha-kshemkalyani:sequence-on-all",
+            "lodha-kshemkalyani:combined-exit,keep-deferred",
+            "lodha-kshemkalyani:combined-exit,sequence-on-all",
+            "lodha-kshemkalyani:keep-deferred,sequence-on-all",
+            "lodha-kshemkalyani:combined-exit,keep-deferred,sequence-on-all",
+        ],
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
@@ -57,12 +86,27 @@ impl Algorithm for LodhaKshemkalyani {
             "a late REQUEST that is known to be finished counts as an answer but is not queued",
             "a FLUSH never counts as an answer",
             "a REQUEST tells, as a REPLY does, that its sender's previous request is finished",
-            "a REPLY names the request that it answers, so that duplicates are recognised",
+            "a REPLY names the request that it answers and a HANDOVER has a number, so that duplicates are recognised",
+            "combined-exit: a REQUEST says which request its sender has answered already (sketched without: deadlock)",
+            "combined-exit: who would keep an earlier request waiting passes a HANDOVER on at once",
+            "keep-deferred: deferred requests are kept for one message delay, then get their replies",
         ],
     };
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
-        Ok(Plan { cluster, text: values.text() })
+        let rules = Rules {
+            text: values.text(),
+            combined_exit: values.flag("combined-exit"),
+            keep_deferred: values.flag("keep-deferred"),
+            sequence_on_all: values.flag("sequence-on-all"),
+        };
+        let improved = rules.combined_exit || rules.keep_deferred || rules.sequence_on_all;
+        if rules.text == Text::Printed && improved {
+            let why =
+                "the printed text goes without the improvements; take them away, or text=repaired".into();
+            return Err(PlanError::Option { option: "text", why });
+        }
+        Ok(Plan { cluster, rules })
     }
 
     /// A holder is inside on a request older than any that can follow, with the answers of all; the others need not
@@ -74,7 +118,7 @@ impl Algorithm for LodhaKshemkalyani {
         queue.extend(inside);
         LodhaKshemkalyani {
             me,
-            text: plan.text,
+            rules: plan.rules,
             want: inside.map_or(Want::Nothing, Want::Exit),
             executed: None,
             clock: Clock::ZERO,
@@ -83,6 +127,8 @@ impl Algorithm for LodhaKshemkalyani {
             answered: inside.map_or_else(SiteSet::new, |_| SiteSet::all_but(me, sites)),
             queue,
             deferred: SiteSet::new(),
+            custody: plan.rules.combined_exit.then(|| Box::new(Custody::new(sites))),
+            timer_runs: false,
         }
     }
 
@@ -95,7 +141,8 @@ impl Algorithm for LodhaKshemkalyani {
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.deferred.is_empty()
+        let holds_nothing = self.custody.as_ref().is_none_or(|custody| custody.held.is_empty());
+        self.want == Want::Nothing && self.deferred.is_empty() && holds_nothing
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
@@ -103,74 +150,10 @@ impl Algorithm for LodhaKshemkalyani {
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        if self.text == Text::Printed {
-            return Ok(());
-        }
-        let own = self.queue.iter().find(|queued| queued.site == self.me).copied();
-        invariant!(
-            self.queue.is_sorted_by(|a, b| a < b)
-                && own == self.own()
-                && (own.is_some() || self.queue.is_empty()),
-            "I1: the queue is sorted and holds the site's own request, or is empty if there is none"
-        );
-        let queued: SiteSet =
-            self.queue.iter().map(|queued| queued.site).filter(|&site| site != self.me).collect();
-        invariant!(
-            queued.is_subset(&self.answered)
-                && self.deferred.is_subset(&self.answered)
-                && !self.answered.contains(self.me),
-            "I2: who is queued or deferred has answered, and nobody answers himself"
-        );
-        if let Want::Exit(mine) = self.want {
-            invariant!(
-                self.answered.len() == self.sites() - 1 && self.queue.first() == Some(&mine),
-                "I3: a site that is inside has all answers and heads its queue"
-            );
-        }
-        invariant!(
-            own.is_none_or(|own| own.clock <= self.clock),
-            "I4: the clock is not behind the site's own request"
-        );
-        Ok(())
+        invariants::of_one_site(self)
     }
 
     fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        if sites.iter().any(|site| site.text == Text::Printed) {
-            return Ok(());
-        }
-        let wanting = || sites.iter().filter_map(|site| Some((site, site.own()?)));
-        for (later, mine) in wanting() {
-            invariant!(
-                sites.iter().all(|site| site.finished < Some(mine)),
-                "I5: what any site takes for finished is finished"
-            );
-            let seen = |earlier: &Self, theirs| {
-                !later.answered.contains(earlier.me) || later.queue.contains(&theirs)
-            };
-            invariant!(
-                wanting().all(|(earlier, theirs)| theirs >= mine || seen(earlier, theirs)),
-                "I6: of two sites that want in, the later one queues the earlier one or misses its answer"
-            );
-            let missed =
-                sites.iter().filter(|other| other.me != later.me && !later.answered.contains(other.me));
-            for other in missed {
-                let ask = (later.me, other.me, &Message::Request { clock: mine.clock });
-                let is_answer = |message: &Message| match *message {
-                    Message::Reply { to, .. } => to == mine.clock,
-                    Message::Request { .. } => true,
-                    Message::Flush { .. } => false,
-                };
-                let comes = |&(from, to, message): &InFlight<'_, Message>| {
-                    (from, to) == (other.me, later.me) && is_answer(message)
-                };
-                invariant!(
-                    in_flight.contains(&ask)
-                        || other.deferred.contains(later.me)
-                        || in_flight.iter().any(comes),
-                    "I7: an answer that a waiting site misses is asked for, owed or on its way"
-                );
-            }
-        }
-        Ok(())
+        invariants::of_all_sites(sites, in_flight)
     }
 }

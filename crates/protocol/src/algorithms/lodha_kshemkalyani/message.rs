@@ -1,17 +1,20 @@
 //! What the sites of Lodha and Kshemkalyani's algorithm say to each other.
 
-use crate::Clock;
+use crate::{Clock, SiteSet, Timestamp};
 
 /// What sites say to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to all others. To a receiver that asked before this came it is the answer as well:
-    /// I have seen no later than now that you want in, and I wait for my turn. It also tells that the sender's
-    /// request before this one is finished.
+    /// I shall not enter before you unless I asked first, and then you will hear from me or from someone after me. It
+    /// also tells that the sender's request before this one is finished.
     Request {
         /// The sequence number; with the sender it is the request's id, smaller first.
         clock: Clock,
+        /// With `combined-exit`: the receiver's last request that the sender has seen and answered. The answer may
+        /// still be on its way through others; this is as good.
+        answers: Option<Clock>,
     },
     /// From a site that wants nothing, or that has just left and had deferred the request: I do not stand in the way,
     /// and nobody does any more whose request is not later than the one that I executed last.
@@ -20,13 +23,40 @@ pub enum Message {
         to: Clock,
         /// The sequence number of the sender's last request that was satisfied, if it has had one.
         executed: Option<Clock>,
+        /// With `sequence-on-all`: the highest sequence number that the sender has seen.
+        highest: Option<Clock>,
     },
     /// From a site that leaves, to the next one of its queue: nobody stands in the way any more whose request is not
     /// later than the one that I have just executed.
     Flush {
         /// The sequence number of that request.
         executed: Clock,
+        /// With `sequence-on-all`: the highest sequence number that the sender has seen.
+        highest: Option<Clock>,
     },
+    /// With `combined-exit`, from a site that leaves, to the first of those whom it would have to tell something: all
+    /// of it. The receiver passes on what is for the others when it leaves, or at once if it would keep an earlier one
+    /// waiting.
+    Handover {
+        /// How many the sender has sent, this one included: a duplicate has a number that came before.
+        number: u64,
+        /// Nobody stands in the way any more whose request is not later than this one.
+        finished: Timestamp,
+        /// With `sequence-on-all`: the highest sequence number that the sender has seen.
+        highest: Option<Clock>,
+        /// For whom it is, the receiver first, sorted by their requests.
+        owed: Vec<Owed>,
+    },
+}
+
+/// What someone who waits is to be told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Owed {
+    /// The request that waits.
+    pub request: Timestamp,
+    /// Who has answered it by this message.
+    pub answered: SiteSet,
 }
 
 impl crate::Message for Message {
@@ -35,13 +65,28 @@ impl crate::Message for Message {
             Message::Request { .. } => "REQUEST",
             Message::Reply { .. } => "REPLY",
             Message::Flush { .. } => "FLUSH",
+            Message::Handover { .. } => "HANDOVER",
         }
     }
 
     fn words(&self) -> usize {
+        let optional = |number: &Option<Clock>| usize::from(number.is_some());
         match self {
-            Message::Request { .. } | Message::Flush { .. } => 4,
-            Message::Reply { .. } => 5,
+            Message::Request { answers, .. } => 4 + optional(answers),
+            Message::Reply { highest, .. } => 5 + optional(highest),
+            Message::Flush { highest, .. } => 4 + optional(highest),
+            Message::Handover { highest, owed, .. } => {
+                let lists: usize = owed.iter().map(|owed| 2 + owed.answered.len()).sum();
+                6 + optional(highest) + lists
+            }
         }
+    }
+}
+
+/// Puts `request` into the list, in its place, as answered by all of `answered`.
+pub(super) fn owe(list: &mut Vec<Owed>, request: Timestamp, answered: &SiteSet) {
+    match list.binary_search_by_key(&request, |owed| owed.request) {
+        Ok(at) => list[at].answered.union_with(answered),
+        Err(at) => list.insert(at, Owed { request, answered: answered.clone() }),
     }
 }

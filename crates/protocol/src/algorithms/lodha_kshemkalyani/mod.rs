@@ -20,6 +20,15 @@
 //! | low load | 2(N−1) | – | N clocks, N ids, 2 sets | 4 or 5 |
 //! | all requests cross | N, for the last one N−1 | T | the same | 4 or 5 |
 //! | each site asks again as it leaves | 2(N−1): nothing crosses | T | the same | 4 or 5 |
+//! | the same, `combined-exit` | N | T | N numbers and a list more | 6 and up for a HANDOVER |
+//! | the same, `keep-deferred` | N − 1/N | T | the same | 4 or 5 |
+//!
+//! **Improvements** that section 5 of the paper suggests, each an option, in any combination:
+//! - `combined-exit`: who leaves sends one HANDOVER, to the first of those to whom it would send a FLUSH or a REPLY, with
+//!   all that the others are to be told; that one passes it on when it leaves. (A single FLUSH or REPLY goes as it is.)
+//! - `keep-deferred`: who leaves keeps the deferred requests. If its process asks again at once, they count as crossing
+//!   the new request, and neither side needs a reply.
+//! - `sequence-on-all`: every message carries the highest sequence number seen.
 //!
 //! **Assumes** reliable FIFO channels; it does need FIFO. "Requesting", as in Figure 2, includes executing.
 //!
@@ -33,9 +42,15 @@
 //! 4. A REQUEST tells which request its sender executed last, as a REPLY does. It need not carry it: over FIFO channels
 //!    it is the sender's previous REQUEST.
 //!
-//! And, not a repair:
-//! - A REPLY names the request that it answers, and a site remembers the last request of each other site, so that a
-//!   duplicate of either is recognised. The paper's channels do not duplicate.
+//! And further:
+//! - A REPLY names the request that it answers, a HANDOVER has a number, and a site remembers the last request of each
+//!   other site, so that duplicates are recognised. The paper's channels do not duplicate.
+//! - `combined-exit`, which the paper only sketches, deadlocks as soon as a site's next REQUEST overtakes the answer that
+//!   it has handed over (three sites, two requests each): the receiver takes it for one that crosses its own. So a
+//!   REQUEST says which request of the receiver its sender has answered. And who is handed something to pass on, but
+//!   has been served meanwhile, passes it on at once, unless it waits again and precedes all whom it is for.
+//! - `keep-deferred`: a site cannot know that its process will ask soon. It waits for one message delay, then sends the
+//!   replies; who does not ask again makes the others wait so much longer.
 //!
 //! **Invariants**
 //! - I1: the queue is sorted; it holds the site's own request while there is one, and is empty otherwise.
@@ -45,14 +60,21 @@
 //! - I5: what any site takes for finished is finished: no request that waits or executes is among it.
 //! - I6: of two sites that want in, the later one has the earlier one in its queue or still misses its answer.
 //! - I7: an answer that a waiting site misses is asked for, owed or on its way.
+//! - I8: who wants nothing keeps others waiting only while a timer runs.
+//! - I9: what is held for others is for later requests than the site's own.
 
 mod info;
+mod invariants;
+mod leaving;
 mod message;
+mod objection;
 #[cfg(test)]
 mod tests;
 
 pub use info::Plan;
-pub use message::Message;
+pub use message::{Message, Owed};
+
+use leaving::Custody;
 
 use crate::registry::info::Text;
 use crate::{Clock, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp};
@@ -62,7 +84,7 @@ use crate::{Clock, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp};
 pub struct LodhaKshemkalyani {
     // Who I am.
     me: SiteId,
-    text: Text,
+    rules: Rules,
     // What I want.
     want: Want,
     /// The sequence number of my last request that was satisfied.
@@ -80,6 +102,20 @@ pub struct LodhaKshemkalyani {
     queue: Vec<Timestamp>,
     /// Whose request came after its answer to mine: I owe a reply.
     deferred: SiteSet,
+    // What the improvements add.
+    /// With `combined-exit`: what I pass on for others.
+    custody: Option<Box<Custody>>,
+    /// With `keep-deferred`: whether I have asked to be woken.
+    timer_runs: bool,
+}
+
+/// Which text the sites follow, and which of section 5's improvements they use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Rules {
+    text: Text,
+    combined_exit: bool,
+    keep_deferred: bool,
+    sequence_on_all: bool,
 }
 
 /// What the process at a site wants.
@@ -95,19 +131,25 @@ enum Want {
 impl Site for LodhaKshemkalyani {
     type Message = Message;
 
-    /// Figure 2, `InvMutEx`.
+    /// Figure 2, `InvMutEx`. With `keep-deferred` the requests that are still deferred count as if they had crossed this
+    /// one.
     fn request(&mut self, out: &mut Outbox<Message>) {
         assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
         let mut seen = self.clock;
         let request = Timestamp::new(seen.tick(), self.me);
-        if self.text == Text::Repaired {
+        if self.rules.text == Text::Repaired {
             self.clock = seen;
         }
         self.want = Want::Entry(request);
-        self.answered.clear();
         self.queue.clear();
+        self.answered = std::mem::take(&mut self.deferred);
+        self.queue
+            .extend(self.answered.iter().map(|site| Timestamp::new(self.last_request[site.index()], site)));
+        self.queue.sort_unstable();
         self.queue.push(request);
-        out.broadcast(self.me, self.sites(), &Message::Request { clock: request.clock });
+        for site in SiteId::all(self.sites()).filter(|&site| site != self.me) {
+            out.send(site, Message::Request { clock: request.clock, answers: self.answers_to(site) });
+        }
         self.enter_if_first(out);
     }
 
@@ -115,36 +157,37 @@ impl Site for LodhaKshemkalyani {
         if from == self.me || from.index() >= self.sites() {
             return out.misbehaved(from, NOT_A_PEER);
         }
-        if self.text == Text::Repaired
-            && let Some(why) = self.objection(from, message)
+        if self.rules.text == Text::Repaired
+            && let Some(why) = self.objection(from, &message)
         {
             return out.misbehaved(from, why);
         }
         match message {
-            Message::Request { clock } => self.on_request(Timestamp::new(clock, from), out),
-            Message::Reply { to: _, executed } => self.on_reply(from, executed, out),
-            Message::Flush { executed } => self.on_flush(from, executed, out),
+            Message::Request { clock, answers } => self.on_request(Timestamp::new(clock, from), answers, out),
+            Message::Reply { to: _, executed, highest } => {
+                self.observe(highest);
+                self.on_reply(from, executed, out);
+            }
+            Message::Flush { executed, highest } => {
+                self.observe(highest);
+                self.on_flush(from, executed, out);
+            }
+            Message::Handover { number, finished, highest, owed } => {
+                self.observe(highest);
+                self.on_handover(from, number, finished, owed, out);
+            }
         }
     }
 
-    /// Figure 2, `FinCS`: a FLUSH to the next of the queue, a REPLY to all that were deferred.
     fn release(&mut self, out: &mut Outbox<Message>) {
         let Want::Exit(mine) = self.want else {
             panic!("the host releases only while the process is inside");
         };
-        self.want = Want::Nothing;
-        self.executed = Some(mine.clock);
-        self.finished = self.finished.max(Some(mine));
-        if let Some(next) = self.queue.iter().find(|queued| queued.site != self.me) {
-            out.send(next.site, Message::Flush { executed: mine.clock });
-        }
-        for site in self.deferred.iter() {
-            let to = self.last_request[site.index()];
-            out.send(site, Message::Reply { to, executed: self.executed });
-        }
-        self.queue.clear();
-        self.answered.clear();
-        self.deferred.clear();
+        self.leave(mine, out);
+    }
+
+    fn wake(&mut self, out: &mut Outbox<Message>) {
+        self.stop_waiting_for_own_request(out);
     }
 
     fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
@@ -171,22 +214,41 @@ impl LodhaKshemkalyani {
         (clock > Clock::ZERO).then_some(Timestamp::new(clock, site))
     }
 
+    /// With `combined-exit`: the last request of `site`, if it has been answered; not if it is among those that were
+    /// kept and now count as crossing mine.
+    fn answers_to(&self, site: SiteId) -> Option<Clock> {
+        let last = self.last_request_of(site).filter(|_| self.rules.combined_exit)?;
+        (!self.answered.contains(site)).then_some(last.clock)
+    }
+
+    /// With `sequence-on-all`: the third improvement of section 5.
+    fn observe(&mut self, highest: Option<Clock>) {
+        if let Some(highest) = highest {
+            self.clock.observe(highest);
+        }
+    }
+
     /// Figure 2, `RcvReq`.
-    fn on_request(&mut self, theirs: Timestamp, out: &mut Outbox<Message>) {
+    fn on_request(&mut self, theirs: Timestamp, answers: Option<Clock>, out: &mut Outbox<Message>) {
         let from = theirs.site;
         let previous = self.last_request_of(from);
         self.last_request[from.index()] = theirs.clock;
         self.clock.observe(theirs.clock);
         if let Some(previous) = previous
-            && self.text == Text::Repaired
+            && self.rules.text == Text::Repaired
         {
             self.learn_finished(previous);
         }
+        if let Want::Entry(mine) = self.want
+            && answers == Some(mine.clock)
+        {
+            self.answered.insert(from);
+        }
         if self.want == Want::Nothing {
-            out.send(from, Message::Reply { to: theirs.clock, executed: self.executed });
+            self.reply(from, out);
         } else if !self.answered.insert(from) {
             self.deferred.insert(from);
-        } else if self.text == Text::Printed || self.finished < Some(theirs) {
+        } else if self.rules.text == Text::Printed || self.finished < Some(theirs) {
             let at = self.queue.partition_point(|queued| *queued < theirs);
             self.queue.insert(at, theirs);
         }
@@ -204,7 +266,7 @@ impl LodhaKshemkalyani {
 
     /// Figure 2, `RcvFlush`. It may come late, when another way has told the same: then nothing changes.
     fn on_flush(&mut self, from: SiteId, executed: Clock, out: &mut Outbox<Message>) {
-        if self.text == Text::Printed {
+        if self.rules.text == Text::Printed {
             self.answered.insert(from);
         }
         self.learn_finished(Timestamp::new(executed, from));
@@ -227,37 +289,5 @@ impl LodhaKshemkalyani {
             self.want = Want::Exit(mine);
             out.enter();
         }
-    }
-}
-
-/// What no correct peer sends. (As printed, correct peers do.)
-impl LodhaKshemkalyani {
-    /// What is wrong with a message, if anything is.
-    fn objection(&self, from: SiteId, message: Message) -> Option<&'static str> {
-        let last = self.last_request_of(from);
-        let last_can_be_finished = last.is_none_or(|last| self.can_be_finished(last));
-        match message {
-            Message::Request { clock } if clock <= self.last_request[from.index()] => {
-                Some("a request that is not newer than its last")
-            }
-            Message::Request { .. } => (self.deferred.contains(from) || !last_can_be_finished)
-                .then_some("a second request before the first was served"),
-            Message::Reply { to, executed } => {
-                let expected = matches!(self.want, Want::Entry(mine) if mine.clock == to);
-                if !expected || self.answered.contains(from) {
-                    return Some("a reply that nobody waits for");
-                }
-                let is_last = executed.unwrap_or_default() == self.last_request[from.index()];
-                (!is_last || !last_can_be_finished).then_some("a reply that calls finished what is not")
-            }
-            Message::Flush { executed } => (last != Some(Timestamp::new(executed, from))
-                || !last_can_be_finished)
-                .then_some("a flush that calls finished what is not"),
-        }
-    }
-
-    /// Whether `done` can be finished: not while an earlier request waits or executes here.
-    fn can_be_finished(&self, done: Timestamp) -> bool {
-        self.own().is_none_or(|mine| done < mine)
     }
 }

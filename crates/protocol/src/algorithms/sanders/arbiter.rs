@@ -62,8 +62,8 @@ impl Arbiter {
 }
 
 impl Sanders {
-    /// Section 3.2 and section 5, REQUEST, from another site. First the receiver makes the changes to its structure that the
-    /// sender has made.
+    /// Section 3.2 and section 5, REQUEST, from another site. First the receiver makes the changes to its structure
+    /// that the sender has made.
     pub(super) fn on_request(
         &mut self,
         theirs: Timestamp,
@@ -133,7 +133,8 @@ impl Sanders {
             let queued = &mut self.arbiter.queue[at];
             if !std::mem::replace(&mut queued.told, true) {
                 let (to, round) = (queued.request.clock, queued.round);
-                // To this site itself it is a FAIL as well: it may now yield to others, which does not touch this queue.
+                // To this site itself it is a FAIL as well: it may now yield to others, which does not touch this
+                // queue.
                 self.say(self.arbiter.queue[at].request.site, Message::Fail { to, round }, out);
             }
         }

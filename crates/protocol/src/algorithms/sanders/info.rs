@@ -143,10 +143,12 @@ impl Algorithm for Sanders {
         costs: Costs {
             lone_least: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
             lone_most: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
-            heavy: Formula::new("4(k−1) to 7(k−1)+3", |scale| 4.0 * (scale.quorum - 1) as f64),
-            sync_delay: "2T (T between sites that inform no third site)",
+            heavy: Formula::new("4(k−1); 3(k−1) with deadlock=yield", |scale| {
+                4.0 * (scale.quorum - 1) as f64
+            }),
+            sync_delay: "2T; T between sites that inform no third site",
         },
-        memory: Memory { fixed: 500, per_site: 44 },
+        memory: Memory { fixed: 360, per_site: 28 },
         departures: &[
             "an INQUIRE is remembered until a FAIL or the grant's use answers it (as printed: deadlock)",
             "FAIL also goes to a newcomer behind another queued request (as printed: deadlock)",
@@ -172,8 +174,8 @@ impl Algorithm for Sanders {
         Ok(Plan(Shared::new(Rules { structure, deadlock, text: values.text() })))
     }
 
-    /// A holder is inside on a request older than any that can follow, and its inform set has granted it. Whoever shares no
-    /// inform site with it must ask it, and waits for it there.
+    /// A holder is inside on a request older than any that can follow, and its inform set has granted it. Whoever
+    /// shares no inform site with it must ask it, and waits for it there.
     fn start(Plan(rules): &Plan, me: SiteId, holders: &Holders) -> Self {
         let structure = &rules.structure;
         let askers = structure.all().filter(|&site| structure.request(site).contains(me)).count();

@@ -2,8 +2,8 @@
 
 use crate::{Clock, SiteSet};
 
-/// What sites say to each other. Each message names the request it concerns by its clock, and the round: how often that
-/// request has been put to this receiver, or by this sender, anew (after a YIELD, or after a failure).
+/// What sites say to each other. Each message names the request it concerns by its clock, and the round: how often
+/// that request has been put to this receiver, or by this sender, anew (after a YIELD, or after a failure).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
@@ -16,8 +16,8 @@ pub enum Message {
         /// The sites that the sender knows to have failed. The receiver believes it before it answers.
         failed: SiteSet,
     },
-    /// From a site that knows of no obstacle: "according to my information, it is OK to enter." If the receiver is in the
-    /// sender's status set, the sender grants nobody else until it hears of it again.
+    /// From a site that knows of no obstacle: "according to my information, it is OK to enter." If the receiver is
+    /// in the sender's status set, the sender grants nobody else until it hears of it again.
     Grant {
         /// The request that may enter.
         to: Clock,
@@ -38,7 +38,8 @@ pub enum Message {
         /// The round of it that was granted.
         round: u32,
     },
-    /// The answer to INQUIRE, from a site that will not enter soon: take it back, and grant me again in the next round.
+    /// The answer to INQUIRE, from a site that will not enter soon: take it back, and grant me again in the next
+    /// round.
     Yield {
         /// The request that was granted.
         request: Clock,

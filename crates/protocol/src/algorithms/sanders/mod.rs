@@ -1,12 +1,12 @@
 //! Sanders' generalised algorithm: one set of rules over any information structure.
 //!
-//! Sanders 1987, sections 3 (the rules), 5 (without deadlock) and 7.1 (local recovery). The structures themselves, the
-//! theorem that tells good ones from bad ones, and their costs are in [`information`](crate::information).
+//! Sanders 1987, sections 3 (the rules), 5 (without deadlock) and 7.1 (local recovery). The structures themselves,
+//! the theorem that tells good ones from bad ones, and their costs are in [`information`](crate::information).
 //!
-//! A site asks its request set and enters when all have granted. A site that is asked grants the earliest request it
-//! has, and, if the requester is in its status set, nobody else until that one releases. When it leaves, a site tells its
-//! inform set. With everyone minding only itself this is Ricart and Agrawala's algorithm; with one site minding all,
-//! the central one; with quorums as both sets, Maekawa's.
+//! A site asks its request set and enters when all have granted. A site that is asked grants the earliest request
+//! it has, and, if the requester is in its status set, nobody else until that one releases. When it leaves, a site
+//! tells its inform set. With everyone minding only itself this is Ricart and Agrawala's algorithm; with one site
+//! minding all, the central one; with quorums as both sets, Maekawa's.
 //!
 //! ```text
 //!  alone:      S0 ──REQUEST(1)──▶ R_0           contended (Figure 4): S1 has granted S2, then S0 asks, earlier
@@ -18,25 +18,28 @@
 //! | | messages per entry of site i | synchronisation delay | state | words per message |
 //! |---|---|---|---|---|
 //! | low load | \|I_i−i\| + 2\|R_i−i\| | – | a queue, N clocks and rounds | 4 or 5 |
-//! | heavy load | at most 4\|R_i−i\| + 3 more, without FAIL 3\|R_i\| more | T or 2T, by the structure | the same | the same |
+//! | heavy load | the same and about \|R_i−i\| FAILs; with `deadlock=yield` about the same | T or 2T, by the structure | the same | the same |
 //!
-//! `deadlock=fail` are the rules of section 5; `deadlock=yield` has no FAIL: a site that waits always gives a grant back;
-//! `deadlock=plain` are the rules of section 3, which can deadlock. For a structure that cannot deadlock (central, fully
-//! distributed) the plain rules are taken whatever is asked for, as section 5 suggests.
+//! `deadlock=fail` are the rules of section 5; `deadlock=yield` has no FAIL: a site that waits always gives a grant
+//! back; `deadlock=plain` are the rules of section 3, which can deadlock. For a structure that cannot deadlock
+//! (central, fully distributed) the plain rules are taken whatever is asked for, as section 5 suggests.
 //!
-//! **Assumes** reliable channels, in any order; sites fail by stopping, for good (a failed site comes back in a new view). The
-//! paper assumes FIFO.
+//! **Assumes** reliable channels, in any order; sites fail by stopping, for good (a failed site comes back in a new
+//! view). The paper assumes FIFO.
 //!
 //! **Departures** (`text=printed` keeps the first four to the letter for the checker)
-//! - A requester remembers an INQUIRE and yields when a FAIL comes later; as printed it forgets it, and all wait for ever.
-//! - FAIL also goes to a newcomer that is behind another queued request, not only to one that is behind the granted one.
-//! - A REQUEST carries the failed sites its sender knows of, and its receiver first makes the same change to its own
-//!   structure; a waiting site asks *all* additions to its request set, and asks anew whoever it had asked before they came to
-//!   rely on each other. As printed a grant that was given and not remembered lets two in.
-//! - Two sites start to ask each other when half of the inform sites they shared have failed, not when all have: the two may
-//!   know of different halves ([`Mend::AtHalf`](crate::information::Mend::AtHalf)).
-//! - A site that waits answers its own INQUIRE by YIELD at once, in every form: the text offers it as a remedy for the deadlock of
-//!   Figure 1b, and the proof of its theorem takes it for granted. Its own REQUEST is handled at once; delayed, it is unsafe.
+//! - A requester remembers an INQUIRE and yields when a FAIL comes later; as printed it forgets it, and all wait
+//!   for ever.
+//! - FAIL also goes to a newcomer that is behind another queued request, not only to one that is behind the granted
+//!   one.
+//! - A REQUEST carries the failed sites its sender knows of, and its receiver first makes the same change to its
+//!   own structure; a waiting site asks *all* additions to its request set, and asks anew whoever it had asked
+//!   before they came to rely on each other. As printed a grant that was given and not remembered lets two in.
+//! - Two sites start to ask each other when half of the inform sites they shared have failed, not when all have:
+//!   the two may know of different halves ([`Mend::AtHalf`](crate::information::Mend::AtHalf)).
+//! - A site that waits answers its own INQUIRE by YIELD at once, in every form: the text offers it as a remedy for
+//!   the deadlock of Figure 1b, and the proof of its theorem takes it for granted. Its own REQUEST is handled at
+//!   once; delayed, it is unsafe.
 //! - Messages name the request and the round they concern, so that late ones and duplicates are recognised.
 //!
 //! **Invariants**
@@ -45,11 +48,14 @@
 //! - I3: only a grant to a site of the status set that has not failed is remembered.
 //! - I4: a waiting site misses a grant; FAILs are from sites whose grant it misses.
 //! - I5: the clock is not behind the site's own request.
-//! - I6: a queued request that precedes the granted one has made the site inquire; under `deadlock=fail` every other one has
-//!   been told FAIL.
-//! - I7: while a site is inside, all of its inform set remember its grant, as far as neither knows that the other failed.
+//! - I6: a queued request that precedes the granted one has made the site inquire; under `deadlock=fail` every
+//!   other one has been told FAIL.
+//! - I7: while a site is inside, all of its inform set remember its grant, as far as neither knows that the other
+//!   failed.
 
 mod arbiter;
+#[cfg(test)]
+mod failure_runs;
 mod info;
 mod message;
 mod recovery;
@@ -134,7 +140,8 @@ impl Site for Sanders {
         if !Cluster::of(self.rounds.len()).is_peer(self.me, from) {
             return out.misbehaved(from, NOT_A_PEER);
         }
-        // What a failed site had sent may still come here after the news of its failure, if those came by another site.
+        // What a failed site had sent may still come here after the news of its failure, if those came by another
+        // site.
         if !self.failed.contains(from) {
             self.hear(from, message, out);
         }
@@ -242,8 +249,8 @@ impl Sanders {
         }
     }
 
-    /// Section 5, INQUIRE, step 2: gives back each grant that was inquired about, if this site cannot count on entering soon.
-    /// Giving one back is itself a reason to give back the others.
+    /// Section 5, INQUIRE, step 2: gives back each grant that was inquired about, if this site cannot count on
+    /// entering soon. Giving one back is itself a reason to give back the others.
     fn yield_where_due(&mut self, out: &mut Outbox<Message>) {
         while let Want::Entry { request, missing, blocked, inquired } = &mut self.want {
             let me = self.me;
@@ -268,8 +275,8 @@ impl Sanders {
         }
     }
 
-    /// A message that nobody waits for. Without failures no correct peer sends one; after a failure a request may be put anew,
-    /// and what it overtook comes late.
+    /// A message that nobody waits for. Without failures no correct peer sends one; after a failure a request may
+    /// be put anew, and what it overtook comes late.
     fn late(&self, from: SiteId, why: &'static str, out: &mut Outbox<Message>) {
         if self.failed.is_empty() {
             out.misbehaved(from, why);

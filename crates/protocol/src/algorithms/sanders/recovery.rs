@@ -6,8 +6,8 @@ use crate::{Outbox, SiteSet};
 use super::{Message, Sanders, Want};
 
 impl Sanders {
-    /// Section 7.1: the sites in `failed` have failed; this site was told, or read it in a REQUEST. The request set changes first,
-    /// so that a grant that falls free now cannot let this site in too early.
+    /// Section 7.1: the sites in `failed` have failed; this site was told, or read it in a REQUEST. The request set
+    /// changes first, so that a grant that falls free now cannot let this site in too early.
     pub(super) fn learn(&mut self, failed: &SiteSet, out: &mut Outbox<Message>) {
         if failed.is_subset(&self.failed) {
             return;
@@ -20,9 +20,9 @@ impl Sanders {
         self.enter_if_all_granted(out);
     }
 
-    /// Section 7.1, steps 1 to 4, for the one who asks: changes the request set and, if a request is waiting, puts it to all sites
-    /// that have come to rely on being asked. One that was asked before then may have granted without having to remember
-    /// it: its grant no longer counts.
+    /// Section 7.1, steps 1 to 4, for the one who asks: changes the request set and, if a request is waiting, puts
+    /// it to all sites that have come to rely on being asked. One that was asked before then may have granted
+    /// without having to remember it: its grant no longer counts.
     fn ask_additions(&mut self, before: &SiteSet, out: &mut Outbox<Message>) {
         let (rules, me) = (self.rules.clone(), self.me);
         let (structure, mend) = (&rules.structure, rules.mend());
@@ -42,10 +42,9 @@ impl Sanders {
             if rules.text == Text::Printed && (anew || !waited) {
                 continue;
             }
-            let round = &mut self.rounds[site.index()];
-            *round = round.saturating_add(u32::from(anew));
-            let message = Message::Request { clock: request, round: *round, failed: self.failed.clone() };
-            out.send(site, message);
+            let round = self.rounds[site.index()].saturating_add(u32::from(anew));
+            self.rounds[site.index()] = round;
+            out.send(site, self.request_message(request, round));
             if let Want::Entry { missing, blocked, .. } = &mut self.want {
                 missing.insert(site);
                 blocked.remove(site);

@@ -25,6 +25,17 @@ impl Arbitration {
             Arbitration::Lowest => waiting.min_by_key(|site| token.numbers[site.index()].count),
         }
     }
+
+    /// The one of the sites that wait now whose turn is last.
+    pub(super) fn last(self, holder: SiteId, token: &Token) -> Option<SiteId> {
+        let waiting =
+            SiteId::others_from(holder, token.numbers.len()).filter(|&site| token.requesting.contains(site));
+        match self {
+            Arbitration::Nearest => waiting.last(),
+            // Of equals `max_by_key` gives the last, which is the farthest.
+            Arbitration::Lowest => waiting.max_by_key(|site| token.numbers[site.index()].count),
+        }
+    }
 }
 
 /// The first of `sites` after `holder`, or from the beginning if none is after it.

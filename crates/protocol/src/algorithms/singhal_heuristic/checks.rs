@@ -4,6 +4,7 @@ use crate::invariant;
 use crate::registry::info::Text;
 use crate::site::InFlight;
 
+use super::adaptive::Focus;
 use super::message::{Message, Token};
 use super::{SinghalHeuristic, State};
 
@@ -13,7 +14,11 @@ pub(super) fn site(site: &SinghalHeuristic) -> Result<(), &'static str> {
     match state {
         State::Idle | State::Executing { .. } => {}
         State::Waiting { asked } => {
-            invariant!(row.is_subset(asked), "I2: a waiting site has asked all it looks to");
+            let one_is_enough = matches!(site.focus, Some(Focus::On { .. }));
+            invariant!(
+                site.is_recovering() || one_is_enough || row.is_subset(asked),
+                "I2: a waiting site has asked all it looks to, or one that is certain to be served"
+            );
         }
         State::Holding { token, .. } => {
             invariant!(row.is_empty(), "I3: a site with the idle token looks to nobody");
@@ -27,13 +32,19 @@ pub(super) fn together(
     sites: &[SinghalHeuristic],
     in_flight: &[InFlight<'_, Message>],
 ) -> Result<(), &'static str> {
-    if sites.iter().any(|site| site.options.text == Text::Printed) {
+    let recovering =
+        |site: &SinghalHeuristic| site.recovery.as_ref().is_some_and(|recovery| !recovery.is_settled());
+    let rearranging =
+        |message: &Message| matches!(message, Message::Merge { .. } | Message::RecoveringPart { .. });
+    if sites.iter().any(|site| site.options.text == Text::Printed || recovering(site))
+        || in_flight.iter().any(|(_, _, message)| rearranging(message))
+    {
         return Ok(());
     }
     let between = |a: &SinghalHeuristic, b: &SinghalHeuristic| {
         let ends = [(a.me, b.me), (b.me, a.me)];
         in_flight.iter().any(|&(from, to, message)| {
-            ends.contains(&(from, to)) && matches!(message, Message::Request { .. })
+            ends.contains(&(from, to)) && matches!(message, Message::Request { .. } | Message::Focus { .. })
         })
     };
     for a in sites {
@@ -48,14 +59,16 @@ pub(super) fn together(
             );
         }
     }
-    tokens(sites, in_flight).try_for_each(|token| {
-        let mut known = token.requesting.iter().map(|site| &sites[site.index()]);
+    for token in tokens(sites, in_flight) {
+        // What a site's former life had asked for is left out as soon as the holder knows of the new one.
+        let lives_on = |site: &&SinghalHeuristic| token.numbers[site.me.index()].life == site.number.life;
+        let mut known = token.requesting.iter().map(|site| &sites[site.index()]).filter(lives_on);
         invariant!(
             known.all(|site| matches!(site.state, State::Waiting { .. } | State::Executing { .. })),
             "I7: whom the token knows to be requesting is requesting (Lemma 1)"
         );
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 fn tokens<'a>(
@@ -66,9 +79,20 @@ fn tokens<'a>(
         State::Executing { token, .. } | State::Holding { token, .. } => Some(&**token),
         State::Idle | State::Waiting { .. } => None,
     });
-    let travelling = in_flight.iter().filter_map(|(_, _, message)| match message {
-        Message::Token(token) => Some(&**token),
-        Message::Request { .. } => None,
+    let travelling = in_flight.iter().filter_map(|(_, to, message)| match message {
+        // One that was sent to a former life of its receiver is lost already.
+        Message::Token(token) => {
+            (token.numbers[to.index()].life == sites[to.index()].number.life).then_some(&**token)
+        }
+        Message::Request { .. }
+        | Message::Focus { .. }
+        | Message::Miss { .. }
+        | Message::Recovering { .. }
+        | Message::Welcome { .. }
+        | Message::Ask { .. }
+        | Message::Answer { .. }
+        | Message::Merge { .. }
+        | Message::RecoveringPart { .. } => None,
     });
     at_sites.chain(travelling)
 }

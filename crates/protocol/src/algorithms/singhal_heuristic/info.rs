@@ -9,7 +9,8 @@ use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Holders, Phase, PlanError, Shared, SiteId, SiteSet};
 
 use super::arbitration::Arbitration;
-use super::message::{Message, Number, Token};
+use super::message::{Message, Number, Token, Trail};
+use super::partition::Merge;
 use super::{SinghalHeuristic, State, checks};
 
 /// What all sites share.
@@ -23,6 +24,9 @@ pub(super) struct Options {
     pub(super) text: Text,
     pub(super) arbitration: Arbitration,
     pub(super) count: Count,
+    pub(super) merge: Merge,
+    pub(super) adaptive: bool,
+    pub(super) focused: bool,
 }
 
 /// Section III-G, the two forms of step 1: what a sequence number counts.
@@ -49,6 +53,27 @@ const OPTIONS: &[OptionInfo] = &[
         range: Range::Choice(&["requests", "entries"]),
         default: "requests",
     },
+    OptionInfo {
+        name: "merge",
+        about: "how the part of a split network that had no token joins the other: by the order of ids, or one after the \
+                other by RECOVERING_PART",
+        range: Range::Choice(&["order", "chain"]),
+        default: "order",
+    },
+    OptionInfo {
+        name: "adaptive",
+        about: "a site that leaves and wants in again at once writes that request into the token: 1 message per entry at \
+                heavy load",
+        range: Range::Flag,
+        default: "no",
+    },
+    OptionInfo {
+        name: "focused",
+        about: "a site that asks again soon after it left, when at least half of the sites waited, asks only the last of \
+                those: 2 messages per entry if that still waits",
+        range: Range::Flag,
+        default: "no",
+    },
     OptionInfo::text("printed: sections III-F and III-G to the letter, which deadlock; for the checker only"),
 ];
 
@@ -65,15 +90,36 @@ impl Algorithm for SinghalHeuristic {
         channels: Channels::Unordered,
         assumes: "reliable FIFO channels",
         order: Order::Fair,
-        failures: Failures::NONE,
+        failures: Failures { crash: true, recovery: true, partition: true },
         options: OPTIONS,
-        variants: &["singhal-heuristic:arbitration=lowest", "singhal-heuristic:count=entries"],
+        variants: &[
+            "singhal-heuristic:arbitration=lowest",
+            "singhal-heuristic:count=entries",
+            "singhal-heuristic:merge=chain",
+            "singhal-heuristic:adaptive",
+            "singhal-heuristic:arbitration=lowest,count=entries,adaptive",
+            "singhal-heuristic:adaptive,focused",
+        ],
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
                 about: "from a site that wants in, to those that probably have the token",
             },
             MessageInfo { kind: "TOKEN", about: "from the last holder to the next" },
+            MessageInfo { kind: "FOCUS", about: "focused: a request to one site alone" },
+            MessageInfo { kind: "MISS", about: "focused: from that site, if one is not enough" },
+            MessageInfo { kind: "RECOVERING", about: "from a site that has come back, to all others" },
+            MessageInfo { kind: "WELCOME", about: "from each of them in return" },
+            MessageInfo {
+                kind: "ASK",
+                about: "after a failure, from the smallest site: what do you know of the token?",
+            },
+            MessageInfo { kind: "ANSWER", about: "from each of the others in return" },
+            MessageInfo { kind: "MERGE", about: "after a split, from the smallest site: who joins whom" },
+            MessageInfo {
+                kind: "RECOVERING_PART",
+                about: "merge=chain: from a joining site to those after it",
+            },
         ],
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
@@ -82,7 +128,15 @@ impl Algorithm for SinghalHeuristic {
             sync_delay: "T",
         },
         memory: Memory { fixed: 400, per_site: 16 },
-        departures: &[],
+        departures: &[
+            "a request that comes after its sender was served is not discarded, and whoever has the token idle answers \
+             it with its own last request (as printed: deadlock)",
+            "a token counts how often it was sent, so that copies are recognised",
+            "a number begins with how often its site has failed (as printed a recovered site's requests look outdated)",
+            "a site that comes back asks for nothing before all have welcomed it",
+            "after a failure or a split the smallest site asks all for the last they know of the token; no timeouts",
+            "when two parts merge, a site that waits asks all it looks to again, and i1 looks to those it tells",
+        ],
     };
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
@@ -93,6 +147,9 @@ impl Algorithm for SinghalHeuristic {
                 "lowest" => Arbitration::Lowest,
                 _ => Arbitration::Nearest,
             },
+            focused: values.flag("focused"),
+            adaptive: values.flag("adaptive"),
+            merge: if values.get("merge") == "chain" { Merge::Chain } else { Merge::Order },
             count: if values.get("count") == "entries" { Count::Entries } else { Count::Requests },
         })))
     }
@@ -116,7 +173,11 @@ impl Algorithm for SinghalHeuristic {
                 .take_while(|&site| site != me)
                 .collect(),
             heard: vec![Number::ZERO; sites].into(),
-            passes: 0,
+            trail: if me == home { Trail::Held { passes: 0 } } else { Trail::Unknown },
+            focus: None,
+            down: SiteSet::new(),
+            recovery: None,
+            partition: None,
         }
     }
 
@@ -129,14 +190,11 @@ impl Algorithm for SinghalHeuristic {
     }
 
     fn is_quiet(&self) -> bool {
-        self.phase() == Phase::Idle
+        self.phase() == Phase::Idle && self.recovery.as_ref().is_none_or(|recovery| recovery.is_settled())
     }
 
     fn tokens(&self) -> usize {
-        match self.state {
-            State::Idle | State::Waiting { .. } => 0,
-            State::Executing { .. } | State::Holding { .. } => 1,
-        }
+        usize::from(self.holds_token())
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -58,12 +58,72 @@ impl Token {
     }
 }
 
+/// A life that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Death {
+    /// Who failed.
+    pub site: SiteId,
+    /// How often it had failed before; unknown to a site that has come back since and was not welcomed by it.
+    pub life: Option<u32>,
+}
+
+/// The last that a site knows of the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Trail {
+    /// It has never had it in this life.
+    Unknown,
+    /// It has it.
+    Held {
+        /// As often as the token had been sent when it came.
+        passes: u64,
+    },
+    /// It sent it away.
+    Sent {
+        /// As often as the token has been sent by now.
+        passes: u64,
+        /// To this site,
+        to: SiteId,
+        /// for this request.
+        number: Number,
+    },
+    /// It sent it away, and the network was split between it and the receiver since: lost, unless it had arrived.
+    Cut {
+        /// As often as the token had been sent.
+        passes: u64,
+    },
+}
+
+impl Trail {
+    /// How often the token had been sent by then.
+    pub(super) fn passes(self) -> u64 {
+        match self {
+            Trail::Unknown => 0,
+            Trail::Held { passes } | Trail::Sent { passes, .. } | Trail::Cut { passes } => passes,
+        }
+    }
+
+    /// Which of two trails is later. Who got the token knows more than who sent it.
+    pub(super) fn is_later_than(self, other: Trail) -> bool {
+        let rank = |trail: Trail| {
+            let kind = match trail {
+                Trail::Unknown => 0,
+                Trail::Sent { .. } | Trail::Cut { .. } => 1,
+                Trail::Held { .. } => 2,
+            };
+            (trail.passes(), kind)
+        };
+        rank(self) > rank(other)
+    }
+}
+
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to the sites it believes to be requesting, one of which has the token or will have it:
-    /// this is my request. It promises that the sender will look to the receiver no more than this once.
+    /// this is my request. Whoever gets it looks to the sender from now on.
     ///
     /// Also from a site that has the token idle, to one whose served request came so late that its sender may have
     /// stopped looking here: its own last request, which makes the receiver look here again.
@@ -71,21 +131,96 @@ pub enum Message {
         /// Which request of the sender.
         number: Number,
     },
+    /// `focused`: a REQUEST to one site alone, which the sender has seen to wait when it left.
+    Focus {
+        /// Which request of the sender.
+        number: Number,
+        /// Which request of the receiver it is about.
+        expects: Number,
+    },
+    /// From that site in return: I have your request, but I have been served; ask the others, too.
+    Miss {
+        /// The request that is answered.
+        number: Number,
+    },
     /// From the site that had the token, to a site that the token knows to be requesting: enter.
     Token(Box<Token>),
+    /// From a site that had failed and runs again, to all others: you need not look to me, I look to you.
+    Recovering {
+        /// How often it has failed.
+        life: u32,
+    },
+    /// From each of them in return: I know of your new life.
+    Welcome {
+        /// The life that is welcomed.
+        life: u32,
+        /// How often the sender has failed.
+        mine: u32,
+        /// Whether a failure is left to be dealt with that was the sender's to deal with, and now is the newcomer's.
+        unsettled: bool,
+    },
+    /// From the smallest site that runs, after a failure, to all others that run: what do you know of the token?
+    Ask {
+        /// Which of the asker's questions.
+        round: Number,
+        /// The life of the receiver that is asked.
+        life: u32,
+        /// The lives that are over.
+        dead: Box<[Death]>,
+    },
+    /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites
+    /// and will get nothing from them any more.
+    Answer {
+        /// The question.
+        round: Number,
+        /// The last that the sender knows of the token.
+        trail: Trail,
+        /// Its last request,
+        number: Number,
+        /// and whether that still waits.
+        waiting: bool,
+    },
+    /// From the smallest site, to all others, when the network is whole again: these had no token and join those that had.
+    Merge {
+        /// The question whose answers showed it.
+        round: Number,
+        /// The part without the token.
+        joining: SiteSet,
+    },
+    /// Merge method 1: from a site of the joining part to those after it: you need not look to me, I look to you.
+    RecoveringPart {
+        /// The question whose answers showed who joins.
+        round: Number,
+        /// The sender's last request, if it is over: a later one that has come still counts. While the sender waits or has
+        /// the token, it must be looked to.
+        settled: Option<Number>,
+    },
 }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {
         match self {
             Message::Request { .. } => "REQUEST",
+            Message::Focus { .. } => "FOCUS",
+            Message::Miss { .. } => "MISS",
             Message::Token(_) => "TOKEN",
+            Message::Recovering { .. } => "RECOVERING",
+            Message::Welcome { .. } => "WELCOME",
+            Message::Ask { .. } => "ASK",
+            Message::Answer { .. } => "ANSWER",
+            Message::Merge { .. } => "MERGE",
+            Message::RecoveringPart { .. } => "RECOVERING_PART",
         }
     }
 
     fn words(&self) -> usize {
         match self {
-            Message::Request { .. } => 4,
+            Message::Request { .. } | Message::Miss { .. } | Message::Recovering { .. } => 4,
+            Message::Focus { .. } | Message::RecoveringPart { .. } => 5,
+            Message::Welcome { .. } => 6,
+            Message::Merge { joining, .. } => 4 + joining.len(),
+            Message::Ask { dead, .. } => 5 + 2 * dead.len(),
+            Message::Answer { .. } => 9,
             // The states fit a word for up to 64 sites; the passes are ours.
             Message::Token(token) => 3 + 1 + token.numbers.len().div_ceil(64) + token.numbers.len(),
         }
@@ -93,8 +228,16 @@ impl crate::Message for Message {
 
     fn tokens(&self) -> usize {
         match self {
-            Message::Request { .. } => 0,
             Message::Token(_) => 1,
+            Message::Request { .. }
+            | Message::Focus { .. }
+            | Message::Miss { .. }
+            | Message::Recovering { .. }
+            | Message::Welcome { .. }
+            | Message::Ask { .. }
+            | Message::Answer { .. }
+            | Message::Merge { .. }
+            | Message::RecoveringPart { .. } => 0,
         }
     }
 }

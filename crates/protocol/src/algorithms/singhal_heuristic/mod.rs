@@ -23,8 +23,14 @@
 //! |---|---|---|---|---|
 //! | low load | 0 to N, (N+1)/2 on average | – | N numbers, 3 sets | REQUEST 4, TOKEN N + 5 |
 //! | heavy load | N | T | the same | the same |
+//! | heavy load, `adaptive` | 1 | T | the same | the same |
 //!
-//! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed.
+//! In parts: `arbitration.rs` (who is next), `adaptive.rs` (our heuristics for heavy load), `recovery.rs` (failed sites and
+//! lost tokens), `partition.rs` (split networks), `checks.rs` (the invariants).
+//!
+//! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed. Failures are known for certain; a site comes
+//! back only while no other is down (the paper, too, considers single failures), and keeps on stable storage nothing but
+//! how often it has failed.
 //!
 //! **Departures**
 //! - As printed the algorithm is not live, FIFO or not: a request that arrives after its sender was served is discarded, or
@@ -41,10 +47,21 @@
 //!   the token that answered it, two sites may look to each other. What does hold is I5 and I6, always; and the strict
 //!   staircase whenever no request was so late.
 //! - A token counts how often it was sent, so that a copy of an earlier one is recognised.
+//! - Section VI-B resets all numbers of a site that comes back, which makes its later requests look outdated; here a
+//!   number begins with how often the site has failed. Its own `SV` entry is N, not R. It asks for nothing before all
+//!   others have welcomed it, so that a token is never passed on by a site that has not heard of its new life.
+//! - Section VI-B leaves a token that was on its way to a failed site to timeouts, or to whoever comes back in time. Here
+//!   the others know of the failure and make a new token (`recovery.rs`), so the old one is dropped if it still arrives.
+//!   The entry of a failed site in TSV is cleared, and nobody sends it the token.
+//! - Case IV (the only site that knew of a request fails) needs no requests to all others: no site depends on what a third
+//!   one knows (I5, I6), and if the token was lost, the answers say who waits.
+//! - Section VI-C takes it as known which part has the token; here the smallest site asks. The token may also be lost on its
+//!   way across; then a new one is made once the network is whole. Method 1 forgets to let i1 look to those that it tells
+//!   not to look to it, and neither method lets a site that waits ask its new row; both are done (`partition.rs`).
 //!
 //! **Invariants**
 //! - I1: no site looks to itself.
-//! - I2: a waiting site has asked all it looks to.
+//! - I2: a waiting site has asked all it looks to, or one that is certain to be served (`focused`).
 //! - I3: a site with the idle token looks to nobody.
 //! - I4: an idle token knows of nobody who waits.
 //! - I5: of two sites one looks to the other, or a request is on its way between them.
@@ -56,20 +73,26 @@
 //! when it leaves, has asked the other for this entry, and the other does not wait: then the other, when it got that
 //! request, began to look here, and as long as it knew the request unserved it did not stop.
 
+mod adaptive;
 mod arbitration;
 mod checks;
 mod info;
 mod message;
+mod partition;
+mod recovery;
 #[cfg(test)]
 mod tests;
 
 pub use info::Plan;
-pub use message::{Message, Number, Token};
+pub use message::{Death, Message, Number, Token, Trail};
 
 use crate::registry::info::Text;
 use crate::{NOT_A_PEER, Outbox, Shared, Site, SiteId, SiteSet};
 
+use adaptive::Focus;
 use info::{Count, Options};
+use partition::Partition;
+use recovery::Recovery;
 
 /// One site of Singhal's heuristic algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,8 +109,14 @@ pub struct SinghalHeuristic {
     row: SiteSet,
     /// `SN`: the last request of each site that it has told me of.
     heard: Box<[Number]>,
-    /// How often the token had been sent when I last had or sent it.
-    passes: u64,
+    /// The last that I know of the token.
+    trail: Trail,
+    /// Whom I could ask alone, or have.
+    focus: Option<Focus>,
+    // What has failed.
+    down: SiteSet,
+    recovery: Option<Box<Recovery>>,
+    partition: Option<Box<Partition>>,
 }
 
 /// Table I: the state of a site, with what it needs in that state.
@@ -111,8 +140,10 @@ impl Site for SinghalHeuristic {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Idle => {
                 self.number = self.number.next();
-                self.state = State::Waiting { asked: SiteSet::new() };
-                self.ask_row(out);
+                if !self.ask_one(out) {
+                    self.state = State::Waiting { asked: SiteSet::new() };
+                    self.ask_row(out);
+                }
             }
             State::Holding { token, asked } => {
                 if self.options.count == Count::Entries {
@@ -132,26 +163,64 @@ impl Site for SinghalHeuristic {
             return out.misbehaved(from, NOT_A_PEER);
         }
         match message {
+            Message::Request { .. } | Message::Focus { .. } | Message::Token(_) | Message::Ask { .. }
+                if self.down.contains(from) =>
+            {
+                out.misbehaved(from, "a message of a life that is over, or not yet welcomed");
+            }
             Message::Request { number } => self.on_request(from, number, out),
+            Message::Focus { number, expects } => self.on_focus(from, number, expects, out),
+            Message::Miss { number } => self.on_miss(from, number, out),
             Message::Token(token) => self.on_token(from, token, out),
+            Message::Recovering { life } => self.on_recovering(from, life, out),
+            Message::Welcome { life, mine, unsettled } => self.on_welcome(from, life, (mine, unsettled), out),
+            Message::Ask { round, life, dead } => self.on_ask(from, round, (life, dead), out),
+            Message::Answer { round, trail, number, waiting } => {
+                self.on_answer(from, round, (trail, number, waiting), out);
+            }
+            Message::Merge { round, joining } => self.on_merge(from, round, joining, out),
+            Message::RecoveringPart { round, settled } => self.on_recovering_part(from, round, settled, out),
         }
     }
 
     /// Step 3 (Rule 3).
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let State::Executing { mut token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
+        let State::Executing { token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
             panic!("the host releases only while the process is inside");
         };
-        self.update(&mut token, &asked);
-        match self.options.arbitration.next(self.me, &token) {
-            Some(next) => self.pass(token, next, out),
-            None => self.hold(token, asked, out),
-        }
+        self.pass_or_hold(token, asked, out);
     }
 
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+    /// Steps 3 and 1; see `adaptive.rs` for how the request can ride on the token.
+    fn release_and_request(&mut self, out: &mut Outbox<Message>) {
+        if !self.options.adaptive {
+            self.release(out);
+            return self.request(out);
+        }
+        let State::Executing { token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
+            panic!("the host releases only while the process is inside");
+        };
+        self.leave_and_ride(token, asked, out);
+    }
 
+    fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
+        self.on_peer_failed(peer, out);
+    }
+
+    /// RECOVERING, which the site itself sends, says it.
     fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn restart(&mut self, out: &mut Outbox<Message>) {
+        self.on_restart(out);
+    }
+
+    fn partitioned(&mut self, away: &SiteSet, out: &mut Outbox<Message>) {
+        self.on_partitioned(away, out);
+    }
+
+    fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<Message>) {
+        self.on_reunited(back, out);
+    }
 }
 
 impl SinghalHeuristic {
@@ -161,6 +230,7 @@ impl SinghalHeuristic {
             return; // Outdated: a later one has come, or this one again.
         }
         self.heard[from.index()] = number;
+        self.note_heard(from);
         match &mut self.state {
             // Rules 8 and 10: look to it from now on.
             State::Idle | State::Executing { .. } => {
@@ -169,7 +239,8 @@ impl SinghalHeuristic {
             // Rule 9: so it must know of my request, too.
             State::Waiting { asked } => {
                 self.row.insert(from);
-                if asked.insert(from) {
+                let known = self.recovery.as_ref().is_none_or(|recovery| !recovery.is_recovering());
+                if known && asked.insert(from) {
                     out.send(from, Message::Request { number: self.number });
                 }
             }
@@ -191,6 +262,7 @@ impl SinghalHeuristic {
         };
         token.note(to, number);
         self.row.insert(to);
+        self.focus = None;
         self.pass(token, to, out);
     }
 
@@ -201,15 +273,29 @@ impl SinghalHeuristic {
         {
             return out.misbehaved(from, "a token of another shape");
         }
-        if token.passes <= self.passes {
+        if token.numbers[self.me.index()].life < self.number.life {
+            return; // Sent to my former life. The others know that it was lost with that.
+        }
+        if token.passes <= self.trail.passes() {
             return out.misbehaved(from, "a token that has been here before");
         }
         let State::Waiting { asked } = &mut self.state else {
             return out.misbehaved(from, "a token that was not asked for");
         };
-        self.passes = token.passes;
+        self.trail = Trail::Held { passes: token.passes };
+        self.focus = None;
         self.state = State::Executing { token, asked: std::mem::take(asked) };
         out.enter();
+    }
+
+    /// Step 3: the token goes to the next that waits, or stays.
+    fn pass_or_hold(&mut self, mut token: Box<Token>, asked: SiteSet, out: &mut Outbox<Message>) {
+        self.update(&mut token, &asked);
+        self.note_last_in_line(&token);
+        match self.options.arbitration.next(self.me, &token) {
+            Some(next) => self.pass(token, next, out),
+            None => self.hold(token, asked, out),
+        }
     }
 
     /// The update rules (section III-G-1, Rules 3 to 7, in their condensed form): whoever knows the later request of a
@@ -219,13 +305,19 @@ impl SinghalHeuristic {
         token.requesting.remove(self.me);
         token.numbers[self.me.index()] = self.number;
         for site in SiteId::others_from(self.me, self.heard.len()) {
-            let (heard, known) = (&mut self.heard[site.index()], &mut token.numbers[site.index()]);
-            if *heard > *known {
-                *known = *heard;
-                if self.row.contains(site) {
-                    token.requesting.insert(site);
-                } else {
+            if self.is_absent(site) {
+                token.requesting.remove(site);
+                continue;
+            }
+            let (heard, known) = (self.heard[site.index()], token.numbers[site.index()]);
+            if heard > known {
+                if heard.count == 0 {
+                    // It has come back and not asked yet, though I may look to it: of two that come back at the same time
+                    // both do. What it had asked for before is void.
                     token.requesting.remove(site);
+                    token.numbers[site.index()] = heard;
+                } else if self.row.contains(site) {
+                    token.note(site, heard);
                 }
             } else if token.requesting.contains(site) {
                 self.row.insert(site);
@@ -233,15 +325,16 @@ impl SinghalHeuristic {
                 self.row.remove(site);
             }
             if self.options.text == Text::Printed {
-                *heard = *known;
+                self.heard[site.index()] = heard.max(known);
             }
         }
     }
 
     /// Sends the token away.
     fn pass(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
-        token.passes += 1;
-        self.passes = token.passes;
+        token.passes = token.passes.saturating_add(1);
+        let number = token.numbers[to.index()];
+        self.trail = Trail::Sent { passes: token.passes, to, number };
         out.send(to, Message::Token(token));
     }
 
@@ -254,13 +347,21 @@ impl SinghalHeuristic {
         self.state = State::Holding { token, asked };
     }
 
-    /// Sends the request that waits here to every site of the row that has not had it.
+    /// Sends the request that waits here to every site of the row that has not had it, unless one is enough, or I have just
+    /// come back and am not known to all yet.
     fn ask_row(&mut self, out: &mut Outbox<Message>) {
+        if self.is_recovering() || matches!(self.focus, Some(Focus::On { .. })) {
+            return;
+        }
         let State::Waiting { asked } = &mut self.state else { return };
         for site in self.row.iter() {
             if asked.insert(site) {
                 out.send(site, Message::Request { number: self.number });
             }
         }
+    }
+
+    fn holds_token(&self) -> bool {
+        matches!(self.state, State::Executing { .. } | State::Holding { .. })
     }
 }

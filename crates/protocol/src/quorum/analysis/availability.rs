@@ -2,14 +2,14 @@
 //!
 //! Exactly by looking at all subsets of sites (up to 26 sites), or exactly by inclusion and exclusion over
 //! unions of sets (up to 20 different sets), or by sampling. A sample draws for each site the probability from
-//! which on it is down; some quorum is up for all p below one threshold, found by bisection. So the same samples
-//! serve for every p, and the curve falls as it must. The error given is half the width of Wilson's interval
+//! which on it is down; a set is up below the least of its members', and some set below the largest of those.
+//! So the same samples serve for every p, and the curve falls as it must. The error given is half the width of Wilson's interval
 //! at 95 %.
 
 use super::rule::Rule;
-use super::subsets::{Survivors, power};
+use super::survivors::{Survivors, power};
+use crate::SiteSet;
 use crate::quorum::QuorumSystem;
-use crate::{SiteId, SiteSet};
 
 /// The curve, and how it was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +62,9 @@ impl Default for Sampling {
 /// The most different sets for which all unions are looked at.
 const MOST_UNIONS: usize = 20;
 
-/// How many comparisons of a set the sampling may take, about.
-const MOST_STEPS: usize = 1_000_000_000;
+/// At how many members of sets the sampling may look, once it has its least samples.
+const MOST_STEPS: usize = 500_000_000;
+const LEAST_SAMPLES: usize = 1000;
 
 impl Availability {
     pub(super) fn of(
@@ -82,17 +83,18 @@ impl Availability {
             let unions = Unions::of(&sets, system.sites());
             return Availability::exactly(Method::InclusionExclusion, failing, |p| unions.availability(p));
         }
-        let affordable = MOST_STEPS / (sets.len() * system.sites().ilog2() as usize);
-        let most = u32::try_from(affordable.max(1000)).unwrap_or(u32::MAX);
-        let sampling = Sampling { samples: sampling.samples.clamp(1, most), ..sampling };
         let thresholds = thresholds(&sets, system.sites(), sampling);
+        let samples = u32::try_from(thresholds.len()).unwrap_or(sampling.samples);
         let points = failing.iter().map(|&p| sampled(&thresholds, p)).collect();
-        Availability { method: Method::Sampled(sampling), points }
+        Availability { method: Method::Sampled(Sampling { samples, ..sampling }), points }
     }
 
-    /// `None` if the votes are too many to count.
+    /// `None` where only the listed sets tell.
     pub(super) fn of_rule(rule: &Rule, failing: &[f64]) -> Option<Self> {
-        rule.is_countable().then(|| Availability::exactly(Method::Rule, failing, |p| rule.availability(p)))
+        let point =
+            |&failing: &f64| Some(Point { failing, available: rule.availability(failing)?, error: 0.0 });
+        let points = failing.iter().map(point).collect::<Option<_>>()?;
+        Some(Availability { method: Method::Rule, points })
     }
 
     fn exactly(method: Method, failing: &[f64], available: impl Fn(f64) -> f64) -> Self {
@@ -135,33 +137,38 @@ impl Unions {
 
 /// For each sample the probability of failing below which some set is up, in order.
 fn thresholds(sets: &[SiteSet], sites: usize, sampling: Sampling) -> Vec<f64> {
+    let members: Vec<Vec<usize>> =
+        sets.iter().map(|set| set.iter().map(|site| site.index()).collect()).collect();
     let mut random = fastrand::Rng::with_seed(sampling.seed);
-    let mut down_from: Vec<(f64, SiteId)> = Vec::with_capacity(sites);
-    let mut thresholds: Vec<f64> = (0..sampling.samples)
-        .map(|_| {
-            down_from.clear();
-            down_from.extend(SiteId::all(sites).map(|site| (random.f64(), site)));
-            down_from.sort_by(|one, other| other.0.total_cmp(&one.0));
-            threshold(sets, &down_from)
-        })
-        .collect();
+    let mut down_from = vec![0.0; sites];
+    let mut thresholds = Vec::new();
+    let mut steps = 0;
+    for sample in 0..sampling.samples as usize {
+        if sample >= LEAST_SAMPLES && steps > MOST_STEPS {
+            break;
+        }
+        down_from.fill_with(|| random.f64());
+        thresholds.push(threshold(&members, &down_from, &mut steps));
+    }
     thresholds.sort_by(f64::total_cmp);
     thresholds
 }
 
-/// Given the sites with the hardiest first: from when on the last of those is down that some set needs.
-fn threshold(sets: &[SiteSet], down_from: &[(f64, SiteId)]) -> f64 {
-    let is_enough = |hardiest: usize| {
-        let up: SiteSet = down_from[..hardiest].iter().map(|&(_, site)| site).collect();
-        sets.iter().any(|set| set.is_subset(&up))
-    };
-    // All sites are enough; none is not.
-    let (mut too_few, mut enough) = (0, down_from.len());
-    while enough - too_few > 1 {
-        let middle = usize::midpoint(too_few, enough);
-        if is_enough(middle) { enough = middle } else { too_few = middle }
+/// From when on no set is up, if each site is down from when `down_from` says.
+fn threshold(sets: &[Vec<usize>], down_from: &[f64], steps: &mut usize) -> f64 {
+    let mut last = 0.0;
+    for members in sets {
+        let mut up_until = f64::INFINITY;
+        for &site in members {
+            *steps += 1;
+            up_until = f64::min(up_until, down_from[site]);
+            if up_until <= last {
+                break;
+            }
+        }
+        last = f64::max(last, up_until);
     }
-    down_from[enough - 1].0
+    last
 }
 
 fn sampled(thresholds: &[f64], failing: f64) -> Point {

@@ -9,14 +9,15 @@
 //! | [`Availability`] | how likely some quorum is up, if each site is down with probability p | all subsets, inclusion and exclusion, or sampling |
 //!
 //! Load after Naor and Wool (1998). Everything is a function of the family and, for the sampling, of a seed.
-//! Trees and votes have more sets than can be listed; their [`Rule`] gives the same figures without them.
+//! Trees and votes have more sets than can be listed; their [`Rule`] gives the same figures without them, and that
+//! of a grid the resilience that a search would take too long for.
 
 mod availability;
 mod classes;
 mod load;
 mod resilience;
 mod rule;
-mod subsets;
+mod survivors;
 
 pub use availability::{Availability, Method, Point, Sampling};
 pub use load::Load;
@@ -25,7 +26,7 @@ pub use rule::Rule;
 
 use crate::quorum::{BuildQuorumsError, QuorumSystem};
 use crate::{SiteId, SiteSet};
-use subsets::Survivors;
+use survivors::Survivors;
 
 /// All figures of one family.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,36 +69,33 @@ impl Analysis {
     /// Judges a family that has at least one set, all of them not empty; `failing` are the probabilities for the
     /// availability.
     pub fn of(system: &QuorumSystem, failing: &[f64], sampling: Sampling) -> Self {
+        Analysis::of_listed(system, None, failing, sampling)
+    }
+
+    /// Judges listed sets, with what their rule knows better.
+    fn of_listed(system: &QuorumSystem, rule: Option<&Rule>, failing: &[f64], sampling: Sampling) -> Self {
         let survivors = Survivors::count(system);
         let load = Load::of(system);
+        let resilience = rule.map(|rule| Resilience::exactly(rule.resilience()));
+        let availability = rule.and_then(|rule| Availability::of_rule(rule, failing));
         Analysis {
             sizes: Sizes::of(system, &load),
             messages: Messages::of(system, &load),
-            resilience: Resilience::of(system, survivors.as_ref(), &load),
-            availability: Availability::of(system, survivors.as_ref(), failing, sampling),
+            resilience: resilience.unwrap_or_else(|| Resilience::of(system, survivors.as_ref(), &load)),
+            availability: availability
+                .unwrap_or_else(|| Availability::of(system, survivors.as_ref(), failing, sampling)),
             load,
         }
     }
 
-    /// Judges all minimal sets that follow a rule, listed or not. Only votes of several sizes must be listed, and
-    /// may be too many.
+    /// Judges all sets that follow a rule, where it can without listing them.
     pub fn of_rule(rule: &Rule, failing: &[f64], sampling: Sampling) -> Result<Self, BuildQuorumsError> {
-        let Some((load, sizes)) = rule.load_and_sizes()? else {
-            let listed = Analysis::of(&rule.list()?, failing, sampling);
-            let availability = Availability::of_rule(rule, failing).unwrap_or(listed.availability);
-            return Ok(Analysis {
-                resilience: Resilience::exactly(rule.resilience()),
-                availability,
-                ..listed
-            });
+        let by_rule = rule.load_and_sizes().zip(Availability::of_rule(rule, failing));
+        let Some(((load, sizes), availability)) = by_rule else {
+            return Ok(Analysis::of_listed(&rule.list()?, Some(rule), failing, sampling));
         };
-        Ok(Analysis {
-            messages: Messages::of_members(sizes),
-            sizes,
-            load,
-            resilience: Resilience::exactly(rule.resilience()),
-            availability: Availability::of_rule(rule, failing).ok_or(BuildQuorumsError::TooManySets)?,
-        })
+        let (messages, resilience) = (Messages::of_members(sizes), Resilience::exactly(rule.resilience()));
+        Ok(Analysis { sizes, messages, load, resilience, availability })
     }
 }
 

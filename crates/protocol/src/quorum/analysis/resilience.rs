@@ -2,15 +2,15 @@
 //!
 //! Few sites: from all subsets. Otherwise a search by layers: all families of sets that `j` chosen sites can
 //! leave unmet, starting with all; the next layer lets each member of one unmet set be chosen. The first layer with
-//! nothing left unmet is the answer. What leaves more unmet sets than the sites still allowed can meet is dropped.
-//! The search is given up after [`MOST_STEPS`]; then bounds remain: from below the layers done and the load (if
+//! nothing left unmet is the answer. What leaves more unmet than the busiest sites that may still be chosen can
+//! meet is dropped. The search is given up after [`MOST_STEPS`]; then bounds remain: from below the layers done and the load (if
 //! every site is asked at most a share L of the time, fewer than 1/L sites cannot be in every choice), from above
 //! sites chosen greedily and the smallest set that meets all.
 
 use std::collections::BTreeSet;
 
 use super::load::Load;
-use super::subsets::Survivors;
+use super::survivors::Survivors;
 use crate::quorum::QuorumSystem;
 use crate::{SiteId, SiteSet};
 
@@ -24,7 +24,7 @@ pub struct Resilience {
 }
 
 /// How many words of bits the search may look at.
-const MOST_STEPS: usize = 100_000_000;
+const MOST_STEPS: usize = 300_000_000;
 
 impl Resilience {
     /// The resilience of a family that has at least one set, all of them not empty.
@@ -88,7 +88,7 @@ impl<'a> Meets<'a> {
         let mut unmet = self.all_unmet();
         let mut chosen = 0;
         while !unmet.is_empty() {
-            let best = self.by_site.iter().max_by_key(|met| met.intersection(&unmet).len());
+            let best = self.by_site.iter().max_by_key(|met| met.common(&unmet));
             unmet.subtract(best.expect("a set has a site"));
             chosen += 1;
         }
@@ -103,25 +103,28 @@ impl<'a> Meets<'a> {
         for chosen in 0..most {
             let least = least.max(chosen + 1);
             if least == most {
-                return (most, most);
+                break;
             }
             let mut next = BTreeSet::new();
             for unmet in &layer {
                 steps += words * self.by_site.len();
+                // Fewer than `most`, or nothing is gained.
+                if !self.may_be_met(unmet, most - 1 - chosen) {
+                    continue;
+                }
+                let first = unmet.first().expect("layers keep what is unmet");
+                let members = &self.system.quorums()[first.index()];
+                steps += 2 * words * members.len();
                 if steps > MOST_STEPS {
                     return (least, most);
                 }
-                let first = unmet.first().expect("layers keep what is unmet");
-                for site in self.system.quorums()[first.index()].iter() {
+                for site in members.iter() {
                     let mut rest = unmet.clone();
                     rest.subtract(&self.by_site[site.index()]);
                     if rest.is_empty() {
                         return (chosen + 1, chosen + 1);
                     }
-                    // Sites that may still be chosen, if the answer is to be below `most`.
-                    if self.may_be_met(&rest, most - 1 - (chosen + 1)) {
-                        next.insert(rest);
-                    }
+                    next.insert(rest);
                 }
             }
             layer = next;
@@ -129,9 +132,13 @@ impl<'a> Meets<'a> {
         (most, most)
     }
 
-    /// Whether `unmet` are not more sets than `sites` sites can meet.
+    /// Whether the `sites` sites that meet most of `unmet` could meet all of it, if they met no set twice.
     fn may_be_met(&self, unmet: &SiteSet, sites: usize) -> bool {
-        let most_met = self.by_site.iter().map(|met| met.intersection(unmet).len()).max().unwrap_or(0);
-        unmet.len() <= sites * most_met
+        let mut met: Vec<usize> = self.by_site.iter().map(|met| met.common(unmet)).collect();
+        let sites = sites.min(met.len());
+        if sites > 0 && sites < met.len() {
+            met.select_nth_unstable_by_key(sites - 1, |&met| std::cmp::Reverse(met));
+        }
+        met[..sites].iter().sum::<usize>() >= unmet.len()
     }
 }

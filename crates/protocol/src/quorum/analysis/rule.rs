@@ -1,16 +1,20 @@
-//! Families that follow a rule: all quorums of a tree around any failures, and all coalitions with enough votes.
+//! Families that follow a rule: all quorums of a tree around any failures, all coalitions with enough votes, grids.
 //!
-//! They have far too many sets to list beyond a few dozen sites, but the rule says everything.
+//! The first two have far too many sets to list beyond a few dozen sites, but the rule says everything.
 //!
 //! A site of a [tree](crate::quorum::tree) and the trees below it make a quorum by two out of three: the site and
 //! the left, the site and the right, or the left and the right. So each figure of a tree follows from those of the
 //! two below. The load: if the trees below have loads a and b and the three pairs are chosen so that all three
 //! are equally busy, that is t = 2/(1 + 1/a + 1/b). In a heap-shaped tree a and b are always close enough for that.
+//!
+//! Failures leave no set of a [grid](crate::quorum::grid) if they meet all rows, or all columns, or all but the
+//! incomplete row and all but the columns that it lacks; each meets one row and one column.
 
 use super::Sizes;
 use super::load::Load;
 use crate::SiteId;
-use crate::quorum::{BuildQuorumsError, QuorumSystem, Tree, check_sites, votes};
+use crate::quorum::grid::Grid;
+use crate::quorum::{BuildQuorumsError, QuorumSystem, Tree, check_sites, majority, votes};
 
 /// What makes a set a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +24,11 @@ pub struct Rule(Kind);
 enum Kind {
     Tree(Tree),
     Votes { votes: Vec<u32>, quota: u64 },
+    Grid(Grid),
 }
 
-/// The most votes for which their distribution is counted out.
-const MOST_VOTES: u64 = 1_000_000;
+/// The most steps for counting out how likely how many votes are.
+const MOST_STEPS: usize = 10_000_000;
 
 impl Rule {
     /// [`QuorumSystem::whole_tree`], not listed.
@@ -38,11 +43,24 @@ impl Rule {
         Ok(Rule(Kind::Votes { votes, quota }))
     }
 
+    /// [`QuorumSystem::all_majorities`], not listed.
+    pub fn majority(sites: usize) -> Result<Self, BuildQuorumsError> {
+        check_sites(sites)?;
+        Rule::votes(vec![1; sites], majority::least(sites) as u64)
+    }
+
+    /// [`QuorumSystem::grid`].
+    pub fn grid(sites: usize) -> Result<Self, BuildQuorumsError> {
+        check_sites(sites)?;
+        Ok(Rule(Kind::Grid(Grid::new(sites))))
+    }
+
     /// How many sites there are.
     pub fn sites(&self) -> usize {
         match &self.0 {
             Kind::Tree(tree) => tree.sites(),
             Kind::Votes { votes, .. } => votes.len(),
+            Kind::Grid(grid) => grid.sites(),
         }
     }
 
@@ -51,6 +69,7 @@ impl Rule {
         match &self.0 {
             Kind::Tree(tree) => QuorumSystem::whole_tree(tree.sites()),
             Kind::Votes { votes, quota } => QuorumSystem::votes(votes, *quota),
+            Kind::Grid(grid) => QuorumSystem::grid(grid.sites()),
         }
     }
 
@@ -71,59 +90,62 @@ impl Rule {
                 };
                 falling.iter().take_while(survived).count()
             }
+            Kind::Grid(grid) => {
+                let (rows, columns) = (grid.sites().div_ceil(grid.columns()), grid.columns());
+                let in_last_row = grid.sites() - (rows - 1) * columns;
+                let around_the_gap = if in_last_row < columns { (rows - 1).max(in_last_row) } else { rows };
+                rows.min(columns).min(around_the_gap) - 1
+            }
         }
     }
 
-    /// Whether [`availability`](Self::availability) is a matter of moments.
-    pub(super) fn is_countable(&self) -> bool {
-        match &self.0 {
-            Kind::Tree(_) => true,
-            Kind::Votes { quota, .. } => *quota <= MOST_VOTES,
-        }
-    }
-
-    /// The probability that a quorum is up, if each site is down with probability `failing`.
-    pub(super) fn availability(&self, failing: f64) -> f64 {
-        let up = 1.0 - failing;
+    /// The probability that a quorum is up, if each site is down with probability `failing`; `None` where only
+    /// the listed sets tell.
+    pub(super) fn availability(&self, failing: f64) -> Option<f64> {
         match &self.0 {
             Kind::Tree(tree) => {
-                let of_three =
-                    |left: f64, right: f64| up * (left + right - left * right) + failing * (left * right);
-                bottom_up(*tree, up, of_three)[0]
+                let of_three = |left: f64, right: f64| {
+                    (1.0 - failing) * (left + right - left * right) + failing * (left * right)
+                };
+                Some(bottom_up(*tree, 1.0 - failing, of_three)[0])
             }
             Kind::Votes { votes, quota } => {
-                let quota = usize::try_from(*quota).expect("countable");
-                // How likely the sites so far have how many votes; all from the quota on are one.
-                let mut likely = vec![0.0; quota + 1];
-                likely[0] = 1.0;
-                for &votes in votes {
-                    let votes = votes as usize;
-                    for so_far in (0..quota).rev() {
-                        let with = (so_far + votes).min(quota);
-                        let moved = likely[so_far] * up;
-                        likely[so_far] -= moved;
-                        likely[with] += moved;
-                    }
-                }
-                likely[quota].clamp(0.0, 1.0)
+                let quota = usize::try_from(*quota).ok()?;
+                let few = quota.saturating_mul(votes.len()) <= MOST_STEPS;
+                few.then(|| availability_of_votes(votes, quota, 1.0 - failing))
             }
+            Kind::Grid(_) => None,
         }
     }
 
     /// The load and the sizes; `None` where only the listed sets tell.
-    pub(super) fn load_and_sizes(&self) -> Result<Option<(Load, Sizes)>, BuildQuorumsError> {
+    pub(super) fn load_and_sizes(&self) -> Option<(Load, Sizes)> {
         match &self.0 {
-            Kind::Tree(tree) => Ok(Some(load_and_sizes_of_tree(*tree))),
+            Kind::Tree(tree) => Some(load_and_sizes_of_tree(*tree)),
             Kind::Votes { votes, quota } => {
                 let mut of_voters = votes.iter().copied().filter(|&votes| votes > 0);
-                let one = of_voters.next().ok_or(BuildQuorumsError::NoVotes)?;
-                if !self.is_countable() || of_voters.any(|other| other != one) {
-                    return Ok(None);
-                }
-                Ok(Some(load_and_sizes_of_equals(votes, quota.div_ceil(u64::from(one)))))
+                let one = of_voters.next()?;
+                let all_alike = of_voters.all(|other| other == one);
+                all_alike.then(|| load_and_sizes_of_equals(votes, quota.div_ceil(u64::from(one))))
             }
+            Kind::Grid(_) => None,
         }
     }
+}
+
+/// How likely sites that are up with probability `up` have `quota` votes.
+fn availability_of_votes(votes: &[u32], quota: usize, up: f64) -> f64 {
+    // How likely the sites so far have how many votes; all from the quota on are one.
+    let mut likely = vec![0.0; quota + 1];
+    likely[0] = 1.0;
+    for &votes in votes {
+        for so_far in (0..quota).rev() {
+            let moved = likely[so_far] * up;
+            likely[so_far] -= moved;
+            likely[(so_far + votes as usize).min(quota)] += moved;
+        }
+    }
+    likely[quota].clamp(0.0, 1.0)
 }
 
 /// A figure for each site: of the tree below it. `of_three` makes it of those of two children.

@@ -1,3 +1,5 @@
+//! Known figures, and different ways to the same figure.
+
 use super::*;
 use crate::quorum::plane::points;
 
@@ -212,11 +214,20 @@ fn the_rule_of_votes_gives_what_the_listed_coalitions_give() {
 }
 
 #[test]
+fn the_rule_of_a_grid_knows_how_many_failures_it_survives() {
+    for sites in 1..=26 {
+        let listed = QuorumSystem::grid(sites).unwrap();
+        let exact = Survivors::count(&listed).and_then(|survivors| survivors.resilience());
+        assert_eq!(Some(Rule::grid(sites).unwrap().resilience()), exact, "{sites} sites");
+    }
+}
+
+#[test]
 fn a_rule_answers_for_a_thousand_sites() {
     let tree = Analysis::of_rule(&Rule::tree(1023).unwrap(), &[0.1], Sampling::default()).unwrap();
     assert_eq!((tree.sizes.least, tree.sizes.most, tree.resilience.at_least), (10, 512, 9));
     assert!(close(tree.load.best, 2.0 / 11.0));
-    let majority = Rule::votes(vec![1; 1001], 501).unwrap();
+    let majority = Rule::majority(1001).unwrap();
     let majority = Analysis::of_rule(&majority, &[0.1], Sampling::default()).unwrap();
     assert_eq!((majority.sizes.least, majority.resilience.at_least), (501, 500));
     assert!(majority.availability.points[0].available > 0.999_999);

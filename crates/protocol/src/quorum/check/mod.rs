@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::quorum::QuorumSystem;
+use crate::quorum::subsets::Subsets;
 use crate::{SiteId, SiteSet};
 
 /// Something to ask of a family.
@@ -134,6 +135,19 @@ impl Property {
     }
 }
 
+impl Violation {
+    /// The sets that are to blame, where single sets are.
+    pub fn sets(&self) -> Vec<&Named> {
+        match self {
+            Violation::Disjoint(one, other) | Violation::Sizes(one, other) => vec![one, other],
+            Violation::Contains { larger, smaller } => vec![larger, smaller],
+            Violation::NotInOwn { set, .. } => vec![set],
+            Violation::TooManyDisjoint(sets) | Violation::Blocking(sets) => sets.iter().collect(),
+            Violation::Empty(_) | Violation::NotOneEach { .. } | Violation::Shares(..) => Vec::new(),
+        }
+    }
+}
+
 impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -162,32 +176,42 @@ fn named(system: &QuorumSystem, index: usize) -> Named {
     Named { index, set: system.quorums()[index].clone() }
 }
 
-/// The first pair of sets, in order, of which `bad` says so.
-fn first_pair(system: &QuorumSystem, bad: impl Fn(&SiteSet, &SiteSet) -> bool) -> Option<(Named, Named)> {
-    let sets = system.quorums();
-    let (one, other) = sets.iter().enumerate().find_map(|(at, one)| {
-        let later = sets[at + 1..].iter().position(|other| bad(one, other))?;
-        Some((at, at + 1 + later))
-    })?;
-    Some((named(system, one), named(system, other)))
-}
-
 fn empty(system: &QuorumSystem) -> Option<Violation> {
     system.quorums().iter().position(SiteSet::is_empty).map(Violation::Empty)
 }
 
+/// The first pair, in order, of a set that is `suspect` and another that `bad` says is bad beside it.
+fn first_pair(
+    system: &QuorumSystem,
+    suspect: impl Fn(&SiteSet) -> bool,
+    bad: impl Fn(&SiteSet, &SiteSet) -> bool,
+) -> Option<(Named, Named)> {
+    let sets = system.quorums();
+    let (one, other) = sets.iter().enumerate().filter(|(_, one)| suspect(one)).find_map(|(at, one)| {
+        let other = sets.iter().position(|other| bad(one, other))?;
+        Some((at, other))
+    })?;
+    Some((named(system, one), named(system, other)))
+}
+
+/// All subsets of the sites, where looking at them is quicker than looking at all pairs of sets.
+fn subsets(system: &QuorumSystem) -> Option<Subsets> {
+    Some(system).filter(|system| system.quorums().len() > 1000).and_then(Subsets::of)
+}
+
 fn intersection(system: &QuorumSystem) -> Option<Violation> {
-    let disjoint = || first_pair(system, |one, other| !one.intersects(other));
+    let subsets = subsets(system);
+    let suspect = |set: &SiteSet| subsets.as_ref().is_none_or(|subsets| subsets.has_disjoint(set));
+    let disjoint = || first_pair(system, suspect, |one, other| !one.intersects(other));
     empty(system).or_else(|| disjoint().map(|(one, other)| Violation::Disjoint(one, other)))
 }
 
 fn minimality(system: &QuorumSystem) -> Option<Violation> {
-    let nested =
-        |one: &SiteSet, other: &SiteSet| one != other && (one.is_subset(other) || other.is_subset(one));
-    first_pair(system, nested).map(|(one, other)| {
-        let (smaller, larger) = if one.set.is_subset(&other.set) { (one, other) } else { (other, one) };
-        Violation::Contains { larger, smaller }
-    })
+    let subsets = subsets(system);
+    let suspect = |set: &SiteSet| subsets.as_ref().is_none_or(|subsets| subsets.has_smaller(set));
+    let contains = |one: &SiteSet, other: &SiteSet| other.is_subset(one) && one != other;
+    let (larger, smaller) = first_pair(system, suspect, contains)?;
+    Some(Violation::Contains { larger, smaller })
 }
 
 fn one_each(system: &QuorumSystem) -> Option<Violation> {

@@ -1,3 +1,5 @@
+//! The examples of section 9.7, and each violation by name.
+
 use super::*;
 
 fn family(sites: usize, text: &str) -> QuorumSystem {
@@ -102,6 +104,19 @@ fn a_set_that_blocks_all_others_is_found_even_if_other_pairs_are_disjoint() {
         against(&system, Property::KCoterie(2)),
         "set 4 {0,2} meet every set: fewer than k could enter"
     );
+}
+
+#[test]
+fn many_sets_over_few_sites_are_checked_by_subsets() {
+    let mut sets = QuorumSystem::all_majorities(13).unwrap().quorums().to_vec();
+    let whole = QuorumSystem::new(13, sets.clone());
+    assert_eq!(Property::Intersection.check(&whole), Verdict::Holds);
+    assert_eq!(Property::Minimality.check(&whole), Verdict::Holds);
+    sets.push((0..3).map(SiteId::new).collect());
+    let spoilt = QuorumSystem::new(13, sets);
+    assert_eq!(against(&spoilt, Property::Minimality), "set 0 {0,1,2,3,4,5,6} contains set 1716 {0,1,2}");
+    let disjoint = against(&spoilt, Property::Intersection);
+    assert_eq!(disjoint, "set 1596 {3,4,5,6,7,8,9} and set 1716 {0,1,2} have no site in common");
 }
 
 #[test]

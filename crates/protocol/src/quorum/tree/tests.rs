@@ -1,3 +1,5 @@
+//! The examples of section 9.9.4, and what must hold for any tree.
+
 use super::*;
 
 /// Sites as the chapter counts them: from 1.

@@ -18,8 +18,8 @@ fn a_holder_from_the_start_is_waited_for() {
 /// Lets `from` send each of `messages` to `to` and expects the objection, and nothing else.
 fn assert_refused(world: &mut Lodha, from: SiteId, to: SiteId, messages: &[Message], why: &'static str) {
     let before = world.sites().to_vec();
-    for &message in messages {
-        assert_eq!(world.inject(from, to, message), [misbehaved(from, why)]);
+    for message in messages {
+        assert_eq!(world.inject(from, to, message.clone()), [misbehaved(from, why)]);
     }
     assert_eq!(world.sites(), before);
 }
@@ -75,4 +75,37 @@ fn duplicates_change_nothing() {
     assert_eq!(world.inject(s0, s1, flush(1)), []);
     assert_eq!(world.sites(), before);
     assert_refused(&mut world, s0, s2, &[reply_after(1, 2)], "a reply that nobody waits for");
+}
+
+#[test]
+fn a_handover_without_the_option_is_refused() {
+    let [s0, s1, s2] = SiteId::first();
+    let mut world = Lodha::of(3);
+    let _ = world.request(s0);
+    let one = handover(1, id(0, s1), &[(id(1, s0), &[s1, s2])]);
+    assert_refused(&mut world, s1, s0, &[one], "a hand-over without combined-exit");
+}
+
+#[test]
+fn handovers_of_a_wrong_shape_are_refused() {
+    let [s0, s1, s2] = SiteId::first();
+    let mut world = Lodha::with(3, &[("combined-exit", "yes")]);
+    let _ = world.request(s0);
+    let (done, mine, theirs, stranger) = (id(0, s1), id(1, s0), id(1, s2), SiteId::new(9));
+    let wrong = [
+        handover(1, done, &[]),
+        handover(1, done, &[(theirs, &[s1])]),
+        handover(1, done, &[(mine, &[]), (mine, &[])]),
+        handover(1, done, &[(mine, &[]), (id(0, s2), &[])]),
+        handover(1, done, &[(mine, &[s0])]),
+        handover(1, done, &[(mine, &[stranger])]),
+        handover(1, done, &[(mine, &[]), (id(2, stranger), &[])]),
+        handover(1, id(0, stranger), &[(mine, &[])]),
+        handover(1, done, &[(mine, &[]), (id(2, s2), &[]), (id(3, s2), &[]), (id(4, s2), &[])]),
+    ];
+    assert_refused(&mut world, s1, s0, &wrong, "a hand-over of a wrong shape");
+    let false_claim = "a hand-over that calls finished what is not";
+    assert_refused(&mut world, s1, s0, &[handover(1, mine, &[(mine, &[])])], false_claim);
+    let unnumbered = handover(0, done, &[(mine, &[])]);
+    assert_refused(&mut world, s1, s0, &[unnumbered], "a hand-over that came before");
 }

@@ -1,43 +1,8 @@
 //! Scenarios of the algorithm while nothing fails: the paper's initial state, its rules, and where its text is wrong.
 
 use super::*;
-use crate::world::{Action, Delivery, World, enter, misbehaved, send};
-use crate::{Algorithm, Effect, Phase};
-
-type Heuristic = World<SinghalHeuristic>;
-
-fn number(count: u32) -> Number {
-    Number { life: 0, count }
-}
-
-fn request(count: u32) -> Message {
-    Message::Request { number: number(count) }
-}
-
-fn sites(indices: &[usize]) -> SiteSet {
-    indices.iter().map(|&index| SiteId::new(index)).collect()
-}
-
-fn token(passes: u64, requesting: &[usize], numbers: &[u32]) -> Message {
-    let numbers = numbers.iter().map(|&count| number(count)).collect();
-    Message::Token(Box::new(Token { passes, requesting: sites(requesting), numbers }))
-}
-
-fn rows(world: &Heuristic) -> Vec<SiteSet> {
-    world.sites().iter().map(|site| site.row.clone()).collect()
-}
-
-/// Theorem 2: the sites can be ordered so that each has exactly those after it in its row.
-fn is_strict_staircase(world: &Heuristic) -> bool {
-    let mut order: Vec<&SinghalHeuristic> = world.sites().iter().collect();
-    order.sort_by_key(|site| site.row.len());
-    let mut lower = SiteSet::new();
-    order.iter().all(|site| {
-        let fits = site.row == lower;
-        lower.insert(site.me);
-        fits
-    })
-}
+use crate::world::{Action, Delivery, enter, misbehaved, send};
+use crate::{Algorithm, Phase};
 
 /// Reference: section III-F, Figure 1.
 #[test]
@@ -63,8 +28,8 @@ fn a_holder_from_the_start_stands_at_the_low_end() {
     assert_eq!(world.site(s0).phase(), Phase::Idle);
 }
 
-/// Reference: section III-H: "after a site has executed its CS, the staircase pattern is satisfied but now S_i occupies
-/// the rightmost position and S_1 is second from the right".
+/// Reference: section III-H: "after a site has executed its CS, the staircase pattern is satisfied but now S(i) occupies
+/// the rightmost position and S1 is second from the right".
 #[test]
 fn who_was_in_moves_to_the_low_end_of_the_staircase() {
     let [s0, s1, s2, s3] = SiteId::first();
@@ -153,7 +118,7 @@ fn the_site_with_the_lowest_sequence_number_is_next() {
     assert_eq!(world.release(s0), [send(s2, token(3, &[1, 2, 3], &[1, 2, 1, 1]))]);
 }
 
-/// Six steps after which S1 has the token inside, and S2's request to it, served long ago, is still on its way.
+/// After this S1 has the token inside, and S2's request to it, served long ago, is still on its way.
 fn a_late_request(world: &mut Heuristic) {
     let [s0, s1, s2] = SiteId::first();
     let _ = world.request(s1);
@@ -165,7 +130,7 @@ fn a_late_request(world: &mut Heuristic) {
     let _ = world.deliver(s0, s2);
     assert_eq!(world.deliver(s2, s0), [enter()]);
     let _ = world.deliver(s1, s0);
-    assert_eq!(world.release(s0), [send(s1, token(3, &[1], &[1, 1, 1]))]);
+    let _ = world.release(s0);
     assert_eq!(world.deliver(s0, s1), [enter()]);
 }
 
@@ -230,7 +195,8 @@ fn what_no_correct_peer_sends_changes_nothing() {
 }
 
 /// Draws a schedule; with `prompt`, a site's token waits until no request of that site is on its way.
-fn random_run(sites: usize, prompt: bool, mut seed: u64) -> Heuristic {
+fn random_run(sites: usize, prompt: bool, seed: u64) -> Heuristic {
+    let mut draws = Draws(seed);
     let mut world = Heuristic::of(sites);
     for step in 0..400 {
         let asking = step < 300;
@@ -244,9 +210,7 @@ fn random_run(sites: usize, prompt: bool, mut seed: u64) -> Heuristic {
         if actions.is_empty() {
             break;
         }
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let draw = usize::try_from(seed >> 33).unwrap() % actions.len();
-        let _ = world.apply(actions[draw]);
+        let _ = world.apply(actions[draws.below(actions.len())]);
     }
     while let Some(action) = { world.deliveries(Delivery::Fifo).chain(world.releases()).next() } {
         let _ = world.apply(action);
@@ -280,31 +244,15 @@ fn the_staircase_is_strict_whenever_all_is_quiet_if_no_request_is_late() {
 fn the_staircase_is_not_strict_after_a_late_request() {
     let [s0, s1, s2, s3] = SiteId::first();
     let mut world = Heuristic::of(4);
-    a_late_request_of_four(&mut world);
+    a_late_request(&mut world);
     assert_eq!(world.deliver(s2, s1), []);
     let _ = world.request(s3);
     for site in [s0, s1, s2] {
         let _ = world.deliver(s3, site);
     }
     let _ = world.release(s1);
-    let _: Vec<Effect<Message>> = world.deliver(s1, s3);
+    let _ = world.deliver(s1, s3);
     let _ = world.release(s3);
     assert!(world.is_quiet() && !is_strict_staircase(&world));
     assert_eq!(rows(&world), [sites(&[1, 3]), sites(&[2, 3]), sites(&[0, 3]), sites(&[])]);
-}
-
-fn a_late_request_of_four(world: &mut Heuristic) {
-    let [s0, s1, s2] = SiteId::first();
-    let _ = world.request(s1);
-    let _ = world.request(s2);
-    for (from, to) in [(s2, s0), (s0, s2)] {
-        let _ = world.deliver(from, to);
-    }
-    let _ = world.release(s2);
-    let _ = world.request(s0);
-    for (from, to) in [(s0, s2), (s2, s0), (s1, s0)] {
-        let _ = world.deliver(from, to);
-    }
-    let _ = world.release(s0);
-    let _ = world.deliver(s0, s1);
 }

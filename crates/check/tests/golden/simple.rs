@@ -1,20 +1,9 @@
 //! The plain permission and token algorithms, explored: every interleaving of a few sites, with golden state counts. A count
 //! that changes means that the algorithm changed; say in the commit why.
 
-use meshlock_check::{Bounds, Report, Verdict, explore};
-use meshlock_protocol::registry::Visitor;
+use meshlock_check::{Bounds, Report, Verdict, explore_spec};
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId, Spec};
-
-struct Explore(Bounds);
-
-impl Visitor for Explore {
-    type Output = Report;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Report {
-        explore::<A>(&self.0, &spec.values)
-    }
-}
+use meshlock_protocol::{Holders, SiteId, Spec};
 
 /// `sites` that ask `entries` times each, with `holder` inside at the start.
 fn report(spec: &str, sites: usize, entries: u8, delivery: Delivery, holder: Option<usize>) -> Report {
@@ -22,7 +11,7 @@ fn report(spec: &str, sites: usize, entries: u8, delivery: Delivery, holder: Opt
     bounds.delivery = delivery;
     bounds.holders = Holders::new(bounds.cluster, holder.map(SiteId::new)).expect("a site of the run");
     let spec: Spec = spec.parse().expect("a registered name");
-    spec.visit(Explore(bounds))
+    explore_spec(&spec, &bounds)
 }
 
 /// How many states there are with nobody inside at the start, and with each of `holders` inside, if all is well.
@@ -88,4 +77,35 @@ fn suzuki_kasami_as_printed_deadlocks() {
     let report = report("suzuki-kasami:text=printed", 2, 1, Delivery::Fifo, None);
     assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
     assert_eq!(report.path.len(), 6);
+}
+
+#[test]
+fn carvalho_roucairol_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("carvalho-roucairol", 2, 2, Delivery::Unordered, held), [135, 89, 89]);
+    assert_eq!(states("carvalho-roucairol", 3, 2, Delivery::Unordered, held), [23_927, 14_867, 14_809]);
+}
+
+#[test]
+fn carvalho_roucairol_as_printed_by_sanders_deadlocks() {
+    let report = report("carvalho-roucairol:text=printed", 3, 2, Delivery::Fifo, None);
+    assert_eq!(report.verdict, Verdict::Deadlock(vec![SiteId::new(0)]));
+    assert_eq!(report.path.len(), 21);
+}
+
+#[test]
+fn central_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("central", 2, 2, Delivery::Unordered, held), [71, 74, 80]);
+    assert_eq!(states("central", 3, 2, Delivery::Unordered, held), [869, 879, 904]);
+    assert_eq!(states("central:coordinator=2", 3, 2, Delivery::Unordered, held), [869, 904, 904]);
+    assert_eq!(states("central", 4, 2, Delivery::Unordered, [None]), [10_735]);
+}
+
+#[test]
+fn token_ring_holds_over_unordered_channels() {
+    let held = [None, Some(0), Some(1)];
+    assert_eq!(states("token-ring", 2, 2, Delivery::Unordered, held), [79, 82, 82]);
+    assert_eq!(states("token-ring", 3, 2, Delivery::Unordered, held), [1369, 1379, 1379]);
+    assert_eq!(states("token-ring", 4, 2, Delivery::Unordered, held), [20_992, 21_026, 21_026]);
 }

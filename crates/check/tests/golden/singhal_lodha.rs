@@ -59,3 +59,19 @@ fn lodha_kshemkalyani_as_printed_deadlocks_with_three_sites_that_ask_once() {
     let report = explored::<LodhaKshemkalyani>(&bounds(3, 1, None), &[("text", "printed")]);
     assert_eq!((report.verdict, report.path.len()), (Verdict::Deadlock(vec![SiteId::new(2)]), 13));
 }
+
+#[test]
+fn lodha_kshemkalyani_holds_with_any_of_its_improvements() {
+    let improvements = ["combined-exit", "keep-deferred", "sequence-on-all"];
+    for (chosen, states) in (1..8_usize).zip([2_836, 4_123, 4_582, 2_603, 3_112, 4_619, 5_138]) {
+        let on = (0..3).filter(|at| chosen >> at & 1 == 1);
+        let options: Vec<(&str, &str)> = on.map(|at| (improvements[at], "yes")).collect();
+        assert_holds(&explored::<LodhaKshemkalyani>(&bounds(3, 1, Some(0)), &options), states);
+    }
+}
+
+#[test]
+fn lodha_kshemkalyani_holds_with_combined_exits_for_three_sites_that_ask_twice() {
+    let options = [("combined-exit", "yes")];
+    assert_holds(&explored::<LodhaKshemkalyani>(&bounds(3, 2, None), &options), 184_269);
+}

@@ -1,0 +1,10 @@
+//! Every interleaving of small runs, with golden state counts: a count that changes means that an algorithm changed; say in
+//! the commit why. One program, so that the explorer is compiled once.
+
+mod heuristic;
+mod permits;
+mod quorum_algos;
+mod sanders;
+mod simple;
+mod singhal_lodha;
+mod trees;

@@ -1,0 +1,125 @@
+//! The quorum algorithms, explored: every interleaving of a few sites, with golden state counts (a count that changes means
+//! that the algorithm changed; say in the commit why), and the dearest schedules.
+
+use foldhash::quality::FixedState;
+use meshlock_check::{Bounds, Report, Verdict, explore_spec};
+use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::world::{Action, Delivery, World};
+use meshlock_protocol::{Algorithm, Cluster, Effect, Holders, SiteId, SiteSet, Spec};
+use rustc_hash::FxHashMap;
+
+fn report(spec: &str, bounds: Bounds) -> Report {
+    let spec: Spec = spec.parse().expect("a registered name");
+    explore_spec(&spec, &bounds)
+}
+
+/// How many states there are, if all is well.
+fn states(spec: &str, bounds: Bounds) -> usize {
+    let report = report(spec, bounds);
+    assert_eq!(report.verdict, Verdict::Holds, "{spec}: {:#?}", report.path);
+    report.states
+}
+
+fn unordered(sites: usize, entries: u8) -> Bounds {
+    Bounds { delivery: Delivery::Unordered, ..Bounds::new(sites, entries) }
+}
+
+fn held_by(site: usize, bounds: Bounds) -> Bounds {
+    let holders = Holders::new(bounds.cluster, [SiteId::new(site)]).expect("a site of the run");
+    Bounds { holders, ..bounds }
+}
+
+#[test]
+fn each_rule_set_holds_with_two_and_three_sites_in_any_order_of_delivery() {
+    let counts =
+        |spec| [unordered(2, 2), unordered(3, 1), unordered(3, 2)].map(|bounds| states(spec, bounds));
+    assert_eq!(counts("maekawa"), [713, 436, 36_626]);
+    assert_eq!(counts("maekawa:deadlock=fail"), [1_885, 549, 95_946]);
+    assert_eq!(counts("tree-quorum"), [713, 408, 46_896]);
+    assert_eq!(counts("majority"), [713, 436, 36_626]);
+}
+
+#[test]
+fn every_site_may_be_inside_at_the_start() {
+    let counts = |spec| [0, 1, 2].map(|holder| states(spec, held_by(holder, unordered(3, 1))));
+    assert_eq!(counts("maekawa"), [877, 897, 838]);
+    assert_eq!(counts("maekawa:deadlock=fail"), [1_786, 1_805, 1_596]);
+    assert_eq!(counts("tree-quorum"), [725, 760, 764]);
+    assert_eq!(counts("tree-quorum:deadlock=fail"), [2_000, 2_083, 2_228]);
+    assert_eq!(counts("majority:votes=3.1.1"), [163, 279, 315]);
+}
+
+#[test]
+fn tree_and_majority_survive_a_failure_at_any_moment_and_a_return() {
+    let one_crash = |sites| Bounds { crashes: 1, ..unordered(sites, 1) };
+    // A return needs FIFO.
+    let one_return = |sites| Bounds { crashes: 1, recoveries: true, ..Bounds::new(sites, 1) };
+    let counts = |spec| [states(spec, one_crash(3)), states(spec, one_return(2))];
+    assert_eq!(counts("tree-quorum"), [13_976, 914]);
+    assert_eq!(counts("tree-quorum:deadlock=fail"), [25_037, 1_039]);
+    assert_eq!(counts("majority"), [13_104, 923]);
+    assert_eq!(counts("majority:deadlock=fail"), [19_979, 1_047]);
+}
+
+/// Reference: chapter 9, section 9.8.1: the rules as printed.
+#[test]
+fn as_printed_three_sites_deadlock_after_seven_steps() {
+    let found = report("maekawa:text=printed", Bounds::new(3, 1));
+    assert_eq!(found.verdict, Verdict::Deadlock(SiteId::all(3).collect()));
+    assert_eq!(found.path.len(), 7);
+}
+
+/// The most messages that any schedule sends until each of `asking` has been in once.
+struct Dearest {
+    sites: usize,
+    asking: SiteSet,
+}
+
+impl Visitor for Dearest {
+    type Output = u64;
+
+    fn visit<A: Algorithm>(self, spec: &Spec) -> u64 {
+        let world = World::<A>::new(Cluster::of(self.sites), &spec.values, &Holders::none());
+        dearest(&world.expect("a valid run"), &self.asking, &mut FxHashMap::default())
+    }
+}
+
+/// A state and who has still to ask.
+type Key = (u64, u64, SiteSet);
+
+/// The longest way through the graph of states, which has no cycles.
+fn dearest<A: Algorithm>(world: &World<A>, to_ask: &SiteSet, known: &mut FxHashMap<Key, u64>) -> u64 {
+    let hash = |seed| world.hash_future(Delivery::Fifo, &FixedState::with_seed(seed));
+    let key = (hash(1), hash(2), to_ask.clone());
+    if let Some(&most) = known.get(&key) {
+        return most;
+    }
+    let asks = to_ask.iter().map(Action::Request);
+    let actions = world.deliveries(Delivery::Fifo).chain(world.releases()).chain(asks);
+    let costs = actions.map(|action| {
+        let (mut next, mut to_ask) = (world.clone(), to_ask.clone());
+        if let Action::Request(site) = action {
+            to_ask.remove(site);
+        }
+        let effects = next.apply(action);
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Misbehaved { .. })), "{effects:?}");
+        next.messages() - world.messages() + dearest(&next, &to_ask, known)
+    });
+    let most = costs.max().unwrap_or(0);
+    known.insert(key, most);
+    most
+}
+
+/// Reference: chapter 9, section 9.8.1: "the maximum number of messages required per CS execution in this case is 5√N".
+/// Found are at most 4.5(k−1) an entry, with four sites; alone it is 3(k−1).
+#[test]
+fn the_dearest_schedules_cost_up_to_half_as_much_again_as_lone_requests() {
+    let dearest = |spec: &str, sites, asking| {
+        let spec: Spec = spec.parse().expect("a registered name");
+        spec.visit(Dearest { sites, asking: SiteId::all(asking).collect() })
+    };
+    // k = 2: alone three requests cost 9. k = 3: alone three cost 18; all four explored cost 36 at most.
+    assert_eq!([dearest("maekawa", 3, 3), dearest("maekawa:deadlock=fail", 3, 3)], [9, 11]);
+    assert_eq!([dearest("maekawa", 4, 3), dearest("maekawa:deadlock=fail", 4, 3)], [24, 25]);
+    assert_eq!([dearest("tree-quorum", 3, 3), dearest("tree-quorum:deadlock=fail", 3, 3)], [10, 11]);
+}

@@ -1,0 +1,126 @@
+//! Every interleaving of small runs of the algorithms whose requests travel along trees, with golden state counts: a
+//! change of an algorithm that changes what can happen changes them.
+
+use meshlock_check::{Bounds, Report, Verdict, explore_spec};
+use meshlock_protocol::world::{Delivery, Violation};
+use meshlock_protocol::{Holders, SiteId, Spec};
+
+fn explored(spec: &str, bounds: &Bounds) -> Report {
+    let spec: Spec = spec.parse().expect("a registered algorithm");
+    explore_spec(&spec, bounds)
+}
+
+/// `sites` that ask `entries` times each, over channels that keep no order.
+fn unordered(sites: usize, entries: u8) -> Bounds {
+    Bounds { delivery: Delivery::Unordered, ..Bounds::new(sites, entries) }
+}
+
+/// The same, and these sites are inside at the start.
+fn held(bounds: Bounds, holders: &[usize]) -> Bounds {
+    let sites = holders.iter().map(|&site| SiteId::new(site));
+    Bounds { holders: Holders::new(bounds.cluster, sites).expect("holders within the cluster"), ..bounds }
+}
+
+fn assert_holds(spec: &str, bounds: &Bounds, states: usize) {
+    let report = explored(spec, bounds);
+    assert_eq!((report.verdict, report.states), (Verdict::Holds, states), "{spec} within {bounds:?}");
+}
+
+#[test]
+fn naimi_trehel_holds_over_unordered_channels_whoever_is_inside_at_the_start() {
+    assert_holds("naimi-trehel", &unordered(2, 3), 285);
+    assert_holds("naimi-trehel", &unordered(3, 2), 2_584);
+    assert_holds("naimi-trehel", &held(unordered(3, 2), &[0]), 2_596);
+    assert_holds("naimi-trehel", &held(unordered(3, 2), &[2]), 2_596);
+    assert_holds("naimi-trehel", &unordered(4, 1), 1_476);
+    assert_holds("naimi-trehel", &held(unordered(4, 1), &[1]), 1_544);
+}
+
+#[test]
+fn raymond_holds_over_unordered_channels_on_every_tree_whoever_is_inside_at_the_start() {
+    assert_holds("raymond", &unordered(2, 2), 79);
+    assert_holds("raymond", &unordered(3, 2), 1_336);
+    assert_holds("raymond", &held(unordered(3, 2), &[0]), 1_346);
+    assert_holds("raymond", &held(unordered(3, 2), &[1]), 1_546);
+    assert_holds("raymond", &unordered(4, 1), 1_155);
+    assert_holds("raymond:tree=star", &unordered(4, 1), 1_049);
+    assert_holds("raymond:tree=line", &unordered(3, 2), 1_534);
+    assert_holds("raymond:tree=line", &unordered(4, 1), 1_240);
+}
+
+/// The same, over FIFO channels, and so many times a site fails; failed sites come back.
+fn failing(sites: usize, entries: u8, crashes: u8) -> Bounds {
+    Bounds { crashes, recoveries: true, ..Bounds::new(sites, entries) }
+}
+
+#[test]
+fn raymond_recovers_from_the_failure_of_any_site_at_any_moment() {
+    assert_holds("raymond", &failing(1, 2, 1), 15);
+    assert_holds("raymond", &failing(2, 2, 1), 1_499);
+    assert_holds("raymond:tree=star", &failing(3, 1, 1), 12_208);
+    assert_holds("raymond:tree=line", &failing(3, 1, 1), 12_903);
+}
+
+#[test]
+fn raymond_recovers_when_neighbours_fail_together_or_a_site_fails_again_while_it_recovers() {
+    assert_holds("raymond", &failing(2, 2, 2), 9_725);
+    assert_holds("raymond", &failing(2, 1, 3), 11_850);
+}
+
+/// `sites` that ask `entries` times each for one of `permits`, over FIFO channels.
+fn permits(sites: usize, entries: u8, permits: usize) -> Bounds {
+    let mut bounds = Bounds::new(sites, entries);
+    bounds.cluster.permits = permits;
+    bounds
+}
+
+#[test]
+fn bulgannawar_vaidya_holds_with_one_token_even_over_unordered_channels() {
+    assert_holds("bulgannawar-vaidya:inform=0", &unordered(3, 2), 3_652);
+    assert_holds("bulgannawar-vaidya:inform=0", &unordered(4, 1), 1_608);
+    assert_holds("bulgannawar-vaidya:inform=1", &permits(3, 2, 1), 43_108);
+    assert_holds("bulgannawar-vaidya:inform=1", &unordered(4, 1), 10_256);
+    assert_holds("bulgannawar-vaidya", &permits(4, 1, 1), 44_859);
+}
+
+#[test]
+fn bulgannawar_vaidya_holds_with_two_and_three_tokens() {
+    for (spec, two, three) in [
+        ("bulgannawar-vaidya:inform=0", (420, 400), (125, 180)),
+        ("bulgannawar-vaidya:inform=0,choice=random", (655, 868), (125, 360)),
+        ("bulgannawar-vaidya:inform=1", (3_650, 900), (1_000, 608)),
+        ("bulgannawar-vaidya:inform=1,choice=random", (8_320, 4_105), (1_000, 1_566)),
+        ("bulgannawar-vaidya", (17_803, 25_851), (6_859, 2_232)),
+    ] {
+        for (tokens, (three_sites_twice, four_sites_once)) in [(2, two), (3, three)] {
+            assert_holds(spec, &permits(3, 2, tokens), three_sites_twice);
+            assert_holds(spec, &permits(4, 1, tokens), four_sites_once);
+        }
+    }
+    assert_holds("bulgannawar-vaidya:choice=random", &permits(4, 1, 2), 20_871);
+}
+
+#[test]
+fn bulgannawar_vaidya_holds_whoever_is_inside_at_the_start() {
+    for (informed, both_inside, one_inside) in [(0, 1_464, 460), (1, 10_331, 3_644)] {
+        let spec = format!("bulgannawar-vaidya:inform={informed},choice=random");
+        assert_holds(&spec, &held(permits(4, 1, 2), &[1, 3]), both_inside);
+        assert_holds(&spec, &held(permits(4, 1, 2), &[3]), one_inside);
+    }
+    assert_holds("bulgannawar-vaidya", &held(permits(1, 2, 2), &[0]), 6);
+}
+
+#[test]
+fn bulgannawar_vaidya_as_printed_sends_a_request_home_so_that_its_sender_waits_for_ever() {
+    let report = explored("bulgannawar-vaidya:inform=1,text=printed", &permits(3, 2, 1));
+    let home = SiteId::new(0);
+    assert!(matches!(report.verdict, Verdict::Violated(Violation::Refused { site, .. }) if site == home));
+    assert_eq!(report.path.len(), 17);
+}
+
+#[test]
+fn bulgannawar_vaidya_with_two_tokens_needs_fifo() {
+    let bounds = Bounds { delivery: Delivery::Unordered, ..permits(4, 1, 2) };
+    let report = explored("bulgannawar-vaidya:inform=0,choice=random", &bounds);
+    assert!(matches!(report.verdict, Verdict::Violated(_)), "{:?}", report.verdict);
+}

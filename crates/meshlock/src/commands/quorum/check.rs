@@ -1,0 +1,178 @@
+//! `meshlock quorum check`: which properties a family has, and which sets speak against the others.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use meshlock_protocol::quorum::check::{Property, Verdict, Violation};
+use serde::Serialize;
+use serde_json::json;
+
+use super::source::{Family, Source};
+use super::{Printing, panels, write_picture};
+use crate::output::{self, Outcome};
+
+/// Arguments of `meshlock quorum check`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// What must hold, joined by ',' [default: intersection, which is what safety needs]
+    #[arg(long, value_enum, value_delimiter = ',', global = true)]
+    require: Vec<Requirement>,
+    /// Require a K-coterie instead: sets for K entries at once
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..), global = true)]
+    k: Option<u16>,
+    #[command(flatten)]
+    printing: Printing,
+}
+
+const AFTER_HELP: &str = "\
+All properties are shown; the exit code is 0 if those that are required hold, and 1 if not.";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Requirement {
+    /// Every two sets meet
+    Intersection,
+    /// No set contains another
+    Minimality,
+    /// Intersection and minimality
+    Coterie,
+    /// The sets of every two sites meet
+    M1,
+    /// Each site is in its own set
+    M2,
+    /// All sets have one size
+    M3,
+    /// All sites are in equally many sets
+    M4,
+    /// M1 to M4
+    Maekawa,
+}
+
+const MAEKAWA: [Property; 4] = [Property::M1, Property::M2, Property::M3, Property::M4];
+
+impl Requirement {
+    fn properties(self) -> &'static [Property] {
+        match self {
+            Requirement::Intersection => &[Property::Intersection],
+            Requirement::Minimality => &[Property::Minimality],
+            Requirement::Coterie => &[Property::Intersection, Property::Minimality],
+            Requirement::M1 => &[Property::M1],
+            Requirement::M2 => &[Property::M2],
+            Requirement::M3 => &[Property::M3],
+            Requirement::M4 => &[Property::M4],
+            Requirement::Maekawa => &MAEKAWA,
+        }
+    }
+}
+
+/// One property of the family.
+struct Row {
+    property: Property,
+    required: bool,
+    verdict: Verdict,
+}
+
+#[derive(Serialize)]
+struct JsonRow {
+    property: String,
+    about: String,
+    required: bool,
+    /// `null` where the search was given up.
+    holds: Option<bool>,
+    why_not: Option<String>,
+    offending_sets: Vec<usize>,
+}
+
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let family = arguments.source.family()?;
+    let rows = rows(arguments, &family);
+    if let Some(path) = &arguments.printing.svg {
+        write_picture(path, &panels::draw(&family, &blamed(&rows)))?;
+    }
+    let good = rows.iter().filter(|row| row.required).all(|row| row.verdict == Verdict::Holds);
+    let (sites, sets) = (family.system.sites(), family.system.quorums().len());
+    if arguments.printing.json {
+        let checks: Vec<JsonRow> = rows.iter().map(JsonRow::of).collect();
+        let document =
+            json!({ "family": family.title, "sites": sites, "sets": sets, "holds": good, "checks": checks });
+        output::json(out, &document)?;
+    } else {
+        writeln!(out, "{}: {sites} sites, {sets} sets", family.title)?;
+        let mut table = output::table(&["property", "required", "holds", ""]);
+        for row in &rows {
+            let required = if row.required { "yes" } else { "" };
+            table.add_row([row.property.to_string(), required.to_owned(), row.holds().to_owned(), row.why()]);
+        }
+        writeln!(out, "{table}")?;
+    }
+    Ok(if good { Outcome::Done } else { Outcome::Refuted })
+}
+
+fn rows(arguments: &Arguments, family: &Family) -> Vec<Row> {
+    let mut required: Vec<Property> =
+        arguments.require.iter().flat_map(|requirement| requirement.properties()).copied().collect();
+    let k_coterie = arguments.k.map(|k| Property::KCoterie(usize::from(k)));
+    required.extend(k_coterie);
+    if required.is_empty() {
+        required.push(Property::Intersection);
+    }
+    let shown = [Property::Intersection, Property::Minimality].into_iter().chain(MAEKAWA).chain(k_coterie);
+    let row = |property: Property| Row {
+        property,
+        required: required.contains(&property),
+        verdict: property.check(&family.system),
+    };
+    shown.map(row).collect()
+}
+
+/// The sets that speak against what is required.
+fn blamed(rows: &[Row]) -> Vec<usize> {
+    let violations = rows.iter().filter(|row| row.required).filter_map(Row::violation);
+    violations.flat_map(Violation::sets).map(|set| set.index).collect()
+}
+
+impl Row {
+    fn holds(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Holds => "yes",
+            Verdict::Fails(_) => "no",
+            Verdict::Undecided => "?",
+        }
+    }
+
+    fn violation(&self) -> Option<&Violation> {
+        match &self.verdict {
+            Verdict::Fails(violation) => Some(violation),
+            Verdict::Holds | Verdict::Undecided => None,
+        }
+    }
+
+    fn why(&self) -> String {
+        match &self.verdict {
+            Verdict::Holds => self.property.about(),
+            Verdict::Fails(violation) => violation.to_string(),
+            Verdict::Undecided => "too many sets to tell; nothing was found against it".to_owned(),
+        }
+    }
+}
+
+impl JsonRow {
+    fn of(row: &Row) -> Self {
+        let holds = match row.verdict {
+            Verdict::Holds => Some(true),
+            Verdict::Fails(_) => Some(false),
+            Verdict::Undecided => None,
+        };
+        let offending = row.violation().map(Violation::sets).unwrap_or_default();
+        JsonRow {
+            property: row.property.to_string(),
+            about: row.property.about(),
+            required: row.required,
+            holds,
+            why_not: row.violation().map(Violation::to_string),
+            offending_sets: offending.iter().map(|set| set.index).collect(),
+        }
+    }
+}

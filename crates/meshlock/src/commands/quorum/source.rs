@@ -1,0 +1,251 @@
+//! Where sets come from: a construction with its arguments, or a file.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use meshlock_protocol::quorum::analysis::Rule;
+use meshlock_protocol::quorum::{BuildQuorumsError, QuorumSystem, votes};
+use meshlock_protocol::{SiteId, SiteSet};
+use serde::Deserialize;
+
+use super::panels::Shape;
+use crate::output::Usage;
+
+/// A file, or a construction that needs none.
+#[derive(Debug, Args)]
+pub(super) struct Source {
+    /// A file of sets, or '-' for standard input; or one of the constructions below
+    file: Option<PathBuf>,
+    #[command(subcommand)]
+    construction: Option<Construction>,
+}
+
+/// A way to build quorums.
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum Construction {
+    /// The lines of a projective plane: each of q²+q+1 sites has a set of q+1
+    Plane {
+        /// The order q, a power of a prime
+        #[arg(long)]
+        order: usize,
+    },
+    /// The lines of the next larger plane, folded: small sets for any number of sites
+    Folded {
+        /// How many sites
+        #[arg(long)]
+        sites: usize,
+    },
+    /// A row and a column of a square, its last row complete or not
+    Grid {
+        /// How many sites
+        #[arg(long)]
+        sites: usize,
+    },
+    /// Paths from the root to the leaves of a binary tree, around failed sites
+    Tree {
+        /// How many sites
+        #[arg(long)]
+        sites: usize,
+        /// The sites that have failed, joined by ','
+        #[arg(long, value_delimiter = ',', value_name = "SITES")]
+        failed: Vec<u32>,
+        /// The quorums around any failures
+        #[arg(long, conflicts_with = "failed")]
+        all: bool,
+    },
+    /// More than half of the sites: for each site itself and those that follow
+    Majority {
+        /// How many sites
+        #[arg(long)]
+        sites: usize,
+        /// Every majority, not one for each site
+        #[arg(long)]
+        all: bool,
+    },
+    /// The minimal sets with enough votes
+    Votes {
+        /// The votes of each site, joined by ','
+        #[arg(long, value_delimiter = ',', required = true)]
+        votes: Vec<u32>,
+        /// How many votes are enough [default: more than half]
+        #[arg(long)]
+        quota: Option<u64>,
+    },
+}
+
+/// Sets, and how to speak of them.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) title: String,
+    pub(super) system: QuorumSystem,
+    pub(super) shape: Shape,
+}
+
+impl Source {
+    /// Where it is a construction, that one.
+    pub(super) fn construction(&self) -> Option<&Construction> {
+        self.construction.as_ref()
+    }
+
+    pub(super) fn family(&self) -> anyhow::Result<Family> {
+        match (&self.construction, &self.file) {
+            (Some(_), Some(file)) => {
+                let file = file.display();
+                Err(Usage::new(format!("give either the file '{file}' or a construction, not both")).into())
+            }
+            (Some(construction), None) => construction.family(),
+            (None, Some(file)) => Ok(read(file)?),
+            (None, None) => Err(Usage::new(
+                "give a file of sets ('-' for standard input) or a construction, such as 'plane --order 3'",
+            )
+            .into()),
+        }
+    }
+}
+
+impl Construction {
+    pub(super) fn family(&self) -> anyhow::Result<Family> {
+        let system = self.system().map_err(as_error)?;
+        Ok(Family { title: self.to_string(), system, shape: self.shape() })
+    }
+
+    fn system(&self) -> Result<QuorumSystem, BuildQuorumsError> {
+        match self {
+            Construction::Plane { order } => QuorumSystem::plane(*order),
+            Construction::Folded { sites } => QuorumSystem::folded_plane(*sites),
+            Construction::Grid { sites } => QuorumSystem::grid(*sites),
+            Construction::Tree { sites, all: true, .. } => QuorumSystem::whole_tree(*sites),
+            Construction::Tree { sites, failed, all: false } => {
+                QuorumSystem::tree(*sites, &failed_sites(*sites, failed)?)
+            }
+            Construction::Majority { sites, all: true } => QuorumSystem::all_majorities(*sites),
+            Construction::Majority { sites, all: false } => QuorumSystem::majority(*sites),
+            Construction::Votes { votes, quota } => QuorumSystem::votes(votes, quota_of(votes, *quota)),
+        }
+    }
+
+    /// Where the sets follow a rule that knows more than the sets listed, or of more than can be, the rule.
+    pub(super) fn rule(&self) -> anyhow::Result<Option<Rule>> {
+        let rule = match self {
+            Construction::Grid { sites } => Rule::grid(*sites),
+            Construction::Tree { sites, all: true, .. } => Rule::tree(*sites),
+            Construction::Majority { sites, all: true } => Rule::majority(*sites),
+            Construction::Votes { votes, quota } => Rule::votes(votes.clone(), quota_of(votes, *quota)),
+            Construction::Plane { .. }
+            | Construction::Folded { .. }
+            | Construction::Tree { all: false, .. }
+            | Construction::Majority { all: false, .. } => return Ok(None),
+        };
+        Ok(Some(rule.map_err(as_error)?))
+    }
+
+    /// Whether every two sets meet by construction: all but votes with half of them or less as the quota.
+    pub(super) fn always_meets(&self) -> bool {
+        match self {
+            Construction::Votes { votes, quota } => quota_of(votes, *quota) >= votes::majority_of(votes),
+            Construction::Plane { .. }
+            | Construction::Folded { .. }
+            | Construction::Grid { .. }
+            | Construction::Tree { .. }
+            | Construction::Majority { .. } => true,
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        match self {
+            Construction::Grid { .. } => Shape::Grid,
+            Construction::Tree { failed, .. } => {
+                Shape::Tree { failed: failed.iter().map(|&failed| site(failed)).collect() }
+            }
+            Construction::Plane { .. }
+            | Construction::Folded { .. }
+            | Construction::Majority { .. }
+            | Construction::Votes { .. } => Shape::Circle,
+        }
+    }
+}
+
+impl fmt::Display for Construction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let joined = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        match self {
+            Construction::Plane { order } => write!(f, "projective plane of order {order}"),
+            Construction::Folded { sites } => write!(f, "projective plane folded to {sites} sites"),
+            Construction::Grid { sites } => write!(f, "grid of {sites} sites"),
+            Construction::Tree { sites, all: true, .. } => {
+                write!(f, "tree of {sites} sites, around any failures")
+            }
+            Construction::Tree { sites, failed, .. } if failed.is_empty() => {
+                write!(f, "tree of {sites} sites")
+            }
+            Construction::Tree { sites, failed, .. } => {
+                write!(f, "tree of {sites} sites, failed: {}", joined(failed))
+            }
+            Construction::Majority { sites, all: true } => write!(f, "all majorities of {sites} sites"),
+            Construction::Majority { sites, all: false } => {
+                write!(f, "majorities of {sites} sites, one each")
+            }
+            Construction::Votes { votes, quota } => {
+                write!(f, "votes {} with a quota of {}", joined(votes), quota_of(votes, *quota))
+            }
+        }
+    }
+}
+
+fn quota_of(votes: &[u32], quota: Option<u64>) -> u64 {
+    quota.unwrap_or_else(|| votes::majority_of(votes))
+}
+
+fn site(number: u32) -> SiteId {
+    SiteId::new(number as usize)
+}
+
+/// The sites that failed, all of which must exist.
+fn failed_sites(sites: usize, failed: &[u32]) -> Result<SiteSet, BuildQuorumsError> {
+    match failed.iter().map(|&failed| site(failed)).find(|site| site.index() >= sites) {
+        Some(site) if sites > 0 => Err(BuildQuorumsError::NoSuchSite { site, sites }),
+        Some(_) => Err(BuildQuorumsError::NoSites),
+        None => Ok(failed.iter().map(|&failed| site(failed)).collect()),
+    }
+}
+
+/// That no quorum is left is an answer; everything else is a mistake in the arguments.
+fn as_error(error: BuildQuorumsError) -> anyhow::Error {
+    if matches!(error, BuildQuorumsError::NoQuorumLeft(_)) { error.into() } else { Usage::new(error).into() }
+}
+
+/// What `build --json` writes.
+#[derive(Deserialize)]
+struct Document {
+    sites: Option<usize>,
+    sets: Vec<Vec<usize>>,
+}
+
+fn read(path: &Path) -> Result<Family, Usage> {
+    let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    let mut text = String::new();
+    let outcome = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(drop)
+    } else {
+        std::fs::read_to_string(path).map(|read| text = read)
+    };
+    outcome.map_err(|error| Usage::new(format!("cannot read {name}: {error}")))?;
+    let in_file = |why: String| Usage::new(format!("{name}: {why}"));
+    if text.trim_start().starts_with('{') {
+        text = notation_of(&text)
+            .map_err(|error| in_file(format!("not as 'build --json' writes it: {error}")))?;
+    }
+    let system = QuorumSystem::read(&text).map_err(|error| in_file(error.to_string()))?;
+    Ok(Family { title: name, system, shape: Shape::Circle })
+}
+
+fn notation_of(json: &str) -> Result<String, serde_json::Error> {
+    let document: Document = serde_json::from_str(json)?;
+    let line = |set: &Vec<usize>| set.iter().map(usize::to_string).collect::<Vec<_>>().join(".");
+    let mut lines: Vec<String> = document.sites.iter().map(|sites| format!("sites {sites}")).collect();
+    // An empty set would be a blank line, which says nothing; as '/' it is refused by its number.
+    lines.extend([document.sets.iter().map(line).collect::<Vec<_>>().join("/")]);
+    Ok(lines.join("\n"))
+}

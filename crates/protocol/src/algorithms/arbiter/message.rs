@@ -1,0 +1,117 @@
+//! What the sites of a quorum algorithm say to each other.
+
+use crate::Clock;
+
+use super::Life;
+
+/// Which of the permissions that one arbiter gives to one request, counted from 1. There is a second only after a
+/// YIELD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Turn(u32);
+
+impl Turn {
+    /// Before the first.
+    pub const NONE: Turn = Turn(0);
+
+    /// The turn `number`.
+    pub const fn at(number: u32) -> Self {
+        Turn(number)
+    }
+
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Turn(self.0.saturating_add(1))
+    }
+}
+
+/// What sites say to each other. A request is named by its clock; whose it is follows from sender and receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a requester to the arbiters of its quorum: permit me. Promises one RELEASE after the permission.
+    Request {
+        /// The requester's clock; with the sender it is the timestamp.
+        clock: Clock,
+    },
+    /// From an arbiter: you have my permission, and nobody else does until you release or yield it.
+    Reply {
+        /// The request that is permitted.
+        to: Clock,
+        /// How often it has been by now.
+        turn: Turn,
+        /// The arbiter's clock, so that the requester's next request follows all that the arbiter knows of.
+        clock: Clock,
+    },
+    /// From an arbiter, under [`Rules::Fail`](super::Rules::Fail), before its first REPLY to this request: an
+    /// earlier request is before yours. A REPLY will come.
+    Failed {
+        /// The request that has to wait.
+        to: Clock,
+    },
+    /// From an arbiter to whom it has permitted: an earlier request asks; could I have my permission back?
+    Inquire {
+        /// The request that is permitted.
+        to: Clock,
+        /// Which permission is meant.
+        turn: Turn,
+    },
+    /// From a requester that is not inside, in answer to INQUIRE: have it back; my request waits on.
+    Yield {
+        /// The sender's request.
+        request: Clock,
+        /// Which permission is given back.
+        turn: Turn,
+    },
+    /// From a requester to the arbiters of its quorum: I have left.
+    Release {
+        /// The request that is over.
+        request: Clock,
+    },
+    /// From a site that had failed and runs again, to all: its state is gone, its process is idle.
+    Hello {
+        /// The sender's new life.
+        life: Life,
+    },
+    /// The answer to HELLO, when the sender's process is not inside: it uses no permission that the receiver gave in
+    /// its former life, and never will.
+    Welcome {
+        /// The life that the receiver had said HELLO from.
+        life: Life,
+        /// Whether the sender is an arbiter, and not itself still returning.
+        arbiter: bool,
+        /// The sender's clock, since the receiver has lost its own.
+        clock: Clock,
+    },
+    /// From a site that all have welcomed: it is an arbiter again and may be asked.
+    Ready,
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Reply { .. } => "REPLY",
+            Message::Failed { .. } => "FAILED",
+            Message::Inquire { .. } => "INQUIRE",
+            Message::Yield { .. } => "YIELD",
+            Message::Release { .. } => "RELEASE",
+            Message::Hello { .. } => "HELLO",
+            Message::Welcome { .. } => "WELCOME",
+            Message::Ready => "READY",
+        }
+    }
+
+    fn words(&self) -> usize {
+        match self {
+            Message::Ready => 3,
+            Message::Request { .. }
+            | Message::Failed { .. }
+            | Message::Release { .. }
+            | Message::Hello { .. } => 4,
+            Message::Inquire { .. } | Message::Yield { .. } => 5,
+            Message::Reply { .. } | Message::Welcome { .. } => 6,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The arbiter half: one permission, given to the earliest request that asks for it.
+
+use std::collections::VecDeque;
+
+use crate::{Clock, SiteId, Timestamp, invariant};
+
+use super::{Judged, Message, Post, Rules, Turn};
+
+/// One site's permission, whom it is with and who waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Arbiter {
+    rules: Rules,
+    locked: Option<Lock>,
+    /// The requests that wait, earliest first.
+    queue: VecDeque<Queued>,
+    /// The clock of the last request of each site; zero before its first.
+    last: Box<[Clock]>,
+}
+
+/// The request that has the permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Lock {
+    request: Timestamp,
+    turn: Turn,
+    /// Whether it has been asked to give the permission back.
+    inquired: bool,
+}
+
+/// A request that waits for the permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Queued {
+    request: Timestamp,
+    /// How often it has had the permission and yielded it.
+    turn: Turn,
+    /// Whether it knows that it has to wait: it was sent FAILED, or it has yielded.
+    told: bool,
+}
+
+impl Arbiter {
+    /// An arbiter of `sites` sites. Its permission is with `holder`, or with nobody.
+    pub fn new(rules: Rules, sites: usize, holder: Option<Timestamp>) -> Self {
+        let lock = |request| Lock { request, turn: Turn::NONE.next(), inquired: false };
+        Arbiter {
+            rules,
+            locked: holder.map(lock),
+            queue: VecDeque::new(),
+            last: vec![Clock::ZERO; sites].into(),
+        }
+    }
+
+    /// Makes room for so many requests, so that none needs to be made in a step.
+    pub fn make_room(&mut self, requests: usize) {
+        self.queue.reserve_exact(requests);
+    }
+
+    /// How many sites there are.
+    pub fn sites(&self) -> usize {
+        self.last.len()
+    }
+
+    /// Who has the permission.
+    pub fn holder(&self) -> Option<Timestamp> {
+        self.locked.map(|lock| lock.request)
+    }
+
+    /// Whether nobody has the permission, and so nobody waits for it.
+    pub fn is_free(&self) -> bool {
+        self.locked.is_none()
+    }
+
+    /// Algorithm 9.5, step (b): permit it if the permission is there, otherwise queue it. Section 9.8.1, first rule:
+    /// refuse it, or inquire whether the permission could be had back.
+    pub fn on_request(&mut self, request: Timestamp, post: &mut Post<'_>) -> Judged {
+        let last = self.last.get_mut(request.site.index()).ok_or(crate::NOT_A_PEER)?;
+        if request.clock <= *last {
+            return Err("a request that is not newer than its last");
+        }
+        if self.queue.iter().any(|queued| queued.request.site == request.site) {
+            return Err("a second request before the first was permitted");
+        }
+        *last = request.clock;
+        post.clock.observe(request.clock);
+        // Whoever asks again has left: its RELEASE is late, and will be ignored.
+        self.locked = self.locked.filter(|lock| lock.request.site != request.site);
+        let mut place = Some(self.enqueue(Queued { request, turn: Turn::NONE, told: false }));
+        if self.locked.is_none() {
+            self.permit_first(post);
+            place = place.and_then(|place| place.checked_sub(1));
+        }
+        if let Some(place) = place {
+            self.answer_newcomer(place, post);
+        }
+        Ok(())
+    }
+
+    /// Algorithm 9.5, step (e): the permission goes to the first that waits.
+    pub fn on_release(&mut self, request: Timestamp, post: &mut Post<'_>) -> Judged {
+        if self.holder() == Some(request) {
+            self.locked = None;
+            self.permit_first(post);
+            return Ok(());
+        }
+        // Overtaken by its sender's next request, which said as much?
+        let last = self.last.get(request.site.index()).copied().unwrap_or_default();
+        if request.clock < last { Ok(()) } else { Err("a release of what it does not have") }
+    }
+
+    /// Section 9.8.1, third rule: the request goes back into the queue, and the first there is permitted.
+    pub fn on_yield(&mut self, request: Timestamp, turn: Turn, post: &mut Post<'_>) -> Judged {
+        if self.locked != Some(Lock { request, turn, inquired: true }) {
+            return Err("a yield that nobody asked for");
+        }
+        self.locked = None;
+        self.enqueue(Queued { request, turn, told: true });
+        self.permit_first(post);
+        Ok(())
+    }
+
+    /// `site` has failed: nothing of it waits any more, what it had is free, and its clock may start anew.
+    pub fn forget(&mut self, site: SiteId, post: &mut Post<'_>) {
+        if let Some(last) = self.last.get_mut(site.index()) {
+            *last = Clock::ZERO;
+        }
+        self.queue.retain(|queued| queued.request.site != site);
+        if self.locked.is_some_and(|lock| lock.request.site == site) {
+            self.locked = None;
+            self.permit_first(post);
+        }
+    }
+
+    /// Puts a request where it belongs; gives its place.
+    fn enqueue(&mut self, queued: Queued) -> usize {
+        let at = self.queue.partition_point(|other| other.request < queued.request);
+        self.queue.insert(at, queued);
+        at
+    }
+
+    fn permit_first(&mut self, post: &mut Post<'_>) {
+        if let Some(Queued { request, turn, .. }) = self.queue.pop_front() {
+            let turn = turn.next();
+            self.locked = Some(Lock { request, turn, inquired: false });
+            post.send(request.site, Message::Reply { to: request.clock, turn, clock: post.clock });
+        }
+    }
+
+    /// The permission is with another than the newcomer at place `at`.
+    fn answer_newcomer(&mut self, at: usize, post: &mut Post<'_>) {
+        let (Some(lock), Some(newcomer)) = (&mut self.locked, self.queue.get(at)) else { return };
+        let before_lock = newcomer.request < lock.request;
+        let inquire = match self.rules {
+            Rules::Yield => before_lock && !lock.inquired,
+            Rules::Fail => before_lock && at == 0 && !lock.inquired,
+            Rules::Printed => before_lock,
+        };
+        if inquire {
+            lock.inquired = true;
+            post.send(lock.request.site, Message::Inquire { to: lock.request.clock, turn: lock.turn });
+        }
+        match self.rules {
+            Rules::Yield => {}
+            Rules::Fail if before_lock && at == 0 => self.refuse(1..self.queue.len(), post),
+            Rules::Fail => self.refuse(at..self.queue.len(), post),
+            Rules::Printed if before_lock => {}
+            Rules::Printed => self.refuse(at..at + 1, post),
+        }
+    }
+
+    /// Tells those at these places that they have to wait, unless they know.
+    fn refuse(&mut self, places: std::ops::Range<usize>, post: &mut Post<'_>) {
+        for queued in self.queue.range_mut(places).filter(|queued| !queued.told) {
+            queued.told = true;
+            post.send(queued.request.site, Message::Failed { to: queued.request.clock });
+        }
+    }
+
+    /// The numbered invariants of an arbiter.
+    pub fn check_invariants(&self) -> Judged {
+        invariant!(
+            self.locked.is_some() || self.queue.is_empty(),
+            "A1: requests wait only while another has the permission"
+        );
+        let requests = || self.queue.iter().map(|queued| queued.request);
+        invariant!(
+            requests().zip(requests().skip(1)).all(|(a, b)| a < b),
+            "A2: the queue is in the order of the timestamps"
+        );
+        let Some(lock) = self.locked else { return Ok(()) };
+        invariant!(
+            requests().all(|request| request.site != lock.request.site),
+            "A3: a site that has the permission does not wait for it"
+        );
+        let passed = requests().next().is_some_and(|first| first < lock.request);
+        invariant!(
+            self.rules == Rules::Printed || !passed || lock.inquired,
+            "A4: if an earlier request waits, the permission has been asked back"
+        );
+        let unaware = self.queue.iter().enumerate().find(|(_, queued)| !queued.told);
+        invariant!(
+            self.rules != Rules::Fail || unaware.is_none_or(|(at, _)| at == 0 && passed),
+            "A5: under `fail`, all that wait know it, except one that precedes all others"
+        );
+        Ok(())
+    }
+}

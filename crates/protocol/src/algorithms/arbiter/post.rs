@@ -1,0 +1,49 @@
+//! Where the two halves of a site put what they say: to other sites through the outbox, to each other at once.
+
+use smallvec::SmallVec;
+
+use crate::{Clock, Outbox, SiteId};
+
+use super::Message;
+
+/// The outgoing mail of one step. What a site says to itself is no message: it stays here, and the site hands it
+/// over before the step ends.
+#[derive(Debug)]
+pub struct Post<'a> {
+    me: SiteId,
+    /// The site's clock; handlers raise it once they have accepted a message.
+    pub clock: Clock,
+    out: &'a mut Outbox<Message>,
+    home: SmallVec<[Message; 4]>,
+}
+
+impl<'a> Post<'a> {
+    /// The mail of the site `me`, whose clock shows `clock`.
+    pub fn new(me: SiteId, clock: Clock, out: &'a mut Outbox<Message>) -> Self {
+        Post { me, clock, out, home: SmallVec::new() }
+    }
+
+    /// Says `message` to `to`, which may be this site.
+    pub fn send(&mut self, to: SiteId, message: Message) {
+        if to == self.me {
+            self.home.push(message);
+        } else {
+            self.out.send(to, message);
+        }
+    }
+
+    /// Says `message` to all other sites of `0..sites`.
+    pub fn broadcast(&mut self, sites: usize, message: Message) {
+        self.out.broadcast(self.me, sites, &message);
+    }
+
+    /// Lets the process of this site in.
+    pub fn enter(&mut self) {
+        self.out.enter();
+    }
+
+    /// The oldest thing that this site has said to itself and not yet heard.
+    pub fn take_home(&mut self) -> Option<Message> {
+        (!self.home.is_empty()).then(|| self.home.remove(0))
+    }
+}

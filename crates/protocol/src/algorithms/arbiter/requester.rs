@@ -1,0 +1,289 @@
+//! The requester half: gathers the permissions of a quorum, and gives them up while it lacks one.
+
+use crate::{Clock, Phase, SiteId, SiteSet, Timestamp, invariant};
+
+use super::{Judged, Message, Post, Rules, Turn};
+
+/// What the process at one site wants, and what the arbiters have answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requester {
+    rules: Rules,
+    want: Want,
+    /// The arbiters that this request has asked and that have not failed since, in order of their ids.
+    asks: Vec<Ask>,
+}
+
+/// What the process at a site wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Want {
+    Nothing,
+    /// In.
+    Entry {
+        request: Timestamp,
+        /// How many of the asked have not permitted it, or have their permission back.
+        missing: usize,
+        /// How many of the missing have refused, or have their permission back.
+        refused: usize,
+        /// So many sites have failed that the asked are no quorum, and there is none.
+        stuck: bool,
+    },
+    /// Out, some day: it is inside on this request.
+    Exit {
+        request: Timestamp,
+    },
+}
+
+/// What stands between a request and one arbiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ask {
+    arbiter: SiteId,
+    answer: Answer,
+    /// How often it has permitted this request.
+    turn: Turn,
+    /// It wants the permission back: the present one, or the next if its INQUIRE has overtaken the REPLY.
+    inquired: bool,
+}
+
+/// The last word of an arbiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Answer {
+    /// It has said nothing.
+    None,
+    /// It has refused.
+    Failed,
+    /// It has permitted.
+    Permitted,
+    /// It had permitted, and has the permission back.
+    Yielded,
+}
+
+impl Answer {
+    fn is_refusal(self) -> bool {
+        matches!(self, Answer::Failed | Answer::Yielded)
+    }
+}
+
+impl Requester {
+    /// A requester whose process is idle.
+    pub fn new(rules: Rules) -> Self {
+        Requester { rules, want: Want::Nothing, asks: Vec::new() }
+    }
+
+    /// Gives the process that is inside from the start the permissions of `quorum`.
+    #[must_use]
+    pub fn inside(mut self, request: Timestamp, quorum: &SiteSet) -> Self {
+        let permitted =
+            |arbiter| Ask { arbiter, answer: Answer::Permitted, turn: Turn::NONE.next(), inquired: false };
+        self.asks.extend(quorum.iter().map(permitted));
+        self.want = Want::Exit { request };
+        self
+    }
+
+    /// Makes room for so many arbiters, so that none needs to be made in a step.
+    pub fn make_room(&mut self, arbiters: usize) {
+        self.asks.reserve_exact(arbiters);
+    }
+
+    /// What the process does.
+    pub fn phase(&self) -> Phase {
+        match self.want {
+            Want::Nothing => Phase::Idle,
+            Want::Entry { .. } => Phase::Waiting,
+            Want::Exit { .. } => Phase::Executing,
+        }
+    }
+
+    /// The request that waits or executes.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        match self.want {
+            Want::Nothing => None,
+            Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        }
+    }
+
+    /// Whether it waits although no quorum can be formed.
+    pub fn is_stuck(&self) -> bool {
+        matches!(self.want, Want::Entry { stuck: true, .. })
+    }
+
+    /// Whether it waits for, or uses, something of `arbiter`.
+    pub fn has_asked(&self, arbiter: SiteId) -> bool {
+        self.find(arbiter).is_ok()
+    }
+
+    /// The arbiters whose permission it has now.
+    pub fn permitted_by(&self) -> impl Iterator<Item = SiteId> + '_ {
+        self.asks.iter().filter(|ask| ask.answer == Answer::Permitted).map(|ask| ask.arbiter)
+    }
+
+    /// Algorithm 9.5, step (a): asks all of `quorum`; without one, waits until there is.
+    pub fn request(&mut self, request: Timestamp, quorum: Option<&SiteSet>, post: &mut Post<'_>) {
+        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        self.want = Want::Entry { request, missing: 0, refused: 0, stuck: true };
+        self.form(quorum, post);
+    }
+
+    /// Goes on with `quorum`: asks those that it has not asked. All that it has ever asked and that runs must permit it,
+    /// so that whoever is released has permitted. Without a quorum it waits, and keeps nothing from others.
+    pub fn form(&mut self, quorum: Option<&SiteSet>, post: &mut Post<'_>) {
+        let Want::Entry { request, missing, stuck, .. } = &mut self.want else { return };
+        *stuck = quorum.is_none();
+        for arbiter in quorum.into_iter().flat_map(SiteSet::iter) {
+            if let Err(at) = self.asks.binary_search_by_key(&arbiter, |ask| ask.arbiter) {
+                let ask = Ask { arbiter, answer: Answer::None, turn: Turn::NONE, inquired: false };
+                self.asks.insert(at, ask);
+                *missing += 1;
+                post.send(arbiter, Message::Request { clock: request.clock });
+            }
+        }
+        self.enter_or_yield(post);
+    }
+
+    /// Algorithm 9.5, step (c): enters once all have permitted.
+    pub fn on_reply(
+        &mut self,
+        from: SiteId,
+        to: Clock,
+        (turn, clock): (Turn, Clock),
+        post: &mut Post<'_>,
+    ) -> Judged {
+        const UNEXPECTED: &str = "a reply that nobody waits for";
+        let at = self.find(from).map_err(|_| UNEXPECTED)?;
+        let ask = &mut self.asks[at];
+        match &mut self.want {
+            Want::Entry { request, missing, refused, .. }
+                if request.clock == to && ask.answer != Answer::Permitted && turn == ask.turn.next() =>
+            {
+                *missing -= 1;
+                *refused -= usize::from(ask.answer.is_refusal());
+                (ask.answer, ask.turn) = (Answer::Permitted, turn);
+                post.clock.observe(clock);
+                self.enter_or_yield(post);
+                Ok(())
+            }
+            Want::Nothing | Want::Entry { .. } | Want::Exit { .. } => Err(UNEXPECTED),
+        }
+    }
+
+    /// Section 9.8.1, FAILED: from now on this request yields to whoever inquires, and to those that have.
+    pub fn on_failed(&mut self, from: SiteId, to: Clock, post: &mut Post<'_>) -> Judged {
+        if self.rules == Rules::Yield {
+            return Err("a refusal, where the rules know none");
+        }
+        let Some(at) = self.current(from, to, post.clock)? else { return Ok(()) };
+        let ask = &mut self.asks[at];
+        // After a REPLY it is late: overtaken.
+        if let (Want::Entry { refused, .. }, Answer::None) = (&mut self.want, ask.answer) {
+            ask.answer = Answer::Failed;
+            *refused += 1;
+            self.enter_or_yield(post);
+        }
+        Ok(())
+    }
+
+    /// Section 9.8.1, second rule: yields if it must, otherwise remembers that it was asked. (The printed rule forgets
+    /// it.) Inside it does neither: the RELEASE will answer.
+    pub fn on_inquire(&mut self, from: SiteId, to: Clock, turn: Turn, post: &mut Post<'_>) -> Judged {
+        let Some(at) = self.current(from, to, post.clock)? else { return Ok(()) };
+        let ask = &mut self.asks[at];
+        let expected = if ask.answer == Answer::Permitted { ask.turn } else { ask.turn.next() };
+        if turn > expected {
+            return Err("an inquiry after a permission that was not given");
+        }
+        let Want::Entry { refused, .. } = self.want else { return Ok(()) };
+        if turn == expected && (self.rules != Rules::Printed || refused > 0) {
+            ask.inquired = true;
+            self.enter_or_yield(post);
+        }
+        Ok(())
+    }
+
+    /// Algorithm 9.5, step (d).
+    pub fn release(&mut self, post: &mut Post<'_>) {
+        let Want::Exit { request } = self.want else {
+            panic!("the host releases only while the process is inside")
+        };
+        for ask in self.asks.drain(..) {
+            post.send(ask.arbiter, Message::Release { request: request.clock });
+        }
+        self.want = Want::Nothing;
+    }
+
+    /// `arbiter` has failed. Its permission counts no more, unless the process is inside already; nothing is sent to
+    /// it. True if the request needs a new quorum.
+    pub fn lose(&mut self, arbiter: SiteId) -> bool {
+        let Ok(at) = self.find(arbiter) else { return false };
+        let ask = self.asks.remove(at);
+        let Want::Entry { missing, refused, .. } = &mut self.want else { return false };
+        *missing -= usize::from(ask.answer != Answer::Permitted);
+        *refused -= usize::from(ask.answer.is_refusal());
+        true
+    }
+
+    /// Enters if nothing is missing; otherwise gives back what it is asked for, if the rules say so.
+    fn enter_or_yield(&mut self, post: &mut Post<'_>) {
+        let Want::Entry { request, missing, refused, stuck } = &mut self.want else { return };
+        if *missing == 0 && !*stuck {
+            self.want = Want::Exit { request: *request };
+            for ask in &mut self.asks {
+                ask.inquired = false;
+            }
+            return post.enter();
+        }
+        if self.rules != Rules::Yield && *refused == 0 && !*stuck {
+            return;
+        }
+        for ask in &mut self.asks {
+            if ask.inquired && ask.answer == Answer::Permitted {
+                (ask.answer, ask.inquired) = (Answer::Yielded, false);
+                *missing += 1;
+                *refused += 1;
+                post.send(ask.arbiter, Message::Yield { request: request.clock, turn: ask.turn });
+            }
+        }
+    }
+
+    fn find(&self, arbiter: SiteId) -> Result<usize, usize> {
+        self.asks.binary_search_by_key(&arbiter, |ask| ask.arbiter)
+    }
+
+    /// Where the arbiter `from` stands with the request `to`; nowhere if that is over and the message is late.
+    fn current(&self, from: SiteId, to: Clock, now: Clock) -> Result<Option<usize>, &'static str> {
+        match self.timestamp() {
+            Some(request) if request.clock == to => {
+                self.find(from).map(Some).map_err(|_| "an answer from a site that was not asked")
+            }
+            Some(request) if request.clock < to => Err("an answer to a request that was not made"),
+            None if now < to => Err("an answer to a request that was not made"),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// The numbered invariants of a requester.
+    pub fn check_invariants(&self) -> Judged {
+        let count = |holds: fn(Answer) -> bool| self.asks.iter().filter(|ask| holds(ask.answer)).count();
+        let lacking = count(|answer| answer != Answer::Permitted);
+        match self.want {
+            Want::Nothing => {
+                invariant!(self.asks.is_empty(), "R1: an idle process has asked nobody");
+            }
+            Want::Entry { missing, refused, stuck, .. } => {
+                invariant!(
+                    missing == lacking && refused == count(Answer::is_refusal),
+                    "R2: what is missing and refused is counted right"
+                );
+                invariant!(missing > 0 || stuck, "R3: a process that waits lacks a permission");
+                let held_back = |ask: &Ask| ask.inquired && ask.answer == Answer::Permitted;
+                let must_yield = self.rules == Rules::Yield || refused > 0 || stuck;
+                invariant!(
+                    !(must_yield && self.asks.iter().any(held_back)),
+                    "R4: whoever must yield keeps nothing that it was asked for"
+                );
+            }
+            Want::Exit { .. } => {
+                invariant!(lacking == 0, "R5: all asked have permitted the process that is inside");
+            }
+        }
+        Ok(())
+    }
+}

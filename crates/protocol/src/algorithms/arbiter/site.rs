@@ -1,0 +1,241 @@
+//! One site of a quorum algorithm: both halves, over any coterie.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use crate::registry::values::Values;
+use crate::shared::Shared;
+use crate::site::InFlight;
+use crate::{
+    Algorithm, Clock, Cluster, Holders, Info, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    Timestamp, invariant,
+};
+
+use super::{Arbiter, Judged, Message, Post, Presence, Requester, Rules};
+
+/// The quorums that sites may form: every two of them meet, whatever is known of failures where. This is all that
+/// differs from one quorum algorithm to the next.
+pub trait Coterie: Clone + Debug + Eq + Hash {
+    /// What is known of the algorithm with these quorums.
+    const INFO: Info;
+
+    /// Builds the quorums that the options ask for.
+    fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError>;
+
+    /// How deadlocks are kept away.
+    fn rules(&self) -> Rules;
+
+    /// How many sites there are.
+    fn sites(&self) -> usize;
+
+    /// Whom the process at `me` asks when its clock shows `clock`, if the sites of `absent` cannot be asked; `None` if
+    /// that leaves no quorum.
+    fn quorum(&self, me: SiteId, clock: Clock, absent: &SiteSet) -> Option<SiteSet>;
+
+    /// How many sites may ask `arbiter`, itself included, as long as nobody has failed: what its queue must hold.
+    fn askers(&self, arbiter: SiteId) -> usize;
+}
+
+/// One site of a quorum algorithm: an arbiter and a requester.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QuorumSite<C> {
+    // Who I am.
+    pub(super) me: SiteId,
+    coterie: Shared<C>,
+    /// No request that I have seen has a larger clock.
+    clock: Clock,
+    // What I want.
+    pub(super) requester: Requester,
+    // What I give.
+    pub(super) arbiter: Arbiter,
+    // Who there is.
+    pub(super) presence: Presence,
+}
+
+impl<C: Coterie> Site for QuorumSite<C> {
+    type Message = Message;
+
+    /// Algorithm 9.5, step (a). The site's own arbiter is asked within this step: were its answer to come later, a
+    /// request of another could come between.
+    fn request(&mut self, out: &mut Outbox<Message>) {
+        let request = Timestamp::new(self.clock.tick(), self.me);
+        let quorum = self.choose(request.clock);
+        self.act(out, |site, post| site.requester.request(request, quorum.as_ref(), post));
+    }
+
+    fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+        if from == self.me || from.index() >= self.sites() {
+            return out.misbehaved(from, NOT_A_PEER);
+        }
+        let mut judged = Ok(());
+        self.act(out, |site, post| judged = site.hear(from, message, post));
+        if let Err(why) = judged {
+            out.misbehaved(from, why);
+        }
+    }
+
+    /// Algorithm 9.5, step (d).
+    fn release(&mut self, out: &mut Outbox<Message>) {
+        self.act(out, |site, post| {
+            site.requester.release(post);
+            site.welcome_the_owed(post);
+        });
+    }
+
+    fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
+        self.act(out, |site, post| site.on_failure(peer, post));
+    }
+
+    /// Nothing yet: the returning site says HELLO itself.
+    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn restart(&mut self, out: &mut Outbox<Message>) {
+        self.act(out, |site, post| site.on_return(post));
+    }
+}
+
+impl<C: Coterie> QuorumSite<C> {
+    /// Makes one step: does `first`, then lets each half hear what the other has said meanwhile.
+    fn act(&mut self, out: &mut Outbox<Message>, first: impl FnOnce(&mut Self, &mut Post<'_>)) {
+        let mut post = Post::new(self.me, self.clock, out);
+        first(self, &mut post);
+        while let Some(message) = post.take_home() {
+            // A site refuses its own words only if a lying peer has driven its clock to the end.
+            let _ = self.hear(self.me, message, &mut post);
+        }
+        self.clock = post.clock;
+    }
+
+    fn hear(&mut self, from: SiteId, message: Message, post: &mut Post<'_>) -> Judged {
+        let request = |clock| Timestamp::new(clock, from);
+        let of_return = matches!(message, Message::Hello { .. } | Message::Welcome { .. });
+        if self.presence.is_unwelcomed_by(from) && !of_return {
+            return Ok(()); // Meant for this site's former life.
+        }
+        match message {
+            Message::Request { clock } => {
+                self.may_ask(from)?;
+                self.arbiter.on_request(request(clock), post)
+            }
+            Message::Reply { to, turn, clock } => self.requester.on_reply(from, to, (turn, clock), post),
+            Message::Failed { to } => self.requester.on_failed(from, to, post),
+            Message::Inquire { to, turn } => self.requester.on_inquire(from, to, turn, post),
+            Message::Yield { request: clock, turn } => self.arbiter.on_yield(request(clock), turn, post),
+            Message::Release { request: clock } => self.arbiter.on_release(request(clock), post),
+            Message::Hello { life } => self.on_hello(from, life, post),
+            Message::Welcome { life, arbiter, clock } => self.on_welcome(from, life, (arbiter, clock), post),
+            Message::Ready => self.on_ready(from, post),
+        }
+    }
+
+    /// Whether this site can be asked, and by `from`.
+    fn may_ask(&self, from: SiteId) -> Judged {
+        if !self.presence.is_arbiter() {
+            return Err("a request to a site that is no arbiter yet");
+        }
+        if self.presence.has_failed(from) {
+            return Err("a request of a failed site");
+        }
+        Ok(())
+    }
+
+    /// The quorum for a request made at `clock`, as failures are known here now.
+    pub(super) fn choose(&self, clock: Clock) -> Option<SiteSet> {
+        self.coterie.quorum(self.me, clock, &self.presence.absent(self.me))
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        self.coterie.rules()
+    }
+
+    pub(super) fn sites(&self) -> usize {
+        self.arbiter.sites()
+    }
+}
+
+impl<C: Coterie> Algorithm for QuorumSite<C> {
+    type Plan = Shared<C>;
+
+    const INFO: Info = C::INFO;
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Shared<C>, PlanError> {
+        C::build(cluster, values).map(Shared::new)
+    }
+
+    /// The site `me` at the start: a holder is inside on the permissions of its quorum, which are with it.
+    fn start(coterie: &Shared<C>, me: SiteId, holders: &Holders) -> Self {
+        let nobody = SiteSet::new();
+        let quorum_of = |site| {
+            coterie
+                .quorum(site, Clock::ZERO, &nobody)
+                .expect("there is a quorum as long as nobody has failed")
+        };
+        let (rules, request) = (coterie.rules(), |site| Timestamp::new(Clock::ZERO, site));
+        let holder = holders.only().filter(|&holder| quorum_of(holder).contains(me)).map(request);
+        let mut requester = Requester::new(rules);
+        requester.make_room(quorum_of(me).len() + 1);
+        let mut arbiter = Arbiter::new(rules, coterie.sites(), holder);
+        arbiter.make_room(coterie.askers(me));
+        if holders.contains(me) {
+            requester = requester.inside(request(me), &quorum_of(me));
+        }
+        QuorumSite {
+            me,
+            clock: Clock::ZERO,
+            requester,
+            arbiter,
+            presence: Presence::all(),
+            coterie: coterie.clone(),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        self.requester.phase()
+    }
+
+    /// Whether the process is idle, the permission is here, and nobody waits for a welcome.
+    fn is_quiet(&self) -> bool {
+        self.requester.phase() == Phase::Idle && self.arbiter.is_free() && !self.presence.owes()
+    }
+
+    fn timestamp(&self) -> Option<Timestamp> {
+        self.requester.timestamp()
+    }
+
+    /// The size of the quorum that a request would ask, or has asked just now.
+    fn quorum(&self) -> Option<usize> {
+        self.choose(self.clock).map(|quorum| quorum.len())
+    }
+
+    /// Whether the coterie has a quorum without those that are down and those that are not arbiters again yet.
+    fn survives(&self, down: &SiteSet) -> bool {
+        let mut absent = self.presence.absent(self.me);
+        absent.union_with(down);
+        down.is_empty() || self.coterie.quorum(self.me, self.clock, &absent).is_some()
+    }
+
+    /// A1 to A5, R1 to R5, P1 and P2 of one site.
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        self.arbiter.check_invariants()?;
+        self.requester.check_invariants()?;
+        self.presence.check_invariants()?;
+        let own = self.timestamp().map_or(Clock::ZERO, |request| request.clock);
+        invariant!(own <= self.clock, "Q1: the clock is not behind the site's own request");
+        Ok(())
+    }
+
+    /// What spans sites; as long as no failure is known, since a failed site's state says nothing.
+    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        if sites.iter().any(|site| !site.presence.is_complete()) {
+            return Ok(());
+        }
+        for site in sites {
+            let holds = |arbiter: SiteId| sites[arbiter.index()].arbiter.holder() == site.timestamp();
+            invariant!(
+                site.requester.permitted_by().all(holds),
+                "Q2: whoever counts an arbiter's permission has it, and so nobody else does"
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! What is known of Bulgannawar and Vaidya's algorithm, how it starts, and what must hold.
+
+use std::collections::VecDeque;
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Scale, Text, Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, invariant};
+
+use super::{Ask, BulgannawarVaidya, Choice, Entry, Held, Message, Seen, Settings, Stage, Token, Way};
+
+/// What all sites share.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cluster: Cluster,
+    settings: Settings,
+}
+
+/// How many are told of an idle token, as in section 5 of the report.
+fn informed(scale: Scale) -> f64 {
+    2.0_f64.min((scale.sites - 1) as f64)
+}
+
+impl Algorithm for BulgannawarVaidya {
+    type Plan = Plan;
+
+    const INFO: Info = Info {
+        name: "bulgannawar-vaidya",
+        title: "Bulgannawar and Vaidya: K tokens, each found along a forest of pointers",
+        source: "Bulgannawar & Vaidya 1994, section 2",
+        kind: Kind::Token,
+        permits: Permits::Many,
+        tokens: Tokens::PerPermit,
+        channels: Channels::Fifo,
+        assumes: "reliable FIFO channels",
+        order: Order::Fair,
+        failures: Failures::NONE,
+        options: &[
+            OptionInfo {
+                name: "inform",
+                about: "ν: how many sites are told of a token that becomes idle",
+                range: Range::Integer { least: 0, most: 1_000_000 },
+                default: "2",
+            },
+            OptionInfo {
+                name: "choice",
+                about: "which token a site asks for: the one it last heard of, or any",
+                range: Range::Choice(&["last-seen", "random"]),
+                default: "last-seen",
+            },
+            OptionInfo::text(
+                "printed: every INFORM is obeyed, however old, so that requests get lost; for the checker only",
+            ),
+        ],
+        variants: &[
+            "bulgannawar-vaidya:inform=0",
+            "bulgannawar-vaidya:inform=1",
+            "bulgannawar-vaidya:choice=random",
+            "bulgannawar-vaidya:inform=0,choice=random",
+        ],
+        messages: &[
+            MessageInfo { kind: "REQUEST", about: "from a site that wants in, along one token's pointers" },
+            MessageInfo { kind: "TOKEN", about: "to the first of its queue, with the queue" },
+            MessageInfo { kind: "INFORM", about: "from a site that keeps an idle token, to ν others" },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("ν", informed),
+            lone_most: Formula::new("2 + ν at the start, N + ν at worst later", |scale| {
+                informed(scale) + if scale.sites > scale.permits { 2.0 } else { 0.0 }
+            }),
+            heavy: Formula::new("2; ν if K ≥ N", |scale| {
+                if scale.sites > scale.permits { 2.0 } else { informed(scale) }
+            }),
+            sync_delay: "T",
+        },
+        memory: Memory {
+            fixed: size_of::<BulgannawarVaidya>() + size_of::<Token>() + size_of::<Way>(),
+            per_site: size_of::<Seen>() + size_of::<Held>() + size_of::<Entry>(),
+        },
+        departures: &[
+            "INFORM is obeyed only if it is news (as printed, a late one closes a circle and a request is lost)",
+            "where prose and pseudo-code differ, the pseudo-code",
+            "requests are numbered and count their hops, so that duplicates are recognised",
+            "a random choice is a hash of the site and the number of its request",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        let choice = if values.get("choice") == "random" { Choice::Random } else { Choice::LastSeen };
+        let settings = Settings { inform: values.integer("inform"), choice, text: values.text() };
+        Ok(Plan { cluster, settings })
+    }
+
+    /// The first tokens are at the holders, the rest where [`Holders::slot_home`] puts them; all pointers lead there.
+    fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
+        let Cluster { sites, permits } = plan.cluster;
+        let homes = (0..permits).map(|slot| holders.slot_home(slot, sites));
+        let ways: Box<[Way]> = homes.map(|pointer| Way { pointer, possessions: 0 }).collect();
+        let slot = |at: usize| Slot(u32::try_from(at).expect("tokens are numbered by 32 bits"));
+        let stage = match ways.iter().position(|way| way.pointer == me) {
+            None => Stage::Away,
+            Some(at) => {
+                let queue = VecDeque::with_capacity(sites);
+                let token = Box::new(Token { id: slot(at), possessions: 0, queue });
+                if holders.contains(me) { Stage::Inside(token) } else { Stage::Keeping(token) }
+            }
+        };
+        BulgannawarVaidya {
+            me,
+            cluster: plan.cluster,
+            settings: plan.settings,
+            stage,
+            requests: 0,
+            node_queue: Vec::with_capacity(sites),
+            surplus: ways.iter().filter(|way| way.pointer == me).count().saturating_sub(1),
+            last_seen: slot(me.index() % permits),
+            ways,
+            seen: vec![Seen::default(); sites].into(),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Away | Stage::Keeping(_) => Phase::Idle,
+            Stage::Waiting(_) => Phase::Waiting,
+            Stage::Inside(_) => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.phase() == Phase::Idle
+    }
+
+    fn tokens(&self) -> usize {
+        usize::from(self.token().is_some()) + self.surplus
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        invariant!(
+            self.node_queue.is_empty() || self.phase() == Phase::Waiting,
+            "I1: only a waiting site keeps requests in its node-queue"
+        );
+        if let Stage::Keeping(token) = &self.stage {
+            invariant!(token.queue.is_empty(), "I2: the queue of a token that is kept unused is empty");
+        }
+        if self.settings.text == Text::Repaired && self.surplus == 0 {
+            let held = self.token().map(|token| token.id.0 as usize);
+            let mut ways = self.ways.iter().enumerate();
+            invariant!(
+                ways.all(|(token, way)| (way.pointer == self.me) == (held == Some(token))),
+                "I3: the pointer of a held token is the site itself, and no other pointer is"
+            );
+        }
+        Ok(())
+    }
+
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        if sites[0].settings.text == Text::Printed {
+            return Ok(());
+        }
+        let mut expected: Vec<Ask> = sites
+            .iter()
+            .filter(|site| site.phase() == Phase::Waiting)
+            .map(|site| Ask { site: site.me, number: site.requests })
+            .collect();
+        let travelling = in_flight.iter().filter_map(|&(_, _, message)| match message {
+            Message::Token(token) => Some(&**token),
+            Message::Request { .. } | Message::Inform { .. } => None,
+        });
+        let tokens: Vec<&Token> = sites.iter().filter_map(Self::token).chain(travelling).collect();
+        let requests = in_flight.iter().filter_map(|&(_, _, message)| match message {
+            Message::Request { ask, .. } => Some(*ask),
+            Message::Token(_) | Message::Inform { .. } => None,
+        });
+        let held = sites.iter().flat_map(|site| site.node_queue.iter().map(|held| held.ask));
+        let queued = tokens.iter().flat_map(|token| token.queue.iter().map(|entry| entry.ask));
+        let mut found: Vec<Ask> = requests.chain(held).chain(queued).collect();
+        expected.sort_by_key(|ask| ask.site);
+        found.sort_by_key(|ask| ask.site);
+        invariant!(found == expected, "I4: the request of each waiting site is in exactly one place");
+        let mut ids: Vec<Slot> = tokens.iter().map(|token| token.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        invariant!(ids.len() == tokens.len(), "I5: each token is in exactly one place");
+        Ok(())
+    }
+}

@@ -1,0 +1,348 @@
+//! Carvalho and Roucairol's algorithm: a permission stays mine until its giver wants it back.
+//!
+//! Sanders, "The information structure of distributed mutual exclusion algorithms", 1987, section 8; O. Carvalho and
+//! G. Roucairol, 1983, as an improvement of Ricart and Agrawala's algorithm.
+//!
+//! A site that has the permission of another one need not ask it again until it has granted it one itself. So between
+//! any two sites one permission lies with one of them, once they have talked: whoever entered last has it. A site asks
+//! only those whose permission it lacks, and one that enters again alone asks nobody. In Sanders' terms, the
+//! permissions that a site holds are those of its status set, and it requests from the rest.
+//!
+//! ```text
+//!  alone:  S0 ──REQUEST (1,S0)──▶ S1, S2      contended: S1 holds S0's permission, waits for S2 with (5,S1)
+//!          S0 ◀──GRANT─────────── S1, S2                 S0 ──REQUEST (4,S0)──▶ S1, S2     S0 precedes
+//!          S0 enters, leaves                             S0 ◀──GRANT─────────── S1, S2
+//!  again:  S0 enters, leaves                             S0 ◀──REQUEST (5,S1)── S1         it lacks S0's again
+//! ```
+//!
+//! | | messages per entry | synchronisation delay | state | words per message |
+//! |---|---|---|---|---|
+//! | low load | 0 to 2(N−1) | – | 2N numbers, 2 sets | REQUEST 5, GRANT 4 |
+//! | heavy load | up to 2(N−1) | T | the same | the same |
+//!
+//! **Assumes** reliable channels; order is not needed. It does not serve in timestamp order: a site that holds all
+//! permissions enters before it hears of an earlier request.
+//!
+//! **Departures**
+//! - A waiting site that grants an earlier request asks its sender for the permission back at once, with its own old
+//!   timestamp. Sanders' rules change the sets and do not say so; without it the site waits for ever (`text=printed`
+//!   keeps that variant for the checker).
+//! - A site that leaves tells only those it deferred. Sanders' general algorithm also sends RELEASE to the inform set;
+//!   here the deferred GRANT is that RELEASE.
+//! - Each site numbers its requests to each other one, and a GRANT names the one it answers, so that a duplicate of
+//!   either is recognised; the timestamp alone does not tell, because a site may ask twice with the same one.
+//!
+//! **Invariants**
+//! - I1: a request is deferred only while the site waits or executes.
+//! - I2: an executing site holds all permissions, a waiting one lacks some, and none holds its own.
+//! - I3: the clock is not behind the site's own request.
+//! - I4: between two sites there is at most one permission: held by one of them, or on its way.
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
+    Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{
+    Algorithm, Clock, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    Timestamp, invariant,
+};
+
+/// One site of Carvalho and Roucairol's algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CarvalhoRoucairol {
+    // Who I am.
+    me: SiteId,
+    text: Text,
+    // What I want.
+    want: Want,
+    // What I know of the others.
+    /// No request that I have seen has a larger clock.
+    clock: Clock,
+    /// `S`, the status set, without myself: whose permission I hold. The others are `R`, the request set.
+    held: SiteSet,
+    /// Whom I owe a grant.
+    deferred: SiteSet,
+    peers: Box<[Peer]>,
+}
+
+/// How often two sites have asked each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Peer {
+    asked_by_me: Count,
+    asked_me: Count,
+}
+
+/// What the process at a site wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Want {
+    Nothing,
+    /// In, on this request.
+    Entry(Timestamp),
+    /// Out, some day: it is inside on this request.
+    Exit(Timestamp),
+}
+
+/// What sites say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants in, to one whose permission it lacks: its clock at the request.
+    Request {
+        /// The clock; with the sender it is the timestamp.
+        clock: Clock,
+        /// How often the sender has asked the receiver, with this time.
+        ask: Count,
+    },
+    /// From a site that does not stand in the way, or no longer: I shall ask you before I enter again.
+    Grant {
+        /// Which request it answers.
+        ask: Count,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Grant { .. } => "GRANT",
+        }
+    }
+
+    fn words(&self) -> usize {
+        match self {
+            Message::Request { .. } => 5,
+            Message::Grant { .. } => 4,
+        }
+    }
+}
+
+impl Site for CarvalhoRoucairol {
+    type Message = Message;
+
+    /// Sanders section 3.2, entry code, with section 8's request set: ask whoever's permission is lacking.
+    fn request(&mut self, out: &mut Outbox<Message>) {
+        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        let request = Timestamp::new(self.clock.tick(), self.me);
+        self.want = Want::Entry(request);
+        for site in SiteId::all(self.peers.len()) {
+            if site != self.me && !self.held.contains(site) {
+                self.ask(site, request, out);
+            }
+        }
+        self.enter_if_all_granted(out);
+    }
+
+    fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+        if from == self.me || from.index() >= self.peers.len() {
+            return out.misbehaved(from, NOT_A_PEER);
+        }
+        match message {
+            Message::Request { clock, ask } => self.on_request(Timestamp::new(clock, from), ask, out),
+            Message::Grant { ask } => self.on_grant(from, ask, out),
+        }
+    }
+
+    /// Sanders section 3.2, exit code: whoever waits for me is granted.
+    fn release(&mut self, out: &mut Outbox<Message>) {
+        assert!(matches!(self.want, Want::Exit(_)), "the host releases only while the process is inside");
+        self.want = Want::Nothing;
+        for site in std::mem::take(&mut self.deferred).iter() {
+            self.grant(site, out);
+        }
+    }
+
+    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+}
+
+impl CarvalhoRoucairol {
+    /// Sanders section 3.2, on receiving a REQUEST: grant, or defer if this site is inside or precedes.
+    fn on_request(&mut self, theirs: Timestamp, ask: Count, out: &mut Outbox<Message>) {
+        let from = theirs.site;
+        let peer = &mut self.peers[from.index()];
+        if ask != peer.asked_me.next() {
+            return out.misbehaved(from, "a request that is not its next");
+        }
+        if self.deferred.contains(from) {
+            return out.misbehaved(from, "a second request before the first was answered");
+        }
+        peer.asked_me = ask;
+        self.clock.observe(theirs.clock);
+        match self.want {
+            Want::Nothing => self.grant(from, out),
+            Want::Entry(mine) if theirs < mine => {
+                let held = self.held.contains(from);
+                self.grant(from, out);
+                if held && self.text == Text::Repaired {
+                    self.ask(from, mine, out);
+                }
+            }
+            Want::Entry(_) | Want::Exit(_) => {
+                self.deferred.insert(from);
+            }
+        }
+    }
+
+    /// Sanders section 8, rule (2): the giver moves from my request set to my status set. Enter once all have given.
+    fn on_grant(&mut self, from: SiteId, ask: Count, out: &mut Outbox<Message>) {
+        let waiting = matches!(self.want, Want::Entry(_)) && !self.held.contains(from);
+        if !waiting || ask != self.peers[from.index()].asked_by_me {
+            return out.misbehaved(from, "a grant that nobody waits for");
+        }
+        self.held.insert(from);
+        self.enter_if_all_granted(out);
+    }
+
+    /// Sanders section 8, rule (1): the receiver moves from my status set to my request set.
+    fn grant(&mut self, to: SiteId, out: &mut Outbox<Message>) {
+        self.held.remove(to);
+        out.send(to, Message::Grant { ask: self.peers[to.index()].asked_me });
+    }
+
+    fn ask(&mut self, site: SiteId, request: Timestamp, out: &mut Outbox<Message>) {
+        let peer = &mut self.peers[site.index()];
+        peer.asked_by_me = peer.asked_by_me.next();
+        out.send(site, Message::Request { clock: request.clock, ask: peer.asked_by_me });
+    }
+
+    fn holds_all(&self) -> bool {
+        self.held.len() + 1 == self.peers.len()
+    }
+
+    fn enter_if_all_granted(&mut self, out: &mut Outbox<Message>) {
+        if let Want::Entry(request) = self.want
+            && self.holds_all()
+        {
+            self.want = Want::Exit(request);
+            out.enter();
+        }
+    }
+}
+
+/// What all sites share.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cluster: Cluster,
+    text: Text,
+}
+
+impl Algorithm for CarvalhoRoucairol {
+    type Plan = Plan;
+
+    const INFO: Info = Info {
+        name: "carvalho-roucairol",
+        title: "Carvalho and Roucairol: a permission stays mine until its giver wants it back",
+        source: "Sanders 1987, section 8; Carvalho & Roucairol 1983",
+        kind: Kind::Permission,
+        permits: Permits::One,
+        tokens: Tokens::None,
+        channels: Channels::Unordered,
+        assumes: "reliable channels",
+        order: Order::Fair,
+        failures: Failures::NONE,
+        options: &[OptionInfo::text(
+            "printed: a waiting site that grants does not ask again, and deadlocks; for the checker only",
+        )],
+        variants: &[],
+        messages: &[
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants in, to those whose permission it lacks",
+            },
+            MessageInfo { kind: "GRANT", about: "from a site that does not stand in the way, or no longer" },
+        ],
+        costs: Costs {
+            // From a quiet start; whoever was in last and enters again pays nothing.
+            lone_least: Formula::new("2(N−1), again 0", |scale| 2.0 * (scale.sites - 1) as f64),
+            lone_most: Formula::new("2(N−1), again 0", |scale| 2.0 * (scale.sites - 1) as f64),
+            heavy: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            sync_delay: "T",
+        },
+        memory: Memory { fixed: 128, per_site: 16 },
+        departures: &[
+            "a waiting site that grants an earlier request asks for the permission back (else it deadlocks)",
+            "a site that leaves tells only those it deferred",
+            "requests between two sites are numbered, and a GRANT names the one it answers",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        Ok(Plan { cluster, text: values.text() })
+    }
+
+    /// Section 8: at first nobody holds a permission, and everyone asks all. A holder has the permission of all
+    /// others, on a request older than any that can follow.
+    fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
+        let sites = plan.cluster.sites;
+        let inside = holders.contains(me);
+        CarvalhoRoucairol {
+            me,
+            text: plan.text,
+            want: if inside { Want::Exit(Timestamp::new(Clock::ZERO, me)) } else { Want::Nothing },
+            clock: Clock::ZERO,
+            held: if inside { SiteSet::all_but(me, sites) } else { SiteSet::new() },
+            deferred: SiteSet::new(),
+            peers: vec![Peer { asked_by_me: Count::ZERO, asked_me: Count::ZERO }; sites].into(),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.want {
+            Want::Nothing => Phase::Idle,
+            Want::Entry(_) => Phase::Waiting,
+            Want::Exit(_) => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.want == Want::Nothing && self.deferred.is_empty()
+    }
+
+    fn timestamp(&self) -> Option<Timestamp> {
+        match self.want {
+            Want::Nothing => None,
+            Want::Entry(request) | Want::Exit(request) => Some(request),
+        }
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        invariant!(
+            self.want != Want::Nothing || self.deferred.is_empty(),
+            "I1: a request is deferred only while the site waits or executes"
+        );
+        let right = match self.want {
+            Want::Nothing => true,
+            Want::Entry(_) => !self.holds_all(),
+            Want::Exit(_) => self.holds_all(),
+        };
+        invariant!(
+            right && !self.held.contains(self.me),
+            "I2: an executing site holds all permissions, a waiting one lacks some, and none holds its own"
+        );
+        let own = self.timestamp().map_or(Clock::ZERO, |request| request.clock);
+        invariant!(own <= self.clock, "I3: the clock is not behind the site's own request");
+        Ok(())
+    }
+
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let is_grant = |message: &Message| matches!(message, Message::Grant { .. });
+        for a in sites {
+            for b in sites.iter().filter(|b| b.me > a.me) {
+                let held = usize::from(a.held.contains(b.me)) + usize::from(b.held.contains(a.me));
+                let between = |from, to| (from, to) == (a.me, b.me) || (from, to) == (b.me, a.me);
+                let moving = in_flight.iter().filter(|&&(from, to, m)| between(from, to) && is_grant(m));
+                invariant!(
+                    held + moving.count() <= 1,
+                    "I4: between two sites there is at most one permission: held by one of them, or on its way"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! What a host needs to know of `delegated`: its options, its costs, its start and its invariants.
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Tokens,
+};
+use crate::registry::values::Values;
+use crate::shared::Shared;
+use crate::site::InFlight;
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, invariant};
+
+use super::desk::Desk;
+use super::{Delegated, Message, Permit, Rules, Waiter, Want};
+
+impl Algorithm for Delegated {
+    type Plan = Shared<Rules>;
+
+    const INFO: Info = Info {
+        name: "delegated",
+        title: "Delegated hand-over: a leader grants chains, holders hand over directly",
+        source: "Meshlock's own",
+        kind: Kind::Token,
+        permits: Permits::Many,
+        tokens: Tokens::PerPermit,
+        channels: Channels::Unordered,
+        assumes: "reliable channels; the leader does not fail within a view",
+        order: Order::Fair,
+        failures: Failures::NONE,
+        options: &[
+            OptionInfo {
+                name: "leader",
+                about: "the site that leads, modulo N: a hash of the lock's name will do",
+                range: Range::Integer { least: 0, most: usize::MAX },
+                default: "0",
+            },
+            OptionInfo {
+                name: "chain",
+                about: "B, the longest chain of direct hand-overs; 1 keeps a hung holder from delaying others",
+                range: Range::WordsOr { words: &["sites"], notation: "a whole number from 1" },
+                default: "sites",
+            },
+        ],
+        variants: &["delegated:chain=1", "delegated:chain=2", "delegated:leader=1"],
+        messages: &[
+            MessageInfo { kind: "REQ", about: "from a site that wants in, to the leader" },
+            MessageInfo { kind: "PERM", about: "the permit and the next waiters, from holder to holder" },
+            MessageInfo { kind: "APPEND", about: "from the leader to the last of a chain: who follows it" },
+            MessageInfo { kind: "REL", about: "from the last of a chain to the leader: the permit is back" },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("0", |_| 0.0),
+            lone_most: Formula::new("3", |scale| if scale.sites > 1 { 3.0 } else { 0.0 }),
+            heavy: Formula::new("2 + 1/N", |scale| 2.0 + 1.0 / scale.sites as f64),
+            sync_delay: "T; 2T between chains",
+        },
+        memory: Memory { fixed: 300, per_site: 80 },
+        departures: &[
+            "the host carries the fence, so PERM does not",
+            "requests are numbered, so that duplicates and late APPENDs are recognised",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Shared<Rules>, PlanError> {
+        let leader = SiteId::new(values.integer("leader") % cluster.sites);
+        let most = match values.get("chain") {
+            "sites" => cluster.sites,
+            given => given.parse().ok().filter(|&most| most > 0).ok_or_else(|| PlanError::Option {
+                option: "chain",
+                why: format!("'{given}' is neither 'sites' nor a whole number from 1"),
+            })?,
+        };
+        Ok(Shared::new(Rules { cluster, leader, most }))
+    }
+
+    /// Each holder is a chain of its own. The other permits are with the leader.
+    fn start(rules: &Shared<Rules>, me: SiteId, holders: &Holders) -> Self {
+        let room = rules.most.min(rules.cluster.sites);
+        let want = match holders.iter().position(|holder| holder == me) {
+            Some(slot) => Want::Exit { permit: Box::new(Permit::fresh(slot, room)) },
+            None => Want::Nothing,
+        };
+        let desk = (me == rules.leader).then(|| Box::new(Desk::new(rules.cluster, rules.most, holders)));
+        Delegated { me, rules: rules.clone(), want, number: 0, desk }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.want {
+            Want::Nothing => Phase::Idle,
+            Want::Entry { .. } => Phase::Waiting,
+            Want::Exit { .. } => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.want == Want::Nothing && self.desk.as_ref().is_none_or(|desk| desk.is_quiet())
+    }
+
+    fn tokens(&self) -> usize {
+        let at_home = self.desk.as_ref().map_or(0, |desk| desk.permits_at_home());
+        at_home + usize::from(self.phase() == Phase::Executing)
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        invariant!(
+            self.desk.is_some() == (self.me == self.rules.leader),
+            "I1: the leader and only the leader has a desk"
+        );
+        self.desk.as_ref().map_or(Ok(()), |desk| desk.check())
+    }
+
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let Some(desk) = sites.iter().find_map(|site| site.desk.as_ref()) else { return Ok(()) };
+        let held = sites.iter().filter_map(|site| match &site.want {
+            Want::Exit { permit } => Some((site.waiter(), &**permit)),
+            Want::Nothing | Want::Entry { .. } => None,
+        });
+        let sent = in_flight.iter().filter_map(|&(from, to, message)| match message {
+            Message::Perm { number, permit } => Some((Waiter { site: to, number: *number }, &**permit)),
+            Message::Release { number, permit } => Some((Waiter { site: from, number: *number }, &**permit)),
+            Message::Request { .. } | Message::Append { .. } => None,
+        });
+        let out: Vec<(Waiter, &Permit)> = held.chain(sent).collect();
+        let mut slots: Vec<Slot> =
+            desk.slots_at_home().chain(out.iter().map(|(_, permit)| permit.slot)).collect();
+        slots.sort_unstable();
+        invariant!(
+            slots.iter().map(|slot| slot.0 as usize).eq(0..sites[0].rules.cluster.permits),
+            "I5: every permit is in exactly one place"
+        );
+        invariant!(
+            out.iter().all(|(holder, permit)| desk.knows(*holder, permit)),
+            "I6: whoever has a permit is in its chain, followed by those that the permit names"
+        );
+        let told = sites.iter().filter_map(|site| match site.want {
+            Want::Entry { next: Some(next) } => Some((site.waiter(), next)),
+            Want::Nothing | Want::Entry { .. } | Want::Exit { .. } => None,
+        });
+        for (tail, next) in told {
+            invariant!(
+                desk.follows(tail, next),
+                "I7: whoever waits and is told what follows it is followed by that in its chain"
+            );
+        }
+        Ok(())
+    }
+}

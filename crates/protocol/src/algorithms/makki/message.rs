@@ -1,0 +1,94 @@
+//! What the sites of `makki` say to each other.
+
+use std::collections::VecDeque;
+
+use crate::{SiteId, SiteSet};
+
+/// One request: whose, and the how-many-eth of that site. No two requests share both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Waiter {
+    /// Who asked.
+    pub site: SiteId,
+    /// Its requests are numbered from 1.
+    pub number: u64,
+}
+
+/// The one token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Token {
+    /// How many permits are free, as far as the token knows.
+    pub semaphore: usize,
+    /// Who gets it next, in order. The last of them collects the requests of the next round.
+    pub queue: VecDeque<Waiter>,
+    /// Which queue this is, counted from 0.
+    pub round: u64,
+    /// Who knows or will see from the token itself who collects in this round.
+    pub told: SiteSet,
+    /// How often the token has moved.
+    pub moves: u64,
+}
+
+/// What sites say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// From a site that wants in, to the one that collects as far as it knows; from there to the one that does.
+    Request {
+        /// Whose request it is.
+        waiter: Waiter,
+        /// The round in which the receiver collects, or did.
+        round: u64,
+    },
+    /// From one site of the queue to the next: it is your turn, as soon as the semaphore allows.
+    Token {
+        /// The number of the receiver's request.
+        number: u64,
+        /// The token.
+        token: Box<Token>,
+    },
+    /// From a site that has left, to the one where the token stops: so many permits are free again.
+    Release {
+        /// The token comes to the receiver, or has come, with this move.
+        at: u64,
+        /// How many permits the sender has given back to the receiver, in all.
+        total: u64,
+    },
+    /// From the last site of the queue, when it has waited and nobody has asked: send your requests to me.
+    Announce {
+        /// The round in which the sender collects.
+        round: u64,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Request { .. } => "REQUEST",
+            Message::Token { .. } => "TOKEN",
+            Message::Release { .. } => "RELEASE",
+            Message::Announce { .. } => "ANNOUNCE",
+        }
+    }
+
+    /// The set of those who are told is counted as a word for each 64 sites.
+    fn words(&self) -> usize {
+        match self {
+            Message::Request { .. } => 6,
+            Message::Token { token, .. } => {
+                let highest = token.told.iter().last().map_or(0, SiteId::index);
+                7 + 2 * token.queue.len() + highest / 64 + 1
+            }
+            Message::Release { .. } => 5,
+            Message::Announce { .. } => 4,
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        match self {
+            Message::Token { .. } => 1,
+            Message::Request { .. } | Message::Release { .. } | Message::Announce { .. } => 0,
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A token on a ring: whoever has it may enter, then it moves on.
+//!
+//! Kshemkalyani and Singhal, chapter 9, exercise 9.1.
+//!
+//! The sites stand in a ring, each knows only its two neighbours, and one token goes round. With `idle=circulate` it
+//! always travels, as in the exercise; a site that wants in just waits for it. With `idle=park`, the default, it stays
+//! where nobody asks for more, and a WANTED goes round against its direction until it meets the token or a site that
+//! has asked already. Each site on the way remembers that its successor wants the token and passes it on when it
+//! comes: every WANTED is answered by the token over the same edge, and all who wait are served in one round.
+//!
+//! ```text
+//!  ring S0 ▶ S1 ▶ S2 ▶ S3 ▶ S0, the token is parked at S1
+//!
+//!  alone:  S3 ──WANTED──▶ S2 ──WANTED──▶ S1      contended: S2 asks too while the token travels: no message,
+//!          S1 ──TOKEN───▶ S2 ──TOKEN───▶ S3                 it has asked for S3 already; it enters when the
+//!          S3 enters, leaves, parks it                      token comes by, then passes it on to S3
+//! ```
+//!
+//! | | messages per entry | synchronisation delay | state | words per message |
+//! |---|---|---|---|---|
+//! | low load, park | 2d, d edges from the token to the site: 0 to 2(N−1), on average N−1 | – | O(1) | 4 |
+//! | heavy load, park | 2 | T | O(1) | 4 |
+//! | low load, circulate | without bound; response N·T/2 on average | – | O(1) | 4 |
+//! | heavy load, circulate | 1; response N(T+E) | T | O(1) | 4 |
+//!
+//! **Assumes** reliable channels; order is not needed.
+//!
+//! **Departures**
+//! - `idle=park` is ours: a token that always travels keeps a network busy for nobody.
+//! - A circulating token stands at its home until the first request, since nothing else happens at the start: a site that
+//!   has not seen the token yet says WANTED once.
+//! - The token counts its hand-overs, and WANTED says which one its sender saw last, so that duplicates of both are
+//!   recognised.
+//!
+//! **Invariants**
+//! - I1: nobody wants a parked token.
+//! - I2 (`idle=park`): for each site that has asked there is one of these, and none for any other: its WANTED on its
+//!   way, its predecessor's knowledge, the token on its way to it.
+
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
+    Tokens,
+};
+use crate::registry::values::Values;
+use crate::site::InFlight;
+use crate::{
+    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, invariant,
+};
+
+/// One site of the ring.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TokenRing {
+    // Who I am.
+    me: SiteId,
+    cluster: Cluster,
+    idle: Idle,
+    // What I want and have.
+    state: State,
+    // What I know of the others.
+    /// My successor has asked, and I have not passed the token to it since.
+    wanted: bool,
+    /// The token's hand-overs when it last came here.
+    seen: Count,
+    /// The token's hand-overs when it last left here.
+    passed: Count,
+}
+
+/// What an idle token does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Idle {
+    Park,
+    Circulate,
+}
+
+/// What the process at a site wants, and whether the token is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Nothing, and the token is elsewhere.
+    Away,
+    /// In, and the token is elsewhere.
+    Waiting,
+    /// Nothing, and the token is here.
+    Parked,
+    /// It is inside.
+    Inside,
+}
+
+/// What neighbours say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Message {
+    /// To the predecessor, from a site that wants in or whose successor said so: pass me the token.
+    Wanted {
+        /// The token's hand-overs when the sender last saw it come.
+        since: Count,
+    },
+    /// To the successor: enter, or pass it on.
+    Token {
+        /// How often it has been handed over, with this time.
+        handovers: Count,
+    },
+}
+
+impl crate::Message for Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::Wanted { .. } => "WANTED",
+            Message::Token { .. } => "TOKEN",
+        }
+    }
+
+    fn words(&self) -> usize {
+        4
+    }
+
+    fn tokens(&self) -> usize {
+        match self {
+            Message::Wanted { .. } => 0,
+            Message::Token { .. } => 1,
+        }
+    }
+}
+
+impl Site for TokenRing {
+    type Message = Message;
+
+    /// Exercise 9.1: "When a site needs to execute its CS, it waits for the token, grabs the token, executes the CS".
+    fn request(&mut self, out: &mut Outbox<Message>) {
+        match self.state {
+            State::Parked => self.enter(out),
+            State::Away => {
+                if !self.wanted {
+                    self.ask(out);
+                }
+                self.state = State::Waiting;
+            }
+            State::Waiting | State::Inside => panic!("the host requests only while the process is idle"),
+        }
+    }
+
+    fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+        if !self.cluster.is_peer(self.me, from) {
+            return out.misbehaved(from, NOT_A_PEER);
+        }
+        match message {
+            Message::Wanted { since } => self.on_wanted(from, since, out),
+            Message::Token { handovers } => self.on_token(from, handovers, out),
+        }
+    }
+
+    /// Exercise 9.1: "and then dispatches the token to the next site on the ring"; a parking token only if it is wanted.
+    fn release(&mut self, out: &mut Outbox<Message>) {
+        assert!(self.state == State::Inside, "the host releases only while the process is inside");
+        if self.wanted || (self.idle == Idle::Circulate && self.cluster.sites > 1) {
+            self.pass_on(out);
+        } else {
+            self.state = State::Parked;
+        }
+    }
+
+    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+
+    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
+}
+
+impl TokenRing {
+    /// The successor wants the token: it gets a parked one at once, otherwise when it comes, for which I ask unless I
+    /// have.
+    fn on_wanted(&mut self, from: SiteId, since: Count, out: &mut Outbox<Message>) {
+        let late = self.idle == Idle::Circulate && since < self.passed;
+        if from != self.next() || (since != self.passed && !late) || self.wanted {
+            return out.misbehaved(from, "a call for the token that it may not make");
+        }
+        if late {
+            // It had not seen the token yet when it called; the token has been on its way there since.
+            return;
+        }
+        match self.state {
+            State::Parked => self.pass_on(out),
+            State::Away => {
+                self.wanted = true;
+                self.ask(out);
+            }
+            State::Waiting | State::Inside => self.wanted = true,
+        }
+    }
+
+    /// Exercise 9.1: "If a site does not need the token on its arrival, it immediately dispatches the token".
+    fn on_token(&mut self, from: SiteId, handovers: Count, out: &mut Outbox<Message>) {
+        if from != self.previous() || handovers <= self.seen {
+            return out.misbehaved(from, "a token that has been handed over since");
+        }
+        match self.state {
+            State::Waiting => {
+                self.seen = handovers;
+                self.enter(out);
+            }
+            State::Away if self.wanted || self.idle == Idle::Circulate => {
+                self.seen = handovers;
+                self.pass_on(out);
+            }
+            State::Away | State::Parked | State::Inside => {
+                out.misbehaved(from, "a token that nobody waits for");
+            }
+        }
+    }
+
+    /// Calls for the token, unless it circulates and has started to.
+    fn ask(&self, out: &mut Outbox<Message>) {
+        let started = self.seen > Count::ZERO || self.passed > Count::ZERO;
+        if self.idle == Idle::Park || !started {
+            out.send(self.previous(), Message::Wanted { since: self.seen });
+        }
+    }
+
+    fn enter(&mut self, out: &mut Outbox<Message>) {
+        self.state = State::Inside;
+        out.enter();
+    }
+
+    fn pass_on(&mut self, out: &mut Outbox<Message>) {
+        self.state = State::Away;
+        self.wanted = false;
+        self.passed = self.seen.next();
+        out.send(self.next(), Message::Token { handovers: self.passed });
+    }
+
+    /// The site that the token goes to from here.
+    fn next(&self) -> SiteId {
+        SiteId::new((self.me.index() + 1) % self.cluster.sites)
+    }
+
+    /// The site that the token comes here from.
+    fn previous(&self) -> SiteId {
+        SiteId::new((self.me.index() + self.cluster.sites - 1) % self.cluster.sites)
+    }
+
+    fn has_asked(&self) -> bool {
+        self.state == State::Waiting || (self.state == State::Away && self.wanted)
+    }
+}
+
+/// What all sites share.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cluster: Cluster,
+    idle: Idle,
+}
+
+impl Algorithm for TokenRing {
+    type Plan = Plan;
+
+    const INFO: Info = Info {
+        name: "token-ring",
+        title: "A token on a ring: whoever has it may enter, then it moves on",
+        source: "Kshemkalyani & Singhal ch. 9, exercise 9.1",
+        kind: Kind::Token,
+        permits: Permits::One,
+        tokens: Tokens::One,
+        channels: Channels::Unordered,
+        assumes: "reliable channels",
+        order: Order::Fair,
+        failures: Failures::NONE,
+        options: &[OptionInfo {
+            name: "idle",
+            about: "what a token does that nobody wants: park where it is, or circulate for ever",
+            range: Range::Choice(&["park", "circulate"]),
+            default: "park",
+        }],
+        variants: &[],
+        messages: &[
+            MessageInfo { kind: "WANTED", about: "to the predecessor, from a site that wants the token" },
+            MessageInfo { kind: "TOKEN", about: "to the successor: enter, or pass it on" },
+        ],
+        costs: Costs {
+            lone_least: Formula::new("0", |_| 0.0),
+            lone_most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            heavy: Formula::new("2", |scale| if scale.sites == 1 { 0.0 } else { 2.0 }),
+            sync_delay: "T to (N−1)T",
+        },
+        memory: Memory { fixed: 48, per_site: 0 },
+        departures: &[
+            "an idle token parks by default and is called for; as in the exercise it circulates",
+            "a circulating token stands at its home until the first request",
+            "the token counts its hand-overs, and WANTED names the last one, so that duplicates are recognised",
+        ],
+    };
+
+    fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
+        let idle = if values.get("idle") == "circulate" { Idle::Circulate } else { Idle::Park };
+        Ok(Plan { cluster, idle })
+    }
+
+    /// The token is with the holder, or idle at site 0.
+    fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
+        let state = match (holders.contains(me), holders.token_home() == me) {
+            (true, _) => State::Inside,
+            (false, true) => State::Parked,
+            (false, false) => State::Away,
+        };
+        let (cluster, idle) = (plan.cluster, plan.idle);
+        TokenRing { me, cluster, idle, state, wanted: false, seen: Count::ZERO, passed: Count::ZERO }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Away | State::Parked => Phase::Idle,
+            State::Waiting => Phase::Waiting,
+            State::Inside => Phase::Executing,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.phase() == Phase::Idle && !self.wanted
+    }
+
+    fn tokens(&self) -> usize {
+        usize::from(matches!(self.state, State::Parked | State::Inside))
+    }
+
+    fn check_invariants(&self) -> Result<(), &'static str> {
+        invariant!(self.state != State::Parked || !self.wanted, "I1: nobody wants a parked token");
+        Ok(())
+    }
+
+    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        for site in sites.iter().filter(|site| site.idle == Idle::Park && site.cluster.sites > 1) {
+            let previous = &sites[site.previous().index()];
+            let of_its_call = |&&(from, to, message): &&InFlight<'_, Message>| match message {
+                Message::Wanted { .. } => (from, to) == (site.me, previous.me),
+                Message::Token { .. } => (from, to) == (previous.me, site.me),
+            };
+            let traces = usize::from(previous.wanted) + in_flight.iter().filter(of_its_call).count();
+            invariant!(
+                traces == usize::from(site.has_asked()),
+                "I2: for each site that has asked there is one trace, and none for any other"
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

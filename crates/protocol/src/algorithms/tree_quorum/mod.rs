@@ -1,0 +1,140 @@
+//! Agrawal and El Abbadi's algorithm: ask a path from the root of a tree to a leaf, and go around failed sites.
+//!
+//! Kshemkalyani and Singhal, chapter 9, section 9.9, Algorithm 9.6 (GetQuorum) and the protocol of section 9.9.5.
+//!
+//! The sites form a binary tree. Every two paths from the root to a leaf share the root, so log N permissions suffice
+//! while nothing fails. A failed site on the path is replaced by paths from *both* its children to leaves; all sets that
+//! can come of that still meet, every two of them. So the cost rises gently with failures, up to about half of the
+//! sites. How the asked permit, refuse and take back is the shared [`arbiter`](crate::algorithms::arbiter), and how sites leave and
+//! return its [`recovery`](crate::algorithms::arbiter::recovery).
+//!
+//! ```text
+//!        S0          S3 alone:  S3 ──REQUEST──▶ S0, S1          with S1 failed:  S3 ──REQUEST──▶ S0, S4
+//!      /    \                   S3 ◀──REPLY──── S0, S1          (S3 itself stands in for one half of S1)
+//!    S1      S2                 S3 enters, leaves
+//!   /  \    /  \                S3 ──RELEASE──▶ S0, S1
+//!  S3  S4  S5  S6
+//! ```
+//!
+//! | | messages per entry | synchronisation delay | state | words per message |
+//! |---|---|---|---|---|
+//! | low load, nothing failed | 3(k−1), k ≤ ⌊log₂N⌋+1 | – | N clocks, k answers, a queue | 4 to 6 |
+//! | heavy load, nothing failed | 3(k−1); `deadlock=fail` 4(k−1) | 2T | the same | 4 to 6 |
+//!
+//! **Assumes** reliable channels, and that failures become known for certain. No order of delivery is needed, except for a
+//! site's return: that needs FIFO.
+//!
+//! **Departures**
+//! - GetQuorum returns failure where the printed line 15 exits, and the sibling's path is tried; see
+//!   [`tree`](crate::quorum::tree), also for any N.
+//! - The path goes through the requester itself, which saves a message each way, and below it to another leaf from
+//!   request to request, so that the leaves share the work. The chapter leaves the choice open.
+//! - Rules 6 to 8 of section 9.9.5 deadlock or permit twice (several INQUIREs, a YIELD that nobody waits for, "the
+//!   pending request" that is no longer the earliest): the shared arbiter inquires once, and permits the earliest.
+//! - "Relinquish" is RELEASE. Messages name their request and turn.
+//! - A failure while a request waits, and a return, which the chapter does not treat: as in
+//!   [`recovery`](crate::algorithms::arbiter::recovery).
+//!
+//! **Invariants**: A1 to A5, R1 to R5, P1 and P2 of the [`arbiter`](crate::algorithms::arbiter) module, Q1 and Q2 of the site.
+
+use crate::quorum::Tree;
+use crate::registry::info::{Channels, Costs, Failures, Formula, Info, Kind, Memory, Order, Permits, Tokens};
+use crate::registry::values::Values;
+use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
+
+use crate::algorithms::arbiter::{Coterie, EXCHANGE, QuorumSite, RETURN, Rules};
+
+/// One site of Agrawal and El Abbadi's algorithm.
+pub type TreeQuorum = QuorumSite<TreePaths>;
+
+/// The paths of a tree, and what replaces them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TreePaths {
+    rules: Rules,
+    tree: Tree,
+}
+
+impl Coterie for TreePaths {
+    const INFO: Info = Info {
+        name: "tree-quorum",
+        title: "Agrawal and El Abbadi: ask a path of a tree, go around failed sites",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.9",
+        kind: Kind::Quorum,
+        permits: Permits::One,
+        tokens: Tokens::None,
+        channels: Channels::Unordered,
+        assumes: "reliable channels, failures known for certain",
+        order: Order::Fair,
+        failures: Failures { crash: true, recovery: true, partition: false },
+        options: &[Rules::OPTION],
+        variants: &["tree-quorum:deadlock=fail"],
+        messages: &[
+            EXCHANGE[0],
+            EXCHANGE[1],
+            EXCHANGE[2],
+            EXCHANGE[3],
+            EXCHANGE[4],
+            EXCHANGE[5],
+            RETURN[0],
+            RETURN[1],
+            RETURN[2],
+        ],
+        costs: Costs {
+            lone_least: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+            lone_most: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+            heavy: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+            sync_delay: "2T",
+        },
+        memory: Memory { fixed: 600, per_site: 32 },
+        departures: &[
+            "GetQuorum returns failure where line 15 exits: a sibling's path may still succeed",
+            "the arbiter inquires once and permits the earliest (rules 6 to 8 deadlock or permit twice)",
+            "the path goes through the requester, and to another leaf from request to request",
+            "a site that returns is an arbiter again once all others have said that they use none of its permissions",
+        ],
+    };
+
+    fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
+        Ok(TreePaths { rules: Rules::of(values), tree: Tree::new(cluster.sites) })
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    fn sites(&self) -> usize {
+        self.tree.sites()
+    }
+
+    /// GetQuorum, through `me` where that can be, elsewhere by the clock: to another leaf from request to request.
+    fn quorum(&self, me: SiteId, clock: Clock, absent: &SiteSet) -> Option<SiteSet> {
+        self.tree.quorum(absent, |site| match self.side_of(me, site) {
+            Some(left) => left,
+            None => (clock.value().wrapping_add(me.index() as u64) >> self.tree.depth(site) & 1) == 0,
+        })
+    }
+
+    /// Those below it and those above it.
+    fn askers(&self, arbiter: SiteId) -> usize {
+        let (sites, above) = (self.tree.sites(), self.tree.depth(arbiter) as usize);
+        let (mut first, mut width, mut below) = (arbiter.index(), 1, 0);
+        while first < sites {
+            below += width.min(sites - first);
+            (first, width) = (2 * first + 1, 2 * width);
+        }
+        above + below
+    }
+}
+
+impl TreePaths {
+    /// Whether `below` is on the left of `above`; nothing if it is not below it at all.
+    fn side_of(&self, below: SiteId, above: SiteId) -> Option<bool> {
+        let steps = self.tree.depth(below).checked_sub(self.tree.depth(above))?;
+        // Counted from 1, the sites below one begin with its digits, and the next digit is the side.
+        let path = below.index() + 1;
+        (steps > 0 && path >> steps == above.index() + 1).then(|| path >> (steps - 1) & 1 == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;
