@@ -1,0 +1,126 @@
+//! The simulator against what is known in closed form, and against itself: the same seed gives the same run.
+
+use meshlock_protocol::registry::info::Permits;
+use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::{Algorithm, Cluster, SiteId, SiteSet, Spec};
+use meshlock_sim::draw::Distribution;
+use meshlock_sim::faults::{DrawnFaults, Fault, FaultPlan};
+use meshlock_sim::network::Delay;
+use meshlock_sim::settings::{Load, Rates};
+use meshlock_sim::trace::NoTrace;
+use meshlock_sim::violation::Stopped;
+use meshlock_sim::{Report, Settings, Time, simulate};
+
+struct Run<'a>(&'a Settings);
+
+impl Visitor for Run<'_> {
+    type Output = Result<Report, Stopped>;
+
+    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
+        simulate::<A>(self.0, &spec.values, &mut NoTrace)
+    }
+}
+
+fn run(spec: &str, settings: &Settings) -> Report {
+    let parsed: Spec = spec.parse().expect("a registered name");
+    parsed.visit(Run(settings)).unwrap_or_else(|stopped| panic!("{spec}: {stopped}"))
+}
+
+fn settings(sites: usize, load: Load, rate: f64, entries: u64) -> Settings {
+    let mut settings = Settings::new(Cluster::of(sites));
+    (settings.load, settings.rates, settings.entries) = (load, Rates::Same(rate), entries);
+    settings
+}
+
+#[test]
+fn ricart_agrawala_costs_two_messages_a_peer_at_any_load() {
+    for (load, rate) in [(Load::Open, 0.01), (Load::Closed, 0.5), (Load::Saturated, 1.0)] {
+        let report = run("ricart-agrawala", &settings(10, load, rate, 5_000));
+        assert!((report.messages_per_entry.mean - 18.0).abs() < 0.1, "{load:?}: {report:#?}");
+    }
+}
+
+#[test]
+fn one_site_of_a_kind_waits_a_round_trip_when_all_is_quiet() {
+    let report = run("ricart-agrawala", &settings(10, Load::Open, 1e-5, 500));
+    assert!((report.wait.p50 - 2.0).abs() < 1e-9, "{report:#?}");
+    assert!((report.response.p50 - 2.0002).abs() < 1e-9, "{report:#?}");
+}
+
+#[test]
+fn under_saturation_one_message_delay_lies_between_two_entries() {
+    let mut saturated = settings(10, Load::Saturated, 1.0, 5_000);
+    // Long enough that nobody enters again and again before the others' first requests have come.
+    saturated.inside = Distribution::Constant(Time::units(2.0));
+    let report = run("suzuki-kasami", &saturated);
+    assert!((report.sync_delay.p50 - 1.0).abs() < 1e-9, "{report:#?}");
+    assert!((report.throughput.mean - 1.0 / 3.0).abs() < 1e-3, "{report:#?}");
+    assert!((report.fairness.jain - 1.0).abs() < 1e-3, "{report:#?}");
+}
+
+#[test]
+fn every_algorithm_and_setting_runs_under_every_load_with_random_delays() {
+    for spec in ALL.iter().flat_map(|info| info.specs()) {
+        let parsed: Spec = spec.parse().expect("a registered name");
+        for load in [Load::Open, Load::Closed, Load::Saturated] {
+            let mut settings = settings(7, load, 0.1, 500);
+            settings.delay = Delay::Same(Distribution::Exponential { mean: 1.0 });
+            settings.inside = Distribution::Exponential { mean: 1.0 };
+            if parsed.info.permits == Permits::Many {
+                settings.cluster.permits = 2;
+            }
+            let report = run(spec, &settings);
+            assert!(report.entries > 0 && report.messages_per_entry.mean > 0.0, "{spec}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report() {
+    let mut first = settings(10, Load::Open, 0.08, 2_000);
+    first.delay = Delay::Same(Distribution::Uniform { least: Time::units(0.5), most: Time::units(1.5) });
+    let (once, again) = (run("singhal-heuristic", &first), run("singhal-heuristic", &first));
+    assert_eq!(once, again);
+    first.seed = 2;
+    assert_ne!(once, run("singhal-heuristic", &first));
+}
+
+#[test]
+fn senders_and_receivers_pay_one_message_after_the_other() {
+    // Nine copies at 0.1 each, the last one arrives after 0.9 + 0.8, is taken in after 0.1; its reply takes 1.
+    let mut costly = settings(10, Load::Open, 1e-5, 200);
+    costly.delay = Delay::Same(Distribution::Constant(Time::units(0.8)));
+    (costly.send_cost, costly.receive_cost) = (Time::units(0.1), Time::units(0.1));
+    let report = run("ricart-agrawala", &costly);
+    assert!((report.wait.p50 - 2.8).abs() < 1e-9, "{report:#?}");
+}
+
+#[test]
+fn sites_that_fail_and_come_back_disturb_no_algorithm_that_handles_it() {
+    for info in ALL.iter().filter(|info| info.failures.recovery) {
+        let mut failing = settings(5, Load::Closed, 0.2, 2_000);
+        let drawn = DrawnFaults { mean_time_to_failure: 500.0, mean_time_to_recovery: 20.0 };
+        failing.faults = FaultPlan { at: Vec::new(), detection: Time::units(3.0), drawn: Some(drawn) };
+        let report = run(info.name, &failing);
+        assert!(report.entries > 0, "{}", info.name);
+    }
+}
+
+#[test]
+fn a_network_that_splits_and_heals_is_survived_where_that_is_handled() {
+    for info in ALL.iter().filter(|info| info.failures.partition) {
+        let mut split = settings(5, Load::Closed, 0.2, 2_000);
+        let away: SiteSet = [SiteId::new(1), SiteId::new(3)].into_iter().collect();
+        split.faults.at = vec![(Time::units(50.0), Fault::Split(away)), (Time::units(90.0), Fault::Heal)];
+        let report = run(info.name, &split);
+        assert!((report.fairness.jain - 1.0).abs() < 0.1, "{}: {:?}", info.name, report.fairness);
+    }
+}
+
+#[test]
+fn failures_that_an_algorithm_leaves_to_its_host_are_refused() {
+    let mut failing = settings(3, Load::Closed, 0.2, 100);
+    failing.faults.at = vec![(Time::units(1.0), Fault::Fail(SiteId::new(0)))];
+    let spec: Spec = "ricart-agrawala".parse().expect("a registered name");
+    assert_eq!(spec.visit(Run(&failing)), Err(Stopped::CannotFail { algorithm: "ricart-agrawala" }));
+}
