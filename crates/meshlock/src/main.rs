@@ -52,5 +52,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    let in_json = |error: &serde_json::Error| error.io_error_kind() == Some(io::ErrorKind::BrokenPipe);
     error.downcast_ref::<io::Error>().is_some_and(broken)
+        || error.downcast_ref::<serde_json::Error>().is_some_and(in_json)
 }

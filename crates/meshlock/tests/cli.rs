@@ -59,7 +59,7 @@ fn bad_input_names_the_thing_and_exits_with_64() {
             "unknown algorithm 'ricart-agrawal' (did you mean 'ricart-agrawala'?)",
         ),
         (&["demo", "--sites", "3", "--permits", "4"], "--permits 4: at most --sites, which is 3"),
-        (&["demo", "--sites", "0"], "0 is not in 1..=1000"),
+        (&["demo", "--sites", "0"], "0 is not in 1..=30"),
         (&["dmeo"], "a similar subcommand exists: 'demo'"),
     ] {
         let output = meshlock(arguments);

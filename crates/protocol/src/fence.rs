@@ -17,7 +17,22 @@ pub const CLOCK_BITS: u32 = 40;
 /// The number of a view. At most 2²³ − 1, so that a fence is a positive `i64`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "u32", try_from = "u32"))]
 pub struct Epoch(u32);
+
+impl From<Epoch> for u32 {
+    fn from(epoch: Epoch) -> u32 {
+        epoch.0
+    }
+}
+
+impl TryFrom<u32> for Epoch {
+    type Error = &'static str;
+
+    fn try_from(number: u32) -> Result<Self, Self::Error> {
+        Epoch::new(number).ok_or("an epoch beyond the bits that a fence has for it")
+    }
+}
 
 impl Epoch {
     /// The largest epoch that fits a fence.
@@ -71,7 +86,8 @@ pub struct FenceClock {
 
 impl FenceClock {
     /// Half of the range: stamps above it are refused, so that no peer can push an honest site's clock out of
-    /// its bits. (2³⁹ grants within one view take 17 years at a thousand a second.)
+    /// its bits. (2³⁹ grants within one view take 17 years at a thousand a second.) A peer that lies right up to the
+    /// limit makes the next honest stamps refused: the lock stalls until the next view, and no fence falls back.
     const HIGHEST_STAMP: u64 = 1 << (CLOCK_BITS - 1);
 
     /// The clock at the start of `epoch`.

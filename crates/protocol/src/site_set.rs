@@ -8,12 +8,33 @@ use crate::SiteId;
 
 const BITS: usize = u64::BITS as usize;
 
+type Words = SmallVec<[u64; 2]>;
+
 /// A set of sites. Iterates in order of the sites' ids.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "Words", try_from = "Words"))]
 pub struct SiteSet {
     /// Never ends in a zero word, so that equal sets have equal words.
-    words: SmallVec<[u64; 2]>,
+    words: Words,
+}
+
+impl From<SiteSet> for Words {
+    fn from(set: SiteSet) -> Words {
+        set.words
+    }
+}
+
+/// What is read from outside is a set only in its one form, and within the range of ids.
+impl TryFrom<Words> for SiteSet {
+    type Error = &'static str;
+
+    fn try_from(words: Words) -> Result<Self, Self::Error> {
+        if words.last() == Some(&0) || words.len() > (1 << u32::BITS) / BITS {
+            return Err("not a set of sites in its one form");
+        }
+        Ok(SiteSet { words })
+    }
 }
 
 impl SiteSet {
@@ -182,6 +203,13 @@ mod tests {
         let mut shrunk = set(&[1, 200]);
         shrunk.remove(SiteId::new(200));
         assert_eq!(shrunk, set(&[1]));
+    }
+
+    #[test]
+    fn words_from_outside_that_are_not_in_the_one_form_are_refused() {
+        let read = |words: &[u64]| SiteSet::try_from(Words::from_slice(words));
+        assert!(read(&[0]).is_err() && read(&[1, 0]).is_err());
+        assert_eq!(read(&[2]), Ok(set(&[1])));
     }
 
     #[test]

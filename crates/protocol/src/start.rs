@@ -35,6 +35,14 @@ pub enum PlanError {
     /// There must be someone to exclude.
     #[error("a cluster needs at least one site")]
     NoSites,
+    /// Ids and slots are 32 bits.
+    #[error("{sites} sites and {permits} permits are more than 4294967295")]
+    TooLarge {
+        /// How many sites were asked for.
+        sites: usize,
+        /// How many permits.
+        permits: usize,
+    },
     /// There must be something to give.
     #[error("a lock needs at least one permit")]
     NoPermits,
@@ -49,7 +57,7 @@ pub enum PlanError {
         instead: String,
     },
     /// Site ids run from 0.
-    #[error("site {site} does not exist: the sites are 0 to {}", sites - 1)]
+    #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
     NoSuchSite {
         /// The one that was named.
         site: usize,

@@ -16,7 +16,7 @@ use crate::output::{self, Outcome, Usage};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// How many sites take part
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=30))]
     sites: u16,
     /// How often each site enters
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -24,7 +24,7 @@ pub struct Field {
 impl Field {
     /// The field of this order, if the order is a power of a prime and at most [`MOST_ORDER`].
     pub fn new(order: usize) -> Option<Self> {
-        let digits = Digits::of_order(order).filter(|_| order <= MOST_ORDER)?;
+        let digits = Some(order).filter(|&order| order <= MOST_ORDER).and_then(Digits::of_order)?;
         let table = |of: &dyn Fn(usize, usize) -> usize| -> Vec<Element> {
             let pairs = (0..order).flat_map(|a| (0..order).map(move |b| (a, b)));
             pairs.map(|(a, b)| Element::try_from(of(a, b)).expect("the order fits")).collect()

@@ -23,7 +23,7 @@ pub enum ParseQuorumsError {
     #[error("'{0}' is no site; write sets as sites joined by '.', joined by '/': 0.1/1.2/0.2")]
     NotASite(String),
     /// A site that does not exist.
-    #[error("site {site} does not exist: the sites are 0 to {}", sites - 1)]
+    #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
     NoSuchSite {
         /// The one that was named.
         site: usize,

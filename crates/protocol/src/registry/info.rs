@@ -164,7 +164,8 @@ pub struct Costs {
     pub sync_delay: &'static str,
 }
 
-/// Upper bound on what one quiet site takes in memory, in bytes; what all sites share is not counted.
+/// Upper bound on what one quiet site takes in memory, in bytes, with its default options and one permit; what all sites
+/// share is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Whatever N is.

@@ -95,6 +95,10 @@ pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, 
     if cluster.permits == 0 {
         return Err(PlanError::NoPermits);
     }
+    let Cluster { sites, permits } = cluster;
+    if u32::try_from(sites.max(permits)).is_err() {
+        return Err(PlanError::TooLarge { sites, permits });
+    }
     if A::INFO.permits == Permits::One && cluster.permits > 1 {
         let many = ALL.iter().filter(|info| info.permits == Permits::Many).map(|info| info.name);
         let instead = many.collect::<Vec<_>>().join(", ");

@@ -203,6 +203,12 @@ impl BulgannawarVaidya {
         if token.0 as usize >= self.ways.len() {
             return Err("a request for a token that does not exist");
         }
+        let queued =
+            self.token().is_some_and(|token| token.queue.iter().any(|entry| entry.ask.site == ask.site));
+        let noted = self.node_queue.iter().any(|held| held.ask.site == ask.site);
+        if self.settings.text == Text::Repaired && (queued || noted) {
+            return Err("a second request before the first was served");
+        }
         let (last, this) = (&mut self.seen[ask.site.index()], Seen { number: ask.number, hops });
         if this <= *last {
             return Err("a request that was here before");
@@ -272,9 +278,13 @@ impl BulgannawarVaidya {
 
     /// `Handle_INFORM`, of news only.
     fn on_inform(&mut self, from: SiteId, token: Slot, possessions: u64, out: &mut Outbox<Message>) {
+        let held = self.token().is_some_and(|held| held.id == token);
         let Some(way) = self.ways.get_mut(token.0 as usize) else {
             return out.misbehaved(from, "news of a token that does not exist");
         };
+        if held && possessions > way.possessions {
+            return out.misbehaved(from, "news of a token that is here");
+        }
         let waiting = matches!(&self.stage, Stage::Waiting(wanted) if *wanted == token);
         let obeyed = match self.settings.text {
             Text::Printed => !waiting,
@@ -333,6 +343,7 @@ impl BulgannawarVaidya {
             && token.queue.len() <= self.cluster.sites
             && not_by_me
             && token.queue.iter().all(is_right)
+            && token.queue.iter().skip(1).all(|entry| entry.ask.site != self.me)
     }
 
     fn phase_is_idle(&self) -> bool {

@@ -220,10 +220,13 @@ impl Permit {
         }
     }
 
-    /// Whether it can be one of this cluster's.
-    pub(super) fn fits(&self, cluster: Cluster) -> bool {
+    /// Whether it can be one of this cluster's, handed to `me`.
+    pub(super) fn fits(&self, cluster: Cluster, me: SiteId) -> bool {
         let known = |site: SiteId| site.index() < cluster.sites;
         (self.slot.0 as usize) < cluster.permits
+            && self.next.len() <= cluster.sites
+            && self.again.len() <= cluster.sites
+            && self.next.iter().all(|waiter| waiter.site != me)
             && self.next.iter().chain(&self.again).all(|waiter| known(waiter.site))
     }
 }

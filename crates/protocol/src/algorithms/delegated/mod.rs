@@ -174,7 +174,7 @@ impl Delegated {
     /// Enter, if it is meant for the request that waits here.
     fn on_perm(&mut self, from: SiteId, number: u64, permit: Box<Permit>, out: &mut Outbox<Message>) {
         let waits = matches!(self.want, Want::Entry { .. }) && number == self.number;
-        if !waits || !permit.fits(self.rules.cluster) {
+        if !waits || !permit.fits(self.rules.cluster, self.me) {
             return out.misbehaved(from, "a permit that nobody waits for");
         }
         self.become_executing(permit, out);
@@ -233,6 +233,12 @@ impl Delegated {
     }
 
     fn on_release(&mut self, last: Waiter, permit: Box<Permit>, out: &mut Outbox<Message>) {
+        // My own request cannot ride on a permit that another hands back, unless I made it.
+        let asks = matches!(self.want, Want::Entry { .. });
+        let forged = |rider: &Waiter| rider.site == self.me && !(asks && rider.number == self.number);
+        if permit.again.iter().any(forged) {
+            return out.misbehaved(last.site, "a permit with requests that cannot be");
+        }
         let Some(desk) = &mut self.desk else {
             return out.misbehaved(last.site, "a permit handed back to a site that does not lead");
         };

@@ -73,6 +73,10 @@ impl Algorithm for LodhaKshemkalyani {
                 kind: "FLUSH",
                 about: "from a site that leaves, to the next of those that it crossed",
             },
+            MessageInfo {
+                kind: "HANDOVER",
+                about: "combined-exit: from a site that leaves, to the first that waits, what all are owed",
+            },
         ],
         costs: Costs {
             lone_least: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),

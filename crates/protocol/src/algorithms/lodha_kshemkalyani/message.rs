@@ -83,8 +83,13 @@ impl crate::Message for Message {
     }
 }
 
-/// Puts `request` into the list, in its place, as answered by all of `answered`.
+/// Puts `request` into the list, in its place, as answered by all of `answered`. A later request of a site says that its
+/// earlier one is over, so that the list never has more than one of each.
 pub(super) fn owe(list: &mut Vec<Owed>, request: Timestamp, answered: &SiteSet) {
+    if list.iter().any(|owed| owed.request.site == request.site && owed.request > request) {
+        return;
+    }
+    list.retain(|owed| owed.request.site != request.site || owed.request == request);
     match list.binary_search_by_key(&request, |owed| owed.request) {
         Ok(at) => list[at].answered.union_with(answered),
         Err(at) => list.insert(at, Owed { request, answered: answered.clone() }),

@@ -2,11 +2,14 @@
 
 use super::message::Owed;
 use super::{LodhaKshemkalyani, Message, Want};
-use crate::{SiteId, Timestamp};
+use crate::{SiteId, SiteSet, Timestamp};
 
 impl LodhaKshemkalyani {
     /// What is wrong with a message, if anything is.
     pub(super) fn objection(&self, from: SiteId, message: &Message) -> Option<&'static str> {
+        if !self.fits_the_options(message) {
+            return Some("a message of a wrong shape");
+        }
         let last = self.last_request_of(from);
         let last_can_be_finished = last.is_none_or(|last| self.can_be_finished(last));
         match message {
@@ -33,6 +36,16 @@ impl LodhaKshemkalyani {
         }
     }
 
+    /// Whether it carries what the options in use ask for, and no more.
+    fn fits_the_options(&self, message: &Message) -> bool {
+        match message {
+            Message::Request { answers, .. } => answers.is_none() || self.rules.combined_exit,
+            Message::Reply { highest, .. }
+            | Message::Flush { highest, .. }
+            | Message::Handover { highest, .. } => highest.is_some() == self.rules.sequence_on_all,
+        }
+    }
+
     fn objection_to_handover(
         &self,
         from: SiteId,
@@ -49,7 +62,7 @@ impl LodhaKshemkalyani {
         let in_view = |site: SiteId| site.index() < self.sites();
         let for_me = owed.first().is_some_and(|first| first.request.site == self.me);
         let well_formed = for_me
-            && owed.len() <= self.sites()
+            && owed.iter().map(|owed| owed.request.site).collect::<SiteSet>().len() == owed.len()
             && owed.is_sorted_by(|a, b| a.request < b.request)
             && in_view(finished.site)
             && owed.iter().all(|owed| {

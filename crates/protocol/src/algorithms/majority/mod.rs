@@ -93,6 +93,7 @@ impl Coterie for Votes {
         },
         memory: Memory { fixed: 600, per_site: 32 },
         departures: &[
+            "a return of a failed site needs FIFO channels; all else needs no order",
             "deadlock rules, numbers on messages and recovery are those of the shared arbiter; the chapter gives none",
         ],
     };

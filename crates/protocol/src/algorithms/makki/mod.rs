@@ -216,6 +216,8 @@ impl Makki {
             let Collector { round, site } = self.collector;
             return out.send(site, Message::Request { waiter, round });
         }
+        // A site has one request at a time: a later one of the same site says that the earlier is over.
+        self.collected.retain(|known| known.site != waiter.site);
         self.collected.push_back(waiter);
         self.go_on(out);
     }
@@ -241,14 +243,17 @@ impl Makki {
     /// Why no correct site could have sent this token now, if so.
     fn refuses(&self, number: u64, token: &Token) -> Option<&'static str> {
         let Cluster { sites, permits } = self.cluster;
-        if token.moves <= self.moves || self.want != Want::InLine || number != self.number {
+        let here = matches!(self.place, Place::Here { .. });
+        if here || token.moves <= self.moves || self.want != Want::InLine || number != self.number {
             return Some("a token that nobody waits for");
         }
         let free = token.semaphore.checked_add(self.early);
         let stranger = |waiter: &Waiter| !self.cluster.is_peer(self.me, waiter.site);
         let misfit = free.is_none_or(|free| free > permits)
             || token.round < self.collector.round
-            || token.moves == u64::MAX
+            || token.round == u64::MAX
+            || token.moves >= u64::MAX - sites as u64
+            || token.queue.len() > sites
             || token.queue.iter().any(stranger)
             || token.told.iter().any(|site| site.index() >= sites);
         misfit.then_some("a token that cannot be")
@@ -264,7 +269,7 @@ impl Makki {
             Place::Here { token, .. } => token.semaphore,
             Place::Away { .. } => self.early,
         };
-        let room = self.cluster.permits - known;
+        let room = self.cluster.permits.saturating_sub(known);
         let Some(count) = usize::try_from(total - given).ok().filter(|&count| count <= room) else {
             return out.misbehaved(from, "more permits than there are");
         };
@@ -330,7 +335,7 @@ impl Makki {
         let Some(first) = token.queue.pop_front() else { return };
         token.moves += 1;
         self.moves = token.moves;
-        let at = token.moves + enough_for as u64;
+        let at = token.moves.saturating_add(enough_for as u64);
         let place = std::mem::replace(&mut self.place, Place::Away { stop, at });
         if let Place::Here { token, .. } = place {
             out.send(first.site, Message::Token { number: first.number, token });

@@ -215,6 +215,9 @@ impl Sanders {
 
     /// Section 5: this site does not grant soon. An INQUIRE that is remembered may now be answered.
     fn on_fail(&mut self, from: SiteId, to: Clock, round: u32, out: &mut Outbox<Message>) {
+        if self.rules.deadlock != Deadlock::Fail {
+            return out.misbehaved(from, "a FAIL, where the rules know none");
+        }
         if !self.request_set.contains(from) || to > self.clock {
             return out.misbehaved(from, "a FAIL for a request that it was never asked");
         }
@@ -231,6 +234,9 @@ impl Sanders {
 
     /// Section 5, INQUIRE: a grant is to be given back. Void if this site has entered meanwhile.
     fn on_inquire(&mut self, from: SiteId, about: Clock, round: u32, out: &mut Outbox<Message>) {
+        if self.rules.deadlock == Deadlock::Plain && from != self.me {
+            return out.misbehaved(from, "an INQUIRE, where the rules know none");
+        }
         if !self.rules.structure.inform(self.me).contains(from) || about > self.clock {
             return out.misbehaved(from, "an INQUIRE about a grant that it never remembered");
         }

@@ -293,6 +293,11 @@ impl SinghalHeuristic {
         (trail, number, waiting): (Trail, Number, bool),
         out: &mut Outbox<Message>,
     ) {
+        if let Trail::Sent { to, .. } = trail
+            && to.index() >= self.heard.len()
+        {
+            return out.misbehaved(from, "a trail to a site that does not exist");
+        }
         let Some(open) = self.recovery.as_mut().and_then(|recovery| recovery.round.as_mut()) else { return };
         if open.id != round || !open.missing.remove(from) {
             return; // An answer to a round that is over.
@@ -317,7 +322,8 @@ impl SinghalHeuristic {
         if self.trail.is_later_than(latest) {
             (latest, seen_at) = (self.trail, self.me);
         }
-        let lost = self.is_lost(latest);
+        // What is here cannot be lost, whatever a peer says.
+        let lost = !self.holds_token() && self.is_lost(latest);
         if merging {
             self.merge_into_part_of(if lost { self.me } else { seen_at }, round.id, out);
         }

@@ -206,8 +206,16 @@ impl SrimaniReddy {
             return Some("a token that does not exist");
         };
         let cannot_follow = |site: &SiteId| *site == self.me || site.index() >= sites;
-        if token.served.len() != sites || token.queue.iter().any(cannot_follow) || token.moves == u64::MAX {
+        if token.served.len() != sites
+            || token.queue.len() > sites
+            || token.queue.iter().any(cannot_follow)
+            || token.moves == u64::MAX
+        {
             return Some("a token that cannot be");
+        }
+        let inside = matches!(&self.want, Want::Exit { token: held } if held.slot == token.slot);
+        if inside || self.idle.iter().any(|held| held.slot == token.slot) {
+            return Some("a token that is here already");
         }
         (token.moves <= moves).then_some("a token that has come before")
     }

@@ -87,6 +87,7 @@ impl Coterie for TreePaths {
         },
         memory: Memory { fixed: 600, per_site: 32 },
         departures: &[
+            "a return of a failed site needs FIFO channels; all else needs no order",
             "GetQuorum returns failure where line 15 exits: a sibling's path may still succeed",
             "the arbiter inquires once and permits the earliest (rules 6 to 8 deadlock or permit twice)",
             "the path goes through the requester, and to another leaf from request to request",

@@ -269,7 +269,8 @@ fn k_coterie(system: &QuorumSystem, k: usize) -> Verdict {
                 return Verdict::Fails(Violation::Blocking(all_named(by)));
             }
             // A cover that is new costs more than one that was known: it is kept.
-            steps += (sets.len() + 10 * (next.len() - before)) as u64;
+            let kept = 10 + system.sites() / 4 + taken;
+            steps += (sets.len() + kept * (next.len() - before)) as u64;
             if steps > MOST_STEPS {
                 return Verdict::Undecided;
             }
