@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "10")]
     sites: Vec<usize>,
     #[command(flatten)]
-    model: model::Arguments,
+    model: model::Model,
     /// Write the table to this file as comma-separated values
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "0.1", allow_negative_numbers = true)]
     rate: String,
     #[command(flatten)]
-    model: model::Arguments,
+    model: model::Model,
     /// Write every event to this file, a JSON object a line
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,

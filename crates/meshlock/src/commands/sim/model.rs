@@ -37,7 +37,7 @@ impl From<LoadKind> for Load {
 
 /// The flags of a simulation.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Arguments {
+pub(crate) struct Model {
     /// How many may be inside at once
     #[arg(long, default_value_t = 1)]
     pub(crate) permits: usize,
@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
     mean_time_to_recovery: Option<f64>,
 }
 
-impl Arguments {
+impl Model {
     /// What these flags describe, for so many sites that want in at these rates.
     pub(crate) fn settings(&self, sites: usize, rates: Rates) -> anyhow::Result<Settings> {
         self.check_sizes(sites)?;
