@@ -4,6 +4,7 @@
 //! in their order. A row stands beside what was published, says how far off it is, and a verdict; what does not match is
 //! shown with the reason, never left out.
 
+mod chapter_9;
 mod singhal;
 
 use serde::Serialize;
@@ -160,4 +161,11 @@ impl Row {
 }
 
 /// Every experiment, in the order in which they are listed.
-pub const ALL: &[Experiment] = &[singhal::TABLE, singhal::LIMITS, singhal::ADAPTIVITY];
+pub const ALL: &[Experiment] = &[
+    singhal::TABLE,
+    singhal::LIMITS,
+    singhal::ADAPTIVITY,
+    chapter_9::MESSAGES,
+    chapter_9::DELAYS,
+    chapter_9::RING,
+];
