@@ -5,6 +5,7 @@
 //! shown with the reason, never left out.
 
 mod chapter_9;
+mod lodha;
 mod singhal;
 
 use serde::Serialize;
@@ -168,4 +169,5 @@ pub const ALL: &[Experiment] = &[
     chapter_9::MESSAGES,
     chapter_9::DELAYS,
     chapter_9::RING,
+    lodha::MESSAGES,
 ];
