@@ -317,7 +317,8 @@ const DELAY_NOTES: [&str; 5] = [
     "maekawa, heavy: 2T are a RELEASE to a member of both sets and its REPLY to the next site. One of the two is not \
      sent if that member is the site that leaves or the next one. Sites that always wait are served in the order of \
      their ids, and the sets of the plane are translates of a difference set that has 0 and 1: those of i and i+1 share \
-     i+1 alone, hence T. In a grid two neighbours share a whole row, and where that has a third site it is 2T.",
+     i+1 alone, hence T. (For N = 25 the folds make 3 of the 25 pairs share another site: 1.12T.) In a grid neighbours \
+     share a third site, hence 2T; but for N = 5, where the order settles at 0 4 1 2 3 and two pairs of it do not.",
     "tree-quorum, heavy: the chapter gives no figure. The root is in all quorums, so that 2T becomes T where the root \
      leaves or enters.",
     "raymond, heavy: the chapter gives no figure. The privilege crosses each of N−1 edges twice in a round of N entries: \

@@ -12,6 +12,7 @@ use crate::report::Report;
 use crate::settings::{Load, Rates, Settings, WarmUp};
 
 /// Table II: λ, M, W.
+#[expect(clippy::approx_constant, reason = "6.28 is a number of messages, not 2π")]
 const TABLE_2: [(f64, f64, f64); 20] = [
     (0.010, 5.44, 1.822),
     (0.020, 5.47, 1.856),
