@@ -5,6 +5,8 @@
 //! shown with the reason, never left out.
 
 mod bulgannawar;
+mod chapter_9;
+mod lodha;
 mod singhal;
 
 use serde::Serialize;
@@ -169,4 +171,8 @@ pub const ALL: &[Experiment] = &[
     bulgannawar::FIGURE_3B,
     bulgannawar::FIGURE_4,
     bulgannawar::FIGURE_5,
+    chapter_9::MESSAGES,
+    chapter_9::DELAYS,
+    chapter_9::RING,
+    lodha::MESSAGES,
 ];
