@@ -144,13 +144,23 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
         words_per_message: Words { mean: (last.words - first.words) as f64 / sent },
         wait: duration(&metrics.waits, skip, size),
         response: duration(&metrics.responses, skip, size),
-        sync_delay: duration(&metrics.sync_delays, 0, size),
+        // Delays and entries are counted apart; the same share of both is warm-up.
+        sync_delay: duration(
+            &metrics.sync_delays,
+            share(metrics.sync_delays.len(), skip, metrics.waits.len()),
+            size,
+        ),
         throughput: Mean { mean: entries / span, ci95: batch_mean(&rates).ci95 },
         fairness: fairness(metrics),
         site_load: site_load(metrics),
         entries_by_site: metrics.entries_by.clone(),
         requests_by_site: metrics.requests_by.clone(),
     }
+}
+
+/// So much of `length` as `part` is of `whole`.
+fn share(length: usize, part: usize, whole: usize) -> usize {
+    length * part / whole.max(1)
 }
 
 fn mean_of(times: &[Time]) -> f64 {

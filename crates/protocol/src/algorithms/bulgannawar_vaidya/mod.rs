@@ -203,17 +203,17 @@ impl BulgannawarVaidya {
         if token.0 as usize >= self.ways.len() {
             return Err("a request for a token that does not exist");
         }
+        let this = Seen { number: ask.number, hops };
+        if this <= self.seen[ask.site.index()] {
+            return Err("a request that was here before");
+        }
         let queued =
             self.token().is_some_and(|token| token.queue.iter().any(|entry| entry.ask.site == ask.site));
         let noted = self.node_queue.iter().any(|held| held.ask.site == ask.site);
         if self.settings.text == Text::Repaired && (queued || noted) {
             return Err("a second request before the first was served");
         }
-        let (last, this) = (&mut self.seen[ask.site.index()], Seen { number: ask.number, hops });
-        if this <= *last {
-            return Err("a request that was here before");
-        }
-        *last = this;
+        self.seen[ask.site.index()] = this;
         Ok(())
     }
 

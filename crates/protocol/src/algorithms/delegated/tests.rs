@@ -355,3 +355,16 @@ fn nobody_is_bypassed_more_than_b_times() {
         assert!((1..=b).contains(&most), "chain={chain}: {most}");
     }
 }
+
+#[test]
+fn a_forged_rider_does_not_make_an_idle_leader_enter() {
+    let [s0, s1] = SiteId::first();
+    let mut world = world(2, 1, "2", &[]);
+    let _ = world.request(s1);
+    let _ = world.deliver(s1, s0);
+    let _ = world.deliver(s0, s1);
+    let before = world.site(s0).clone();
+    let refused = [misbehaved(s1, "a permit with requests that cannot be")];
+    assert_eq!(world.inject(s1, s0, rel(1, &[(s0, 1)])), refused);
+    assert_eq!(*world.site(s0), before);
+}

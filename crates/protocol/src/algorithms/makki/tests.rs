@@ -250,3 +250,17 @@ fn under_load_an_entry_costs_about_three_messages() {
         assert!((2.5..=3.5).contains(&cost), "N={sites}, K={permits}: {cost}");
     }
 }
+
+/// Outside a world, whose checks of the whole take it for granted that nobody lies.
+#[test]
+fn a_peer_that_gives_back_more_than_there_is_is_refused() {
+    let [s0, s1] = SiteId::first();
+    let plan = crate::registry::plan::<Makki>(Cluster::of(2), &Values::defaults(&Makki::INFO)).unwrap();
+    let (mut site, mut out) = (Makki::start(&plan, s0, &Holders::none()), Outbox::new());
+    site.request(&mut out);
+    site.receive(s1, release(0, 1), &mut out);
+    site.release(&mut out);
+    let _ = out.drain().count();
+    site.receive(s1, release(0, 2), &mut out);
+    assert_eq!(out.effects(), [misbehaved(s1, "more permits than there are")]);
+}

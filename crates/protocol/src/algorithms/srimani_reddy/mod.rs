@@ -213,11 +213,12 @@ impl SrimaniReddy {
         {
             return Some("a token that cannot be");
         }
-        let inside = matches!(&self.want, Want::Exit { token: held } if held.slot == token.slot);
-        if inside || self.idle.iter().any(|held| held.slot == token.slot) {
-            return Some("a token that is here already");
+        if token.moves <= moves {
+            return Some("a token that has come before");
         }
-        (token.moves <= moves).then_some("a token that has come before")
+        let inside = matches!(&self.want, Want::Exit { token: held } if held.slot == token.slot);
+        let here = inside || self.idle.iter().any(|held| held.slot == token.slot);
+        here.then_some("a token that is here already")
     }
 
     fn become_executing(&mut self, token: Box<Token>, out: &mut Outbox<Message>) {

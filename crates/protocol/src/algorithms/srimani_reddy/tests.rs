@@ -136,6 +136,7 @@ fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
         (s1, s2, request(1), "a request that has come before"),
         (s0, s1, token(0, 1, &[0, 0, 0], &[]), "a token that has come before"),
         (s0, s2, token(0, 0, &[0, 0, 0], &[]), "a token that has come before"),
+        (s0, s1, token(0, 5, &[0, 0, 0], &[]), "a token that is here already"),
         (s0, s2, token(1, 5, &[0, 0, 0], &[]), "a token that does not exist"),
         (s0, s2, token(0, 5, &[0, 0], &[]), "a token that cannot be"),
         (s0, s2, token(0, 5, &[0, 0, 0], &[s2]), "a token that cannot be"),

@@ -1,7 +1,7 @@
 //! Section VI-B: the four cases of a failed site, and what its own recovery needs.
 
 use super::*;
-use crate::world::{Action, Delivery, enter, send};
+use crate::world::{Action, Delivery, enter, misbehaved, send};
 use crate::{Algorithm, Phase};
 
 const fn unknown(round: u32, count: u32, waiting: bool) -> Message {
@@ -262,4 +262,29 @@ fn whoever_fails_when_everyone_who_runs_is_served_in_the_end() {
             assert!(world.is_quiet(), "{run}");
         }
     }
+}
+
+#[test]
+fn an_answer_that_names_a_site_outside_the_view_is_refused() {
+    let [s0, s1, s2] = SiteId::first();
+    let mut world = Heuristic::of(3);
+    world.fail(s2);
+    assert_eq!(world.tell(s0, s2), [send(s1, ask(1, 2))]);
+    let trail = Trail::Sent { passes: 9, to: SiteId::new(99), number: number(1) };
+    let lie = Message::Answer { round: number(1), trail, number: number(0), waiting: false };
+    assert_eq!(world.inject(s1, s0, lie), [misbehaved(s1, "a trail to a site that does not exist")]);
+}
+
+#[test]
+fn nobody_can_talk_a_site_out_of_the_token_that_it_has() {
+    let [s0, s1, s2] = SiteId::first();
+    let mut world = Heuristic::of(3);
+    assert_eq!(world.request(s0), [enter()]);
+    world.fail(s2);
+    assert_eq!(world.tell(s0, s2), [send(s1, ask(1, 2))]);
+    let trail = Trail::Cut { passes: 99 };
+    let lie = Message::Answer { round: number(1), trail, number: number(0), waiting: false };
+    assert_eq!(world.inject(s1, s0, lie), []);
+    assert_eq!(world.site(s0).phase(), Phase::Executing);
+    let _ = world.release(s0);
 }
