@@ -33,7 +33,7 @@ pub trait Message: Clone + Debug + Eq + Hash {
 /// anything else is the host's own bug, and the site asserts it.
 ///
 /// *Inputs for the papers' failure handling*, given only to algorithms whose [`Info`] says that they handle
-/// them: the rest.
+/// them: the rest. To all others they do nothing.
 pub trait Site: Clone + Debug + Eq + Hash {
     /// What the sites of this algorithm say to each other.
     type Message: Message;
@@ -55,10 +55,14 @@ pub trait Site: Clone + Debug + Eq + Hash {
     }
 
     /// `peer` has failed: known for certain, and no message of its former life is still on its way here.
-    fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>);
+    fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>) {
+        let _ = (peer, out);
+    }
 
     /// `peer`, which had failed, runs again.
-    fn peer_recovered(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>);
+    fn peer_recovered(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>) {
+        let _ = (peer, out);
+    }
 
     /// This site had failed and runs again, with nothing left of its state but what its file names as kept on
     /// stable storage. Its process is idle. The peers are told by [`peer_recovered`](Site::peer_recovered).

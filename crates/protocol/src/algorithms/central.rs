@@ -148,10 +148,6 @@ impl Site for Central {
             out.send(self.coordinator, Message::Release { number: self.requests });
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl Central {

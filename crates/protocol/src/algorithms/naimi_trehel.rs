@@ -160,10 +160,6 @@ impl Site for NaimiTrehel {
             None => self.stage = Stage::Keeping,
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl NaimiTrehel {

@@ -136,10 +136,6 @@ impl Site for RicartAgrawala {
         }
         self.deferred.clear();
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl RicartAgrawala {

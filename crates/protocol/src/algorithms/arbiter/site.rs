@@ -87,8 +87,6 @@ impl<C: Coterie> Site for QuorumSite<C> {
     }
 
     /// Nothing yet: the returning site says HELLO itself.
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
     fn restart(&mut self, out: &mut Outbox<Message>) {
         self.act(out, |site, post| site.on_return(post));
     }

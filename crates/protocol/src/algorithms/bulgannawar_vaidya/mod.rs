@@ -188,10 +188,6 @@ impl Site for BulgannawarVaidya {
             give(token, out);
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl BulgannawarVaidya {

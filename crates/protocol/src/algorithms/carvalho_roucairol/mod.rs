@@ -152,10 +152,6 @@ impl Site for CarvalhoRoucairol {
             self.grant(site, out);
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl CarvalhoRoucairol {

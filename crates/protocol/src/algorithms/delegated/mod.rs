@@ -137,10 +137,6 @@ impl Site for Delegated {
         permit.again.push(self.waiter());
         self.hand_on(served, permit, out);
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 // As a member.

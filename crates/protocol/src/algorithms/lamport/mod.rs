@@ -183,10 +183,6 @@ impl Site for Lamport {
         let clock = self.clock.tick();
         out.broadcast(self.me, self.peers.len(), &Message::Release { clock });
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl Lamport {

@@ -189,10 +189,6 @@ impl Site for LodhaKshemkalyani {
     fn wake(&mut self, out: &mut Outbox<Message>) {
         self.stop_waiting_for_own_request(out);
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl LodhaKshemkalyani {

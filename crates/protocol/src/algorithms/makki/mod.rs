@@ -172,10 +172,6 @@ impl Site for Makki {
         self.give_back(1, out);
     }
 
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
     /// 2T are over: what has been collected is the next queue. If it is nobody, those who cannot know are told that I
     /// collect.
     fn wake(&mut self, out: &mut Outbox<Message>) {

@@ -154,8 +154,6 @@ impl Site for Raymond {
     }
 
     /// Nothing to do: the peer's own RESTART says all.
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
     fn restart(&mut self, out: &mut Outbox<Message>) {
         self.on_own_restart(out);
     }

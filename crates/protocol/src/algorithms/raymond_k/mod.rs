@@ -144,10 +144,6 @@ impl Site for RaymondK {
         }
         self.deferred.clear();
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl RaymondK {

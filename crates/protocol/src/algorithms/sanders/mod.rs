@@ -163,8 +163,6 @@ impl Site for Sanders {
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
         self.learn(&SiteSet::from_iter([peer]), out);
     }
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl Sanders {

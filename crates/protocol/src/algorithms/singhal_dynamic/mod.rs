@@ -154,10 +154,6 @@ impl Site for SinghalDynamic {
             out.send(site, Message::Reply { to: self.last_request[site.index()], clock: self.clock });
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl SinghalDynamic {

@@ -208,8 +208,6 @@ impl Site for SinghalHeuristic {
     }
 
     /// RECOVERING, which the site itself sends, says it.
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
     fn restart(&mut self, out: &mut Outbox<Message>) {
         self.on_restart(out);
     }

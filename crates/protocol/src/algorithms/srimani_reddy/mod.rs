@@ -162,10 +162,6 @@ impl Site for SrimaniReddy {
             Want::Nothing | Want::Entry => panic!("the host releases only while the process is inside"),
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl SrimaniReddy {

@@ -177,10 +177,6 @@ impl Site for SuzukiKasami {
             None => self.state = State::Parked(token),
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl SuzukiKasami {

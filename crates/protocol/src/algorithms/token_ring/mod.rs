@@ -157,10 +157,6 @@ impl Site for TokenRing {
             self.state = State::Parked;
         }
     }
-
-    fn peer_failed(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
-
-    fn peer_recovered(&mut self, _: SiteId, _: &mut Outbox<Message>) {}
 }
 
 impl TokenRing {
