@@ -325,9 +325,9 @@ const DELAY_NOTES: [&str; 5] = [
      2(N−1)/N.",
     "2T+E is the chapter's best value for most algorithms (section 9.2). Where the requester may have the token already, \
      or need not ask, in one case of N, it is 2T(1−1/N)+E.",
-    "Synchronisation delays are of the whole run, its start with them: until the first request arrives (T) a site that \
-     has the token or need not ask enters T/E = 100 times without delay, 0.5 % of the entries, and the means of \
-     singhal-dynamic, suzuki-kasami and raymond are lower by so much. (With E = 0.0002 it would be a quarter of them.)",
+    "E is 0.01 and not Singhal's 0.0002. It was raised after a first run in which the delays of singhal-dynamic and \
+     suzuki-kasami came out as 0.75T: until the first request arrives the holder enters T/E times without delay, which was \
+     a quarter of the run. Since then that warm-up is cut from synchronisation delays, too.",
 ];
 
 /// How long a process stays inside on the ring: long enough to be seen in the response time.

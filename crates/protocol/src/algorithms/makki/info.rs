@@ -42,7 +42,7 @@ impl Algorithm for Makki {
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N", |scale| if scale.sites > 1 { scale.sites as f64 } else { 0.0 }),
-            heavy: Formula::new("about 3", |_| 3.0),
+            heavy: Formula::new("about 3; more with long critical sections", |_| 3.0),
             sync_delay: "T; between rounds 3T",
         },
         memory: Memory { fixed: 320, per_site: 64 },
