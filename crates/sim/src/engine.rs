@@ -3,8 +3,6 @@
 //! Always on: never more than K inside, fences increase, tokens are conserved, nobody enters unasked, and once the load
 //! ends everyone who waits is served. A violation ends the run with its seed, its time and the last events.
 
-use std::collections::VecDeque;
-
 use meshlock_protocol::fence::Stamp;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::values::Values;
@@ -40,8 +38,8 @@ struct Packet<M> {
 /// What happens at some time.
 #[derive(Clone, Debug)]
 enum Event<M> {
-    /// A request arrives at the site.
-    Ask(SiteId),
+    /// The process of an idle site asks.
+    Ask(SiteId, u32),
     /// A message reaches the site, which has yet to take it in.
     Reach { from: SiteId, to: SiteId, packet: Packet<M> },
     /// A message is taken in.
@@ -72,8 +70,9 @@ struct Host {
     process: Process,
     fence: FenceClock,
     clock: Clock,
-    /// Requests that have arrived and wait for their turn at this site.
-    backlog: VecDeque<Time>,
+    /// When the request arrives, or has arrived, that is the site's next. Under open load the ones behind it are drawn when
+    /// their turn comes: that a site is overloaded costs neither events nor memory.
+    arrival: Option<Time>,
     up: bool,
     /// How often the site has failed: what was scheduled in an earlier life is void.
     life: u32,
@@ -123,7 +122,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             process: Process::Idle,
             fence: FenceClock::new(Epoch::default()),
             clock: Clock::ZERO,
-            backlog: VecDeque::new(),
+            arrival: None,
             up: true,
             life: 0,
         };
@@ -179,7 +178,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             return Err(Violation::NobodyEnters);
         }
         match event {
-            Event::Ask(site) => self.ask(site),
+            Event::Ask(site, life) => self.ask(site, life),
             Event::Reach { from, to, packet } => {
                 let at = self.network.taken_in(self.now, to);
                 self.queue.push(at, Event::Deliver { from, to, packet });
@@ -194,42 +193,36 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         }
     }
 
-    /// When the next request of `site` arrives, after an arrival (open) or after an exit (closed, saturated).
+    /// Sees to it that `site`, which is idle, asks when its next request arrives.
     fn next_arrival(&mut self, site: SiteId) {
-        if !self.open {
-            return;
-        }
+        self.draw_arrival(site, self.now);
+        self.ask_on_arrival(site);
+    }
+
+    /// Draws when the next request of `site` arrives: after the last arrival (open) or after the exit (closed, saturated).
+    fn draw_arrival(&mut self, site: SiteId, after: Time) {
         let rate = self.settings.rates.of(site.index());
-        let pause = match self.settings.load {
-            Load::Saturated => Time::ZERO,
-            Load::Open | Load::Closed if rate <= 0.0 => return,
-            Load::Open | Load::Closed => Time::units(self.draw.exponential(1.0 / rate)),
+        self.hosts[site.index()].arrival = match self.settings.load {
+            Load::Saturated => Some(after),
+            Load::Open | Load::Closed if rate <= 0.0 => None,
+            Load::Open | Load::Closed => Some(after + Time::units(self.draw.exponential(1.0 / rate))),
         };
-        self.queue.push(self.now + pause, Event::Ask(site));
     }
 
-    fn ask(&mut self, site: SiteId) -> Result<(), Violation> {
-        if !self.open {
-            return Ok(());
+    fn ask_on_arrival(&mut self, site: SiteId) {
+        let host = &self.hosts[site.index()];
+        if let Some(arrival) = host.arrival
+            && self.open
+        {
+            self.queue.push(arrival, Event::Ask(site, host.life));
         }
-        if self.settings.load == Load::Open {
-            self.next_arrival(site);
-        }
-        let host = &mut self.hosts[site.index()];
-        if !host.up {
-            return Ok(());
-        }
-        host.backlog.push_back(self.now);
-        self.request_if_idle(site)
     }
 
-    fn request_if_idle(&mut self, site: SiteId) -> Result<(), Violation> {
-        let host = &mut self.hosts[site.index()];
-        if !matches!(host.process, Process::Idle) || !self.open {
+    fn ask(&mut self, site: SiteId, life: u32) -> Result<(), Violation> {
+        if !self.open || self.hosts[site.index()].life != life {
             return Ok(());
         }
-        let Some(arrived) = host.backlog.pop_front() else { return Ok(()) };
-        self.start_waiting(site, arrived);
+        self.start_waiting(site, self.now);
         self.step(site, |machine, out| machine.request(out))
     }
 
@@ -237,6 +230,9 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         let host = &mut self.hosts[site.index()];
         let request = Timestamp::new(host.clock.tick(), site);
         host.process = Process::Waiting { arrived, asked: self.now, request };
+        if self.settings.load == Load::Open {
+            self.draw_arrival(site, arrived);
+        }
         self.waiting += 1;
         self.metrics.fairness.asked(request);
         self.note(Kind::Request, site, None, None);
@@ -270,25 +266,19 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             self.metrics.left(self.now, arrived, self.waiting);
         }
         self.note(Kind::Release, site, None, None);
-        if let Some(arrived) = self.next_in_line(site) {
+        if self.settings.load != Load::Open {
+            self.draw_arrival(site, self.now);
+        }
+        if let Some(arrived) = self.hosts[site.index()].arrival
+            && arrived <= self.now
+            && self.open
+        {
             self.start_waiting(site, arrived);
             return self.step(site, |machine, out| machine.release_and_request(out));
         }
         self.step(site, |machine, out| machine.release(out))?;
-        if self.settings.load != Load::Open {
-            self.next_arrival(site);
-        }
+        self.ask_on_arrival(site);
         Ok(())
-    }
-
-    /// When the request arrived that the site makes as soon as it has left, if there is one.
-    fn next_in_line(&mut self, site: SiteId) -> Option<Time> {
-        match self.settings.load {
-            _ if !self.open => None,
-            Load::Saturated => Some(self.now),
-            Load::Open => self.hosts[site.index()].backlog.pop_front(),
-            Load::Closed => None,
-        }
     }
 
     fn wake(&mut self, site: SiteId, life: u32) -> Result<(), Violation> {

@@ -133,7 +133,6 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
         }
         host.up = false;
         host.life += 1;
-        host.backlog.clear();
         match std::mem::replace(&mut host.process, Process::Idle) {
             Process::Idle => {}
             Process::Waiting { request, .. } => {
