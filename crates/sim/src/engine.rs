@@ -112,7 +112,12 @@ struct Simulation<'a, A: Algorithm, T: Trace> {
     faults: faults::State,
     metrics: Metrics,
     history: History,
+    /// What caused the step under way; the trace tells it with the state after the step.
+    causes: Vec<Cause<A::Message>>,
 }
+
+/// The kind of a line, the peer, the message.
+type Cause<M> = (Kind, Option<SiteId>, Option<M>);
 
 impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
     fn new(settings: &'a Settings, values: &Values, trace: &'a mut T) -> Result<Self, PlanError> {
@@ -150,6 +155,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             faults: faults::State::new(cluster.sites),
             metrics: Metrics::new(A::INFO, cluster.sites, settings.entries),
             history: History::default(),
+            causes: Vec::new(),
         })
     }
 
@@ -235,7 +241,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         }
         self.waiting += 1;
         self.metrics.fairness.asked(request);
-        self.note(Kind::Request, site, None, None);
+        self.cause(Kind::Request, site, None, None);
     }
 
     fn deliver(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) -> Result<(), Violation> {
@@ -249,7 +255,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         host.fence.observe(packet.stamp).expect("this host's own stamps are in range");
         host.clock.observe(packet.clock);
         self.metrics.received_by[to.index()] += 1;
-        self.note(Kind::Receive, to, Some(from), Some(&packet.message));
+        self.cause(Kind::Receive, to, Some(from), Some(&packet.message));
         self.tokens -= tokens;
         self.step(to, |machine, out| machine.receive(from, packet.message, out))
     }
@@ -265,7 +271,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         if self.open {
             self.metrics.left(self.now, arrived, self.waiting);
         }
-        self.note(Kind::Release, site, None, None);
+        self.cause(Kind::Release, site, None, None);
         if self.settings.load != Load::Open {
             self.draw_arrival(site, self.now);
         }
@@ -303,6 +309,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             call(machine, &mut out);
             self.tokens += machine.tokens();
         }
+        self.tell_causes(site);
         let mut result = Ok(());
         for effect in out.drain() {
             let done = self.perform(site, effect);
@@ -390,6 +397,23 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         Ok(())
     }
 
+    /// Notes what the next step of `site` comes from.
+    fn cause(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
+        self.history.push(self.now, kind, site, peer, message.map(Message::kind));
+        if T::ON {
+            self.causes.push((kind, peer, message.cloned()));
+        }
+    }
+
+    fn tell_causes(&mut self, site: SiteId) {
+        if T::ON {
+            for (kind, peer, message) in self.causes.drain(..) {
+                self.trace.line(self.now, kind, site, peer, message.as_ref(), &self.sites[site.index()]);
+            }
+        }
+    }
+
+    /// Notes what happens by itself or as the effect of a step.
     fn note(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
         self.history.push(self.now, kind, site, peer, message.map(Message::kind));
         if T::ON {

@@ -22,16 +22,18 @@ fn main() {
     peers::print();
 }
 
-/// The CPU time that this process has used.
-fn cpu_time() -> Duration {
-    clock_gettime(ClockId::ProcessCPUTime).try_into().expect("the CPU time is not negative")
+/// The CPU seconds that this process has used.
+fn cpu_seconds() -> f64 {
+    let used: Duration =
+        clock_gettime(ClockId::ProcessCPUTime).try_into().expect("the CPU time is not negative");
+    used.as_secs_f64()
 }
 
 /// What `work` gives, and the CPU seconds it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let start = cpu_time();
+    let start = cpu_seconds();
     let done = work();
-    (done, (cpu_time() - start).as_secs_f64())
+    (done, cpu_seconds() - start)
 }
 
 /// The largest of several measured speeds.

@@ -156,7 +156,7 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
         self.faults.down.remove(site);
         // What the site held when it failed was taken out of the count then; `step` takes out what is there now.
         self.tokens += self.sites[site.index()].tokens();
-        self.note(Kind::Recover, site, None, None);
+        self.cause(Kind::Recover, site, None, None);
         self.step(site, |machine, out| machine.restart(out))?;
         self.spread(site, true);
         self.next_arrival(site);

@@ -1,7 +1,7 @@
 //! Where sets come from: a construction with its arguments, or a file.
 
 use std::fmt;
-use std::io::Read;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -11,7 +11,7 @@ use meshlock_protocol::{SiteId, SiteSet};
 use serde::Deserialize;
 
 use super::panels::Shape;
-use crate::output::Usage;
+use crate::output::{Usage, read_text};
 
 /// A file, or a construction that needs none.
 #[derive(Debug, Args)]
@@ -223,15 +223,17 @@ struct Document {
     sets: Vec<Vec<usize>>,
 }
 
+/// More than the largest family that can be built takes when it is written.
+const MOST_BYTES: u64 = 64 << 20;
+
 fn read(path: &Path) -> Result<Family, Usage> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
-    let mut text = String::new();
     let outcome = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(drop)
+        read_text(std::io::stdin().lock(), MOST_BYTES)
     } else {
-        std::fs::read_to_string(path).map(|read| text = read)
+        File::open(path).and_then(|file| read_text(file, MOST_BYTES))
     };
-    outcome.map_err(|error| Usage::new(format!("cannot read {name}: {error}")))?;
+    let mut text = outcome.map_err(|error| Usage::new(format!("cannot read {name}: {error}")))?;
     let in_file = |why: String| Usage::new(format!("{name}: {why}"));
     if text.trim_start().starts_with('{') {
         text = notation_of(&text)
