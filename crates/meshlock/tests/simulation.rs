@@ -176,6 +176,10 @@ fn bad_input_names_the_flag_and_the_value_and_exits_with_64() {
         (&["sim", "central", "--cs", "-1"], "--cs -1: a time from 0"),
         (&["sim", "central", "--delay", "-1"], "--delay -1: a time from 0"),
         (&["sim", "maekawa:quorums=foo"], "option quorums cannot be 'foo'; it takes best or plane or grid"),
+        (
+            &["sim", "maekawa:text=printed,deadlock=fail"],
+            "option deadlock: text=printed brings its own rules",
+        ),
         (&["sim", "maekawa:colour=red"], "maekawa has no option 'colour'; it has: quorums"),
         (
             &["sim", "raymond", "--mean-time-to-failure", "-5", "--mean-time-to-recovery", "3"],
