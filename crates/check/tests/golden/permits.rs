@@ -1,7 +1,7 @@
 //! The algorithms for K permits, explored: every interleaving of small runs, over channels that keep no order. The
 //! numbers of states are golden: a change of an algorithm shows here.
 
-use meshlock_check::{Bounds, Verdict, explore_spec};
+use meshlock_check::{Verdict, explore_spec};
 use meshlock_protocol::Spec;
 
 /// One exploration: (sites, permits, entries of each, holders at the start, states).
@@ -12,7 +12,7 @@ fn holds(spec: &str, cases: &[Case<'_>]) {
     let found: Vec<(Verdict, usize)> = cases
         .iter()
         .map(|&(sites, permits, entries, holders, _)| {
-            let bounds = Bounds::new(sites, entries).unordered().with_permits(permits).with_returns();
+            let bounds = crate::bounds(sites, entries).unordered().with_permits(permits).with_returns();
             let bounds = bounds.held_by(holders).expect("holders within the cluster");
             let report = explore_spec(&parsed, &bounds);
             (report.verdict, report.states)
