@@ -9,7 +9,7 @@
 use meshlock_protocol::{Cluster, SiteSet, quorum::QuorumSystem};
 
 use super::singhal::of_messages;
-use super::{Experiment, Findings, Job, Row};
+use super::{Experiment, Findings, Job, Row, Work, rounded};
 use crate::draw::Distribution;
 use crate::report::Report;
 use crate::settings::{Load, Rates, Settings};
@@ -19,24 +19,21 @@ pub(super) const MESSAGES: Experiment = Experiment {
     id: "chapter-9-messages",
     source: "Kshemkalyani and Singhal, chapter 9, the paragraphs on performance",
     about: "messages per entry of the chapter's algorithms, at low and heavy load",
-    jobs: both_loads,
-    read: read_messages,
+    work: Work::Runs { jobs: both_loads, read: read_messages },
 };
 
 pub(super) const DELAYS: Experiment = Experiment {
     id: "chapter-9-delays",
     source: "Kshemkalyani and Singhal, chapter 9, the paragraphs on performance",
     about: "synchronisation delay at heavy load, response time at low load",
-    jobs: both_loads,
-    read: read_delays,
+    work: Work::Runs { jobs: both_loads, read: read_delays },
 };
 
 pub(super) const RING: Experiment = Experiment {
     id: "chapter-9-exercise-9-1",
     source: "Kshemkalyani and Singhal, chapter 9, exercise 9.1",
     about: "response time of a token that circulates on a ring, at low and heavy load",
-    jobs: ring_jobs,
-    read: read_ring,
+    work: Work::Runs { jobs: ring_jobs, read: read_ring },
 };
 
 /// N of the runs.
@@ -225,11 +222,6 @@ fn both_loads() -> Vec<Job> {
         .iter()
         .flat_map(|subject| SIZES.into_iter().flat_map(move |sites| runs(subject.spec, sites)))
         .collect()
-}
-
-/// To four digits behind the point, as it is shown.
-fn rounded(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
 }
 
 impl Claim {

@@ -7,7 +7,7 @@
 
 use meshlock_protocol::Cluster;
 
-use super::{Curve, Experiment, Findings, Job, Plot, Row};
+use super::{Curve, Experiment, Findings, Job, Plot, Row, Work};
 use crate::report::Report;
 use crate::settings::{Load, Rates, Settings, WarmUp};
 
@@ -46,24 +46,21 @@ pub(super) const TABLE: Experiment = Experiment {
     id: "singhal-1989-table-2",
     source: "Singhal 1989, Table II",
     about: "messages and waiting time of the heuristic algorithm for 20 loads",
-    jobs: table_jobs,
-    read: read_table,
+    work: Work::Runs { jobs: table_jobs, read: read_table },
 };
 
 pub(super) const LIMITS: Experiment = Experiment {
     id: "singhal-1989-limits",
     source: "Singhal 1989, section V-C",
     about: "the analytic results for low and heavy traffic",
-    jobs: limit_jobs,
-    read: read_limits,
+    work: Work::Runs { jobs: limit_jobs, read: read_limits },
 };
 
 pub(super) const ADAPTIVITY: Experiment = Experiment {
     id: "singhal-1989-adaptivity",
     source: "Singhal 1989, section V-D",
     about: "hot sites drift to the low end of the staircase and pay fewer messages",
-    jobs: adaptivity_jobs,
-    read: read_adaptivity,
+    work: Work::Runs { jobs: adaptivity_jobs, read: read_adaptivity },
 };
 
 fn open(sites: usize, rate: f64, entries: u64) -> Settings {
