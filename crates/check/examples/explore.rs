@@ -22,6 +22,9 @@ fn main() {
             ("holder", site) => holders.push(SiteId::new(number(site))),
             ("crashes", c) => bounds.crashes = u8::try_from(number(c)).expect("a small number"),
             ("recover", _) => bounds.recoveries = true,
+            ("nofences", _) => {
+                bounds.properties = bounds.properties.without(meshlock_check::Property::Fences)
+            }
             ("return", _) => bounds.returns = true,
             ("most", states) => bounds.most_states = number(states),
             _ => panic!("unknown word '{word}'"),
@@ -29,9 +32,15 @@ fn main() {
     }
     bounds.holders = Holders::new(bounds.cluster, holders).expect("holders within the cluster");
     let report = explore_spec(&spec, &bounds);
-    for line in story_spec(&spec, &bounds, &report.path) {
+    for line in story_spec(&spec, &bounds, &report.path).lines {
         eprintln!("{line}");
     }
     eprintln!("{spec}: {:?}, {} states, depth {}", report.verdict, report.states, report.depth);
+    eprintln!(
+        "{} edges, {} local states, {} bytes a state",
+        report.edges,
+        report.local_states,
+        report.memory / report.states
+    );
     std::process::exit(i32::from(report.verdict != Verdict::Holds));
 }

@@ -8,7 +8,7 @@ use crate::registry::values::Values;
 use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp};
 
 /// What one site tells another.
-pub trait Message: Clone + Debug + Eq + Hash {
+pub trait Message: Clone + Debug + Eq + Hash + Send + Sync {
     /// The name of its kind, one of those that the algorithm's [`Info`] lists.
     fn kind(&self) -> &'static str;
 
@@ -101,7 +101,7 @@ pub enum Phase {
 pub type InFlight<'a, M> = (SiteId, SiteId, &'a M);
 
 /// What a host needs of an algorithm beyond [`Site`]: how it starts, what must hold, what is known about it.
-pub trait Algorithm: Site {
+pub trait Algorithm: Site + Send + Sync {
     /// Everything that is fixed before the first site starts: options, trees, quorums. Made once for a cluster,
     /// cheap to clone, shared by all sites.
     type Plan: Clone + Debug;
@@ -148,7 +148,10 @@ pub trait Algorithm: Site {
 
     /// The numbered invariants that span sites and the messages between them, while every site runs and the network is
     /// whole.
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Self::Message>]) -> Result<(), &'static str> {
+    fn check_together(
+        sites: &[&Self],
+        in_flight: &[InFlight<'_, Self::Message>],
+    ) -> Result<(), &'static str> {
         let _ = (sites, in_flight);
         Ok(())
     }

@@ -9,7 +9,7 @@ use meshlock_protocol::{Algorithm, Holders, SiteId};
 
 /// Without order, with site `holder` inside at the start.
 fn bounds(sites: usize, entries: u8, holder: Option<usize>) -> Bounds {
-    let mut bounds = Bounds { delivery: Delivery::Unordered, ..Bounds::new(sites, entries) };
+    let mut bounds = Bounds { delivery: Delivery::Unordered, ..crate::bounds(sites, entries) };
     bounds.holders = Holders::new(bounds.cluster, holder.map(SiteId::new)).expect("a site of the cluster");
     bounds
 }
@@ -19,7 +19,7 @@ fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     for (name, value) in options {
         values.set(&SinghalHeuristic::INFO, name, value).expect("an option of the algorithm");
     }
-    explore::<SinghalHeuristic>(bounds, &values)
+    explore::<SinghalHeuristic>(bounds, &values).expect("the bounds are right")
 }
 
 fn assert_holds(report: &Report, states: usize) {
@@ -47,7 +47,7 @@ fn it_holds_under_either_rule_of_arbitration_and_either_form_of_step_1() {
 /// The path is the one that the algorithm's own scenario test of the printed text retells.
 #[test]
 fn as_printed_it_deadlocks_with_three_sites_even_over_fifo_channels() {
-    let report = explored(&Bounds::new(3, 2), &[("text", "printed")]);
+    let report = explored(&crate::bounds(3, 2), &[("text", "printed")]);
     assert_eq!((report.verdict, report.path.len()), (Verdict::Deadlock(vec![SiteId::new(2)]), 15));
 }
 

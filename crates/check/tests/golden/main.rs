@@ -8,3 +8,10 @@ mod sanders;
 mod simple;
 mod singhal_lodha;
 mod trees;
+
+use meshlock_check::{Bounds, Properties, Property};
+
+/// Without following fences, whose knowledge adds states of its own: the counts are those of sites and messages alone.
+fn bounds(sites: usize, entries: u8) -> Bounds {
+    Bounds::new(sites, entries).checking(Properties::all().without(Property::Fences))
+}

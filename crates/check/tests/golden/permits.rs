@@ -12,7 +12,7 @@ fn holds(spec: &str, cases: &[Case<'_>]) {
     let found: Vec<(Verdict, usize)> = cases
         .iter()
         .map(|&(sites, permits, entries, holders, _)| {
-            let bounds = Bounds::new(sites, entries).unordered().with_permits(permits).with_returns();
+            let bounds = crate::bounds(sites, entries).unordered().with_permits(permits).with_returns();
             let bounds = bounds.held_by(holders).expect("holders within the cluster");
             let report = explore_spec(&parsed, &bounds);
             (report.verdict, report.states)

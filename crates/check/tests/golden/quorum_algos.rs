@@ -21,7 +21,7 @@ fn states(spec: &str, bounds: Bounds) -> usize {
 }
 
 fn unordered(sites: usize, entries: u8) -> Bounds {
-    Bounds { delivery: Delivery::Unordered, ..Bounds::new(sites, entries) }
+    Bounds { delivery: Delivery::Unordered, ..crate::bounds(sites, entries) }
 }
 
 fn held_by(site: usize, bounds: Bounds) -> Bounds {
@@ -53,7 +53,7 @@ fn every_site_may_be_inside_at_the_start() {
 fn tree_and_majority_survive_a_failure_at_any_moment_and_a_return() {
     let one_crash = |sites| Bounds { crashes: 1, ..unordered(sites, 1) };
     // A return needs FIFO.
-    let one_return = |sites| Bounds { crashes: 1, recoveries: true, ..Bounds::new(sites, 1) };
+    let one_return = |sites| Bounds { crashes: 1, recoveries: true, ..crate::bounds(sites, 1) };
     let counts = |spec| [states(spec, one_crash(3)), states(spec, one_return(2))];
     assert_eq!(counts("tree-quorum"), [13_976, 914]);
     assert_eq!(counts("tree-quorum:deadlock=fail"), [25_037, 1_039]);
@@ -64,7 +64,7 @@ fn tree_and_majority_survive_a_failure_at_any_moment_and_a_return() {
 /// Reference: chapter 9, section 9.8.1: the rules as printed.
 #[test]
 fn as_printed_three_sites_deadlock_after_seven_steps() {
-    let found = report("maekawa:text=printed", Bounds::new(3, 1));
+    let found = report("maekawa:text=printed", crate::bounds(3, 1));
     assert_eq!(found.verdict, Verdict::Deadlock(SiteId::all(3).collect()));
     assert_eq!(found.path.len(), 7);
 }

@@ -10,7 +10,7 @@ use meshlock_protocol::{Algorithm, Holders, SiteId};
 
 /// The bounds `sites` × `entries`, with site `holder` inside at the start.
 fn bounds(sites: usize, entries: u8, holder: Option<usize>) -> Bounds {
-    let mut bounds = Bounds::new(sites, entries);
+    let mut bounds = crate::bounds(sites, entries);
     bounds.holders = Holders::new(bounds.cluster, holder.map(SiteId::new)).expect("a site of the cluster");
     bounds
 }
@@ -20,7 +20,7 @@ fn explored<A: Algorithm>(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     for (name, value) in options {
         values.set(&A::INFO, name, value).expect("an option of the algorithm");
     }
-    explore::<A>(bounds, &values)
+    explore::<A>(bounds, &values).expect("the bounds are right")
 }
 
 fn assert_holds(report: &Report, states: usize) {

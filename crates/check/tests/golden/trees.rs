@@ -12,7 +12,7 @@ fn explored(spec: &str, bounds: &Bounds) -> Report {
 
 /// `sites` that ask `entries` times each, over channels that keep no order.
 fn unordered(sites: usize, entries: u8) -> Bounds {
-    Bounds { delivery: Delivery::Unordered, ..Bounds::new(sites, entries) }
+    Bounds { delivery: Delivery::Unordered, ..crate::bounds(sites, entries) }
 }
 
 /// The same, and these sites are inside at the start.
@@ -50,7 +50,7 @@ fn raymond_holds_over_unordered_channels_on_every_tree_whoever_is_inside_at_the_
 
 /// The same, over FIFO channels, and so many times a site fails; failed sites come back.
 fn failing(sites: usize, entries: u8, crashes: u8) -> Bounds {
-    Bounds { crashes, recoveries: true, ..Bounds::new(sites, entries) }
+    Bounds { crashes, recoveries: true, ..crate::bounds(sites, entries) }
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn raymond_recovers_when_neighbours_fail_together_or_a_site_fails_again_while_it
 
 /// `sites` that ask `entries` times each for one of `permits`, over FIFO channels.
 fn permits(sites: usize, entries: u8, permits: usize) -> Bounds {
-    let mut bounds = Bounds::new(sites, entries);
+    let mut bounds = crate::bounds(sites, entries);
     bounds.cluster.permits = permits;
     bounds
 }

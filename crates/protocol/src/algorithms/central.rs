@@ -300,7 +300,7 @@ impl Algorithm for Central {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let granted = sites.iter().find_map(|site| site.desk.as_ref()).and_then(|desk| desk.granted);
         for site in sites.iter().filter(|site| site.phase == Phase::Executing) {
             invariant!(

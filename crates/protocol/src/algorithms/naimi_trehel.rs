@@ -300,7 +300,7 @@ impl Algorithm for NaimiTrehel {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         for site in sites {
             let fathers = std::iter::successors(site.father, |father| sites[father.index()].father);
             invariant!(

@@ -282,7 +282,7 @@ impl Algorithm for RicartAgrawala {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let misses =
             |a: &Self, b: &Self| matches!(&a.want, Want::Entry { missing, .. } if missing.contains(b.me));
         let waiting = || sites.iter().filter(|site| site.phase() == Phase::Waiting);

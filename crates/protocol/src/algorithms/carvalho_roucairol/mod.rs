@@ -323,7 +323,7 @@ impl Algorithm for CarvalhoRoucairol {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let is_grant = |message: &Message| matches!(message, Message::Grant { .. });
         for a in sites {
             for b in sites.iter().filter(|b| b.me > a.me) {

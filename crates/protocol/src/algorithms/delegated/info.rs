@@ -114,7 +114,7 @@ impl Algorithm for Delegated {
         self.desk.as_ref().map_or(Ok(()), |desk| desk.check())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let Some(desk) = sites.iter().find_map(|site| site.desk.as_ref()) else { return Ok(()) };
         let held = sites.iter().filter_map(|site| match &site.want {
             Want::Exit { permit } => Some((site.waiter(), &**permit)),

@@ -376,8 +376,8 @@ impl Algorithm for Lamport {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let requests = || sites.iter().filter_map(Algorithm::timestamp);
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let requests = || sites.iter().filter_map(|site| site.timestamp());
         for inside in sites.iter().filter(|site| site.phase() == Phase::Executing) {
             let own = inside.timestamp();
             invariant!(

@@ -157,7 +157,7 @@ impl Algorithm for LodhaKshemkalyani {
         invariants::of_one_site(self)
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         invariants::of_all_sites(sites, in_flight)
     }
 }

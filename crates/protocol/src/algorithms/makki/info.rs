@@ -132,7 +132,7 @@ impl Algorithm for Makki {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let here = sites.iter().find_map(|site| match &site.place {
             Place::Here { token, .. } => Some(&**token),
             Place::Away { .. } => None,
@@ -170,7 +170,7 @@ impl Algorithm for Makki {
 }
 
 /// The permits in use, and those given back that have not come to the token.
-fn permits_elsewhere(sites: &[Makki]) -> usize {
+fn permits_elsewhere(sites: &[&Makki]) -> usize {
     let inside = sites.iter().filter(|site| site.want == Want::Exit).count();
     let early: usize = sites.iter().map(|site| site.early).sum();
     let under_way = sites.iter().flat_map(|from| {

@@ -145,7 +145,7 @@ impl Algorithm for Raymond {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let knows = |site: &Self| matches!(site.holder, Holder::Me | Holder::Via { .. });
         let looks_to =
             |a: &Self, b: &Self| matches!(a.holder, Holder::Via { neighbour, .. } if neighbour == b.me);

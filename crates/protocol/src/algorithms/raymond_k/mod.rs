@@ -277,10 +277,10 @@ impl Algorithm for RaymondK {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let asked = |site: &&Self| site.want != Want::Nothing && site.request > Clock::ZERO;
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let asked = |site: &&&Self| site.want != Want::Nothing && site.request > Clock::ZERO;
         for later in sites.iter().filter(asked) {
-            let precedes = |site: &&Self| site.timestamp() < later.timestamp();
+            let precedes = |site: &&&Self| site.timestamp() < later.timestamp();
             for earlier in sites.iter().filter(asked).filter(precedes) {
                 invariant!(
                     later.missing.contains(earlier.me),

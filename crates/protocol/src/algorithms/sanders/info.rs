@@ -229,7 +229,7 @@ impl Algorithm for Sanders {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         for inside in sites.iter().filter(|site| site.phase() == Phase::Executing) {
             let informed = inside.rules.structure.inform(inside.me).intersection(&inside.request_set);
             let arbiters = informed.iter().map(|site| &sites[site.index()]);

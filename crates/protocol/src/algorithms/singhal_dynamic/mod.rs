@@ -305,7 +305,7 @@ impl Algorithm for SinghalDynamic {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let asks = |a: &Self, b: &Self| a.request_set.contains(b.me);
         for (at, a) in sites.iter().enumerate() {
             invariant!(
@@ -328,7 +328,7 @@ impl Algorithm for SinghalDynamic {
                 "I6: an answer that a waiting site misses is asked for, owed or on its way"
             );
         }
-        if in_flight.is_empty() && sites.iter().all(Algorithm::is_quiet) {
+        if in_flight.is_empty() && sites.iter().all(|site| site.is_quiet()) {
             invariant!(is_staircase(sites), "I7: when all is quiet the request sets are a staircase");
         }
         Ok(())
@@ -336,7 +336,7 @@ impl Algorithm for SinghalDynamic {
 }
 
 /// Whether the request sets, sorted by size, are contained in each other and have the sizes 0, 1, …, N−1.
-fn is_staircase(sites: &[SinghalDynamic]) -> bool {
+fn is_staircase(sites: &[&SinghalDynamic]) -> bool {
     let mut sets: Vec<&SiteSet> = sites.iter().map(|site| &site.request_set).collect();
     sets.sort_by_key(|set| set.len());
     let sizes = sets.iter().enumerate().all(|(step, set)| set.len() == step);

@@ -201,7 +201,7 @@ impl Algorithm for SinghalHeuristic {
         checks::site(self)
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         checks::together(sites, in_flight)
     }
 }

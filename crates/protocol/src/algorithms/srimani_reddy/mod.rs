@@ -348,7 +348,7 @@ impl Algorithm for SrimaniReddy {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let here = sites.iter().flat_map(|site| site.tokens_here());
         let travelling = in_flight.iter().filter_map(|(_, _, message)| match message {
             Message::Token(token) => Some(&**token),
@@ -370,7 +370,7 @@ impl Algorithm for SrimaniReddy {
                 let request = Message::Request { number };
                 in_flight.iter().any(|&(a, b, message)| a == waiting.me && b == to && *message == request)
             };
-            let known = |site: &Self| site.requested[waiting.me.index()] == number || coming(site.me);
+            let known = |site: &&Self| site.requested[waiting.me.index()] == number || coming(site.me);
             invariant!(
                 sites.iter().all(known),
                 "I4: a request that waits is known at every other site, or on its way there"

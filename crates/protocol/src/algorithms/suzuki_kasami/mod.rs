@@ -360,7 +360,7 @@ impl Algorithm for SuzukiKasami {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let asked = |site: &Self| site.requested[site.me.index()];
         for site in sites {
             let known = sites.iter().map(|other| other.requested[site.me.index()]).max();
@@ -370,7 +370,7 @@ impl Algorithm for SuzukiKasami {
             Message::Token(token) => Some(&**token),
             Message::Request { .. } => None,
         });
-        let Some(token) = sites.iter().find_map(SuzukiKasami::token).or(travelling) else { return Ok(()) };
+        let Some(token) = sites.iter().find_map(|site| site.token()).or(travelling) else { return Ok(()) };
         for site in sites.iter().filter(|site| site.token().is_none()) {
             invariant!(
                 token.is_wanted_by(site.me, asked(site)) == (site.phase() == Phase::Waiting),

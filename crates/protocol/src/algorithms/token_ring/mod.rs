@@ -319,7 +319,7 @@ impl Algorithm for TokenRing {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         for site in sites.iter().filter(|site| site.idle == Idle::Park && site.cluster.sites > 1) {
             let previous = &sites[site.previous().index()];
             let of_its_call = |&&(from, to, message): &&InFlight<'_, Message>| match message {
