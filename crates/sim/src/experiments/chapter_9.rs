@@ -317,7 +317,7 @@ const DELAY_NOTES: [&str; 5] = [
     "2T+E is the chapter's best value for most algorithms (section 9.2). Where the requester may have the token already, \
      or need not ask, in one case of N, it is 2T(1−1/N)+E.",
     "E = 0.0002. Until the first request reaches it, after T, a site that has the token or need not ask enters T/E times \
-     without delay: a quarter of such a run, and it is cut off as warm-up. With E = 0.01 all rows come out the same.",
+     without delay: a quarter of such a run, and it is cut off as warm-up. With E = 0.01 every verdict is the same.",
 ];
 
 /// How long a process stays inside on the ring: long enough to be seen in the response time.

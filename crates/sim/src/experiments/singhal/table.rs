@@ -225,8 +225,8 @@ const NOTES: [&str; 8] = [
      of 20 runs of 20,000 entries from the start. That length is ours: above saturation, where only the start keeps W below \
      10, it gives the paper's W.",
     "From λ = 0.08 to 0.1 W is 3 to 12 % below the table, and M up to 6 %. It does not come from the algorithm: where our W is \
-     the table's, so is M within 1 % (the rows \"where W is the table's\"). What differs is how busy the sites were, by 0.5 to \
-     1.5 % of λ; between runs of 20,000 arrivals that differs by 0.7 %. The table's M and W are 0.8 to 3 standard deviations of \
+     the table's, so is M within 1 % (the rows \"where W is the table's\"). What differs is how busy the sites were: between our long runs, 0.5 to \
+     1.5 % more λ gives the W of the table; from run to run 20,000 arrivals differ by 0.7 %. The table's M and W are 0.8 to 3 standard deviations of \
      such a run above the mean, all on the same side. That would be one chance and not twelve if one sequence of random \
      numbers served all loads, which the paper does not say. So chance can explain it, but is not shown to; no reading of \
      the model that we tried does.",
