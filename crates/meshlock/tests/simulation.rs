@@ -149,7 +149,11 @@ fn compare_has_a_row_for_each_algorithm_rate_and_size() {
 #[test]
 fn reproduce_lists_what_there_is_and_compares_with_what_was_published() {
     let listed = json(&["reproduce", "--json"]);
-    assert!(listed.as_array().expect("a list").iter().any(|entry| entry["id"] == "singhal-1989-table-2"));
+    for id in ["singhal-1989-table-2", "sanders-1987-bounds", "lodha-2000-example"] {
+        assert!(listed.as_array().expect("a list").iter().any(|entry| entry["id"] == id), "{id}");
+    }
+    let example = json(&["reproduce", "lodha-2000-example", "--json"]);
+    assert_eq!(example["rows"][0]["measured"], 8.0);
     let limits = json(&["reproduce", "singhal-1989-limits", "--json"]);
     let rows = limits["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 12);

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::io::{self, Write};
 
-use meshlock_protocol::SiteId;
+use meshlock_protocol::{Message, SiteId};
 use serde::Serialize;
 
 use crate::time::Time;
@@ -61,7 +61,7 @@ pub trait Trace {
         kind: Kind,
         site: SiteId,
         peer: Option<SiteId>,
-        message: Option<&impl Debug>,
+        message: Option<&impl Message>,
         state: &impl Debug,
     );
 }
@@ -79,7 +79,7 @@ impl Trace for NoTrace {
         _: Kind,
         _: SiteId,
         _: Option<SiteId>,
-        _: Option<&impl Debug>,
+        _: Option<&impl Message>,
         _: &impl Debug,
     ) {
     }
@@ -128,7 +128,7 @@ impl<W: Write> Trace for JsonLines<W> {
         kind: Kind,
         site: SiteId,
         peer: Option<SiteId>,
-        message: Option<&impl Debug>,
+        message: Option<&impl Message>,
         state: &impl Debug,
     ) {
         let line = Line {
