@@ -117,6 +117,11 @@ impl<A: Algorithm> Table<A> {
         self.seats.get_index(seat as usize).expect("a number that the table gave")
     }
 
+    /// The site with this index as it started.
+    pub(crate) fn first_seat(&self, site: usize) -> &A {
+        &self.seats[site].site
+    }
+
     pub(crate) fn facts(&self, seat: u32) -> &Facts {
         &self.facts[seat as usize]
     }

@@ -115,7 +115,7 @@ impl Algorithm for Toy {
         }],
         variants: &[],
         messages: &[MessageInfo { kind: "WORD", about: "all of them" }],
-        costs: Costs { lone_least: THREE, lone_most: THREE, heavy: THREE, sync_delay: "2T" },
+        costs: Costs { lone_least: THREE, lone_most: THREE, heavy: THREE, always: None, sync_delay: "2T" },
         memory: Memory { fixed: 64, per_site: 8 },
         departures: &[],
     };

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use crate::registry::info::Info;
+use crate::registry::info::{Info, Span};
 use crate::registry::values::Values;
 use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp};
 
@@ -130,6 +130,11 @@ pub trait Algorithm: Site + Send + Sync {
     /// quorums.
     fn quorum(&self) -> Option<usize> {
         None
+    }
+
+    /// What an entry costs under any load with the options of this run.
+    fn cost_span(&self) -> Option<Span> {
+        Self::INFO.costs.always
     }
 
     /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm
