@@ -78,6 +78,8 @@ pub(crate) struct Table<A: Algorithm> {
     transitions: Vec<Transition>,
     changes: FxHashMap<(u32, Change), u32>,
     outbox: Outbox<A::Message>,
+    /// Whether a seat was seen at which the exploration ends.
+    has_outside: bool,
 }
 
 impl<A: Algorithm> Table<A> {
@@ -95,6 +97,7 @@ impl<A: Algorithm> Table<A> {
             transitions: Vec::new(),
             changes: FxHashMap::default(),
             outbox: Outbox::new(),
+            has_outside: false,
         };
         table.weathers.insert(Weather::default());
         for me in SiteId::all(bounds.cluster.sites) {
@@ -111,6 +114,11 @@ impl<A: Algorithm> Table<A> {
 
     pub(crate) fn facts(&self, seat: u32) -> &Facts {
         &self.facts[seat as usize]
+    }
+
+    /// Whether the exploration goes on from a state with these seats; costs nothing where it always does.
+    pub(crate) fn is_within(&self, seats: &[u32]) -> bool {
+        !self.has_outside || seats.iter().all(|&seat| self.facts(seat).within)
     }
 
     pub(crate) fn packet(&self, packet: u32) -> &Packet<A::Message> {
@@ -229,6 +237,7 @@ impl<A: Algorithm> Table<A> {
         let (at, fresh) = self.seats.insert_full(seat);
         if fresh {
             let facts = self.seats[at].facts(&self.bounds);
+            self.has_outside |= !facts.within;
             self.facts.push(facts);
         }
         number(at)

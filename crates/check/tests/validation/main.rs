@@ -1,0 +1,15 @@
+//! The explorer against others: TLC's published counts, `stateright`, and itself on another number of threads.
+
+mod lamport_mutex;
+
+use lamport_mutex::{LamportMutex, bounds, most_clock};
+use meshlock_check::{Verdict, explore};
+
+/// Reference: the module's `manifest.json`, which gives 724,274 distinct states and depth 61; TLC counts the first state as
+/// depth 1.
+#[test]
+fn the_tla_model_of_lamports_algorithm_has_as_many_states_as_tlc_counts() {
+    let report = explore::<LamportMutex>(&bounds(), &most_clock(6)).unwrap();
+    assert_eq!(report.verdict, Verdict::Holds, "{:?}", report.path);
+    assert_eq!((report.states, report.depth), (724_274, 60));
+}
