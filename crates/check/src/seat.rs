@@ -27,8 +27,6 @@ pub(crate) struct Facts {
     pub(crate) up: bool,
     pub(crate) may_ask: bool,
     pub(crate) timer: bool,
-    /// Whether the exploration goes on from here.
-    pub(crate) within: bool,
     pub(crate) tokens: usize,
     pub(crate) timestamp: Option<Timestamp>,
     /// What is wrong with this seat, whatever the others are.
@@ -43,7 +41,6 @@ impl<A: Algorithm> Seat<A> {
             up: self.up,
             may_ask: bounds.may_ask(self.asked),
             timer: self.timers > 0,
-            within: self.site.is_within_bounds(),
             tokens,
             timestamp: self.site.timestamp(),
             wrong: if self.up { self.examine() } else { None },

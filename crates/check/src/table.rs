@@ -79,7 +79,8 @@ pub(crate) struct Table<A: Algorithm> {
     transitions: Vec<Transition>,
     changes: FxHashMap<(u32, Change), u32>,
     outbox: Outbox<A::Message>,
-    /// Whether a seat was seen at which the exploration ends.
+    /// By seat: whether the exploration ends there.
+    outside: Vec<bool>,
     has_outside: bool,
 }
 
@@ -98,6 +99,7 @@ impl<A: Algorithm> Table<A> {
             transitions: Vec::new(),
             changes: FxHashMap::default(),
             outbox: Outbox::new(),
+            outside: Vec::new(),
             has_outside: false,
         };
         table.weathers.insert(Weather::default());
@@ -119,7 +121,7 @@ impl<A: Algorithm> Table<A> {
 
     /// Whether the exploration goes on from a state with these seats; costs nothing where it always does.
     pub(crate) fn is_within(&self, seats: &[u32]) -> bool {
-        !self.has_outside || seats.iter().all(|&seat| self.facts(seat).within)
+        !self.has_outside || seats.iter().all(|&seat| !self.outside[seat as usize])
     }
 
     pub(crate) fn packet(&self, packet: u32) -> &Packet<A::Message> {
@@ -257,7 +259,9 @@ impl<A: Algorithm> Table<A> {
         let (at, fresh) = self.seats.insert_full(seat);
         if fresh {
             let facts = self.seats[at].facts(&self.bounds);
-            self.has_outside |= !facts.within;
+            let outside = !self.seats[at].site.is_within_bounds();
+            self.outside.push(outside);
+            self.has_outside |= outside;
             self.facts.push(facts);
         }
         number(at)

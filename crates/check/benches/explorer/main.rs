@@ -67,17 +67,20 @@ fn main() {
     let rows: Vec<&String> = words.iter().filter(|word| !word.starts_with("runs=")).collect();
     let chosen = |name: &str| rows.is_empty() || rows.iter().any(|word| name.contains(word.as_str()));
     for subject in Subject::ALL {
+        let taking_part = |contender: &Contender| {
+            chosen(&format!("{} {}", subject.name(), contender.name())) && contender.can_run(subject)
+        };
+        let contenders: Vec<Contender> = Contender::ALL.into_iter().filter(taking_part).collect();
+        if contenders.is_empty() {
+            continue;
+        }
         println!("{}, load {}", subject.name(), load());
         println!("{}", Measured::HEADER);
         let mut first: Option<Measured> = None;
-        for contender in Contender::ALL {
-            let name = format!("{} {}", subject.name(), contender.name());
-            if !chosen(&name) || !contender.can_run(subject) {
-                continue;
-            }
+        for contender in contenders {
             let measured = best_of(runs, subject, contender);
             if let Some(first) = &first {
-                assert_eq!(first.states, measured.states, "{name} counts other states");
+                assert_eq!(first.states, measured.states, "{} counts other states", contender.name());
             }
             println!("{}", measured.row(&contender.name(), first.as_ref()));
             first.get_or_insert(measured);

@@ -13,29 +13,26 @@ pub(crate) struct Measured {
     /// Of all its threads, in the system too.
     pub(crate) cpu: Duration,
     /// The most memory that the process had, in bytes.
-    pub(crate) memory: usize,
+    pub(crate) memory: f64,
     /// What the contender itself says that its states take, in bytes.
     pub(crate) own_memory: Option<usize>,
 }
 
 impl Measured {
-    pub(crate) const HEADER: &'static str = "contender                          states   clock s     CPU s  states/s of CPU  \
-                                              states/s of clock  bytes/state  (by its own count)  rate, clock: first row is 1";
+    /// Over the rows; the last two columns say how many times the first row's time this one takes.
+    pub(crate) const HEADER: &'static str = "contender                      states  clock s   CPU s  states/CPU s  bytes/state    own   CPU ×  clock ×";
 
     /// One line of the table.
     pub(crate) fn row(&self, name: &str, first: Option<&Measured>) -> String {
-        let (wall, cpu) = (self.wall.as_secs_f64(), self.cpu.as_secs_f64());
-        let states = self.states as f64;
+        let (wall, cpu, states) = (self.wall.as_secs_f64(), self.cpu.as_secs_f64(), self.states as f64);
         let first = first.unwrap_or(self);
         let own = self.own_memory.map_or("–".to_owned(), |own| format!("{:.1}", own as f64 / states));
         format!(
-            "{name:<30} {:>10} {wall:>9.2} {cpu:>9.2} {:>16.0} {:>18.0} {:>12.1} {own:>19}  {:.2}, {:.2}",
-            self.states,
+            "{name:<27} {states:>9} {wall:>8.2} {cpu:>7.2} {:>13.0} {:>12.1} {own:>6} {:>7.2} {:>8.2}",
             states / cpu,
-            states / wall,
-            self.memory as f64 / states,
-            first.cpu.as_secs_f64() / cpu,
-            first.wall.as_secs_f64() / wall,
+            self.memory / states,
+            cpu / first.cpu.as_secs_f64(),
+            wall / first.wall.as_secs_f64(),
         )
     }
 }
@@ -45,14 +42,14 @@ pub(crate) fn measured(command: &mut Command) -> Measured {
     let (output, wall, cpu) = timed(command);
     let numbers: Vec<usize> = output.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [states, own, memory] = numbers[..] else { panic!("{command:?} printed {output}") };
-    Measured { states, wall, cpu, memory, own_memory: (own > 0).then_some(own) }
+    Measured { states, wall, cpu, memory: memory as f64, own_memory: (own > 0).then_some(own) }
 }
 
 /// What `command` prints, and what it took on the clock and of the processor.
 pub(crate) fn timed(command: &mut Command) -> (String, Duration, Duration) {
     let (start, before) = (Instant::now(), cpu_of_children());
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let (wall, cpu) = (start.elapsed(), cpu_of_children() - before);
+    let (wall, cpu) = (start.elapsed(), cpu_of_children().saturating_sub(before));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     (String::from_utf8_lossy(&output.stdout).into_owned(), wall, cpu)
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Subject;
@@ -43,13 +44,13 @@ pub(crate) fn run(subject: Subject, order: Order) -> Measured {
     search.current_dir(&folder.0).args(["-E", "-m1000000", &format!("-w{slots}")]);
     let (output, wall, cpu) = timed(&mut search);
     assert!(output.contains("errors: 0") && !output.contains("Search not completed"), "{output}");
-    let states = number_before(&output, "states, stored") as usize;
-    let memory = (number_before(&output, "total actual memory usage") * 1024.0 * 1024.0) as usize;
-    Measured { states, wall, cpu, memory, own_memory: None }
+    let states = number_before(&output, "states, stored");
+    let mebibytes: f64 = number_before(&output, "total actual memory usage");
+    Measured { states, wall, cpu, memory: mebibytes * 1024.0 * 1024.0, own_memory: None }
 }
 
 /// The number in front of `words`, on the same line.
-fn number_before(output: &str, words: &str) -> f64 {
+fn number_before<T: FromStr>(output: &str, words: &str) -> T {
     let line = output.lines().find(|line| line.contains(words));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.unwrap_or_else(|| panic!("SPIN says nothing of {words}: {output}"))

@@ -31,7 +31,7 @@ fn values<A: Algorithm>(spec: &str) -> Values {
 
 /// Explores with both and compares.
 fn agreed<A: Algorithm + 'static>(bounds: &Bounds, values: &Values) {
-    let ours = explore::<A>(bounds, values).unwrap();
+    let ours = explore::<A>(bounds, values).expect("bounds that fit");
     assert_eq!(ours.verdict, Verdict::Holds, "{:?}", ours.path);
     let theirs = Peer::<A>::new(bounds, values).checker().spawn_bfs().join();
     theirs.assert_properties();
@@ -44,7 +44,7 @@ fn agreed<A: Algorithm + 'static>(bounds: &Bounds, values: &Values) {
 /// How many steps both need to what is wrong.
 fn refuted<A: Algorithm + 'static>(bounds: &Bounds, spec: &str) -> (Verdict, usize) {
     let values = values::<A>(spec);
-    let ours = explore::<A>(bounds, &values).unwrap();
+    let ours = explore::<A>(bounds, &values).expect("bounds that fit");
     let theirs = Peer::<A>::new(bounds, &values).checker().spawn_bfs().join();
     let found = theirs.discovery("safe and not stuck").expect("stateright finds it too");
     assert_eq!(ours.path.len(), found.into_actions().len(), "{spec}");

@@ -5,20 +5,19 @@ use meshlock_protocol::Spec;
 use rayon::ThreadPoolBuilder;
 
 fn on_threads(threads: usize, spec: &Spec, bounds: &Bounds) -> Report {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let report = pool.install(|| {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("a few threads");
+    pool.install(|| {
         assert_eq!(rayon::current_num_threads(), threads);
         explore_spec(spec, bounds)
-    });
-    report
+    })
 }
 
 /// The same on one, two and three threads; gives back the one report.
 fn same_on_all(spec: &str, bounds: &Bounds) -> Report {
-    let spec: Spec = spec.parse().unwrap();
+    let spec: Spec = spec.parse().expect("a registered name");
     let told = |report: &Report| {
-        let Report { verdict, states, depth, edges, local_states, messages, path, memory: _ } = report;
-        format!("{verdict:?} {states} {depth} {edges} {local_states} {messages:?} {path:?}")
+        let Report { verdict, states, depth, edges, local_states, messages, path, round, memory: _ } = report;
+        format!("{verdict:?} {states} {depth} {edges} {local_states} {messages:?} {path:?} {round:?}")
     };
     let alone = on_threads(1, &spec, bounds);
     for threads in [2, 3] {
