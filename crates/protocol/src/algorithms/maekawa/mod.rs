@@ -102,9 +102,13 @@ impl Coterie for RequestSets {
     };
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
-        let rules = match values.text() {
-            Text::Repaired => Rules::of(values),
-            Text::Printed => Rules::Printed,
+        let rules = match (values.text(), Rules::of(values)) {
+            (Text::Repaired, rules) => rules,
+            (Text::Printed, Rules::Yield | Rules::Printed) => Rules::Printed,
+            (Text::Printed, Rules::Fail) => {
+                let why = "text=printed brings its own rules against deadlock; leave out one of the two";
+                return Err(PlanError::Option { option: "deadlock", why: why.to_owned() });
+            }
         };
         let plane = || QuorumSystem::folded_plane(cluster.sites);
         let grid = || QuorumSystem::grid(cluster.sites);
