@@ -148,6 +148,12 @@ pub trait Algorithm: Site + Send + Sync {
         0
     }
 
+    /// Whether an exploration goes on from states with this site in them: a model whose clocks never stop ends where this
+    /// says no.
+    fn is_within_bounds(&self) -> bool {
+        true
+    }
+
     /// The numbered invariants of one site's state; the error quotes the number.
     fn check_invariants(&self) -> Result<(), &'static str>;
 
