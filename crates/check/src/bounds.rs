@@ -35,6 +35,8 @@ pub struct Bounds {
     pub recoveries: bool,
     /// Whether a site may leave and ask again in one step.
     pub returns: bool,
+    /// Whether survivors of a failure must be served even where the algorithm leaves failures to its host.
+    pub survivors: bool,
     /// What is checked.
     pub properties: Properties,
     /// Where to stop, finished or not.
@@ -56,6 +58,7 @@ impl Bounds {
             crashes: 0,
             recoveries: false,
             returns: false,
+            survivors: false,
             properties: Properties::all(),
             most_states: usize::MAX,
             most_memory: 8 << 30,
@@ -124,6 +127,12 @@ impl Bounds {
     #[must_use]
     pub fn with_returns(self) -> Self {
         Bounds { returns: true, ..self }
+    }
+
+    /// With survivors that must be served, whatever the algorithm leaves to its host.
+    #[must_use]
+    pub fn with_survivors(self) -> Self {
+        Bounds { survivors: true, ..self }
     }
 
     /// With sites that ask for ever.

@@ -8,10 +8,14 @@
 //! [`table`] turns the sites' code into lookups, [`state`] packs a global state into a few bytes, [`store`] keeps all of them
 //! exactly, [`search`] works them off on all cores.
 
+pub mod assumptions;
 mod bounds;
+mod command;
 mod graph;
 mod liveness;
+pub mod matrix;
 mod moves;
+mod network;
 mod outcome;
 mod property;
 mod search;
@@ -20,12 +24,15 @@ mod state;
 mod store;
 mod story;
 mod table;
+pub mod theorem;
 mod weather;
 
 pub use bounds::{Bounds, Entries};
+pub use command::command;
+pub use network::Network;
 pub use property::{Properties, Property, Verdict};
 pub use search::Progress;
-pub use story::{Step, Story, story};
+pub use story::{Happened, Step, Story, replay, story};
 
 use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::values::Values;
@@ -66,9 +73,11 @@ pub fn explore<A: Algorithm>(bounds: &Bounds, values: &Values) -> Result<Report,
 pub fn explore_with<A: Algorithm>(
     bounds: &Bounds,
     values: &Values,
-    progress: impl FnMut(&Progress),
+    mut progress: impl FnMut(&Progress),
 ) -> Result<Report, PlanError> {
     let mut search = Search::<A>::new(bounds, values)?;
+    // One type for all callers: the search is compiled once an algorithm, not once a caller.
+    let progress: &mut dyn FnMut(&Progress) = &mut progress;
     let found = search.run(progress);
     Ok(outcome::of(&search, values, found))
 }
@@ -82,11 +91,19 @@ pub fn explore_spec(spec: &Spec, bounds: &Bounds) -> Report {
 pub fn explore_spec_with(
     spec: &Spec,
     bounds: &Bounds,
-    progress: impl FnMut(&Progress),
+    mut progress: impl FnMut(&Progress),
 ) -> Result<Report, PlanError> {
-    struct Explore<'a, P>(&'a Bounds, P);
+    explore_named(spec, bounds, &mut progress)
+}
 
-    impl<P: FnMut(&Progress)> Visitor for Explore<'_, P> {
+fn explore_named(
+    spec: &Spec,
+    bounds: &Bounds,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, PlanError> {
+    struct Explore<'a>(&'a Bounds, &'a mut dyn FnMut(&Progress));
+
+    impl Visitor for Explore<'_> {
         type Output = Result<Report, PlanError>;
 
         fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {

@@ -59,7 +59,8 @@ impl<A: Algorithm> Search<A> {
         let state = self.state_at(place);
         let seat = state.seats[site.index()];
         let down = &self.table.weather(state.weather).down;
-        self.table.facts(seat).phase == Phase::Waiting && self.table.seat(seat).site.survives(down)
+        self.table.facts(seat).phase == Phase::Waiting
+            && (self.table.bounds.survivors || self.table.seat(seat).site.survives(down))
     }
 
     fn is_fair(&self, graph: &Graph, part: &BTreeSet<u32>) -> bool {

@@ -199,7 +199,10 @@ impl<A: Algorithm> Table<A> {
             return Ok(None);
         }
         let fair = || fresh_packet && self.weather(next.weather).is_fair();
+        // A fence that falls back because two are inside at once: the graver of the two is told.
+        let crowd = fence.as_ref().and_then(|_| self.crowd(next));
         let wrong = [
+            crowd,
             outcome.wrong.as_deref().cloned(),
             fence,
             outcome.entry.and_then(|_| self.out_of_order(site, next)),
@@ -324,11 +327,11 @@ fn change_of(step: Move) -> Option<Change> {
 impl<A: Algorithm> Table<A> {
     /// What is wrong with `state` as a whole.
     pub(crate) fn examine(&self, layout: Layout, state: &State) -> Option<Violation> {
-        let permits = self.bounds.cluster.permits;
         let properties = self.bounds.properties;
-        let inside = state.seats.iter().filter(|&&seat| self.facts(seat).phase == Phase::Executing).count();
-        if inside > permits && properties.contains(Property::Exclusion) {
-            return Some(Violation::TooManyInside { inside, permits });
+        if properties.contains(Property::Exclusion)
+            && let Some(wrong) = self.crowd(state)
+        {
+            return Some(wrong);
         }
         if properties.contains(Property::Tokens)
             && let Some(wrong) = self.examine_tokens(layout, state)
@@ -346,6 +349,13 @@ impl<A: Algorithm> Table<A> {
             fresh.map(|packet| (packet.from, packet.to, &packet.message)).collect();
         let broken = A::check_together(&sites, &in_flight).err();
         broken.map(|invariant| Violation::Together { invariant })
+    }
+
+    /// More inside than permits.
+    fn crowd(&self, state: &State) -> Option<Violation> {
+        let permits = self.bounds.cluster.permits;
+        let inside = state.seats.iter().filter(|&&seat| self.facts(seat).phase == Phase::Executing).count();
+        (inside > permits).then_some(Violation::TooManyInside { inside, permits })
     }
 
     fn examine_tokens(&self, layout: Layout, state: &State) -> Option<Violation> {

@@ -59,6 +59,11 @@ impl Property {
         }
     }
 
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Property> {
+        Property::ALL.into_iter().find(|property| property.name() == name)
+    }
+
     /// Who promises it, and in which words.
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -109,6 +114,11 @@ impl Properties {
     /// Whether `property` is among them.
     pub const fn contains(self, property: Property) -> bool {
         self.0 & property.bit() != 0
+    }
+
+    /// Those that are in it, in the order in which tables list them.
+    pub fn iter(self) -> impl Iterator<Item = Property> {
+        Property::ALL.into_iter().filter(move |&property| self.contains(property))
     }
 
     /// All but `property`.

@@ -342,7 +342,8 @@ fn judge_end<A: Algorithm>(table: &Table<A>, state: &State) -> Option<Verdict> {
     let down = &table.weather(state.weather).down;
     let waits = |site: SiteId| table.facts(state.seats[site.index()]).phase == Phase::Waiting;
     let sites = || SiteId::all(state.seats.len());
-    let can_be_served = |site: SiteId| table.seat(state.seats[site.index()]).site.survives(down);
+    let can_be_served =
+        |site: SiteId| table.bounds.survivors || table.seat(state.seats[site.index()]).site.survives(down);
     let waiting: Vec<SiteId> = sites().filter(|&site| waits(site) && can_be_served(site)).collect();
     let properties = table.bounds.properties;
     if !waiting.is_empty() && properties.contains(Property::Deadlock) {

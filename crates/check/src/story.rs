@@ -80,9 +80,42 @@ pub struct Story {
 
 /// Tells `path`, which was found within `bounds`.
 pub fn story<A: Algorithm>(bounds: &Bounds, values: &Values, path: &[Step]) -> Story {
-    let mut world = start::<A>(bounds, values);
-    let lines = path.iter().map(|&step| tell(&mut world, step)).collect();
+    let mut lines = Vec::with_capacity(path.len());
+    let world = replay::<A>(bounds, values, path, |happened| {
+        let what = tell(happened.before, happened.step);
+        let effects: Vec<String> = happened.effects.iter().map(describe).collect();
+        lines.push(if effects.is_empty() { what } else { format!("{what}  ⇒  {}", effects.join(", ")) });
+    });
     Story { lines, violation: world.violation().cloned() }
+}
+
+/// One step of a replay.
+#[derive(Debug)]
+pub struct Happened<'a, A: Algorithm> {
+    /// The world before it.
+    pub before: &'a World<A>,
+    /// What happened.
+    pub step: Step,
+    /// What came of it.
+    pub effects: &'a [Effect<A::Message>],
+    /// The world after it.
+    pub after: &'a World<A>,
+}
+
+/// Lets `path`, which was found within `bounds`, happen in a world of its own, and tells `each` of every step.
+pub fn replay<A: Algorithm>(
+    bounds: &Bounds,
+    values: &Values,
+    path: &[Step],
+    mut each: impl FnMut(Happened<'_, A>),
+) -> World<A> {
+    let mut world = start::<A>(bounds, values);
+    for &step in path {
+        let before = world.clone();
+        let effects = take(&mut world, step);
+        each(Happened { before: &before, step, effects: &effects, after: &world });
+    }
+    world
 }
 
 fn start<A: Algorithm>(bounds: &Bounds, values: &Values) -> World<A> {
@@ -101,12 +134,12 @@ fn take<A: Algorithm>(world: &mut World<A>, step: Step) -> Vec<Effect<A::Message
     }
 }
 
-fn tell<A: Algorithm>(world: &mut World<A>, step: Step) -> String {
+fn tell<A: Algorithm>(world: &World<A>, step: Step) -> String {
     let message = |from: SiteId, to: SiteId, nth: usize| {
         let packet = world.packets(from, to).nth(nth).expect("a message of this path");
         format!("{from} → {to} {:?}", packet.message)
     };
-    let what = match step {
+    match step {
         Step::Act(Action::Deliver { from, to, nth }) if nth > 0 => {
             format!("{}  (overtakes {nth})", message(from, to, nth))
         }
@@ -125,9 +158,7 @@ fn tell<A: Algorithm>(world: &mut World<A>, step: Step) -> String {
         Step::Act(Action::Tell { to, about }) => format!("{to} learns that {about} has failed"),
         Step::Fail(site) => format!("{site} fails"),
         Step::Recover(site) => format!("{site} runs again"),
-    };
-    let effects: Vec<String> = take(world, step).iter().map(describe).collect();
-    if effects.is_empty() { what } else { format!("{what}  ⇒  {}", effects.join(", ")) }
+    }
 }
 
 fn describe<M: std::fmt::Debug>(effect: &Effect<M>) -> String {

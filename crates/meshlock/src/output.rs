@@ -13,6 +13,8 @@ pub(crate) enum Outcome {
     Done,
     /// Something that was checked does not hold; the output says what.
     Refuted,
+    /// Nothing that was checked fails, but a limit was reached before everything was.
+    Unfinished,
 }
 
 /// The caller's mistake: the message names the thing and says what would be right.

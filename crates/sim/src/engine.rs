@@ -153,7 +153,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             fences: vec![None; lines],
             open: true,
             faults: faults::State::new(cluster.sites),
-            metrics: Metrics::new(A::INFO, cluster.sites, settings.entries),
+            metrics: Metrics::new(&A::INFO, cluster.sites, settings.entries),
             history: History::default(),
             causes: Vec::new(),
         })

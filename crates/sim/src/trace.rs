@@ -89,6 +89,7 @@ impl Trace for NoTrace {
 #[derive(Debug)]
 pub struct JsonLines<W: Write> {
     out: W,
+    lock: &'static str,
     with_state: bool,
     failure: Option<io::Error>,
 }
@@ -110,7 +111,13 @@ struct Line {
 impl<W: Write> JsonLines<W> {
     /// Writes to `out`; with each site's state if `with_state`.
     pub fn new(out: W, with_state: bool) -> Self {
-        JsonLines { out, with_state, failure: None }
+        JsonLines { out, lock: LOCK, with_state, failure: None }
+    }
+
+    /// The same, about a lock of this name.
+    #[must_use]
+    pub fn about(self, lock: &'static str) -> Self {
+        JsonLines { lock, ..self }
     }
 
     /// Ends the trace; the first thing that went wrong with writing it, if anything did.
@@ -136,7 +143,7 @@ impl<W: Write> Trace for JsonLines<W> {
             kind,
             site: site.index(),
             peer: peer.map(SiteId::index),
-            lock: LOCK,
+            lock: self.lock,
             message: message.map(|message| format!("{message:?}")),
             state: self.with_state.then(|| format!("{state:?}")),
         };

@@ -1,12 +1,12 @@
 //! Sanders' theorem, by exploration: which information structures exclude, and that the algorithm over them is
 //! served, with and without failures.
 
+use meshlock_check::theorem::{STRUCTURES, judge, structure};
 use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::algorithms::sanders::Sanders;
-use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Delivery, Violation};
-use meshlock_protocol::{Algorithm, SiteId, SiteSet};
+use meshlock_protocol::{Algorithm, SiteId};
 
 fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     let mut values = Values::defaults(&Sanders::INFO);
@@ -16,39 +16,26 @@ fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     explore::<Sanders>(bounds, &values).expect("the bounds are right")
 }
 
-/// The structure of three sites that `number`, from 0 to 728, stands for: each of the six ordered pairs is
-/// unrelated, asked, or asked and informed. Every site informs and asks itself.
-fn structure(number: usize) -> InformationStructure {
-    let relation = |i: SiteId, k: SiteId| {
-        let pair = 2 * i.index() + k.index() - usize::from(k > i);
-        number / 3_usize.pow(u32::try_from(pair).expect("below six")) % 3
-    };
-    InformationStructure::from_fn(3, |i| {
-        let related = |least: usize| -> SiteSet {
-            SiteId::all(3).filter(|&k| k == i || relation(i, k) >= least).collect()
-        };
-        (related(2), related(1))
-    })
+/// Reference: section 4, the theorem: conditions a and b are necessary and sufficient.
+fn theorem_and_machine_agree(deadlock: &str) -> (usize, usize) {
+    let (mut safe, mut states) = (0, 0);
+    for structure in (0..STRUCTURES).map(structure) {
+        let judged = judge(structure, deadlock);
+        assert!(judged.agrees(), "{}: {:?}, but {}", judged.structure, judged.flaw, judged.report.verdict);
+        safe += usize::from(judged.flaw.is_none());
+        states += judged.report.states;
+    }
+    (safe, states)
 }
 
-/// Reference: section 4, the theorem: conditions a and b are necessary and sufficient.
 #[test]
 fn of_all_structures_of_three_sites_exactly_those_that_satisfy_the_theorem_exclude() {
-    let bounds = crate::bounds(3, 1);
-    let (mut safe, mut states) = (0, 0);
-    for structure in (0..729).map(structure) {
-        let text = structure.to_string();
-        let report = explored(&bounds, &[("structure", &text), ("force", "yes"), ("deadlock", "yield")]);
-        states += report.states;
-        if structure.check().is_ok() {
-            safe += 1;
-            assert_eq!(report.verdict, Verdict::Holds, "{text} satisfies the theorem");
-        } else {
-            let breach = Verdict::Violated(Violation::TooManyInside { inside: 2, permits: 1 });
-            assert_eq!(report.verdict, breach, "{text} violates the theorem");
-        }
-    }
-    assert_eq!((safe, states), (297, 788_304));
+    assert_eq!(theorem_and_machine_agree("yield"), (297, 788_304));
+}
+
+#[test]
+fn the_same_structures_exclude_and_serve_everyone_under_the_rules_of_section_5() {
+    assert_eq!(theorem_and_machine_agree("fail"), (297, 1_541_028));
 }
 
 /// How many states there are, if all is well.
