@@ -47,8 +47,6 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let mut book = Book::open(arguments.record.as_deref())?;
     let cases = chosen(arguments, &book)?;
     let (memory, threads) = (arguments.limits.memory()?, arguments.limits.threads()?);
-    // Even if nothing is left to run: the text around the rows may have changed.
-    book.save()?;
     let mut documents = Vec::new();
     let mut records = Vec::new();
     for (number, case) in cases.iter().enumerate() {
