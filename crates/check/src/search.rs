@@ -18,7 +18,7 @@ use crate::table::Table;
 use crate::{Algorithm, Bounds};
 
 /// How many states of a shard one round takes.
-const ROUND: usize = 2048;
+const ROUND: usize = 512;
 
 /// How far an exploration has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -142,7 +142,13 @@ impl Algorithm for LamportMutex {
             MessageInfo { kind: "ack", about: "has seen the request" },
             MessageInfo { kind: "rel", about: "has left" },
         ],
-        costs: Costs { lone_least: MESSAGES, lone_most: MESSAGES, heavy: MESSAGES, sync_delay: "T" },
+        costs: Costs {
+            lone_least: MESSAGES,
+            lone_most: MESSAGES,
+            heavy: MESSAGES,
+            always: None,
+            sync_delay: "T",
+        },
         memory: Memory { fixed: 80, per_site: 1 },
         departures: &[],
     };
