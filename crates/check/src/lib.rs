@@ -5,10 +5,13 @@
 //! it, which the [`World`](meshlock_protocol::world::World) replays and judges a second time. If nothing is violated, the
 //! graph is searched for cycles that are fair to every message and yet leave a site waiting.
 //!
+//! [`errata`] is what it finds in the published texts.
+//!
 //! [`table`] turns the sites' code into lookups, [`state`] packs a global state into a few bytes, [`store`] keeps all of them
 //! exactly, [`search`] works them off on all cores.
 
 mod bounds;
+pub mod errata;
 mod liveness;
 mod moves;
 mod property;
@@ -81,11 +84,20 @@ pub fn explore_spec(spec: &Spec, bounds: &Bounds) -> Report {
 pub fn explore_spec_with(
     spec: &Spec,
     bounds: &Bounds,
-    progress: impl FnMut(&Progress),
+    mut progress: impl FnMut(&Progress),
 ) -> Result<Report, PlanError> {
-    struct Explore<'a, P>(&'a Bounds, P);
+    explore_any(spec, bounds, &mut progress)
+}
 
-    impl<P: FnMut(&Progress)> Visitor for Explore<'_, P> {
+/// Not generic, so that the explorer is compiled once for each algorithm, here.
+fn explore_any(
+    spec: &Spec,
+    bounds: &Bounds,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, PlanError> {
+    struct Explore<'a>(&'a Bounds, &'a mut dyn FnMut(&Progress));
+
+    impl Visitor for Explore<'_> {
         type Output = Result<Report, PlanError>;
 
         fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {

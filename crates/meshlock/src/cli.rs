@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, compare, demo, quorum, reproduce, sim};
+use crate::commands::{algorithms, compare, demo, errata, quorum, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Compare(Box<compare::Arguments>),
     /// Run a paper's table or figure again: published, measured, error
     Reproduce(reproduce::Arguments),
+    /// What the papers get wrong, shown by machine: counterexample, repair, proof
+    Errata(errata::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
 }

@@ -32,6 +32,7 @@
 //! - I3: the clock is not behind the site's own request.
 //! - I4: of two sites that wait, at least one still misses the other's reply.
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
     Tokens,
@@ -151,6 +152,10 @@ impl RicartAgrawala {
         self.last_request[from.index()] = theirs.clock;
         let deferring = match &self.want {
             Want::Nothing => false,
+            Want::Entry { .. } if mutant::is_on(Mutant::RicartAgrawalaEarlyReply) => false,
+            Want::Entry { request, .. } if mutant::is_on(Mutant::RicartAgrawalaWrongTieBreak) => {
+                request.clock < theirs.clock
+            }
             Want::Entry { request, .. } => *request < theirs,
             Want::Exit { request } => self.text == Text::Repaired || *request < theirs,
         };

@@ -38,6 +38,7 @@
 //! - I3: the clock is not behind the site's own request.
 //! - I4: between two sites there is at most one permission: held by one of them, or on its way.
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
     Tokens,
@@ -149,6 +150,9 @@ impl Site for CarvalhoRoucairol {
         assert!(matches!(self.want, Want::Exit(_)), "the host releases only while the process is inside");
         self.want = Want::Nothing;
         for site in std::mem::take(&mut self.deferred).iter() {
+            if mutant::is_on(Mutant::CarvalhoForgottenDeferred) {
+                continue;
+            }
             self.grant(site, out);
         }
     }

@@ -36,6 +36,7 @@
 
 use std::collections::VecDeque;
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
     Tokens,
@@ -215,7 +216,8 @@ impl SuzukiKasami {
     fn hand_over(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
         token.handovers = token.handovers.next();
         self.handovers = token.handovers;
-        self.state = State::Away;
+        let kept = mutant::is_on(Mutant::SuzukiKasamiTokenKept).then(|| token.clone());
+        self.state = kept.map_or(State::Away, State::Parked);
         out.send(to, Message::Token(token));
     }
 
