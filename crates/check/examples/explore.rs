@@ -23,8 +23,9 @@ fn main() {
             ("crashes", c) => bounds.crashes = u8::try_from(number(c)).expect("a small number"),
             ("recover", _) => bounds.recoveries = true,
             ("nofences", _) => {
-                bounds.properties = bounds.properties.without(meshlock_check::Property::Fences)
+                bounds.properties = bounds.properties.without(meshlock_check::Property::Fences);
             }
+            ("endless", _) => bounds = bounds.endless(),
             ("return", _) => bounds.returns = true,
             ("most", states) => bounds.most_states = number(states),
             _ => panic!("unknown word '{word}'"),

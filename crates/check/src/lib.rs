@@ -12,8 +12,10 @@
 
 mod bounds;
 pub mod errata;
+mod graph;
 mod liveness;
 mod moves;
+mod outcome;
 mod property;
 mod search;
 mod seat;
@@ -54,6 +56,8 @@ pub struct Report {
     pub messages: Option<(usize, usize)>,
     /// The shortest path to what was found.
     pub path: Vec<Step>,
+    /// Where in the path the round begins that can be gone for ever, if a site starves.
+    pub round: Option<usize>,
 }
 
 /// Explores everything within `bounds`.
@@ -69,10 +73,7 @@ pub fn explore_with<A: Algorithm>(
 ) -> Result<Report, PlanError> {
     let mut search = Search::<A>::new(bounds, values)?;
     let found = search.run(progress);
-    let messages = None;
-    let path = search.retell(values, &found.path);
-    let Progress { states, depth, edges, local_states, memory } = search.progress;
-    Ok(Report { verdict: found.verdict, states, depth, edges, local_states, memory, messages, path })
+    Ok(outcome::of(&search, values, found))
 }
 
 /// Explores everything within `bounds` for the algorithm that `spec` names.

@@ -194,15 +194,17 @@ impl<A: Algorithm> Table<A> {
         let transition = self.step(state.seats[site.index()], input).ok_or(Unknown)?;
         next.seats[site.index()] = transition.seat;
         let fence = self.perform(layout, site, transition, next);
-        let refused = transition.refused.clone();
-        let refused = refused.filter(|_| fresh_packet && self.weather(next.weather).is_fair());
-        let order = || transition.entry.and_then(|_| self.out_of_order(site, next));
-        let chosen = |wrong: &Violation| is_chosen(self.bounds.properties, wrong);
-        let wrong = transition.wrong.clone().filter(chosen);
-        Ok(wrong
-            .or_else(|| fence.filter(chosen))
-            .or_else(|| order().filter(chosen))
-            .or_else(|| refused.filter(chosen)))
+        if transition.entry.is_none() && transition.wrong.is_none() && transition.refused.is_none() {
+            return Ok(None);
+        }
+        let fair = || fresh_packet && self.weather(next.weather).is_fair();
+        let wrong = [
+            transition.wrong.as_deref().cloned(),
+            fence,
+            transition.entry.and_then(|_| self.out_of_order(site, next)),
+            transition.refused.as_deref().filter(|_| fair()).cloned(),
+        ];
+        Ok(wrong.into_iter().flatten().find(|wrong| is_chosen(self.bounds.properties, wrong)))
     }
 
     /// Sends what the transition sends and notes its entry; gives back what is wrong with the entry's fence.
@@ -214,17 +216,22 @@ impl<A: Algorithm> Table<A> {
         next: &mut State,
     ) -> Option<Violation> {
         let Some((slot, before)) = transition.entry else {
-            let knows = layout.known_to(next.knows, site);
-            transition.sends.iter().for_each(|&packet| self.put(layout, next, layout.join(packet, knows)));
+            self.send(layout, site, &transition.sends, next);
             return None;
         };
-        let (early, late) = transition.sends.split_at(before);
-        let knows = layout.known_to(next.knows, site);
-        early.iter().for_each(|&packet| self.put(layout, next, layout.join(packet, knows)));
+        let (early, late) = transition.sends.split_at(before as usize);
+        self.send(layout, site, early, next);
         let wrong = self.enter(layout, site, slot, next);
-        let knows = layout.known_to(next.knows, site);
-        late.iter().for_each(|&packet| self.put(layout, next, layout.join(packet, knows)));
+        self.send(layout, site, late, next);
         wrong
+    }
+
+    /// Puts packets on their way with what their sender knows now.
+    fn send(&self, layout: Layout, site: SiteId, packets: &[u32], next: &mut State) {
+        let knows = layout.known_to(next.knows, site);
+        for &packet in packets {
+            self.put(layout, next, layout.join(packet, knows));
+        }
     }
 
     /// The entry becomes the last one of its line, of which nobody else knows yet.

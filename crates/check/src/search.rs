@@ -93,8 +93,8 @@ impl<A: Algorithm> Search<A> {
             layout,
             shards: (0..SHARDS).map(|_| Shard::new()).collect(),
             workers: (0..SHARDS).map(Worker::new).collect(),
-            cursors: vec![1; SHARDS],
-            level_ends: vec![1; SHARDS],
+            cursors: vec![Shard::FIRST; SHARDS],
+            level_ends: vec![Shard::FIRST; SHARDS],
             progress: Progress::default(),
             retreats: 0,
             first_end: None,
@@ -213,24 +213,15 @@ impl<A: Algorithm> Search<A> {
                 path.reverse();
                 return path;
             }
-            let before = self.shards[parent.shard()].record(parent.offset()).1;
-            path.push(self.step_between(before, body));
+            path.push(self.step_between(parent, body));
             child = parent;
         }
     }
 
-    fn step_between(&self, before: &[u8], after: &[u8]) -> Move {
-        let (mut state, mut next, mut moves, mut encoded) =
-            (State::default(), State::default(), Vec::new(), Vec::new());
-        self.layout.decode(before, &mut state);
-        self.table.moves(self.layout, &state, &mut moves);
-        let leads_there = |step: &Move| {
-            encoded.clear();
-            let known = self.table.apply(self.layout, &state, *step, &mut next);
-            self.layout.encode(&next, &mut encoded);
-            known.is_ok() && encoded == after
-        };
-        moves.into_iter().find(leads_there).expect("a state follows the one it was reached from")
+    fn step_between(&self, parent: Place, after: &[u8]) -> Move {
+        let steps = self.steps_from(parent);
+        let step = steps.into_iter().find(|(_, body)| body == after);
+        step.expect("a state follows the one it was reached from").0
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Facts {
     pub(crate) tokens: usize,
     pub(crate) timestamp: Option<Timestamp>,
     /// What is wrong with this seat, whatever the others are.
-    pub(crate) wrong: Option<Violation>,
+    pub(crate) wrong: Option<Box<Violation>>,
 }
 
 impl<A: Algorithm> Seat<A> {
@@ -48,12 +48,12 @@ impl<A: Algorithm> Seat<A> {
     }
 
     /// The checks of one site's state, in the order in which the world makes them.
-    fn examine(&self) -> Option<Violation> {
+    fn examine(&self) -> Option<Box<Violation>> {
         let (site, believed, real) = (self.me, self.site.phase(), self.phase);
         if believed != real {
-            return Some(Violation::WrongPhase { site, believed, real });
+            return Some(Box::new(Violation::WrongPhase { site, believed, real }));
         }
         let broken = self.site.check_invariants().err();
-        broken.map(|invariant| Violation::Invariant { site, invariant })
+        broken.map(|invariant| Box::new(Violation::Invariant { site, invariant }))
     }
 }

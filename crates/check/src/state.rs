@@ -6,6 +6,11 @@
 //!
 //! Each number takes as many bytes as it needs, seven bits a byte: most states of three sites fit 12 to 16 bytes.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a state packs numbers that fit by construction: a few sites, a few lines, ids below 2^32"
+)]
+
 use meshlock_protocol::SiteId;
 use meshlock_protocol::registry::info::Tokens;
 

@@ -4,6 +4,11 @@
 //! record is, and 28 bits of its hash, so that two encodings are compared only when they are almost certainly equal. It grows by
 //! half when it is 85 % full. The store is cut into shards by hash; each grows on its own.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "offsets and hashes are cut into the bits of a slot on purpose; a 64-bit machine is assumed"
+)]
+
 use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
@@ -38,8 +43,7 @@ impl Place {
     }
 
     pub(crate) fn to_bytes(self) -> [u8; Place::BYTES] {
-        let [a, b, c, d, e, ..] = self.0.to_le_bytes();
-        [a, b, c, d, e]
+        *self.0.to_le_bytes().first_chunk().expect("five of eight bytes")
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
@@ -75,6 +79,9 @@ pub(crate) enum Inserted {
 }
 
 impl Shard {
+    /// Where the first record begins.
+    pub(crate) const FIRST: u64 = 1;
+
     pub(crate) fn new() -> Self {
         // No record begins at offset 0, so that 0 can mean an empty slot.
         let mut first = Vec::with_capacity(CHUNK);
@@ -151,7 +158,7 @@ impl Shard {
     }
 
     fn home(&self, hash: u64) -> usize {
-        ((hash >> 32) * self.slots.len() as u64 >> 32) as usize
+        (((hash >> 32) * self.slots.len() as u64) >> 32) as usize
     }
 
     fn append(&mut self, parent: Place, body: &[u8]) -> u64 {
@@ -171,7 +178,7 @@ impl Shard {
     fn grow(&mut self) {
         let length = self.slots.len() * 3 / 2;
         self.slots = vec![0; length];
-        let mut offset = 1;
+        let mut offset = Shard::FIRST;
         for _ in 0..self.states {
             offset = self.settle(offset);
             let (_, body, next) = self.record(offset);

@@ -59,11 +59,11 @@ pub(crate) struct Transition {
     /// What is sent, as numbers of packets.
     pub(crate) sends: Box<[u32]>,
     /// The entry, if there is one, and how many of the sends come before it.
-    pub(crate) entry: Option<(Slot, usize)>,
+    pub(crate) entry: Option<(Slot, u32)>,
     /// What is wrong with the step or the seat afterwards, whatever the others are.
-    pub(crate) wrong: Option<Violation>,
+    pub(crate) wrong: Option<Box<Violation>>,
     /// What was refused, which is wrong only as long as nothing has failed.
-    pub(crate) refused: Option<Violation>,
+    pub(crate) refused: Option<Box<Violation>>,
 }
 
 /// Everything that was learnt of the sites so far.
@@ -74,7 +74,8 @@ pub(crate) struct Table<A: Algorithm> {
     packets: IndexSet<Packet<A::Message>, FxBuildHasher>,
     labels: Vec<Label>,
     weathers: IndexSet<Weather, FxBuildHasher>,
-    steps: FxHashMap<(u32, Input), u32>,
+    /// By seat and input: which transition.
+    steps: FxHashMap<u64, u32>,
     transitions: Vec<Transition>,
     changes: FxHashMap<(u32, Change), u32>,
     outbox: Outbox<A::Message>,
@@ -127,8 +128,26 @@ impl<A: Algorithm> Table<A> {
 
     /// What `input` does to `seat`, if that is known.
     pub(crate) fn step(&self, seat: u32, input: Input) -> Option<&Transition> {
-        let &at = self.steps.get(&(seat, input))?;
+        let &at = self.steps.get(&self.key(seat, input))?;
         Some(&self.transitions[at as usize])
+    }
+
+    /// Seat and input in one word: hashing it is one multiplication.
+    fn key(&self, seat: u32, input: Input) -> u64 {
+        let sites = number(self.bounds.cluster.sites);
+        let peer = |peer: SiteId| number(peer.index());
+        let code = match input {
+            Input::Request => 0,
+            Input::Release => 1,
+            Input::Return => 2,
+            Input::Wake => 3,
+            Input::Fail => 4,
+            Input::Restart => 5,
+            Input::PeerFailed(failed) => 6 + peer(failed),
+            Input::PeerRecovered(back) => 6 + sites + peer(back),
+            Input::Packet(packet) => 6 + 2 * sites + packet,
+        };
+        u64::from(seat) << 32 | u64::from(code)
     }
 
     /// The weather after `change`, if that is known.
@@ -145,7 +164,8 @@ impl<A: Algorithm> Table<A> {
 
     /// Finds out what `input` does to `seat`.
     pub(crate) fn learn_step(&mut self, seat: u32, input: Input) {
-        if self.steps.contains_key(&(seat, input)) {
+        let key = self.key(seat, input);
+        if self.steps.contains_key(&key) {
             return;
         }
         let mut next = self.seat(seat).clone();
@@ -156,23 +176,23 @@ impl<A: Algorithm> Table<A> {
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } => {
-                    sends.push(self.number_packet(Packet { from: me, to, message, spent: false }))
+                    sends.push(self.number_packet(Packet { from: me, to, message, spent: false }));
                 }
                 Effect::Enter { slot } => {
                     wrong = wrong.or(let_in(&mut next));
-                    entry = Some((slot, sends.len()));
+                    entry = Some((slot, number(sends.len())));
                 }
                 Effect::Timer { .. } => next.timers += 1,
                 Effect::Misbehaved { peer, why } => {
-                    refused = Some(Violation::Refused { site: me, peer, why })
+                    refused = Some(Box::new(Violation::Refused { site: me, peer, why }));
                 }
             }
         }
         self.outbox = outbox;
         let seat_after = self.number_seat(next);
-        let wrong = wrong.or_else(|| self.facts(seat_after).wrong.clone());
+        let wrong = wrong.map(Box::new).or_else(|| self.facts(seat_after).wrong.clone());
         self.transitions.push(Transition { seat: seat_after, sends: sends.into(), entry, wrong, refused });
-        self.steps.insert((seat, input), number(self.transitions.len() - 1));
+        self.steps.insert(key, number(self.transitions.len() - 1));
     }
 
     /// Finds out what the weather is after `change`.
@@ -259,7 +279,12 @@ impl<A: Algorithm> Table<A> {
 
     /// What is wrong with a seat that was there before anything happened.
     pub(crate) fn wrong_at_start(&self) -> Option<Violation> {
-        self.facts.iter().take(self.bounds.cluster.sites).find_map(|facts| facts.wrong.clone())
+        self.facts.iter().take(self.bounds.cluster.sites).find_map(|facts| facts.wrong.as_deref().cloned())
+    }
+
+    /// Whether any site has ever set a timer.
+    pub(crate) fn uses_timers(&self) -> bool {
+        self.facts.iter().any(|facts| facts.timer)
     }
 
     /// How many tokens there should be.
@@ -281,7 +306,7 @@ impl<A: Algorithm> Table<A> {
         let site = A::INFO.memory.at(self.bounds.cluster.sites);
         let seats = self.seats.len() * (size_of::<Seat<A>>() + site + size_of::<Facts>() + 16);
         let packets = self.packets.len() * (size_of::<Packet<A::Message>>() + size_of::<Label>() + 16);
-        let steps = self.steps.capacity() * (size_of::<((u32, Input), u32)>() + 1);
+        let steps = self.steps.capacity() * (size_of::<(u64, u32)>() + 1);
         seats + packets + steps + self.transitions.len() * (size_of::<Transition>() + 16)
     }
 }

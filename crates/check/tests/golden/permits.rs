@@ -1,7 +1,7 @@
 //! The algorithms for K permits, explored: every interleaving of small runs, over channels that keep no order. The
 //! numbers of states are golden: a change of an algorithm shows here.
 
-use meshlock_check::{Bounds, Verdict, explore_spec};
+use meshlock_check::{Verdict, explore_spec};
 use meshlock_protocol::Spec;
 
 /// One exploration: (sites, permits, entries of each, holders at the start, states).

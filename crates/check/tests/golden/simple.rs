@@ -1,7 +1,7 @@
 //! The plain permission and token algorithms, explored: every interleaving of a few sites, with golden state counts. A count
 //! that changes means that the algorithm changed; say in the commit why.
 
-use meshlock_check::{Bounds, Report, Verdict, explore_spec};
+use meshlock_check::{Report, Verdict, explore_spec};
 use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Holders, SiteId, Spec};
 
