@@ -9,7 +9,8 @@ const INTRODUCTION: &str = "\
 
 Shown by machine, and generated: `meshlock errata --markdown` writes this page, `meshlock errata ID` looks into one claim anew.
 The printed rules are switchable variants of the algorithms (`text=…`), explored breadth first, so a counterexample is a shortest
-one. The repaired rules are what Meshlock ships, explored to the end with every property checked. Sites are numbered from 0.
+one. The repaired rules are what Meshlock ships, explored to the end, unless it says otherwise, with every property
+checked. Sites are numbered from 0.
 
 *Confirmed*: the text errs as claimed, and what replaces it holds. *Refuted*: the machine does not bear the claim out.
 ";

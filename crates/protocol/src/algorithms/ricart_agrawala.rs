@@ -22,7 +22,8 @@
 //!
 //! **Departures**
 //! - The highest clock seen is raised by *every* REQUEST. Figure 1 of the Lodha paper raises it only when it defers
-//!   one; as printed two sites get in with N = 2 (`text=printed` keeps that variant for the checker).
+//!   one; as printed two sites get in with N = 2 (`text=printed` keeps that variant for the checker;
+//!   erratum `lodha-figure-1-highest-seen`).
 //! - A REPLY names the request that it answers, and a site remembers the last request of each other site, so that a
 //!   duplicate of either is recognised. The papers' channels do not duplicate.
 //!

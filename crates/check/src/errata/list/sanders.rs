@@ -43,8 +43,8 @@ pub(super) const ERRATA: &[Erratum] = &[
         title: "local recovery lets two in, because a grant was not remembered",
         printed: "Each site mends its own copy of the structure when it learns of a failure and tells nobody; who waits for the \
                   failed site asks the additions to its request set. \"The algorithm will never violate mutual exclusion.\"",
-        wrong: "A site that does not know of the failure yet grants a request without having to remember it, and the other \
-                does not ask it again. Two are inside after one failure, with three sites.",
+        wrong: "A site that waits and does not know of the failure yet grants another's request without having to remember it, \
+                then enters on a grant that the failed site had sent. Two are inside after one failure, with three sites.",
         repair: "A REQUEST carries the failures that its sender knows of; a waiting site asks all additions, anew if it had \
                  asked before they came to rely on each other.",
         evidence: Evidence::Exploration {

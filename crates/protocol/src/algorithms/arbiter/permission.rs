@@ -170,11 +170,10 @@ impl Arbiter {
         match self.rules {
             Rules::Yield | Rules::Pending => {}
             Rules::Original if before_lock && at == 0 => {}
-            Rules::Original => self.refuse(at..at + 1, post),
             Rules::Fail if before_lock && at == 0 => self.refuse(1..self.queue.len(), post),
             Rules::Fail => self.refuse(at..self.queue.len(), post),
             Rules::Printed if before_lock => {}
-            Rules::Printed => self.refuse(at..at + 1, post),
+            Rules::Printed | Rules::Original => self.refuse(at..at + 1, post),
         }
     }
 

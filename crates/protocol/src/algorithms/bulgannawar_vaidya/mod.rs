@@ -31,7 +31,8 @@
 //! **Departures**
 //! - Where prose and pseudo-code differ, the pseudo-code is followed: `Handle_TOKEN` sets the pointer of the token that
 //!   was *asked for* to the tag; an idle holder sets the pointer of the token it *gives*; it queues before it sends.
-//!   (`text=token-prose` and `holder-prose` keep the first two readings for the checker.)
+//!   (`text=token-prose` and `holder-prose` keep the first two readings for the checker; errata
+//!   `bulgannawar-vaidya-…`.)
 //! - Tokens count their possessions, and an INFORM is obeyed only if it is news. As printed (`text=printed`) an INFORM
 //!   that arrives late closes a circle of pointers, the request comes home and its site waits for ever, from N = 3, K = 1 on:
 //!   the report's proof overlooks `Handle_INFORM`. A site keeps the count that it last knew of each token. A REQUEST carries

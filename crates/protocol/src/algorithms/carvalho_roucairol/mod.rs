@@ -26,7 +26,7 @@
 //! **Departures**
 //! - A waiting site that grants an earlier request asks its sender for the permission back at once, with its own old
 //!   timestamp. Sanders' rules change the sets and do not say so; without it the site waits for ever (`text=printed`
-//!   keeps that variant for the checker).
+//!   keeps that variant for the checker; erratum `carvalho-sanders-section-8`).
 //! - A site that leaves tells only those it deferred. Sanders' general algorithm also sends RELEASE to the inform set;
 //!   here the deferred GRANT is that RELEASE.
 //! - Each site numbers its requests to each other one, and a GRANT names the one it answers, so that a duplicate of

@@ -33,7 +33,8 @@
 //! **Assumes** reliable FIFO channels; it does need FIFO. "Requesting", as in Figure 2, includes executing.
 //!
 //! **Departures**: the text as printed neither serves everyone nor excludes (`text=printed` keeps it for the checker).
-//! The repair has four parts, each of them necessary (`text=without-1` to `without-4` leave one out):
+//! The repair has four parts, each of them necessary (`text=without-1` to `without-4` leave one out; errata
+//! `lodha-…`):
 //! 1. A site's own request raises the highest sequence number seen, too. (As printed a site may use a number twice.)
 //! 2. A site remembers the last request that it knows to be finished. A REQUEST that comes late, when all up to it are
 //!    finished, counts as its sender's answer but is not queued: nobody would ever take it out again.

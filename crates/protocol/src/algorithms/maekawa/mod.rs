@@ -28,7 +28,8 @@
 //!
 //! **Departures**
 //! - Deadlocks are kept away by one of two other sets of rules (`deadlock=yield`, the default, or `fail`): the chapter's
-//!   deadlock with three sites (`text=printed` keeps them for the checker, `text=1985` Maekawa's own). See [`arbiter`](crate::algorithms::arbiter).
+//!   deadlock with three sites (`text=printed` keeps them for the checker, `text=1985` Maekawa's own;
+//!   errata `maekawa-chapter-deadlock`, `maekawa-1985-rules`). See [`arbiter`](crate::algorithms::arbiter).
 //! - Every message names the request that it is about, and REPLY, INQUIRE and YIELD the turn, so that what is late,
 //!   crossed or doubled is recognised. An arbiter remembers the last request of each site.
 //! - REPLY carries the arbiter's clock, so that a site that rarely asks does not come before the others many times.

@@ -27,7 +27,7 @@
 //! **Assumes** reliable channels, in any order; sites fail by stopping, for good (a failed site comes back in a new
 //! view). The paper assumes FIFO.
 //!
-//! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them)
+//! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them; errata `sanders-…`)
 //! - A requester remembers an INQUIRE and yields when a FAIL comes later; as printed it forgets it, and all wait
 //!   for ever.
 //! - FAIL also goes to a newcomer that is behind another queued request, not only to one that is behind the granted

@@ -23,7 +23,8 @@
 //!
 //! **Departures**
 //! - Step (b) compares `RN_j[i]` with `LN[i]`. The chapter prints `LN[j]`, the holder's own number: then an idle holder
-//!   keeps the token from a site that waits, with N = 2 (`text=printed` keeps that variant for the checker).
+//!   keeps the token from a site that waits, with N = 2 (`text=printed` keeps that variant for the checker;
+//!   erratum `suzuki-kasami-step-b`).
 //! - A REQUEST is outdated if its number is not larger than the largest known; the chapter says if it is smaller.
 //! - Step (e) looks at the sites in turn, beginning with the one after the holder, so that no site is favoured.
 //! - The token counts its hand-overs, so that a duplicate of it is recognised. The papers' channels do not duplicate.

@@ -31,7 +31,8 @@
 //!   request to request, so that the leaves share the work. The chapter leaves the choice open.
 //! - Rules 6 to 8 of section 9.9.5 deadlock or permit twice (several INQUIREs, a YIELD that nobody waits for, "the
 //!   pending request" that is no longer the earliest): the shared arbiter inquires once, and permits the earliest
-//!   (`text=printed` inquires once, too, and permits the pending one; for the checker).
+//!   (`text=printed` inquires once, too, and permits the pending one; for the checker; erratum
+//!   `tree-quorum-rules-6-8`).
 //! - "Relinquish" is RELEASE. Messages name their request and turn.
 //! - A failure while a request waits, and a return, which the chapter does not treat: as in
 //!   [`recovery`](crate::algorithms::arbiter::recovery).
