@@ -43,5 +43,6 @@ fn main() {
         report.local_states,
         report.memory / report.states
     );
+    eprintln!("messages {:?}, round {:?}", report.messages, report.round);
     std::process::exit(i32::from(report.verdict != Verdict::Holds));
 }

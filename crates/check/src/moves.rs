@@ -7,7 +7,7 @@ use meshlock_protocol::{Phase, SiteId, Slot};
 use crate::Algorithm;
 use crate::property::{Properties, Property, property_of};
 use crate::state::{Layout, State};
-use crate::table::{Input, Table, Transition};
+use crate::table::{Input, Outcome, Table};
 use crate::weather::Change;
 
 /// One thing that can happen; packets are named by their place in the state.
@@ -162,7 +162,7 @@ impl<A: Algorithm> Table<A> {
         step: Move,
         next: &mut State,
     ) -> Result<Option<Violation>, Unknown> {
-        next.clone_from(state);
+        next.copy(state);
         let mut fresh_packet = true;
         match step {
             Move::Process(..) | Move::Fail(_) => {}
@@ -191,35 +191,36 @@ impl<A: Algorithm> Table<A> {
             next.weather = self.change(state.weather, change).ok_or(Unknown)?;
         }
         let Some((site, input)) = self.input(layout, state, step) else { return Ok(None) };
-        let transition = self.step(state.seats[site.index()], input).ok_or(Unknown)?;
-        next.seats[site.index()] = transition.seat;
-        let fence = self.perform(layout, site, transition, next);
-        if transition.entry.is_none() && transition.wrong.is_none() && transition.refused.is_none() {
+        let (seat, outcome) = self.step(state.seats[site.index()], input).ok_or(Unknown)?;
+        next.seats[site.index()] = seat;
+        let Some(outcome) = outcome else { return Ok(None) };
+        let fence = self.perform(layout, site, outcome, next);
+        if outcome.entry.is_none() && outcome.wrong.is_none() && outcome.refused.is_none() {
             return Ok(None);
         }
         let fair = || fresh_packet && self.weather(next.weather).is_fair();
         let wrong = [
-            transition.wrong.as_deref().cloned(),
+            outcome.wrong.as_deref().cloned(),
             fence,
-            transition.entry.and_then(|_| self.out_of_order(site, next)),
-            transition.refused.as_deref().filter(|_| fair()).cloned(),
+            outcome.entry.and_then(|_| self.out_of_order(site, next)),
+            outcome.refused.as_deref().filter(|_| fair()).cloned(),
         ];
         Ok(wrong.into_iter().flatten().find(|wrong| is_chosen(self.bounds.properties, wrong)))
     }
 
-    /// Sends what the transition sends and notes its entry; gives back what is wrong with the entry's fence.
+    /// Sends what is sent and notes the entry; gives back what is wrong with the entry's fence.
     fn perform(
         &self,
         layout: Layout,
         site: SiteId,
-        transition: &Transition,
+        outcome: &Outcome,
         next: &mut State,
     ) -> Option<Violation> {
-        let Some((slot, before)) = transition.entry else {
-            self.send(layout, site, &transition.sends, next);
+        let Some((slot, before)) = outcome.entry else {
+            self.send(layout, site, &outcome.sends, next);
             return None;
         };
-        let (early, late) = transition.sends.split_at(before as usize);
+        let (early, late) = outcome.sends.split_at(before as usize);
         self.send(layout, site, early, next);
         let wrong = self.enter(layout, site, slot, next);
         self.send(layout, site, late, next);

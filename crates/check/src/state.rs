@@ -28,6 +28,15 @@ pub(crate) struct State {
     pub(crate) packets: Vec<u32>,
 }
 
+impl State {
+    /// Becomes a copy of `other` in the memory it has.
+    pub(crate) fn copy(&mut self, other: &State) {
+        self.seats.clone_from(&other.seats);
+        self.packets.clone_from(&other.packets);
+        (self.weather, self.knows) = (other.weather, other.knows);
+    }
+}
+
 /// Which parts a state has in this run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {

@@ -11,6 +11,7 @@ use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Violation;
 use meshlock_protocol::{Algorithm, Effect, Message, Outbox, Phase, PlanError, SiteId, Slot};
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
 
 use crate::seat::{Facts, Seat};
 use crate::weather::{Change, Weather};
@@ -51,13 +52,18 @@ pub(crate) struct Label {
     pub(crate) spent: bool,
 }
 
-/// What one input does to one seat.
-#[derive(Clone, Debug)]
-pub(crate) struct Transition {
-    /// The number of the seat afterwards.
-    pub(crate) seat: u32,
+/// What one input does to one seat: the number of the seat afterwards, and of what comes of it.
+#[derive(Clone, Copy, Debug)]
+struct Transition {
+    seat: u32,
+    outcome: u32,
+}
+
+/// What comes of a step beside the new seat. Many steps have the same one, most have nothing at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Outcome {
     /// What is sent, as numbers of packets.
-    pub(crate) sends: Box<[u32]>,
+    pub(crate) sends: SmallVec<[u32; 4]>,
     /// The entry, if there is one, and how many of the sends come before it.
     pub(crate) entry: Option<(Slot, u32)>,
     /// What is wrong with the step or the seat afterwards, whatever the others are.
@@ -74,9 +80,9 @@ pub(crate) struct Table<A: Algorithm> {
     packets: IndexSet<Packet<A::Message>, FxBuildHasher>,
     labels: Vec<Label>,
     weathers: IndexSet<Weather, FxBuildHasher>,
-    /// By seat and input: which transition.
-    steps: FxHashMap<u64, u32>,
-    transitions: Vec<Transition>,
+    /// By seat and input.
+    steps: FxHashMap<u64, Transition>,
+    outcomes: IndexSet<Outcome, FxBuildHasher>,
     changes: FxHashMap<(u32, Change), u32>,
     outbox: Outbox<A::Message>,
 }
@@ -93,11 +99,12 @@ impl<A: Algorithm> Table<A> {
             labels: Vec::new(),
             weathers: IndexSet::default(),
             steps: FxHashMap::default(),
-            transitions: Vec::new(),
+            outcomes: IndexSet::default(),
             changes: FxHashMap::default(),
             outbox: Outbox::new(),
         };
         table.weathers.insert(Weather::default());
+        table.outcomes.insert(Outcome::default());
         for me in SiteId::all(bounds.cluster.sites) {
             let phase = if bounds.holders.contains(me) { Phase::Executing } else { Phase::Idle };
             let site = A::start(&plan, me, &bounds.holders);
@@ -126,10 +133,11 @@ impl<A: Algorithm> Table<A> {
         self.weathers.get_index(weather as usize).expect("a number that the table gave")
     }
 
-    /// What `input` does to `seat`, if that is known.
-    pub(crate) fn step(&self, seat: u32, input: Input) -> Option<&Transition> {
-        let &at = self.steps.get(&self.key(seat, input))?;
-        Some(&self.transitions[at as usize])
+    /// The seat that `input` makes of `seat` and what comes of it, if that is known.
+    pub(crate) fn step(&self, seat: u32, input: Input) -> Option<(u32, Option<&Outcome>)> {
+        let Transition { seat, outcome } = *self.steps.get(&self.key(seat, input))?;
+        let outcome = (outcome > 0).then(|| &self.outcomes[outcome as usize]);
+        Some((seat, outcome))
     }
 
     /// Seat and input in one word: hashing it is one multiplication.
@@ -170,29 +178,28 @@ impl<A: Algorithm> Table<A> {
         }
         let mut next = self.seat(seat).clone();
         self.run(&mut next, input);
-        let (me, mut sends, mut entry) = (next.me, Vec::new(), None);
-        let (mut wrong, mut refused) = (None, None);
+        let (me, mut outcome, mut wrong) = (next.me, Outcome::default(), None);
         let mut outbox = std::mem::take(&mut self.outbox);
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } => {
-                    sends.push(self.number_packet(Packet { from: me, to, message, spent: false }));
+                    outcome.sends.push(self.number_packet(Packet { from: me, to, message, spent: false }));
                 }
                 Effect::Enter { slot } => {
                     wrong = wrong.or(let_in(&mut next));
-                    entry = Some((slot, number(sends.len())));
+                    outcome.entry = Some((slot, number(outcome.sends.len())));
                 }
                 Effect::Timer { .. } => next.timers += 1,
                 Effect::Misbehaved { peer, why } => {
-                    refused = Some(Box::new(Violation::Refused { site: me, peer, why }));
+                    outcome.refused = Some(Box::new(Violation::Refused { site: me, peer, why }));
                 }
             }
         }
         self.outbox = outbox;
-        let seat_after = self.number_seat(next);
-        let wrong = wrong.map(Box::new).or_else(|| self.facts(seat_after).wrong.clone());
-        self.transitions.push(Transition { seat: seat_after, sends: sends.into(), entry, wrong, refused });
-        self.steps.insert(key, number(self.transitions.len() - 1));
+        let seat = self.number_seat(next);
+        outcome.wrong = wrong.map(Box::new).or_else(|| self.facts(seat).wrong.clone());
+        let outcome = number(self.outcomes.insert_full(outcome).0);
+        self.steps.insert(key, Transition { seat, outcome });
     }
 
     /// Finds out what the weather is after `change`.
@@ -306,8 +313,8 @@ impl<A: Algorithm> Table<A> {
         let site = A::INFO.memory.at(self.bounds.cluster.sites);
         let seats = self.seats.len() * (size_of::<Seat<A>>() + site + size_of::<Facts>() + 16);
         let packets = self.packets.len() * (size_of::<Packet<A::Message>>() + size_of::<Label>() + 16);
-        let steps = self.steps.capacity() * (size_of::<(u64, u32)>() + 1);
-        seats + packets + steps + self.transitions.len() * (size_of::<Transition>() + 16)
+        let steps = self.steps.capacity() * (size_of::<(u64, Transition)>() + 1);
+        seats + packets + steps + self.outcomes.len() * (size_of::<Outcome>() + 16)
     }
 }
 
@@ -331,5 +338,5 @@ fn let_in<A>(seat: &mut Seat<A>) -> Option<Violation> {
 }
 
 fn number(index: usize) -> u32 {
-    u32::try_from(index).expect("fewer than 2^32 local states, packets and transitions")
+    u32::try_from(index).expect("fewer than 2^32 local states, packets and outcomes")
 }

@@ -158,7 +158,9 @@ pub struct Costs {
     pub lone_least: Formula,
     /// Messages of one request when all is quiet, at most.
     pub lone_most: Formula,
-    /// Messages per entry when every site always wants in.
+    /// Messages per entry when every site always wants in: it asks again in the call in which it leaves, a message takes T,
+    /// and a process stays inside for less than T. With quorums of several sizes, the mean over the sites. Where the text
+    /// gives a range, the function is its upper end. The simulator's tests hold every algorithm to it.
     pub heavy: Formula,
     /// From one exit to the next entry while someone waits, in message delays T.
     pub sync_delay: &'static str,

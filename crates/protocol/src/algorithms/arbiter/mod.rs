@@ -58,6 +58,7 @@ pub use presence::{Life, Presence};
 pub use requester::Requester;
 pub use site::{Coterie, QuorumSite};
 
+use crate::PlanError;
 use crate::registry::info::{MessageInfo, OptionInfo, Range};
 use crate::registry::values::Values;
 
@@ -93,6 +94,18 @@ impl Rules {
     /// The rules that the option asks for.
     pub fn of(values: &Values) -> Self {
         if values.get("deadlock") == "fail" { Rules::Fail } else { Rules::Yield }
+    }
+
+    /// These rules, of a published text, which leave nothing to the option.
+    pub(crate) fn published(self, values: &Values) -> Result<Self, PlanError> {
+        if values.get("deadlock") == "fail" {
+            let why = format!(
+                "text={} brings its own rules against deadlock; leave out one of the two",
+                values.get("text")
+            );
+            return Err(PlanError::Option { option: "deadlock", why });
+        }
+        Ok(self)
     }
 
     /// Whether whoever has to wait is told so by FAILED, and only then yields.

@@ -106,8 +106,8 @@ impl Coterie for RequestSets {
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
         let rules = match values.get("text") {
-            "printed" => Rules::Printed,
-            "1985" => Rules::Original,
+            "printed" => Rules::Printed.published(values)?,
+            "1985" => Rules::Original.published(values)?,
             _ => Rules::of(values),
         };
         let plane = || QuorumSystem::folded_plane(cluster.sites);

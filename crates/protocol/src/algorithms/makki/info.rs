@@ -42,7 +42,13 @@ impl Algorithm for Makki {
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N", |scale| if scale.sites > 1 { scale.sites as f64 } else { 0.0 }),
-            heavy: Formula::new("about 3; more with long critical sections", |_| 3.0),
+            heavy: Formula::new("3 − 2/N, about 3 if K > 1; more with long critical sections", |scale| {
+                match (scale.sites, scale.permits) {
+                    (1, _) => 0.0,
+                    (sites, 1) => 3.0 - 2.0 / sites as f64,
+                    _ => 3.0,
+                }
+            }),
             sync_delay: "T; between rounds 3T",
         },
         memory: Memory { fixed: 320, per_site: 64 },

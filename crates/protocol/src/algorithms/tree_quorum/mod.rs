@@ -107,7 +107,7 @@ impl Coterie for TreePaths {
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
         let rules = match values.text() {
             Text::Repaired => Rules::of(values),
-            Text::Printed => Rules::Pending,
+            Text::Printed => Rules::Pending.published(values)?,
         };
         Ok(TreePaths { rules, tree: Tree::new(cluster.sites) })
     }
