@@ -7,7 +7,7 @@ use meshlock_protocol::mutant::{self, Mutant};
 
 /// Where a mutant is looked for, and by which property it must be caught.
 fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
-    use Property::{Deadlock, Exclusion, Order, Tokens};
+    use Property::{Deadlock, Exclusion, Invariants, Order, Tokens};
     let run = Bounds::new;
     match mutant {
         // Nobody gets in wrongly: an answer with a small clock is no proof, so the site that waits for one waits for ever.
@@ -32,7 +32,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Mutant::BulgannawarVaidyaStaleInform => ("bulgannawar-vaidya:inform=1", run(3, 2), Deadlock),
         Mutant::RaymondKOldReply => ("raymond-k", run(3, 2).with_permits(2), Exclusion),
         Mutant::RaymondKOffByOne => ("raymond-k", run(3, 1).with_permits(2), Exclusion),
-        Mutant::MakkiTwoPermits => ("makki", run(3, 2), Exclusion),
+        Mutant::MakkiTwoPermits => ("makki", run(3, 1), Invariants),
         Mutant::SrimaniReddyTokenKept => ("srimani-reddy", run(3, 1).with_permits(2), Tokens),
         Mutant::TokenRingForgottenCall => ("token-ring", run(3, 1), Deadlock),
         Mutant::DelegatedForgottenTail => ("delegated", run(3, 2), Deadlock),
