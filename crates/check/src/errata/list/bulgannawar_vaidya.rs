@@ -40,7 +40,7 @@ pub(super) const ERRATA: &[Erratum] = &[
         source: "Bulgannawar & Vaidya 1994, section 2, Handle_TOKEN, case 2 in prose",
         title: "the pointer of the token that came turns to the tag, not of the one asked for",
         printed: "A site that asked for u and gets t sets pointer[t] to the tag.",
-        wrong: "pointer[u] still leads to where the request went; later requests for u follow it round and come home. It takes \
+        wrong: "pointer[u] still leads to where the request went; later requests for u follow it round and come home. Found with \
                 five sites that ask twice.",
         repair: "Set pointer[u], as the pseudo-code and the example do.",
         evidence: Evidence::Exploration {

@@ -29,7 +29,7 @@ pub(super) const ERRATA: &[Erratum] = &[
         printed: "A newcomer that precedes the granted request makes the site inquire; FAIL goes to queued requests that it \
                   precedes.",
         wrong: "A newcomer that precedes the granted request, but not all queued ones, is told nothing, keeps what it holds and \
-                waits for ever. It takes four sites.",
+                waits for ever. Found with four sites.",
         repair: "FAIL goes to a newcomer that any queued request precedes.",
         evidence: Evidence::Exploration {
             printed: Run::new("sanders:structure=figure-2,text=untold-newcomer", 4, 1),
