@@ -61,12 +61,31 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         (&["demo", "--sites", "3", "--permits", "4"], "--permits 4: at most --sites, which is 3"),
         (&["demo", "--sites", "0"], "0 is not in 1..=30"),
         (&["dmeo"], "a similar subcommand exists: 'demo'"),
+        (
+            &["errata", "suzuki-kasami-step"],
+            "unknown erratum 'suzuki-kasami-step' (did you mean 'suzuki-kasami-step-b'?)",
+        ),
+        (&["errata", "lodha-not-live", "--markdown"], "cannot be used with"),
     ] {
         let output = meshlock(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
         assert!(stderr(&output).contains(says), "{arguments:?}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "nothing on stdout but results");
     }
+}
+
+#[test]
+fn an_erratum_is_told_with_its_counterexample_and_the_proof_of_its_repair() {
+    let text = stdout(&meshlock(&["errata", "suzuki-kasami-step-b"]));
+    assert!(text.starts_with("## suzuki-kasami-step-b") && text.contains("waits for ever"), "{text}");
+    let found = json(&["errata", "suzuki-kasami-step-b", "--json"]);
+    assert_eq!(found["verdict"], "confirmed");
+    let example = &found["counterexample"];
+    assert_eq!(example["property"], "deadlock");
+    assert_eq!(example["steps"], example["trace"].as_array().expect("a line a step").len());
+    assert!(found["explored"].as_array().expect("runs").iter().all(|run| run["holds"] == true));
+    assert_eq!(json(&["errata", "sanders-d-misprint", "--json"])["verdict"], "confirmed");
+    assert_eq!(json(&["errata", "lamport-fifo-not-needed", "--json"])["verdict"], "refuted");
 }
 
 #[test]
