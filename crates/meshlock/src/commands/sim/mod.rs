@@ -113,7 +113,7 @@ impl<T: Trace> Visitor for Shown<'_, T> {
     type Output = Result<Report, Stopped>;
 
     fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        let mut progress = Progress::new(self.trace, spec.to_string(), self.settings.entries);
+        let mut progress = Progress::new(self.trace, &spec.to_string(), self.settings.entries);
         simulate::<A>(self.settings, &spec.values, &mut progress)
     }
 }

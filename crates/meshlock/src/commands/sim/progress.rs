@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use meshlock_protocol::{Message, SiteId};
 use meshlock_sim::Time;
 use meshlock_sim::trace::{Kind, Trace};
@@ -19,25 +19,25 @@ const STRIDE: u64 = 16;
 /// A trace that passes everything on and shows how many entries are done.
 pub(super) struct Progress<T> {
     trace: T,
-    title: String,
-    entries: u64,
     start: Instant,
     quiet: Duration,
-    bar: Option<ProgressBar>,
+    /// There from the start, so that the time left derives from all of the run.
+    bar: ProgressBar,
+    is_shown: bool,
 }
 
 impl<T> Progress<T> {
     /// For a run of so many entries that starts now.
-    pub(super) fn new(trace: T, title: String, entries: u64) -> Self {
-        Progress { trace, title, entries, start: Instant::now(), quiet: QUIET, bar: None }
+    pub(super) fn new(trace: T, title: &str, entries: u64) -> Self {
+        let bar = jobs::bar(entries, title, "entries");
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        Progress { trace, start: Instant::now(), quiet: QUIET, bar, is_shown: false }
     }
 }
 
 impl<T> Drop for Progress<T> {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
 
@@ -60,14 +60,12 @@ impl<T: Trace> Trace for Progress<T> {
         if !entries.is_multiple_of(STRIDE) {
             return;
         }
-        let passed = self.start.elapsed();
-        if passed < self.quiet {
-            return;
+        self.bar.set_position(entries);
+        if !self.is_shown && self.start.elapsed() >= self.quiet {
+            self.is_shown = true;
+            // What is not a terminal shows nothing: the target sees to that itself.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        let (all, title) = (self.entries, &self.title);
-        // What is not a terminal shows nothing: the bar sees to that itself.
-        let bar = self.bar.get_or_insert_with(|| jobs::bar(all, title, "entries").with_elapsed(passed));
-        bar.set_position(entries);
     }
 }
 
@@ -78,13 +76,13 @@ mod tests {
 
     #[test]
     fn a_short_run_shows_no_bar_and_a_long_one_shows_how_far_it_is() {
-        let mut progress = Progress::new(NoTrace, "central".to_owned(), 1_000);
+        let mut progress = Progress::new(NoTrace, "central", 1_000);
         progress.quiet = Duration::MAX;
         progress.entered(STRIDE);
-        assert!(progress.bar.is_none());
+        assert!(!progress.is_shown && progress.bar.is_hidden());
         progress.quiet = Duration::ZERO;
         progress.entered(20 * STRIDE);
-        let bar = progress.bar.as_ref().expect("its time has come");
-        assert_eq!((bar.position(), bar.length()), (20 * STRIDE, Some(1_000)));
+        assert!(progress.is_shown);
+        assert_eq!((progress.bar.position(), progress.bar.length()), (20 * STRIDE, Some(1_000)));
     }
 }
