@@ -1,5 +1,7 @@
 //! What a finished search says: starvation, the cost in messages, the path in words.
 
+use meshlock_protocol::Cluster;
+use meshlock_protocol::registry::info::Scale;
 use meshlock_protocol::registry::values::Values;
 
 use crate::graph::Graph;
@@ -16,7 +18,9 @@ pub(crate) fn of<A: Algorithm>(search: &Search<A>, values: &Values, mut found: F
         if may_cycle || (messages.is_none() && search.has_costs()) {
             match search.graph() {
                 Some(graph) => {
-                    messages = messages.or_else(|| graph.costs(search.first_number(&graph)));
+                    if search.has_costs() {
+                        messages = messages.or_else(|| graph.costs(search.first_number(&graph)));
+                    }
                     if let Some(lasso) = starved(search, &graph).filter(|_| may_cycle) {
                         round = Some(lasso.path.len());
                         found = lasso.into();
@@ -26,6 +30,11 @@ pub(crate) fn of<A: Algorithm>(search: &Search<A>, values: &Values, mut found: F
                 None => {}
             }
         }
+    }
+    if found.verdict == Verdict::Holds
+        && let Some(verdict) = search.judge_costs(messages)
+    {
+        found.verdict = verdict;
     }
     let path = search.retell(values, &found.path);
     let Progress { states, depth, edges, local_states, memory } = search.progress;
@@ -57,6 +66,25 @@ impl<A: Algorithm> Search<A> {
         let asked = bounds.cluster.sites * usize::from(entries);
         let process_steps = 2 * asked + bounds.holders.iter().count();
         Some((self.first_end? - process_steps, self.last_end? - process_steps))
+    }
+
+    /// Whether the cheapest or the dearest run is outside of what the paper says.
+    fn judge_costs(&self, messages: Option<(usize, usize)>) -> Option<Verdict> {
+        let bounds = &self.table.bounds;
+        let Entries::Each(entries) = bounds.entries else { return None };
+        // Who is inside at the start has paid before the run, and may still save others a message.
+        if !bounds.properties.contains(Property::Messages) || bounds.holders.iter().next().is_some() {
+            return None;
+        }
+        let (found, span) = (messages?, self.table.first_seat(0).cost_span()?);
+        let Cluster { sites, permits } = bounds.cluster;
+        let quorums = (0..sites).map(|site| self.table.first_seat(site).quorum().unwrap_or(sites));
+        let (smallest, largest) = quorums.fold((sites, 1), |(low, high), k| (low.min(k), high.max(k)));
+        let runs = (sites * usize::from(entries)) as f64;
+        let low = runs * (span.least.messages)(Scale { sites, permits, quorum: smallest });
+        let high = runs * (span.most.messages)(Scale { sites, permits, quorum: largest });
+        let allowed = low <= found.0 as f64 && found.1 as f64 <= high;
+        (!allowed).then_some(Verdict::Costs { found, allowed: (low, high) })
     }
 
     /// The whole graph, if there is memory for it.

@@ -24,11 +24,13 @@ pub enum Property {
     Refusals,
     /// When all were served, nobody owes anything.
     Quiet,
+    /// No complete run costs fewer or more messages than the paper says.
+    Messages,
 }
 
 impl Property {
     /// All of them, in the order in which tables list them.
-    pub const ALL: [Property; 9] = [
+    pub const ALL: [Property; 10] = [
         Property::Exclusion,
         Property::Deadlock,
         Property::Starvation,
@@ -38,6 +40,7 @@ impl Property {
         Property::Invariants,
         Property::Refusals,
         Property::Quiet,
+        Property::Messages,
     ];
 
     /// As written behind `--property`.
@@ -52,6 +55,7 @@ impl Property {
             Property::Invariants => "invariants",
             Property::Refusals => "refusals",
             Property::Quiet => "quiet",
+            Property::Messages => "messages",
         }
     }
 
@@ -79,6 +83,9 @@ impl Property {
             Property::Invariants => "the numbered invariants in the header of the algorithm's file",
             Property::Refusals => {
                 "the boundary: a message that a correct peer could have sent is never reported"
+            }
+            Property::Messages => {
+                "the message complexity that the algorithm's paper states, as `meshlock algorithms` prints it"
             }
             Property::Quiet => "the boundary: after the last release every site owes nothing to anyone",
         }
@@ -118,7 +125,7 @@ impl FromIterator<Property> for Properties {
 }
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// All states were visited and nothing is wrong.
     Holds,
@@ -131,6 +138,13 @@ pub enum Verdict {
     Starvation(Vec<SiteId>),
     /// All was served, but a site still owes something after the path.
     NotQuiet,
+    /// Some complete run costs fewer or more messages, all entries together, than the paper allows.
+    Costs {
+        /// The cheapest and the dearest run.
+        found: (usize, usize),
+        /// What the formulas give for as many entries.
+        allowed: (f64, f64),
+    },
     /// The limit on states or memory was reached first.
     Unfinished,
 }
@@ -144,6 +158,7 @@ impl Verdict {
             Verdict::Deadlock(_) => Some(Property::Deadlock),
             Verdict::Starvation(_) => Some(Property::Starvation),
             Verdict::NotQuiet => Some(Property::Quiet),
+            Verdict::Costs { .. } => Some(Property::Messages),
         }
     }
 }
@@ -161,6 +176,9 @@ impl std::fmt::Display for Verdict {
                 write!(f, "the schedule can go round for ever while {} waits", list(waiting))
             }
             Verdict::NotQuiet => f.write_str("all were served, but a site still owes something"),
+            Verdict::Costs { found: (least, most), allowed: (low, high) } => {
+                write!(f, "complete runs cost {least} to {most} messages, the paper says {low} to {high}")
+            }
             Verdict::Unfinished => f.write_str("not finished within the limit"),
         }
     }

@@ -18,7 +18,7 @@ use crate::table::Table;
 use crate::{Algorithm, Bounds};
 
 /// How many states of a shard one round takes.
-const ROUND: usize = 2048;
+const ROUND: usize = 512;
 
 /// How far an exploration has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -269,10 +269,12 @@ impl Worker {
         let goes_on = table.moves(layout, &self.state, &mut self.moves);
         let findings = self.findings.len();
         self.staged.clear();
+        let mut outside = 0;
         for index in 0..self.moves.len() {
             let step = self.moves[index];
             match table.apply(layout, &self.state, step, &mut self.next) {
-                Ok(None) => self.stage(layout, at),
+                Ok(None) if table.is_within(&self.next.seats) => self.stage(layout, at),
+                Ok(None) => outside += 1,
                 Ok(Some(wrong)) => {
                     let verdict = Verdict::Violated(wrong);
                     self.findings.push(Finding { at, step: Some(step), verdict });
@@ -284,7 +286,7 @@ impl Worker {
                 }
             }
         }
-        self.edges += self.moves.len();
+        self.edges += self.moves.len() - outside;
         let wrong = table.examine(layout, &self.state).map(Verdict::Violated);
         let wrong = wrong.or_else(|| if goes_on { None } else { judge_end(table, &self.state) });
         self.findings.extend(wrong.map(|verdict| Finding { at, step: None, verdict }));

@@ -85,6 +85,9 @@ pub(crate) struct Table<A: Algorithm> {
     outcomes: IndexSet<Outcome, FxBuildHasher>,
     changes: FxHashMap<(u32, Change), u32>,
     outbox: Outbox<A::Message>,
+    /// By seat: whether the exploration ends there.
+    outside: Vec<bool>,
+    has_outside: bool,
 }
 
 impl<A: Algorithm> Table<A> {
@@ -102,6 +105,8 @@ impl<A: Algorithm> Table<A> {
             outcomes: IndexSet::default(),
             changes: FxHashMap::default(),
             outbox: Outbox::new(),
+            outside: Vec::new(),
+            has_outside: false,
         };
         table.weathers.insert(Weather::default());
         table.outcomes.insert(Outcome::default());
@@ -117,8 +122,18 @@ impl<A: Algorithm> Table<A> {
         self.seats.get_index(seat as usize).expect("a number that the table gave")
     }
 
+    /// The site with this index as it started.
+    pub(crate) fn first_seat(&self, site: usize) -> &A {
+        &self.seats[site].site
+    }
+
     pub(crate) fn facts(&self, seat: u32) -> &Facts {
         &self.facts[seat as usize]
+    }
+
+    /// Whether the exploration goes on from a state with these seats; costs nothing where it always does.
+    pub(crate) fn is_within(&self, seats: &[u32]) -> bool {
+        !self.has_outside || seats.iter().all(|&seat| !self.outside[seat as usize])
     }
 
     pub(crate) fn packet(&self, packet: u32) -> &Packet<A::Message> {
@@ -256,6 +271,9 @@ impl<A: Algorithm> Table<A> {
         let (at, fresh) = self.seats.insert_full(seat);
         if fresh {
             let facts = self.seats[at].facts(&self.bounds);
+            let outside = !self.seats[at].site.is_within_bounds();
+            self.outside.push(outside);
+            self.has_outside |= outside;
             self.facts.push(facts);
         }
         number(at)

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use crate::registry::info::Info;
+use crate::registry::info::{Info, Span};
 use crate::registry::values::Values;
 use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp};
 
@@ -132,6 +132,11 @@ pub trait Algorithm: Site + Send + Sync {
         None
     }
 
+    /// What an entry costs under any load with the options of this run.
+    fn cost_span(&self) -> Option<Span> {
+        Self::INFO.costs.always
+    }
+
     /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm
     /// leaves failures to its host, none can be relied on.
     fn survives(&self, down: &SiteSet) -> bool {
@@ -141,6 +146,12 @@ pub trait Algorithm: Site + Send + Sync {
     /// How many tokens are at this site.
     fn tokens(&self) -> usize {
         0
+    }
+
+    /// Whether an exploration goes on from states with this site in them: a model whose clocks never stop ends where this
+    /// says no.
+    fn is_within_bounds(&self) -> bool {
+        true
     }
 
     /// The numbered invariants of one site's state; the error quotes the number.

@@ -74,6 +74,7 @@ impl Algorithm for BulgannawarVaidya {
             heavy: Formula::new("2; ν if K ≥ N", |scale| {
                 if scale.sites > scale.permits { 2.0 } else { informed(scale) }
             }),
+            always: None,
             sync_delay: "T",
         },
         memory: Memory {

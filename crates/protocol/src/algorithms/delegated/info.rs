@@ -57,6 +57,7 @@ impl Algorithm for Delegated {
                     1.0 + 2.0 * (scale.permits - 1) as f64 / scale.sites as f64
                 }
             }),
+            always: None,
             sync_delay: "T; 2T between chains",
         },
         memory: Memory { fixed: 300, per_site: 80 },

@@ -49,6 +49,7 @@ impl Algorithm for Makki {
                     _ => 3.0,
                 }
             }),
+            always: None,
             sync_delay: "T; between rounds 3T",
         },
         memory: Memory { fixed: 320, per_site: 64 },

@@ -52,7 +52,7 @@
 mod tests;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -238,6 +238,10 @@ impl Algorithm for SinghalDynamic {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             heavy: Formula::new("2(N−1), published as 3(N−1)/2", |scale| 2.0 * (scale.sites - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 104, per_site: 9 },

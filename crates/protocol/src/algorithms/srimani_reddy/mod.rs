@@ -44,7 +44,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -285,6 +285,10 @@ impl Algorithm for SrimaniReddy {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N+K−1", all_tokens),
             heavy: Formula::new("N to N+K−1", all_tokens),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("N+K−1", |scale| (scale.sites + scale.permits - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 260, per_site: 20 },

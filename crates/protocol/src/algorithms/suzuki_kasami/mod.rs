@@ -37,8 +37,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
-    Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
+    Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -296,6 +296,10 @@ impl Algorithm for SuzukiKasami {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
             heavy: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("N", |scale| scale.sites as f64),
+            }),
             sync_delay: "T; 0 with the token",
         },
         memory: Memory { fixed: 112, per_site: 20 },
