@@ -168,7 +168,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             open: true,
             faults: faults::State::new(cluster.sites),
             links: Links::default(),
-            metrics: Metrics::new(A::INFO, cluster.sites, settings.entries),
+            metrics: Metrics::new(&A::INFO, cluster.sites, settings.entries),
             history: History::default(),
             causes: Vec::new(),
         })

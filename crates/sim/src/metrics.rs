@@ -20,7 +20,7 @@ pub(crate) struct Counters {
 /// Everything measured so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
-    info: Info,
+    info: &'static Info,
     pub(crate) now: Counters,
     /// The counters after each group of entries.
     pub(crate) groups: Vec<Counters>,
@@ -45,7 +45,7 @@ pub(crate) struct Metrics {
 const GROUPS: u64 = 1000;
 
 impl Metrics {
-    pub(crate) fn new(info: Info, sites: usize, entries: u64) -> Self {
+    pub(crate) fn new(info: &'static Info, sites: usize, entries: u64) -> Self {
         let capacity = usize::try_from(entries).unwrap_or(0).min(1 << 24) + sites;
         let now = Counters { by_kind: vec![0; info.messages.len()], ..Counters::default() };
         Metrics {
