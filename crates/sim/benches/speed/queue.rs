@@ -19,7 +19,7 @@ use crate::{ROUNDS, best, timed};
 const STEPS: u32 = 2_000_000;
 
 /// As large as an event of `ricart-agrawala`, which is checked before anything is measured.
-type Event = [u64; 7];
+type Event = [u64; 8];
 
 /// An entry of the standard heap: the earliest first, equal times in the order of putting in.
 struct Entry {
@@ -53,7 +53,7 @@ fn ours(size: u32) -> f64 {
     let mut draw = Draw::new(1);
     let mut queue = EventQueue::default();
     for number in 0..size {
-        queue.push(Time::units(draw.fraction()), [u64::from(number); 7]);
+        queue.push(Time::units(draw.fraction()), [u64::from(number); 8]);
     }
     let ((), seconds) = timed(|| {
         for _ in 0..STEPS {
@@ -74,7 +74,7 @@ fn standard(size: u32) -> f64 {
         Entry { time, sequence, event }
     };
     for number in 0..size {
-        queue.push(entry(Time::units(draw.fraction()), [u64::from(number); 7]));
+        queue.push(entry(Time::units(draw.fraction()), [u64::from(number); 8]));
     }
     let ((), seconds) = timed(|| {
         for _ in 0..STEPS {
