@@ -10,8 +10,9 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
     use Property::{Deadlock, Exclusion, Invariants, Order, Tokens};
     let run = Bounds::new;
     match mutant {
+        Mutant::LamportLostMax => ("lamport", run(2, 2), Exclusion),
         // Nobody gets in wrongly: an answer with a small clock is no proof, so the site that waits for one waits for ever.
-        Mutant::LamportLostMax => ("lamport", run(2, 2), Deadlock),
+        Mutant::LamportDeafClock => ("lamport", run(2, 2), Deadlock),
         Mutant::LamportReleaseNotToAll => ("lamport", run(2, 1), Deadlock),
         Mutant::RicartAgrawalaEarlyReply | Mutant::RicartAgrawalaWrongTieBreak => {
             ("ricart-agrawala", run(2, 1), Exclusion)

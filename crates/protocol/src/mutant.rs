@@ -7,8 +7,10 @@
 /// One deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// `lamport`: the clock is not raised by what comes, the `max` is lost.
+    /// `lamport`: the clock becomes that of what comes even if that is smaller, the `max` is lost.
     LamportLostMax,
+    /// `lamport`: the clock is not raised by what comes.
+    LamportDeafClock,
     /// `lamport`: who leaves does not tell the last site.
     LamportReleaseNotToAll,
     /// `ricart-agrawala`: a waiting site replies at once to a request that its own precedes.
@@ -57,8 +59,9 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every one.
-    pub const ALL: [Mutant; 23] = [
+    pub const ALL: [Mutant; 24] = [
         Mutant::LamportLostMax,
+        Mutant::LamportDeafClock,
         Mutant::LamportReleaseNotToAll,
         Mutant::RicartAgrawalaEarlyReply,
         Mutant::RicartAgrawalaWrongTieBreak,

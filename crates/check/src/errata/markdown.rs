@@ -81,8 +81,15 @@ impl Finding {
         }
         writeln!(f, "**Repair.** {}", erratum.repair)?;
         if !self.explored.is_empty() {
-            let refuted = self.judgement == Judgement::Refuted;
-            writeln!(f, "\n**{}**\n", if refuted { "Explored." } else { "Explored, and holds." })?;
+            let heading = match self.judgement {
+                Judgement::Refuted => "Explored.",
+                Judgement::NotRepaired => "Explored, and does not hold.",
+                Judgement::Confirmed if self.explored.iter().all(|explored| explored.finished) => {
+                    "Explored, and holds."
+                }
+                Judgement::Confirmed => "Explored, not everywhere to the end, and nothing is wrong.",
+            };
+            writeln!(f, "\n**{heading}**\n")?;
         }
         for explored in &self.explored {
             writeln!(f, "- {}: {}", explored.run, outcome(explored))?;

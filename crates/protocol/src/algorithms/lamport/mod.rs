@@ -232,7 +232,10 @@ impl Lamport {
     /// Notes that something with this timestamp has come: the clock is raised, and it may be the proof that a waiting
     /// site misses.
     fn hear(&mut self, sent: Timestamp) {
-        if !mutant::is_on(Mutant::LamportLostMax) {
+        if mutant::is_on(Mutant::LamportLostMax) {
+            self.clock = sent.clock;
+        }
+        if !mutant::is_on(Mutant::LamportDeafClock) {
             self.clock.observe(sent.clock);
         }
         self.peers[sent.site.index()].heard = sent.clock;
