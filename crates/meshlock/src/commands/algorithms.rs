@@ -75,6 +75,7 @@ fn detail(info: &Info, out: &mut dyn Write) -> anyhow::Result<()> {
         ("failures it handles", &failures),
         ("messages alone", &alone(info)),
         ("messages under load", info.costs.heavy.text),
+        ("messages always", &always(info)),
         ("synchronisation delay", info.costs.sync_delay),
     ] {
         writeln!(out, "{label:>22}  {text}")?;
@@ -155,6 +156,8 @@ fn facts(info: &Info) -> Value {
             "alone_least": info.costs.lone_least.text,
             "alone_most": info.costs.lone_most.text,
             "heavy": info.costs.heavy.text,
+            "always_least": info.costs.always.map(|span| span.least.text),
+            "always_most": info.costs.always.map(|span| span.most.text),
             "sync_delay": info.costs.sync_delay,
         },
         "memory": { "fixed": info.memory.fixed, "per_site": info.memory.per_site },
@@ -165,12 +168,19 @@ fn facts(info: &Info) -> Value {
 }
 
 fn alone(info: &Info) -> String {
-    let (least, most) = (info.costs.lone_least.text, info.costs.lone_most.text);
-    if least == most { least.to_owned() } else { format!("{least} … {most}") }
+    from_to(info.costs.lone_least.text, info.costs.lone_most.text)
 }
 
 fn alone_in_brief(info: &Info) -> String {
-    let (least, most) = (brief(info.costs.lone_least.text), brief(info.costs.lone_most.text));
+    from_to(brief(info.costs.lone_least.text), brief(info.costs.lone_most.text))
+}
+
+fn always(info: &Info) -> String {
+    let bounded = info.costs.always.map(|span| from_to(span.least.text, span.most.text));
+    bounded.map_or_else(|| "no bound is stated".to_owned(), |span| format!("{span} (with the defaults)"))
+}
+
+fn from_to(least: &str, most: &str) -> String {
     if least == most { least.to_owned() } else { format!("{least} … {most}") }
 }
 
