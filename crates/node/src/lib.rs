@@ -1,0 +1,15 @@
+//! Meshlock's node: what makes the algorithms safe where things fail.
+//!
+//! Pure machines, each a value that whoever drives it gives time and messages to:
+//!
+//! - [`view`], [`rules`], [`names`], [`time`]: the words that all of them share.
+//! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
+//! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
+
+pub mod lease;
+pub mod links;
+mod mutant;
+pub mod names;
+pub mod rules;
+pub mod time;
+pub mod view;
