@@ -5,9 +5,11 @@
 //! - [`view`], [`rules`], [`names`], [`time`]: the words that all of them share.
 //! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
 //! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
+//! - [`membership`]: voters agree on views, by Raft.
 
 pub mod lease;
 pub mod links;
+pub mod membership;
 mod mutant;
 pub mod names;
 pub mod rules;
