@@ -1,0 +1,206 @@
+//! What a leader does besides leading the log: grants leases, and decides which view comes next.
+//!
+//! Everything here begins with an election and ends with the leadership. A view is proposed only one at a time, and from
+//! the moment of the proposal nobody whom it leaves out is granted anything: so whoever is left out when the view is
+//! agreed on has no lease, whichever leader brings it about. (A later leader that has the proposal in its log applies it before
+//! it is confirmed as leader, hence before it grants anything; one that does not have it makes it void.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_protocol::Epoch;
+
+use crate::lease::{Landlord, Renewal};
+use crate::membership::{Round, Term};
+use crate::names::{Member, SiteName};
+use crate::rules::RulesText;
+use crate::time::{Span, Time};
+use crate::view::View;
+
+/// One leadership.
+#[derive(Clone, Debug)]
+pub(super) struct Leadership {
+    site: SiteName,
+    pub(super) term: Term,
+    pub(super) landlord: Landlord,
+    /// Renewals that came after the last round of confirmation began.
+    waiting: Vec<(Member, Renewal)>,
+    round: Option<Confirmation>,
+    last_round: Round,
+    joiners: BTreeMap<SiteName, Joiner>,
+    /// Whom each member cannot reach, as it said last.
+    reports: BTreeMap<Member, Vec<Member>>,
+    /// The view that is in the log and not yet agreed on.
+    pub(super) pending: Option<View>,
+    /// Rules that were asked for.
+    pub(super) rules: Option<RulesText>,
+}
+
+/// A round in which leadership is confirmed, and the renewals that came before it began.
+#[derive(Clone, Debug)]
+struct Confirmation {
+    round: Round,
+    since: Time,
+    renewals: Vec<(Member, Renewal)>,
+}
+
+#[derive(Clone, Debug)]
+struct Joiner {
+    member: Member,
+    reached: BTreeSet<Member>,
+    since: Time,
+    heard: Time,
+}
+
+/// How the leader paces itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tempo {
+    /// How long it waits for more sites to join before it lets the first in.
+    pub(super) gather: Span,
+    /// After how long a site that has not asked again does not want in any more.
+    pub(super) forget_joiner: Span,
+    /// After how long without an answer a round of confirmation is begun anew.
+    pub(super) retry_round: Span,
+}
+
+impl Leadership {
+    pub(super) fn new(site: SiteName, term: Term, landlord: Landlord) -> Self {
+        Leadership {
+            site,
+            term,
+            landlord,
+            waiting: Vec::new(),
+            round: None,
+            last_round: Round::default(),
+            joiners: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            pending: None,
+            rules: None,
+        }
+    }
+
+    /// A member asks for a renewal and says whom it cannot reach.
+    pub(super) fn on_renew(&mut self, member: Member, renewal: Renewal, unreachable: Vec<Member>) {
+        self.reports.insert(member.clone(), unreachable);
+        self.waiting.retain(|(other, _)| *other != member);
+        self.waiting.push((member, renewal));
+    }
+
+    /// A site asks to be let in.
+    pub(super) fn on_join(&mut self, member: Member, reached: Vec<Member>, now: Time) {
+        let known = self.joiners.get(&member.site);
+        if known.is_some_and(|known| known.member.incarnation > member.incarnation) {
+            return;
+        }
+        let since = known.filter(|known| known.member == member).map_or(now, |known| known.since);
+        let reached = reached.into_iter().collect();
+        self.joiners.insert(member.site.clone(), Joiner { member, reached, since, heard: now });
+    }
+
+    /// The round of confirmation to begin now, if renewals wait for one.
+    pub(super) fn begin_round(&mut self, now: Time, tempo: Tempo) -> Option<Round> {
+        let stuck = self.round.as_ref().is_some_and(|round| now.since(round.since) >= tempo.retry_round);
+        if self.round.is_some() && !stuck || self.round.is_none() && self.waiting.is_empty() {
+            return None;
+        }
+        let mut renewals = self.round.take().map_or_else(Vec::new, |round| round.renewals);
+        let newer = &self.waiting;
+        renewals.retain(|(member, _)| newer.iter().all(|(other, _)| other != member));
+        renewals.append(&mut self.waiting);
+        self.last_round = Round(self.last_round.0 + 1);
+        self.round = Some(Confirmation { round: self.last_round, since: now, renewals });
+        Some(self.last_round)
+    }
+
+    /// Leadership is confirmed for `round`: the renewals that may be granted, which are granted now.
+    pub(super) fn on_confirmed(&mut self, round: Round, view: &View, now: Time) -> Vec<(Member, Renewal)> {
+        let Some(confirmation) = self.round.take_if(|current| current.round == round) else {
+            return Vec::new();
+        };
+        let condemned = self.condemned(view);
+        let stays = |member: &Member| self.pending.as_ref().is_none_or(|next| next.contains(member));
+        let mut granted = confirmation.renewals;
+        granted.retain(|(member, _)| view.contains(member) && stays(member) && !condemned.contains(member));
+        granted.retain(|(member, _)| self.landlord.grant(member, now));
+        granted
+    }
+
+    /// The voters have agreed on `view`.
+    pub(super) fn on_agreed(&mut self, view: &View) {
+        self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
+        self.landlord.retain(&view.members);
+        self.reports.retain(|member, _| view.contains(member));
+        self.joiners.retain(|_, joiner| !view.contains(&joiner.member));
+        self.rules = self.rules.take().filter(|rules| *rules != view.rules);
+    }
+
+    /// Whose lease should run out, so that the others can go on: of any two members of which one cannot reach the other,
+    /// at least one. Again and again the one that most others are at odds with, and of several such rather another than
+    /// the leader itself.
+    fn condemned(&self, view: &View) -> BTreeSet<Member> {
+        let mut odds: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for (reporter, unreachable) in &self.reports {
+            let Some(a) = view.place(reporter) else { continue };
+            for b in unreachable.iter().filter_map(|member| view.place(member)).filter(|&b| b != a) {
+                odds.insert((a.min(b), a.max(b)));
+            }
+        }
+        let mut condemned = BTreeSet::new();
+        while !odds.is_empty() {
+            let mut count = vec![0_usize; view.members.len()];
+            for &(a, b) in &odds {
+                count[a] += 1;
+                count[b] += 1;
+            }
+            let rank = |&place: &usize| (count[place], view.members[place].site != self.site, place);
+            let worst = (0..count.len()).max_by_key(rank).unwrap_or(0);
+            odds.retain(|&(a, b)| a != worst && b != worst);
+            condemned.insert(view.members[worst].clone());
+        }
+        condemned
+    }
+
+    /// When a member that is not renewed can be left out, or a joiner be let in: when to look again.
+    pub(super) fn next_due(&self, view: &View, now: Time, tempo: Tempo) -> Option<Time> {
+        let over = view.members.iter().map(|member| self.landlord.over_at(member));
+        let joins = self.joiners.values().map(|joiner| joiner.since + tempo.gather);
+        let retry = self.round.as_ref().map(|round| round.since + tempo.retry_round);
+        over.chain(joins).chain(retry).filter(|due| *due > now).min()
+    }
+
+    /// The view that should follow on `view`, if any should.
+    pub(super) fn next_view(
+        &mut self,
+        view: &View,
+        first_rules: &RulesText,
+        drained: bool,
+        now: Time,
+        tempo: Tempo,
+    ) -> Option<View> {
+        if self.pending.is_some() {
+            return None;
+        }
+        self.joiners.retain(|_, joiner| now.since(joiner.heard) < tempo.forget_joiner);
+        let mut members: Vec<Member> =
+            view.members.iter().filter(|member| !self.landlord.is_over(member, now)).cloned().collect();
+        let condemned = self.condemned(view);
+        let must_reach: Vec<Member> =
+            members.iter().filter(|member| !condemned.contains(member)).cloned().collect();
+        for joiner in self.joiners.values() {
+            let fresh = members.iter().all(|member| member.site != joiner.member.site);
+            let connected = must_reach.iter().all(|member| joiner.reached.contains(member));
+            if fresh && connected && now.since(joiner.since) >= tempo.gather {
+                members.push(joiner.member.clone());
+            }
+        }
+        members.sort();
+        let first = view.epoch == Epoch::default();
+        let current = if first { first_rules } else { &view.rules };
+        let rules = self.rules.as_ref().unwrap_or(current).clone();
+        if first && members.is_empty() || members == view.members && rules == view.rules && !drained {
+            return None;
+        }
+        let epoch = Epoch::new(view.epoch.number() + 1)?;
+        let rules_version = view.rules_version + u64::from(rules != view.rules && !first);
+        Some(View { epoch, members, rules, rules_version })
+    }
+}

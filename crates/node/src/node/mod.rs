@@ -1,0 +1,574 @@
+//! One node: membership, lease, links and lock table composed into one machine.
+//!
+//! *Inputs*: [`Node::handle`] takes a moment and what happened at it ([`Input`]). *Outputs*: it appends what is to be done
+//! ([`Output`]). *Getters*: the rest. [`Node::next_due`] says when it wants to be called again though nothing happens.
+//!
+//! Before an input is looked at, everything that was due by then is done: a lease that ended while the machine was
+//! paused has ended before any message is read.
+//!
+//! **Invariants**
+//! - N1: machines run only in the view that was installed last, and only after the census of all its members.
+//! - N2: nothing of a view other than that one reaches them.
+//! - N3: a life of this site says nothing before the disk knows of it.
+//! - N4: a site that finds itself left out of a view loses everything and begins a new life.
+
+mod change;
+mod clients;
+mod config;
+mod leader;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use meshlock_protocol::Epoch;
+
+use crate::lease::{Landlord, Lease};
+use crate::links::Links;
+use crate::membership::disk::{Disk, Write};
+use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::mutant::Mutant;
+use crate::names::{Incarnation, Member, SiteName};
+use crate::rules::{Rules, RulesText};
+use crate::table::{Footing, LockTable, Request};
+use crate::time::Time;
+use crate::view::View;
+use change::Change;
+pub use clients::{Answer, Call};
+pub use config::{Checked, Config, ConfigError};
+use leader::{Leadership, Tempo};
+pub use wire::{Content, Letter, Matter, Packet};
+
+/// What names a batch of writes until the disk has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Nothing but time passing.
+    Time,
+    /// A packet has come from this site; the connection vouches for the name.
+    Packet {
+        /// The sender.
+        from: SiteName,
+        /// What it sent.
+        packet: Packet,
+    },
+    /// There is a new connection to this site.
+    Connected(SiteName),
+    /// The disk has this batch and all before it.
+    Persisted(Token),
+    /// A client calls.
+    Call(Call),
+}
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this.
+    Send {
+        /// To this site.
+        to: SiteName,
+        /// What to send.
+        packet: Packet,
+    },
+    /// Write this, then say so ([`Input::Persisted`]).
+    Persist {
+        /// What to say.
+        token: Token,
+        /// What to write, together.
+        writes: Vec<Write>,
+    },
+    /// Tell a client.
+    Answer(Answer),
+    /// Worth a line in the log; nothing depends on it.
+    Note(Note),
+}
+
+/// What a node did, for whoever watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A view was installed; its machines do not run yet.
+    Installed(View),
+    /// All members' censuses are in: the machines of this view run.
+    Opened(Epoch),
+    /// This site is left out of the view, and begins a new life.
+    Excluded {
+        /// The view.
+        epoch: Epoch,
+        /// The life that is over.
+        member: Member,
+    },
+    /// This site leads, and grants a lease.
+    Granted(Member),
+    /// This site leads, and proposes a view.
+    Proposed(View),
+    /// This site leads, in this term.
+    Leads(membership::Term),
+    /// A peer sent what no correct peer sends. Nothing has changed.
+    Misbehaved {
+        /// Who.
+        site: SiteName,
+        /// What.
+        why: String,
+    },
+}
+
+/// What a batch of writes was for.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    Raft(membership::Token),
+    /// This life may speak.
+    Life(Incarnation),
+}
+
+/// One node.
+pub struct Node {
+    config: Config,
+    first_rules: Rules,
+    now: Time,
+    me: Member,
+    /// Whether the disk knows of this life.
+    may_speak: bool,
+    /// Whether this site wants out.
+    leaving: Option<Request>,
+    membership: Option<Membership>,
+    lease: Lease,
+    /// The end of the lease for which clients have been told that they lost.
+    noticed: Option<Time>,
+    links: Links<Letter>,
+    table: LockTable,
+    view: View,
+    change: Change,
+    leadership: Option<Leadership>,
+    /// Who leads, as someone said.
+    leader_hint: Option<SiteName>,
+    /// How often the leader was asked for something since it last answered.
+    unanswered: u32,
+    /// Whom a site that wants in has heard from, and when.
+    heard: BTreeMap<Member, Time>,
+    rules_wanted: Option<RulesWanted>,
+    next_tick: Time,
+    writing: VecDeque<(Token, Purpose)>,
+    last_token: Token,
+}
+
+/// New rules that a client here asked for.
+#[derive(Clone, Debug)]
+struct RulesWanted {
+    request: Request,
+    base: u64,
+    rules: RulesText,
+}
+
+impl Node {
+    /// Starts a new life of the site with what its disk has.
+    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Self {
+        let Checked { config, rules } = checked;
+        let mutants = config.mutants;
+        let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
+        let voters: Vec<SiteName> = config.sites.iter().take(MOST_VOTERS).cloned().collect();
+        let place = voters.iter().position(|voter| *voter == config.site);
+        let seed = config.seed ^ me.incarnation.number();
+        let membership =
+            place.map(|place| Membership::start(voters, place, disk, config.pace, seed, mutants));
+        let mut node = Node {
+            now,
+            may_speak: false,
+            leaving: None,
+            lease: Lease::new(config.terms, mutants, now),
+            noticed: None,
+            links: Links::new(config.patience, mutants),
+            table: LockTable::new(config.habits, mutants),
+            view: View::default(),
+            change: Change::default(),
+            leadership: None,
+            leader_hint: None,
+            unanswered: 0,
+            heard: BTreeMap::new(),
+            rules_wanted: None,
+            next_tick: now + config.tick,
+            writing: VecDeque::new(),
+            last_token: Token(0),
+            first_rules: rules,
+            membership,
+            me,
+            config,
+        };
+        node.begin_life(out);
+        if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
+            node.learn(view, out);
+        }
+        node
+    }
+
+    /// Something happened at `now`.
+    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        self.now = self.now.max(now);
+        self.pass_time(out);
+        match input {
+            Input::Time => {}
+            Input::Packet { from, packet } => self.on_packet(from, packet, out),
+            Input::Connected(site) => self.post(out, |links, now, post| links.on_connected(&site, now, post)),
+            Input::Persisted(token) => self.on_persisted(token, out),
+            Input::Call(call) => self.on_call(call, out),
+        }
+        self.lead(out);
+    }
+
+    /// When it wants to be called next, if nothing happens before.
+    pub fn next_due(&self) -> Time {
+        let lease = [self.lease.notice_at(), self.lease.end()].into_iter().flatten();
+        let lease = lease.filter(|due| *due > self.now);
+        let leader =
+            self.leadership.as_ref().zip(self.membership.as_ref()).and_then(|(leadership, membership)| {
+                leadership.next_due(membership.view(), self.now, self.tempo())
+            });
+        let others = [self.links.next_due(), self.table.next_due(), leader].into_iter().flatten();
+        lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
+    }
+
+    /// This life of the site.
+    pub fn me(&self) -> &Member {
+        &self.me
+    }
+
+    /// The view that was installed last.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Whether the machines of that view run.
+    pub fn is_open(&self) -> bool {
+        self.change.is_open()
+    }
+
+    /// The locks of this site.
+    pub fn table(&self) -> &LockTable {
+        &self.table
+    }
+
+    /// The lease of this site.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// The term in which this site leads, if it believes so.
+    pub fn leads(&self) -> Option<membership::Term> {
+        self.membership.as_ref()?.leads()
+    }
+
+    fn footing(&self) -> Footing {
+        let lease_end = self.lease.end().filter(|_| self.lease.is_comfortable(self.now));
+        Footing { now: self.now, lease_end }
+    }
+
+    fn tempo(&self) -> Tempo {
+        let Config { tick, terms, .. } = &self.config;
+        Tempo { gather: tick.times(2), forget_joiner: terms.length, retry_round: tick.times(3) }
+    }
+
+    /// Does all that is due.
+    fn pass_time(&mut self, out: &mut Vec<Output>) {
+        if let (Some(notice), Some(end)) = (self.lease.notice_at(), self.lease.end())
+            && self.now >= notice
+            && self.noticed != Some(end)
+        {
+            self.noticed = Some(end);
+            if !self.config.mutants.has(Mutant::LapseKeepsLocks) {
+                self.in_table(out, |table, _, out| table.on_notice(end, out));
+            }
+        }
+        self.in_table(out, |table, footing, out| table.on_time(footing, out));
+        if self.now >= self.next_tick {
+            // However long the pause, it counts as one tick: nobody else's clock is missing.
+            self.next_tick = self.now + self.config.tick;
+            self.in_membership(out, |membership, out| membership.on_tick(out));
+        }
+        if self.now >= self.lease.next_renewal() {
+            self.reach_out(out);
+        }
+        self.post(out, Links::on_time);
+    }
+
+    /// Once in a while: a member asks for its lease, another site to be let in.
+    fn reach_out(&mut self, out: &mut Vec<Output>) {
+        let renewal = self.lease.renew(self.now);
+        if !self.may_speak {
+            return;
+        }
+        let is_member = self.view.contains(&self.me);
+        let Some(leader) = self.ask_whom().filter(|_| is_member || self.leaving.is_none()) else { return };
+        self.unanswered = self.unanswered.saturating_add(1);
+        if let Some(RulesWanted { base, rules, .. }) = self.rules_wanted.clone() {
+            self.send(leader.clone(), Content::SetRules { base, rules }, out);
+        }
+        let epoch = self.view.epoch;
+        if self.leaving.is_some() {
+            if !self.table.holds_anything() {
+                self.lease.give_up(self.now);
+                self.lease.renew(self.now);
+                self.send(leader, Content::Leave, out);
+            }
+        } else if is_member {
+            let unreachable = self.links.unreachable(self.now).cloned().collect();
+            self.send(leader, Content::Renew { renewal, epoch, unreachable }, out);
+        } else {
+            let (now, lately) = (self.now, self.config.terms.length);
+            self.heard.retain(|_, heard| now.since(*heard) < lately);
+            let reached = self.heard.keys().cloned().collect();
+            self.send(leader, Content::Join { epoch, reached }, out);
+            for site in self.others() {
+                self.send(site, Content::Ping, out);
+            }
+        }
+    }
+
+    /// The sites of the view but this one.
+    fn others(&self) -> Vec<SiteName> {
+        let others = self.view.members.iter().filter(|member| member.site != self.me.site);
+        others.map(|member| member.site.clone()).collect()
+    }
+
+    /// Who probably leads; if whoever was asked does not answer, one voter after the other.
+    fn ask_whom(&self) -> Option<SiteName> {
+        let known = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
+        let believed = known.or_else(|| self.leader_hint.clone()).filter(|_| self.unanswered < 3);
+        let voters = self.config.sites.len().min(MOST_VOTERS);
+        believed.or_else(|| self.config.sites.get(self.unanswered as usize % voters).cloned())
+    }
+
+    fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<Output>) {
+        if from == self.me.site {
+            return self.misbehaved(from, "speaks in this site's own name", out);
+        }
+        let member = Member { site: from, incarnation: packet.incarnation };
+        self.on_content(member, packet.content, out);
+    }
+
+    fn on_content(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
+        match content {
+            Content::Raft(message) => self.on_raft(from, message, out),
+            Content::Link { to, frame } => {
+                if to == self.me.incarnation && self.may_speak {
+                    self.on_frame(from, frame, out);
+                }
+            }
+            Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
+                self.on_petition(from, content, out);
+            }
+            Content::Granted { to, renewal } => {
+                self.unanswered = 0;
+                if to == self.me.incarnation && self.lease.on_granted(renewal, self.now) {
+                    let end = self.lease.end().expect("a lease was just granted");
+                    self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
+                }
+            }
+            Content::NotLeader { leader } => {
+                self.leader_hint = leader.filter(|leader| *leader != self.me.site);
+            }
+            Content::View(view) => {
+                self.unanswered = 0;
+                self.leader_hint = Some(from.site);
+                self.learn(view, out);
+            }
+            Content::Ping => self.send(from.site, Content::Pong, out),
+            Content::Pong => {
+                if self.view.contains(&from) {
+                    self.heard.insert(from, self.now);
+                }
+            }
+        }
+    }
+
+    fn on_raft(&mut self, from: Member, message: membership::message::RaftMessage, out: &mut Vec<Output>) {
+        let mut refused = None;
+        self.in_membership(out, |membership, out| {
+            refused = membership.on_message(&from.site, message, out).err();
+        });
+        if let Some(why) = refused {
+            self.misbehaved(from.site, why, out);
+        }
+    }
+
+    /// Something that only the leader can do is asked for.
+    fn on_petition(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
+        let Some(view) = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone())
+        else {
+            let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
+            if from.site != self.me.site {
+                self.send(from.site, Content::NotLeader { leader }, out);
+            }
+            return;
+        };
+        let (now, Some(leadership)) = (self.now, &mut self.leadership) else { return };
+        match content {
+            Content::Renew { renewal, epoch, unreachable } => {
+                if view.contains(&from) && unreachable.len() <= view.members.len() {
+                    leadership.on_renew(from.clone(), renewal, unreachable);
+                }
+                if epoch < view.epoch {
+                    self.send(from.site, Content::View(view), out);
+                }
+            }
+            Content::Join { epoch, reached } => {
+                if !view.contains(&from) && reached.len() <= view.members.len() {
+                    leadership.on_join(from.clone(), reached, now);
+                }
+                if epoch < view.epoch {
+                    self.send(from.site, Content::View(view), out);
+                }
+            }
+            Content::Leave => {
+                if view.contains(&from) {
+                    leadership.landlord.on_gave_up(&from);
+                } else {
+                    self.send(from.site, Content::View(view), out);
+                }
+            }
+            Content::SetRules { base, rules } => {
+                let checked = Rules::new(rules).and_then(|rules| {
+                    rules.fit(view.members.len())?;
+                    Ok(rules)
+                });
+                match checked {
+                    Ok(rules) if base == view.rules_version => leadership.rules = Some(rules.text().clone()),
+                    Ok(_) => {}
+                    Err(error) => self.misbehaved(from.site, &error.to_string(), out),
+                }
+            }
+            Content::Raft(_)
+            | Content::Link { .. }
+            | Content::Granted { .. }
+            | Content::NotLeader { .. }
+            | Content::View(_)
+            | Content::Ping
+            | Content::Pong => unreachable!("only petitions come here"),
+        }
+    }
+
+    fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
+        while self.writing.front().is_some_and(|(first, _)| *first <= token) {
+            let (_, purpose) = self.writing.pop_front().expect("there is a first");
+            match purpose {
+                Purpose::Raft(token) => {
+                    self.in_membership(out, |membership, out| membership.on_persisted(token, out));
+                }
+                Purpose::Life(life) => {
+                    if life == self.me.incarnation {
+                        self.may_speak = true;
+                        self.reach_out(out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what a leader does, if this site leads.
+    fn lead(&mut self, out: &mut Vec<Output>) {
+        let term = self.leads();
+        if term != self.leadership.as_ref().map(|leadership| leadership.term) {
+            let landlord = Landlord::new(self.config.terms, self.config.mutants, self.now);
+            self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, landlord));
+            if let Some(term) = term {
+                out.push(Output::Note(Note::Leads(term)));
+            }
+        }
+        let (now, tempo) = (self.now, self.tempo());
+        if let Some(round) =
+            self.leadership.as_mut().and_then(|leadership| leadership.begin_round(now, tempo))
+        {
+            self.in_membership(out, |membership, out| membership.confirm(round, out));
+        }
+        let drained = self.table.has_drained();
+        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
+        let rules = self.first_rules.text();
+        let Some(view) = leadership.next_view(membership.view(), rules, drained, now, tempo) else { return };
+        let mut proposed = false;
+        leadership.pending = Some(view.clone());
+        self.in_membership(out, |membership, out| proposed = membership.propose(&view, out));
+        if let (false, Some(leadership)) = (proposed, &mut self.leadership) {
+            leadership.pending = None;
+        } else {
+            out.push(Output::Note(Note::Proposed(view)));
+        }
+    }
+
+    fn in_membership(
+        &mut self,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Membership, &mut Vec<membership::Output>),
+    ) {
+        let Some(membership) = &mut self.membership else { return };
+        let mut wanted = Vec::new();
+        act(membership, &mut wanted);
+        for output in wanted {
+            match output {
+                membership::Output::Send { to, message } => self.send(to, Content::Raft(message), out),
+                membership::Output::Persist { token, writes } => {
+                    self.persist(writes, Purpose::Raft(token), out)
+                }
+                membership::Output::Agreed(view) => self.on_agreed(view, out),
+                membership::Output::Confirmed(round) => self.on_confirmed(round, out),
+            }
+        }
+    }
+
+    fn on_confirmed(&mut self, round: membership::Round, out: &mut Vec<Output>) {
+        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
+        for (member, renewal) in leadership.on_confirmed(round, membership.view(), self.now) {
+            out.push(Output::Note(Note::Granted(member.clone())));
+            let to = member.incarnation;
+            self.send(member.site, Content::Granted { to, renewal }, out);
+        }
+    }
+
+    fn on_agreed(&mut self, view: View, out: &mut Vec<Output>) {
+        if let Some(leadership) = &mut self.leadership {
+            leadership.on_agreed(&view);
+            // Voters have it from the log; the others need to be told.
+            let voters = &self.config.sites[..self.config.sites.len().min(MOST_VOTERS)];
+            let told: Vec<SiteName> = view
+                .members
+                .iter()
+                .map(|member| member.site.clone())
+                .filter(|site| !voters.contains(site))
+                .collect();
+            for site in told {
+                self.send(site, Content::View(view.clone()), out);
+            }
+        }
+        self.learn(view, out);
+    }
+
+    fn persist(&mut self, writes: Vec<Write>, purpose: Purpose, out: &mut Vec<Output>) {
+        self.last_token = Token(self.last_token.0 + 1);
+        self.writing.push_back((self.last_token, purpose));
+        out.push(Output::Persist { token: self.last_token, writes });
+    }
+
+    fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<Output>) {
+        if to == self.me.site {
+            return self.on_content(self.me.clone(), content, out);
+        }
+        let packet = Packet { incarnation: self.me.incarnation, content };
+        out.push(Output::Send { to, packet });
+    }
+
+    fn misbehaved(&self, site: SiteName, why: &str, out: &mut Vec<Output>) {
+        out.push(Output::Note(Note::Misbehaved { site, why: why.to_owned() }));
+    }
+
+    /// Lets the links do something and puts what they want sent on the wire.
+    fn post(&mut self, out: &mut Vec<Output>, act: impl FnOnce(&mut Links<Letter>, Time, &mut Post)) {
+        let mut post = Post::new();
+        act(&mut self.links, self.now, &mut post);
+        for (to, frame) in post {
+            self.send(to.site, Content::Link { to: to.incarnation, frame }, out);
+        }
+    }
+}
+
+type Post = crate::links::Outgoing<Letter>;
