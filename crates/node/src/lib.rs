@@ -9,6 +9,7 @@
 //! - [`table`]: who waits for what and holds what, and the machines that decide it.
 //! - [`node`]: all of them in one machine.
 
+pub mod cluster_sim;
 pub mod lease;
 pub mod links;
 pub mod membership;

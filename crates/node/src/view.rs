@@ -1,11 +1,11 @@
 //! Views: who takes part, under which rules, as everyone agrees.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::{Epoch, SiteId};
 use serde::{Deserialize, Serialize};
 
-use crate::names::{LockName, Member, SiteName};
+use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 
 /// Who takes part and under which rules. Agreed on through the log; each has an epoch of its own, one more than the
@@ -16,6 +16,8 @@ pub struct View {
     pub epoch: Epoch,
     /// One life of each site that takes part, by name.
     pub members: Vec<Member>,
+    /// The last life of each site that took part and does not now, by name: no life takes part a second time.
+    pub past: Vec<Member>,
     /// Which locks run what.
     pub rules: RulesText,
     /// How often the rules have changed.
@@ -74,9 +76,27 @@ impl View {
         Some(&self.members[at])
     }
 
+    /// Whether this life of a site may be let in: its site does not take part, and never has in this life or a later one.
+    pub fn may_join(&self, member: &Member) -> bool {
+        let past = self.past.binary_search_by(|past| past.site.cmp(&member.site));
+        self.member(&member.site).is_none_or(|other| other.incarnation < member.incarnation)
+            && past.map_or(true, |at| self.past[at].incarnation < member.incarnation)
+    }
+
+    /// The past lives of the view with `members` that follows on this one.
+    pub(crate) fn past_without(&self, members: &[Member]) -> Vec<Member> {
+        let mut past: BTreeMap<&SiteName, Incarnation> = BTreeMap::new();
+        for member in self.past.iter().chain(&self.members) {
+            past.insert(&member.site, member.incarnation);
+        }
+        past.retain(|site, _| members.iter().all(|member| member.site != **site));
+        past.into_iter().map(|(site, incarnation)| Member { site: site.clone(), incarnation }).collect()
+    }
+
     /// Whether members are in order of their names, and no name is there twice.
     pub fn is_well_formed(&self) -> bool {
-        self.members.windows(2).all(|pair| pair[0].site < pair[1].site)
+        let sorted = |members: &[Member]| members.windows(2).all(|pair| pair[0].site < pair[1].site);
+        sorted(&self.members) && sorted(&self.past)
     }
 }
 
@@ -119,6 +139,22 @@ mod tests {
         let error = check_sites(&[name("a"), name("b"), name("a")]).unwrap_err().to_string();
         assert!(error.starts_with("the site 'a' is listed twice (places 1 and 3)"), "{error}");
         assert_eq!(check_sites(&[name("a"), name("b")]), Ok(()));
+    }
+
+    fn member(site: &str, incarnation: u64) -> Member {
+        Member { site: name(site), incarnation: Incarnation::new(incarnation) }
+    }
+
+    #[test]
+    fn no_life_takes_part_a_second_time() {
+        let first = View { members: vec![member("a", 1), member("b", 1)], ..View::default() };
+        let members = vec![member("b", 1)];
+        let second = View { past: first.past_without(&members), members, ..View::default() };
+        assert_eq!(second.past, [member("a", 1)]);
+        assert!(!second.may_join(&member("a", 1)) && second.may_join(&member("a", 2)));
+        assert!(!second.may_join(&member("b", 1)) && second.may_join(&member("c", 1)));
+        let members = vec![member("a", 2), member("b", 1)];
+        assert_eq!(second.past_without(&members), []);
     }
 
     #[test]

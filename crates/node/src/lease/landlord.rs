@@ -14,20 +14,22 @@ pub struct Landlord {
     mutants: Mutants,
     elected: Time,
     standing: BTreeMap<Member, Standing>,
+    /// The members of the view that was agreed on last, in order.
+    known: Vec<Member>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Standing {
-    /// Its last renewal was granted then.
+    /// Its last renewal was granted then, or it was let in then.
     Granted(Time),
     /// It said itself that it holds nothing and never will again.
     GaveUp,
 }
 
 impl Landlord {
-    /// This site has just learnt that it leads.
-    pub fn new(terms: Terms, mutants: Mutants, elected: Time) -> Self {
-        Landlord { terms, mutants, elected, standing: BTreeMap::new() }
+    /// This site has just learnt that it leads, in a view with these members.
+    pub fn new(terms: Terms, mutants: Mutants, members: &[Member], elected: Time) -> Self {
+        Landlord { terms, mutants, elected, standing: BTreeMap::new(), known: members.to_vec() }
     }
 
     /// Grants a renewal of `member`, after leadership was confirmed. Not to one that gave up: a renewal that it sent
@@ -38,6 +40,17 @@ impl Landlord {
         }
         self.standing.insert(member.clone(), Standing::Granted(now));
         true
+    }
+
+    /// A view with `members` has been agreed on. Those whom it leaves out are forgotten. Those who are new have no lease
+    /// yet, and as long to get one as a lease lasts.
+    pub fn on_agreed(&mut self, members: &[Member], now: Time) {
+        self.standing.retain(|member, _| members.binary_search(member).is_ok());
+        let fresh = |member: &&Member| self.known.binary_search(member).is_err();
+        for member in members.iter().filter(fresh) {
+            self.standing.entry(member.clone()).or_insert(Standing::Granted(now));
+        }
+        self.known = members.to_vec();
     }
 
     /// `member` says that it holds nothing and asks for nothing any more.
@@ -60,10 +73,5 @@ impl Landlord {
     /// Whether `member` may be excluded now.
     pub fn is_over(&self, member: &Member, now: Time) -> bool {
         now >= self.over_at(member)
-    }
-
-    /// Forgets everyone who is not in `members`: the log has excluded them.
-    pub fn retain(&mut self, members: &[Member]) {
-        self.standing.retain(|member, _| members.binary_search(member).is_ok());
     }
 }

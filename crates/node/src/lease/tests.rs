@@ -28,7 +28,7 @@ fn slowest(micros: u64) -> Time {
 fn tightest(mutants: Mutants) -> (Lease, Landlord) {
     let mut lease = Lease::new(TERMS, mutants, Time::ZERO);
     let renewal = lease.renew(Time::ZERO);
-    let mut landlord = Landlord::new(TERMS, mutants, Time::ZERO);
+    let mut landlord = Landlord::new(TERMS, mutants, &[member()], Time::ZERO);
     assert!(landlord.grant(&member(), Time::ZERO));
     assert!(lease.on_granted(renewal, Time::ZERO));
     (lease, landlord)
@@ -105,17 +105,27 @@ fn a_life_that_is_over_takes_no_grant_any_more() {
 
 #[test]
 fn a_new_leader_waits_for_leases_that_the_last_one_may_have_granted() {
-    let landlord = Landlord::new(TERMS, Mutants::default(), at(7));
+    let landlord = Landlord::new(TERMS, Mutants::default(), &[member()], at(7));
     assert_eq!(landlord.over_at(&member()), at(1_050_007));
 }
 
 #[test]
 fn whoever_gives_up_is_over_at_once_and_gets_no_grant_for_what_it_sent_before() {
-    let mut landlord = Landlord::new(TERMS, Mutants::default(), at(7));
+    let mut landlord = Landlord::new(TERMS, Mutants::default(), &[member()], at(7));
     assert!(landlord.grant(&member(), at(8)));
     landlord.on_gave_up(&member());
     assert!(landlord.is_over(&member(), at(9)));
     assert!(!landlord.grant(&member(), at(9)));
+}
+
+#[test]
+fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
+    let mut landlord = Landlord::new(TERMS, Mutants::default(), &[], at(7));
+    landlord.on_agreed(&[member()], at(5_000_000));
+    assert_eq!(landlord.over_at(&member()), at(6_050_000));
+    // A view that keeps it changes nothing about that.
+    landlord.on_agreed(&[member()], at(5_500_000));
+    assert_eq!(landlord.over_at(&member()), at(6_050_000));
 }
 
 #[test]

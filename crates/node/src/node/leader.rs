@@ -125,11 +125,11 @@ impl Leadership {
     }
 
     /// The voters have agreed on `view`.
-    pub(super) fn on_agreed(&mut self, view: &View) {
+    pub(super) fn on_agreed(&mut self, view: &View, now: Time) {
         self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
-        self.landlord.retain(&view.members);
+        self.landlord.on_agreed(&view.members, now);
         self.reports.retain(|member, _| view.contains(member));
-        self.joiners.retain(|_, joiner| !view.contains(&joiner.member));
+        self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
         self.rules = self.rules.take().filter(|rules| *rules != view.rules);
     }
 
@@ -201,6 +201,7 @@ impl Leadership {
         }
         let epoch = Epoch::new(view.epoch.number() + 1)?;
         let rules_version = view.rules_version + u64::from(rules != view.rules && !first);
-        Some(View { epoch, members, rules, rules_version })
+        let past = view.past_without(&members);
+        Some(View { epoch, members, past, rules, rules_version })
     }
 }

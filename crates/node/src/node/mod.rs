@@ -40,6 +40,9 @@ pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
 pub use wire::{Content, Letter, Matter, Packet};
 
+/// After so many questions without an answer another site is asked.
+const MOST_UNANSWERED: u32 = 2;
+
 /// What names a batch of writes until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
@@ -103,6 +106,8 @@ pub enum Note {
     },
     /// This site leads, and grants a lease.
     Granted(Member),
+    /// This site leaves: this life holds nothing and never will again.
+    GaveUp(Member),
     /// This site leads, and proposes a view.
     Proposed(View),
     /// This site leads, in this term.
@@ -310,6 +315,7 @@ impl Node {
             if !self.table.holds_anything() {
                 self.lease.give_up(self.now);
                 self.lease.renew(self.now);
+                out.push(Output::Note(Note::GaveUp(self.me.clone())));
                 self.send(leader, Content::Leave, out);
             }
         } else if is_member {
@@ -334,8 +340,12 @@ impl Node {
 
     /// Who probably leads; if whoever was asked does not answer, one voter after the other.
     fn ask_whom(&self) -> Option<SiteName> {
+        if self.leads().is_some() {
+            return Some(self.me.site.clone());
+        }
         let known = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
-        let believed = known.or_else(|| self.leader_hint.clone()).filter(|_| self.unanswered < 3);
+        let believed =
+            known.or_else(|| self.leader_hint.clone()).filter(|_| self.unanswered < MOST_UNANSWERED);
         let voters = self.config.sites.len().min(MOST_VOTERS);
         believed.or_else(|| self.config.sites.get(self.unanswered as usize % voters).cloned())
     }
@@ -366,9 +376,7 @@ impl Node {
                     self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
                 }
             }
-            Content::NotLeader { leader } => {
-                self.leader_hint = leader.filter(|leader| *leader != self.me.site);
-            }
+            Content::NotLeader { leader } => self.on_hint(leader, out),
             Content::View(view) => {
                 self.unanswered = 0;
                 self.leader_hint = Some(from.site);
@@ -380,6 +388,17 @@ impl Node {
                     self.heard.insert(from, self.now);
                 }
             }
+        }
+    }
+
+    /// Someone says who leads. If that is news, the leader is asked at once.
+    fn on_hint(&mut self, leader: Option<SiteName>, out: &mut Vec<Output>) {
+        let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
+        let news = self.unanswered >= MOST_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
+        self.leader_hint = Some(leader);
+        if news {
+            self.unanswered = 0;
+            self.reach_out(out);
         }
     }
 
@@ -414,7 +433,7 @@ impl Node {
                 }
             }
             Content::Join { epoch, reached } => {
-                if !view.contains(&from) && reached.len() <= view.members.len() {
+                if view.may_join(&from) && reached.len() <= view.members.len() {
                     leadership.on_join(from.clone(), reached, now);
                 }
                 if epoch < view.epoch {
@@ -430,7 +449,7 @@ impl Node {
             }
             Content::SetRules { base, rules } => {
                 let checked = Rules::new(rules).and_then(|rules| {
-                    rules.fit(view.members.len())?;
+                    rules.fit(view.members.len().max(1))?;
                     Ok(rules)
                 });
                 match checked {
@@ -470,7 +489,8 @@ impl Node {
     fn lead(&mut self, out: &mut Vec<Output>) {
         let term = self.leads();
         if term != self.leadership.as_ref().map(|leadership| leadership.term) {
-            let landlord = Landlord::new(self.config.terms, self.config.mutants, self.now);
+            let members = self.membership.as_ref().map_or(&[] as &[Member], |voter| &voter.view().members);
+            let landlord = Landlord::new(self.config.terms, self.config.mutants, members, self.now);
             self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, landlord));
             if let Some(term) = term {
                 out.push(Output::Note(Note::Leads(term)));
@@ -527,7 +547,7 @@ impl Node {
 
     fn on_agreed(&mut self, view: View, out: &mut Vec<Output>) {
         if let Some(leadership) = &mut self.leadership {
-            leadership.on_agreed(&view);
+            leadership.on_agreed(&view, self.now);
             // Voters have it from the log; the others need to be told.
             let voters = &self.config.sites[..self.config.sites.len().min(MOST_VOTERS)];
             let told: Vec<SiteName> = view
