@@ -160,7 +160,7 @@ impl World {
                 .collect(),
             network: Network::default(),
             exclusion: Exclusion::new(clocks.clone(), strict),
-            fences: Fences::default(),
+            fences: Fences::new(strict),
             updates: Updates::default(),
             departed: Departed::default(),
             leases: Leases::new(settings.terms, clocks, strict),

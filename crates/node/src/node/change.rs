@@ -52,7 +52,6 @@ impl Node {
         if view.epoch <= self.view.epoch || !view.is_well_formed() {
             return;
         }
-        let was_member = self.view.contains(&self.me);
         self.view = view;
         out.push(Output::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
@@ -76,7 +75,8 @@ impl Node {
             }
             self.change.own = Some(census);
             self.open_if_all_have_spoken(out);
-        } else if was_member {
+        } else if !self.view.may_join(&self.me) {
+            // It took part, perhaps without ever hearing of it, and does not any more.
             out.push(Output::Note(Note::Excluded { epoch, member: self.me.clone() }));
             self.in_table(out, |table, footing, out| table.lose_all(footing.now, out));
             self.me.incarnation = self.me.incarnation.next();

@@ -31,6 +31,8 @@ pub(super) struct Leadership {
     reports: BTreeMap<Member, Vec<Member>>,
     /// The view that is in the log and not yet agreed on.
     pub(super) pending: Option<View>,
+    /// The view in which a member has said that a lock is ready to run again.
+    pub(super) drained: Option<Epoch>,
     /// Rules that were asked for.
     pub(super) rules: Option<RulesText>,
 }
@@ -74,6 +76,7 @@ impl Leadership {
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
             pending: None,
+            drained: None,
             rules: None,
         }
     }
@@ -172,7 +175,6 @@ impl Leadership {
         &mut self,
         view: &View,
         first_rules: &RulesText,
-        drained: bool,
         now: Time,
         tempo: Tempo,
     ) -> Option<View> {
@@ -193,6 +195,7 @@ impl Leadership {
             }
         }
         members.sort();
+        let drained = self.drained == Some(view.epoch);
         let first = view.epoch == Epoch::default();
         let current = if first { first_rules } else { &view.rules };
         let rules = self.rules.as_ref().unwrap_or(current).clone();

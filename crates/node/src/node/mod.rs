@@ -155,6 +155,8 @@ pub struct Node {
     /// Whom a site that wants in has heard from, and when.
     heard: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
+    /// The view in which the leader was told that a lock is ready to run again.
+    told_drained: Option<Epoch>,
     next_tick: Time,
     writing: VecDeque<(Token, Purpose)>,
     last_token: Token,
@@ -194,6 +196,7 @@ impl Node {
             unanswered: 0,
             heard: BTreeMap::new(),
             rules_wanted: None,
+            told_drained: None,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
             last_token: Token(0),
@@ -219,6 +222,10 @@ impl Node {
             Input::Connected(site) => self.post(out, |links, now, post| links.on_connected(&site, now, post)),
             Input::Persisted(token) => self.on_persisted(token, out),
             Input::Call(call) => self.on_call(call, out),
+        }
+        if self.told_drained != Some(self.view.epoch) && self.table.has_drained() {
+            self.told_drained = Some(self.view.epoch);
+            self.reach_out(out);
         }
         self.lead(out);
     }
@@ -320,7 +327,8 @@ impl Node {
             }
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
-            self.send(leader, Content::Renew { renewal, epoch, unreachable }, out);
+            let drained = self.table.has_drained();
+            self.send(leader, Content::Renew { renewal, epoch, unreachable, drained }, out);
         } else {
             let (now, lately) = (self.now, self.config.terms.length);
             self.heard.retain(|_, heard| now.since(*heard) < lately);
@@ -424,8 +432,9 @@ impl Node {
         };
         let (now, Some(leadership)) = (self.now, &mut self.leadership) else { return };
         match content {
-            Content::Renew { renewal, epoch, unreachable } => {
+            Content::Renew { renewal, epoch, unreachable, drained } => {
                 if view.contains(&from) && unreachable.len() <= view.members.len() {
+                    leadership.drained = drained.then_some(epoch).or(leadership.drained);
                     leadership.on_renew(from.clone(), renewal, unreachable);
                 }
                 if epoch < view.epoch {
@@ -502,10 +511,9 @@ impl Node {
         {
             self.in_membership(out, |membership, out| membership.confirm(round, out));
         }
-        let drained = self.table.has_drained();
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
         let rules = self.first_rules.text();
-        let Some(view) = leadership.next_view(membership.view(), rules, drained, now, tempo) else { return };
+        let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else { return };
         let mut proposed = false;
         leadership.pending = Some(view.clone());
         self.in_membership(out, |membership, out| proposed = membership.propose(&view, out));

@@ -43,6 +43,8 @@ pub enum Content {
         epoch: Epoch,
         /// Whom it has not been able to reach for long.
         unreachable: Vec<Member>,
+        /// Whether a lock that had more holders than permits in this view has them no more.
+        drained: bool,
     },
     /// From the leader, which has confirmed that it leads: it does.
     Granted {

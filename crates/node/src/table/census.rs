@@ -31,6 +31,7 @@ impl LockTable {
     /// The view is over: stops all machines and says what clients of this site hold. They keep it.
     pub fn stop(&mut self) -> Census {
         self.seat = None;
+        self.draining = false;
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Timer(..)));
         self.locks.retain(|_, lock| {
             lock.machines = Machines::Stopped;
@@ -74,6 +75,7 @@ impl LockTable {
                 out,
             };
             lock.start(&held, &mut env);
+            self.draining |= matches!(lock.machines, Machines::Draining { .. });
             lock.make_good(mine, &mut env);
         }
         self.seek_all(footing, out);
@@ -94,7 +96,7 @@ impl LockTable {
 
     /// Whether some lock had more holders than permits and has them no more: a new view would let it run again.
     pub fn has_drained(&self) -> bool {
-        let Some(seat) = &self.seat else { return false };
+        let Some(seat) = self.seat.as_ref().filter(|_| self.draining) else { return false };
         self.locks.iter().any(|(name, lock)| match &lock.machines {
             Machines::Draining { left } => fits(seat.rules.rule(name), left.values().copied()),
             Machines::Stopped | Machines::Running { .. } => false,

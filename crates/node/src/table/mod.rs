@@ -217,6 +217,8 @@ pub struct LockTable {
     sessions: BTreeMap<Session, BTreeSet<Request>>,
     alarms: BTreeSet<(Time, Alarm)>,
     outbox: Outbox<AnyMessage>,
+    /// Whether some lock has, or had when the view opened, more holders than permits.
+    draining: bool,
 }
 
 impl LockTable {
@@ -231,6 +233,7 @@ impl LockTable {
             sessions: BTreeMap::new(),
             alarms: BTreeSet::new(),
             outbox: Outbox::new(),
+            draining: false,
         }
     }
 
