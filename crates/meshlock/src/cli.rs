@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, compare, demo, quorum, reproduce, sim};
+use crate::commands::{algorithms, compare, demo, dst, quorum, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Compare(Box<compare::Arguments>),
     /// Run a paper's table or figure again: published, measured, error
     Reproduce(reproduce::Arguments),
+    /// Simulate whole clusters under faults and check that they stay safe
+    Dst(dst::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
 }

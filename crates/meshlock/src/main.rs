@@ -46,6 +46,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Sim(arguments) => commands::sim::run(&arguments, out),
         Command::Compare(arguments) => commands::compare::run(&arguments, out),
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments, out),
+        Command::Dst(arguments) => commands::dst::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
     }
 }

@@ -29,6 +29,24 @@ pub(crate) enum Mutant {
     LapseKeepsLocks,
 }
 
+#[cfg(test)]
+impl Mutant {
+    /// All of them.
+    pub(crate) const ALL: [Mutant; 11] = [
+        Mutant::LeaseFromReceipt,
+        Mutant::ExclusionOneTickEarly,
+        Mutant::NewLeaderDoesNotWait,
+        Mutant::GrantUnconfirmed,
+        Mutant::CensusSkipped,
+        Mutant::ReconnectDropsOne,
+        Mutant::FenceNotCarried,
+        Mutant::OldEpochAccepted,
+        Mutant::GrantWithoutLease,
+        Mutant::SendBeforePersist,
+        Mutant::LapseKeepsLocks,
+    ];
+}
+
 /// Which mistakes a machine makes: none, outside of tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mutants {

@@ -3,6 +3,7 @@
 pub(crate) mod algorithms;
 pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod dst;
 pub(crate) mod quorum;
 pub(crate) mod reproduce;
 pub(crate) mod sim;

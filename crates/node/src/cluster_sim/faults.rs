@@ -5,15 +5,25 @@ use fastrand::Rng;
 use super::settings::{Settings, rules};
 use crate::rules::RulesText;
 
+/// In the middle of what a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// After so many more outputs.
+    AfterOutputs(usize),
+    /// As soon as it has given its disk something to write.
+    AtNextWrite,
+}
+
 /// One thing that goes wrong, or that operators do.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// The process of a site dies after so many more outputs; what its disk had not completed is lost from some point on.
+    /// The process of a site dies, in the middle of what it does; what its disk had not completed is lost from some point
+    /// on.
     Crash {
         /// Which site.
         machine: usize,
-        /// How many outputs it still does.
-        after: usize,
+        /// When exactly.
+        when: Death,
         /// How long until it runs again, in microseconds.
         down: u64,
     },
@@ -103,7 +113,10 @@ fn one(draw: &mut Rng, kind: usize, settings: &Settings) -> Fault {
     let machines = settings.machines;
     let machine = draw.usize(..machines);
     match kind {
-        0 => Fault::Crash { machine, after: draw.usize(..8), down: draw.u64(1_000..4_000_000) },
+        0 => {
+            let when = if draw.bool() { Death::AtNextWrite } else { Death::AfterOutputs(draw.usize(..8)) };
+            Fault::Crash { machine, when, down: draw.u64(1_000..4_000_000) }
+        }
         1 => Fault::Pause { machine, length: draw.u64(1_000..5_000_000) },
         2 => Fault::Break { a: machine, b: draw.usize(..machines) },
         3 => Fault::Partition { blocked: blocked(draw, machines), length: draw.u64(100_000..6_000_000) },

@@ -5,6 +5,7 @@ use meshlock_protocol::registry::AnyMessage;
 
 use super::client::{Finale, State};
 use super::clock::Moment;
+use super::faults::Death;
 use super::properties::exclusion::Grant;
 use super::properties::{Verdict, sound};
 use super::settings::site;
@@ -52,14 +53,16 @@ impl World {
 
     fn perform_all(&mut self, machine: usize, out: Vec<Output>) -> Verdict {
         for output in out {
-            if let Some((left, down)) = self.machines[machine].dying {
-                if left == 0 {
-                    self.crash(machine, down);
-                    return Ok(());
-                }
-                self.machines[machine].dying = Some((left - 1, down));
-            }
+            let is_write = matches!(output, Output::Persist { .. });
             self.perform(machine, output)?;
+            match self.machines[machine].dying {
+                Some((Death::AfterOutputs(0), down)) => return self.crash(machine, down),
+                Some((Death::AtNextWrite, down)) if is_write => return self.crash(machine, down),
+                Some((Death::AfterOutputs(left), down)) => {
+                    self.machines[machine].dying = Some((Death::AfterOutputs(left - 1), down));
+                }
+                Some((Death::AtNextWrite, _)) | None => {}
+            }
         }
         let Some(node) = &self.machines[machine].node else { return Ok(()) };
         self.leases.on_lease(node.me(), machine, node.lease().end());
@@ -215,11 +218,11 @@ impl World {
     }
 
     /// The process of a node dies. Its disk keeps what was completed and some of the rest; its clients will notice.
-    fn crash(&mut self, machine: usize, down: u64) {
+    fn crash(&mut self, machine: usize, down: u64) -> Verdict {
         self.coverage.count("crashed");
         self.trace.crashed(self.now, machine);
         let host = &mut self.machines[machine];
-        let Some(node) = host.node.take() else { return };
+        let Some(node) = host.node.take() else { return Ok(()) };
         if node.leads().is_some() {
             self.coverage.count(if node.is_open() { "leader lost" } else { "leader lost in a view change" });
         }
@@ -246,6 +249,7 @@ impl World {
         }
         let down = if self.calm { 0 } else { down.min(self.settings.calm.saturating_sub(self.now.0)) };
         self.after(down, Event::Start(machine));
+        Ok(())
     }
 
     pub(super) fn synced(&mut self, machine: usize, life: u64, token: Token) -> Verdict {

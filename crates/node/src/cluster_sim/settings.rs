@@ -64,8 +64,8 @@ impl Settings {
             .map(|at| if at < founders { draw.u64(..200_000) } else { draw.u64(..calm) })
             .collect();
         let drift = [0, 1_000, 50_000][draw.usize(..3)];
-        let beyond_drift = draw.usize(..10) == 0;
-        let fastest = if beyond_drift { drift + 600_000 } else { drift };
+        let beyond_drift = draw.usize(..6) == 0;
+        let fastest = if beyond_drift { drift + 1_500_000 } else { drift };
         let clocks = (0..machines)
             .map(|_| Clock::new(draw.u64(..1 << 40), [0, fastest, draw.u32(..=fastest)][draw.usize(..3)]))
             .collect();

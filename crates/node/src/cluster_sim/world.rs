@@ -9,7 +9,7 @@ use meshlock_protocol::Fence;
 use super::client::{Client, Finale, State};
 use super::clock::{Clock, Moment};
 use super::coverage::Coverage;
-use super::faults::Fault;
+use super::faults::{Death, Fault};
 use super::network::Network;
 use super::properties::departed::Departed;
 use super::properties::exclusion::Exclusion;
@@ -102,8 +102,8 @@ pub(super) struct Machine {
     pub(super) slow_until: Moment,
     /// The wake-up that counts.
     pub(super) wake: Option<Moment>,
-    /// It dies after so many more outputs, and stays down so long.
-    pub(super) dying: Option<(usize, u64)>,
+    /// When it dies, and how long it stays down.
+    pub(super) dying: Option<(Death, u64)>,
     /// An operator has taken it out.
     pub(super) left: bool,
 }
@@ -346,9 +346,9 @@ impl World {
         self.coverage.count(&format!("fault: {}", fault.kind()));
         self.trace.fault(self.now, &fault);
         match fault {
-            Fault::Crash { machine, after, down } => {
+            Fault::Crash { machine, when, down } => {
                 if self.machines[machine].node.is_some() && self.machines[machine].dying.is_none() {
-                    self.machines[machine].dying = Some((after, down));
+                    self.machines[machine].dying = Some((when, down));
                 }
             }
             Fault::Pause { machine, length } => {
@@ -382,9 +382,7 @@ impl World {
         self.network.heal();
         for machine in &mut self.machines {
             machine.slow_until = Moment::default();
-            if let Some((_, down)) = &mut machine.dying {
-                *down = 0;
-            }
+            machine.dying = None;
         }
         self.reconnect_all();
         for at in 0..self.clients.len() {
