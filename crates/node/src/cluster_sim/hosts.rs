@@ -55,13 +55,9 @@ impl World {
         for output in out {
             let is_write = matches!(output, Output::Persist { .. });
             self.perform(machine, output)?;
-            match self.machines[machine].dying {
-                Some((Death::AfterOutputs(0), down)) => return self.crash(machine, down),
-                Some((Death::AtNextWrite, down)) if is_write => return self.crash(machine, down),
-                Some((Death::AfterOutputs(left), down)) => {
-                    self.machines[machine].dying = Some((Death::AfterOutputs(left - 1), down));
-                }
-                Some((Death::AtNextWrite, _)) | None => {}
+            if let Some(down) = self.dies_now(machine, is_write) {
+                self.crash(machine, down);
+                return Ok(());
             }
         }
         let Some(node) = &self.machines[machine].node else { return Ok(()) };
@@ -70,6 +66,19 @@ impl World {
         sound::check(node, self.now)?;
         self.schedule_wake(machine);
         Ok(())
+    }
+
+    /// Whether its process dies after this output, and for how long.
+    fn dies_now(&mut self, machine: usize, is_write: bool) -> Option<u64> {
+        let (death, down) = self.machines[machine].dying.as_mut()?;
+        match death {
+            Death::AfterOutputs(0) => Some(*down),
+            Death::AfterOutputs(left) => {
+                *left -= 1;
+                None
+            }
+            Death::AtNextWrite => is_write.then_some(*down),
+        }
     }
 
     fn schedule_wake(&mut self, machine: usize) {
@@ -218,11 +227,11 @@ impl World {
     }
 
     /// The process of a node dies. Its disk keeps what was completed and some of the rest; its clients will notice.
-    fn crash(&mut self, machine: usize, down: u64) -> Verdict {
+    fn crash(&mut self, machine: usize, down: u64) {
         self.coverage.count("crashed");
         self.trace.crashed(self.now, machine);
         let host = &mut self.machines[machine];
-        let Some(node) = host.node.take() else { return Ok(()) };
+        let Some(node) = host.node.take() else { return };
         if node.leads().is_some() {
             self.coverage.count(if node.is_open() { "leader lost" } else { "leader lost in a view change" });
         }
@@ -234,7 +243,9 @@ impl World {
             self.coverage.count("unsynced tail lost");
         }
         for (_, writes) in host.unsynced.drain(..).take(kept) {
-            writes.iter().for_each(|write| host.disk.apply(write));
+            for write in &writes {
+                host.disk.apply(write);
+            }
         }
         host.unsynced.clear();
         (host.wake, host.dying) = (None, None);
@@ -249,7 +260,6 @@ impl World {
         }
         let down = if self.calm { 0 } else { down.min(self.settings.calm.saturating_sub(self.now.0)) };
         self.after(down, Event::Start(machine));
-        Ok(())
     }
 
     pub(super) fn synced(&mut self, machine: usize, life: u64, token: Token) -> Verdict {
@@ -261,7 +271,9 @@ impl World {
         let mut last = None;
         while host.unsynced.front().is_some_and(|(first, _)| *first <= token) {
             let (done, writes) = host.unsynced.pop_front().expect("there is a first");
-            writes.iter().for_each(|write| host.disk.apply(write));
+            for write in &writes {
+                host.disk.apply(write);
+            }
             last = Some(done);
         }
         last.map_or(Ok(()), |token| self.drive(machine, Input::Persisted(token)))

@@ -3,7 +3,6 @@
 use meshlock_protocol::Fence;
 
 use super::client::{Finale, Inside, State};
-use super::properties::Verdict;
 use super::world::{Event, World};
 use crate::names::LockName;
 use crate::node::{Answer, Call};
@@ -26,9 +25,9 @@ impl World {
     }
 
     /// Something that the client planned for now.
-    pub(super) fn client_timer(&mut self, client: usize, timer: u64) -> Verdict {
+    pub(super) fn client_timer(&mut self, client: usize, timer: u64) {
         if self.clients[client].timer != timer {
-            return Ok(());
+            return;
         }
         match self.clients[client].state.clone() {
             State::Resting => self.ask(client),
@@ -37,7 +36,6 @@ impl World {
             }
             State::Inside(inside) => self.count_up(client, &inside),
         }
-        Ok(())
     }
 
     /// Asks for a lock, over a new connection if need be.
@@ -46,8 +44,9 @@ impl World {
         if self.clients[client].finale == Finale::Done || self.machines[machine].left {
             return;
         }
-        let Some(node) = &self.machines[machine].node else { return };
-        let _ = node;
+        if self.machines[machine].node.is_none() {
+            return;
+        }
         if self.clients[client].session.is_none() {
             self.last_session += 1;
             self.clients[client].session = Some(Session(self.last_session));
@@ -99,10 +98,10 @@ impl World {
     }
 
     /// The client hears from its node.
-    pub(super) fn told(&mut self, client: usize, session: Session, answer: Answer) -> Verdict {
-        let Answer::Lock(tell) = answer else { return Ok(()) };
+    pub(super) fn told(&mut self, client: usize, session: Session, answer: Answer) {
+        let Answer::Lock(tell) = answer else { return };
         if self.clients[client].session != Some(session) {
-            return Ok(());
+            return;
         }
         match tell {
             Tell::Granted { request, fence, lease_end, .. } => self.enter(client, request, fence, lease_end),
@@ -127,7 +126,6 @@ impl World {
                 }
             }
         }
-        Ok(())
     }
 
     fn enter(&mut self, client: usize, request: Request, fence: Fence, lease_end: Time) {

@@ -313,14 +313,20 @@ impl World {
                 }
                 self.drive(machine, Input::Call(call))
             }
-            Event::Told { client, session, answer } => self.told(client, session, answer),
+            Event::Told { client, session, answer } => {
+                self.told(client, session, answer);
+                Ok(())
+            }
             Event::Disconnected { client, session } => {
                 if self.clients[client].session == Some(session) {
                     self.disconnect(client);
                 }
                 Ok(())
             }
-            Event::Client { client, timer } => self.client_timer(client, timer),
+            Event::Client { client, timer } => {
+                self.client_timer(client, timer);
+                Ok(())
+            }
             Event::Update { client, timer, lock, fence, read } => {
                 self.updates.write(&lock, fence, read, self.now)?;
                 self.updated(client, timer);
@@ -336,7 +342,10 @@ impl World {
                 }
                 Ok(())
             }
-            Event::Calm => self.become_calm(),
+            Event::Calm => {
+                self.become_calm();
+                Ok(())
+            }
             Event::Bound => starvation::check(&self.unserved(), self.now),
         }
     }
@@ -377,7 +386,7 @@ impl World {
     }
 
     /// Repairs everything, and lets every client want in once more.
-    fn become_calm(&mut self) -> Verdict {
+    fn become_calm(&mut self) {
         self.calm = true;
         self.network.heal();
         for machine in &mut self.machines {
@@ -394,7 +403,6 @@ impl World {
         }
         let bound = starvation::bound(self.clients.len() as u64, self.settings.hold);
         self.after(bound, Event::Bound);
-        Ok(())
     }
 
     fn is_over(&self) -> bool {

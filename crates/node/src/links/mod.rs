@@ -89,7 +89,7 @@ pub type Outgoing<B> = Vec<(Member, Frame<B>)>;
 pub struct Links<B> {
     patience: Patience,
     mutants: Mutants,
-    links: BTreeMap<SiteName, Link<B>>,
+    peers: BTreeMap<SiteName, Link<B>>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ struct Resent {
 impl<B: Clone> Links<B> {
     /// No links yet.
     pub fn new(patience: Patience, mutants: Mutants) -> Self {
-        Links { patience, mutants, links: BTreeMap::new() }
+        Links { patience, mutants, peers: BTreeMap::new() }
     }
 
     /// Sends `body` to `to`. To an older life than the one that is known, nothing is sent.
@@ -171,7 +171,7 @@ impl<B: Clone> Links<B> {
 
     /// There is a new connection to `site`: all that it may have missed is sent again.
     pub fn on_connected(&mut self, site: &SiteName, now: Time, out: &mut Outgoing<B>) {
-        let Some(link) = self.links.get_mut(site) else { return };
+        let Some(link) = self.peers.get_mut(site) else { return };
         if self.mutants.has(Mutant::ReconnectDropsOne) {
             link.unacknowledged.pop_front();
         }
@@ -181,7 +181,7 @@ impl<B: Clone> Links<B> {
 
     /// Sends what is due: acknowledgements that found nothing to ride on, messages that nobody acknowledged.
     pub fn on_time(&mut self, now: Time, out: &mut Outgoing<B>) {
-        for link in self.links.values_mut() {
+        for link in self.peers.values_mut() {
             if link.ack_due.is_some_and(|due| due <= now) {
                 link.told = link.delivered;
                 link.ack_due = None;
@@ -201,7 +201,7 @@ impl<B: Clone> Links<B> {
             let resend = (!link.unacknowledged.is_empty()).then_some(link.resent.due);
             [link.ack_due, resend].into_iter().flatten().min()
         };
-        self.links.values().filter_map(due).min()
+        self.peers.values().filter_map(due).min()
     }
 
     /// Who has left a message unacknowledged for too long, or with whom the link is broken.
@@ -210,17 +210,17 @@ impl<B: Clone> Links<B> {
             let oldest = link.unacknowledged.front();
             link.broken || oldest.is_some_and(|(sent, _)| now.since(*sent) >= self.patience.unreachable_after)
         };
-        self.links.values().filter(overdue).map(|link| &link.peer)
+        self.peers.values().filter(overdue).map(|link| &link.peer)
     }
 
     /// Ends the links to all lives that `keep` does not name.
     pub fn retain(&mut self, keep: impl Fn(&Member) -> bool) {
-        self.links.retain(|_, link| keep(&link.peer));
+        self.peers.retain(|_, link| keep(&link.peer));
     }
 
     /// The link to `peer`, made if there is none or only one to an older life; none if a newer life is known.
     fn link(&mut self, peer: &Member) -> Option<&mut Link<B>> {
-        let link = self.links.entry(peer.site.clone()).or_insert_with(|| Link::new(peer.clone()));
+        let link = self.peers.entry(peer.site.clone()).or_insert_with(|| Link::new(peer.clone()));
         if link.peer.incarnation < peer.incarnation {
             *link = Link::new(peer.clone());
         }

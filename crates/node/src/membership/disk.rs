@@ -60,8 +60,7 @@ impl Saved {
     }
 
     pub(super) fn to_raft(&self, voters: usize) -> eraftpb::Snapshot {
-        let mut snapshot = eraftpb::Snapshot::default();
-        snapshot.data = encode(&self.view).into();
+        let mut snapshot = eraftpb::Snapshot { data: encode(&self.view).into(), ..Default::default() };
         let metadata = snapshot.mut_metadata();
         metadata.index = self.index;
         metadata.term = self.term;

@@ -174,6 +174,15 @@ impl Membership {
         self.raw.store().disk.log_length()
     }
 
+    /// The site has started. A voter that is alone need not wait for anyone to be silent.
+    pub fn on_start(&mut self, out: &mut Vec<Output>) {
+        if self.voters.len() == 1 {
+            // It refuses only while it campaigns already.
+            let _ = self.raw.campaign();
+            self.pump(out);
+        }
+    }
+
     /// One tick has passed.
     pub fn on_tick(&mut self, out: &mut Vec<Output>) {
         if self.handicap > 0 && self.raw.raft.state != StateRole::Leader {
@@ -244,6 +253,7 @@ impl Membership {
 
     /// Takes out what the `raft` crate wants done, until it wants nothing more.
     fn pump(&mut self, out: &mut Vec<Output>) {
+        self.on_new_role();
         while self.raw.has_ready() {
             let mut ready = self.raw.ready();
             self.send(ready.take_messages(), out);
@@ -274,7 +284,6 @@ impl Membership {
             self.apply(committed, out);
         }
         self.report_confirmed(out);
-        self.vary_timeout();
     }
 
     /// Brings the mirror up to date and says what the disk must be told.
@@ -348,11 +357,13 @@ impl Membership {
         }
     }
 
-    /// After an election has begun, whoever saw it waits for a time of its own before it begins one itself.
-    fn vary_timeout(&mut self) {
+    /// A new term or role: what was confirmed in the last one says nothing about this one. And after an election has
+    /// begun, whoever saw it waits for a time of its own before it begins one itself.
+    fn on_new_role(&mut self) {
         let now = (self.raw.raft.term, self.raw.raft.state);
         if now != self.seen {
             self.seen = now;
+            self.confirmed.clear();
             self.handicap = self.draw.usize(..self.pace.election);
         }
     }

@@ -55,7 +55,9 @@ impl Council {
 
     fn write_one(&mut self, at: usize) -> bool {
         let Some((token, writes)) = self.unwritten[at].pop_front() else { return false };
-        writes.iter().for_each(|write| self.disks[at].apply(write));
+        for write in &writes {
+            self.disks[at].apply(write);
+        }
         let mut out = Vec::new();
         self.voters[at].on_persisted(token, &mut out);
         self.handle(at, out);

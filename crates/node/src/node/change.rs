@@ -75,6 +75,9 @@ impl Node {
             }
             self.change.own = Some(census);
             self.open_if_all_have_spoken(out);
+            if !self.lease.is_valid(self.now) {
+                self.reach_out(out);
+            }
         } else if !self.view.may_join(&self.me) {
             // It took part, perhaps without ever hearing of it, and does not any more.
             out.push(Output::Note(Note::Excluded { epoch, member: self.me.clone() }));
@@ -142,7 +145,7 @@ impl Node {
         match self.links.receive(&from, frame, self.now, takes) {
             Ok(None) => {}
             Ok(Some(letter)) => self.on_letter(from, letter, out),
-            Err(fault) => self.misbehaved(from.site, &fault.to_string(), out),
+            Err(fault) => Node::misbehaved(from.site, &fault.to_string(), out),
         }
     }
 
@@ -167,7 +170,7 @@ impl Node {
             Matter::Lock(_) | Matter::Left(_) => {
                 // Older ones are of machines that have stopped. Nobody can open a newer view before this site has spoken.
                 if letter.epoch > epoch {
-                    self.misbehaved(from.site, "speaks for machines that cannot run yet", out);
+                    Node::misbehaved(from.site, "speaks for machines that cannot run yet", out);
                 }
             }
         }
@@ -213,7 +216,7 @@ impl Node {
                 }
                 table::Output::Misbehaved { place, why } => {
                     let site = self.view.members.get(place).map(|member| member.site.clone());
-                    self.misbehaved(site.unwrap_or_else(|| self.me.site.clone()), why, out);
+                    Node::misbehaved(site.unwrap_or_else(|| self.me.site.clone()), why, out);
                 }
             }
         }

@@ -5,6 +5,9 @@
 //! agreed on has no lease, whichever leader brings it about. (A later leader that has the proposal in its log applies it before
 //! it is confirmed as leader, hence before it grants anything; one that does not have it makes it void.)
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Epoch;
@@ -58,6 +61,8 @@ struct Joiner {
 pub(super) struct Tempo {
     /// How long it waits for more sites to join before it lets the first in.
     pub(super) gather: Span,
+    /// How many sites the cluster began with: once so many are here or want in, it does not wait.
+    pub(super) expected: usize,
     /// After how long a site that has not asked again does not want in any more.
     pub(super) forget_joiner: Span,
     /// After how long without an answer a round of confirmation is begun anew.
@@ -65,6 +70,7 @@ pub(super) struct Tempo {
 }
 
 impl Leadership {
+    /// A leadership begins. Its rounds are numbered apart from those of any other.
     pub(super) fn new(site: SiteName, term: Term, landlord: Landlord) -> Self {
         Leadership {
             site,
@@ -72,7 +78,7 @@ impl Leadership {
             landlord,
             waiting: Vec::new(),
             round: None,
-            last_round: Round::default(),
+            last_round: Round(term.0 << 32),
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
             pending: None,
@@ -187,10 +193,11 @@ impl Leadership {
         let condemned = self.condemned(view);
         let must_reach: Vec<Member> =
             members.iter().filter(|member| !condemned.contains(member)).cloned().collect();
+        let complete = members.len() + self.joiners.len() >= tempo.expected;
         for joiner in self.joiners.values() {
             let fresh = members.iter().all(|member| member.site != joiner.member.site);
             let connected = must_reach.iter().all(|member| joiner.reached.contains(member));
-            if fresh && connected && now.since(joiner.since) >= tempo.gather {
+            if fresh && connected && (complete || now.since(joiner.since) >= tempo.gather) {
                 members.push(joiner.member.clone());
             }
         }

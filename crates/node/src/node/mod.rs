@@ -16,6 +16,8 @@ mod change;
 mod clients;
 mod config;
 mod leader;
+mod leading;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -24,7 +26,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
-use crate::lease::{Landlord, Lease};
+use crate::lease::Lease;
 use crate::links::Links;
 use crate::membership::disk::{Disk, Write};
 use crate::membership::{self, MOST_VOTERS, Membership};
@@ -38,7 +40,7 @@ use change::Change;
 pub use clients::{Answer, Call};
 pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
-pub use wire::{Content, Letter, Matter, Packet};
+pub use wire::{Content, Letter, Matter, Packet, WireError};
 
 /// After so many questions without an answer another site is asked.
 const MOST_UNANSWERED: u32 = 2;
@@ -209,6 +211,8 @@ impl Node {
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }
+        node.in_membership(out, |membership, out| membership.on_start(out));
+        node.lead(out);
         node
     }
 
@@ -279,7 +283,8 @@ impl Node {
 
     fn tempo(&self) -> Tempo {
         let Config { tick, terms, .. } = &self.config;
-        Tempo { gather: tick.times(2), forget_joiner: terms.length, retry_round: tick.times(3) }
+        let expected = self.config.sites.len();
+        Tempo { gather: tick.times(2), expected, forget_joiner: terms.length, retry_round: tick.times(3) }
     }
 
     /// Does all that is due.
@@ -305,178 +310,6 @@ impl Node {
         self.post(out, Links::on_time);
     }
 
-    /// Once in a while: a member asks for its lease, another site to be let in.
-    fn reach_out(&mut self, out: &mut Vec<Output>) {
-        let renewal = self.lease.renew(self.now);
-        if !self.may_speak {
-            return;
-        }
-        let is_member = self.view.contains(&self.me);
-        let Some(leader) = self.ask_whom().filter(|_| is_member || self.leaving.is_none()) else { return };
-        self.unanswered = self.unanswered.saturating_add(1);
-        if let Some(RulesWanted { base, rules, .. }) = self.rules_wanted.clone() {
-            self.send(leader.clone(), Content::SetRules { base, rules }, out);
-        }
-        let epoch = self.view.epoch;
-        if self.leaving.is_some() {
-            if !self.table.holds_anything() {
-                self.lease.give_up(self.now);
-                self.lease.renew(self.now);
-                out.push(Output::Note(Note::GaveUp(self.me.clone())));
-                self.send(leader, Content::Leave, out);
-            }
-        } else if is_member {
-            let unreachable = self.links.unreachable(self.now).cloned().collect();
-            let drained = self.table.has_drained();
-            self.send(leader, Content::Renew { renewal, epoch, unreachable, drained }, out);
-        } else {
-            let (now, lately) = (self.now, self.config.terms.length);
-            self.heard.retain(|_, heard| now.since(*heard) < lately);
-            let reached = self.heard.keys().cloned().collect();
-            self.send(leader, Content::Join { epoch, reached }, out);
-            for site in self.others() {
-                self.send(site, Content::Ping, out);
-            }
-        }
-    }
-
-    /// The sites of the view but this one.
-    fn others(&self) -> Vec<SiteName> {
-        let others = self.view.members.iter().filter(|member| member.site != self.me.site);
-        others.map(|member| member.site.clone()).collect()
-    }
-
-    /// Who probably leads; if whoever was asked does not answer, one voter after the other.
-    fn ask_whom(&self) -> Option<SiteName> {
-        if self.leads().is_some() {
-            return Some(self.me.site.clone());
-        }
-        let known = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
-        let believed =
-            known.or_else(|| self.leader_hint.clone()).filter(|_| self.unanswered < MOST_UNANSWERED);
-        let voters = self.config.sites.len().min(MOST_VOTERS);
-        believed.or_else(|| self.config.sites.get(self.unanswered as usize % voters).cloned())
-    }
-
-    fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<Output>) {
-        if from == self.me.site {
-            return self.misbehaved(from, "speaks in this site's own name", out);
-        }
-        let member = Member { site: from, incarnation: packet.incarnation };
-        self.on_content(member, packet.content, out);
-    }
-
-    fn on_content(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
-        match content {
-            Content::Raft(message) => self.on_raft(from, message, out),
-            Content::Link { to, frame } => {
-                if to == self.me.incarnation && self.may_speak {
-                    self.on_frame(from, frame, out);
-                }
-            }
-            Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
-                self.on_petition(from, content, out);
-            }
-            Content::Granted { to, renewal } => {
-                self.unanswered = 0;
-                if to == self.me.incarnation && self.lease.on_granted(renewal, self.now) {
-                    let end = self.lease.end().expect("a lease was just granted");
-                    self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
-                }
-            }
-            Content::NotLeader { leader } => self.on_hint(leader, out),
-            Content::View(view) => {
-                self.unanswered = 0;
-                self.leader_hint = Some(from.site);
-                self.learn(view, out);
-            }
-            Content::Ping => self.send(from.site, Content::Pong, out),
-            Content::Pong => {
-                if self.view.contains(&from) {
-                    self.heard.insert(from, self.now);
-                }
-            }
-        }
-    }
-
-    /// Someone says who leads. If that is news, the leader is asked at once.
-    fn on_hint(&mut self, leader: Option<SiteName>, out: &mut Vec<Output>) {
-        let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
-        let news = self.unanswered >= MOST_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
-        self.leader_hint = Some(leader);
-        if news {
-            self.unanswered = 0;
-            self.reach_out(out);
-        }
-    }
-
-    fn on_raft(&mut self, from: Member, message: membership::message::RaftMessage, out: &mut Vec<Output>) {
-        let mut refused = None;
-        self.in_membership(out, |membership, out| {
-            refused = membership.on_message(&from.site, message, out).err();
-        });
-        if let Some(why) = refused {
-            self.misbehaved(from.site, why, out);
-        }
-    }
-
-    /// Something that only the leader can do is asked for.
-    fn on_petition(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
-        let Some(view) = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone())
-        else {
-            let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
-            if from.site != self.me.site {
-                self.send(from.site, Content::NotLeader { leader }, out);
-            }
-            return;
-        };
-        let (now, Some(leadership)) = (self.now, &mut self.leadership) else { return };
-        match content {
-            Content::Renew { renewal, epoch, unreachable, drained } => {
-                if view.contains(&from) && unreachable.len() <= view.members.len() {
-                    leadership.drained = drained.then_some(epoch).or(leadership.drained);
-                    leadership.on_renew(from.clone(), renewal, unreachable);
-                }
-                if epoch < view.epoch {
-                    self.send(from.site, Content::View(view), out);
-                }
-            }
-            Content::Join { epoch, reached } => {
-                if view.may_join(&from) && reached.len() <= view.members.len() {
-                    leadership.on_join(from.clone(), reached, now);
-                }
-                if epoch < view.epoch {
-                    self.send(from.site, Content::View(view), out);
-                }
-            }
-            Content::Leave => {
-                if view.contains(&from) {
-                    leadership.landlord.on_gave_up(&from);
-                } else {
-                    self.send(from.site, Content::View(view), out);
-                }
-            }
-            Content::SetRules { base, rules } => {
-                let checked = Rules::new(rules).and_then(|rules| {
-                    rules.fit(view.members.len().max(1))?;
-                    Ok(rules)
-                });
-                match checked {
-                    Ok(rules) if base == view.rules_version => leadership.rules = Some(rules.text().clone()),
-                    Ok(_) => {}
-                    Err(error) => self.misbehaved(from.site, &error.to_string(), out),
-                }
-            }
-            Content::Raft(_)
-            | Content::Link { .. }
-            | Content::Granted { .. }
-            | Content::NotLeader { .. }
-            | Content::View(_)
-            | Content::Ping
-            | Content::Pong => unreachable!("only petitions come here"),
-        }
-    }
-
     fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
         while self.writing.front().is_some_and(|(first, _)| *first <= token) {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
@@ -494,36 +327,6 @@ impl Node {
         }
     }
 
-    /// Does what a leader does, if this site leads.
-    fn lead(&mut self, out: &mut Vec<Output>) {
-        let term = self.leads();
-        if term != self.leadership.as_ref().map(|leadership| leadership.term) {
-            let members = self.membership.as_ref().map_or(&[] as &[Member], |voter| &voter.view().members);
-            let landlord = Landlord::new(self.config.terms, self.config.mutants, members, self.now);
-            self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, landlord));
-            if let Some(term) = term {
-                out.push(Output::Note(Note::Leads(term)));
-            }
-        }
-        let (now, tempo) = (self.now, self.tempo());
-        if let Some(round) =
-            self.leadership.as_mut().and_then(|leadership| leadership.begin_round(now, tempo))
-        {
-            self.in_membership(out, |membership, out| membership.confirm(round, out));
-        }
-        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
-        let rules = self.first_rules.text();
-        let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else { return };
-        let mut proposed = false;
-        leadership.pending = Some(view.clone());
-        self.in_membership(out, |membership, out| proposed = membership.propose(&view, out));
-        if let (false, Some(leadership)) = (proposed, &mut self.leadership) {
-            leadership.pending = None;
-        } else {
-            out.push(Output::Note(Note::Proposed(view)));
-        }
-    }
-
     fn in_membership(
         &mut self,
         out: &mut Vec<Output>,
@@ -536,7 +339,7 @@ impl Node {
             match output {
                 membership::Output::Send { to, message } => self.send(to, Content::Raft(message), out),
                 membership::Output::Persist { token, writes } => {
-                    self.persist(writes, Purpose::Raft(token), out)
+                    self.persist(writes, Purpose::Raft(token), out);
                 }
                 membership::Output::Agreed(view) => self.on_agreed(view, out),
                 membership::Output::Confirmed(round) => self.on_confirmed(round, out),
@@ -544,59 +347,9 @@ impl Node {
         }
     }
 
-    fn on_confirmed(&mut self, round: membership::Round, out: &mut Vec<Output>) {
-        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
-        for (member, renewal) in leadership.on_confirmed(round, membership.view(), self.now) {
-            out.push(Output::Note(Note::Granted(member.clone())));
-            let to = member.incarnation;
-            self.send(member.site, Content::Granted { to, renewal }, out);
-        }
-    }
-
-    fn on_agreed(&mut self, view: View, out: &mut Vec<Output>) {
-        if let Some(leadership) = &mut self.leadership {
-            leadership.on_agreed(&view, self.now);
-            // Voters have it from the log; the others need to be told.
-            let voters = &self.config.sites[..self.config.sites.len().min(MOST_VOTERS)];
-            let told: Vec<SiteName> = view
-                .members
-                .iter()
-                .map(|member| member.site.clone())
-                .filter(|site| !voters.contains(site))
-                .collect();
-            for site in told {
-                self.send(site, Content::View(view.clone()), out);
-            }
-        }
-        self.learn(view, out);
-    }
-
     fn persist(&mut self, writes: Vec<Write>, purpose: Purpose, out: &mut Vec<Output>) {
         self.last_token = Token(self.last_token.0 + 1);
         self.writing.push_back((self.last_token, purpose));
         out.push(Output::Persist { token: self.last_token, writes });
     }
-
-    fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<Output>) {
-        if to == self.me.site {
-            return self.on_content(self.me.clone(), content, out);
-        }
-        let packet = Packet { incarnation: self.me.incarnation, content };
-        out.push(Output::Send { to, packet });
-    }
-
-    fn misbehaved(&self, site: SiteName, why: &str, out: &mut Vec<Output>) {
-        out.push(Output::Note(Note::Misbehaved { site, why: why.to_owned() }));
-    }
-
-    /// Lets the links do something and puts what they want sent on the wire.
-    fn post(&mut self, out: &mut Vec<Output>, act: impl FnOnce(&mut Links<Letter>, Time, &mut Post)) {
-        let mut post = Post::new();
-        act(&mut self.links, self.now, &mut post);
-        for (to, frame) in post {
-            self.send(to.site, Content::Link { to: to.incarnation, frame }, out);
-        }
-    }
 }
-
-type Post = crate::links::Outgoing<Letter>;

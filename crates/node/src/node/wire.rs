@@ -23,6 +23,48 @@ pub struct Packet {
     pub content: Content,
 }
 
+/// Why bytes from the network are not a packet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Longer than anything that a node sends.
+    #[error("a packet of {bytes} bytes; at most {} are allowed", Packet::MOST_BYTES)]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Not in the form of a packet.
+    #[error("not a packet: {0}")]
+    Malformed(#[from] postcard::Error),
+    /// A packet, and something behind it.
+    #[error("{bytes} bytes behind the end of a packet")]
+    Trailing {
+        /// How many.
+        bytes: usize,
+    },
+}
+
+impl Packet {
+    /// How long a packet may be. The largest are a view of a thousand members and a census of ten thousand locks.
+    pub const MOST_BYTES: usize = 4 << 20;
+
+    /// As it travels.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("a packet is plain data")
+    }
+
+    /// From what has come over the network.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        if bytes.len() > Packet::MOST_BYTES {
+            return Err(WireError::TooLong { bytes: bytes.len() });
+        }
+        let (packet, rest) = postcard::take_from_bytes(bytes)?;
+        if !rest.is_empty() {
+            return Err(WireError::Trailing { bytes: rest.len() });
+        }
+        Ok(packet)
+    }
+}
+
 /// What a packet says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Content {

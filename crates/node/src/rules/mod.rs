@@ -139,7 +139,7 @@ pub struct Rule {
 pub struct Rules {
     text: RulesText,
     /// In the order of the patterns' text.
-    rules: Vec<(Pattern, Rule)>,
+    named: Vec<(Pattern, Rule)>,
     default: Rule,
 }
 
@@ -162,25 +162,25 @@ impl Rules {
         if text.rules.len() > Self::MOST_RULES {
             return Err(RulesError::TooMany { given: text.rules.len(), most: Self::MOST_RULES });
         }
-        let mut rules = Vec::with_capacity(text.rules.len());
+        let mut named = Vec::with_capacity(text.rules.len());
         for (pattern, clause) in &text.rules {
-            rules.push((Pattern::parse(pattern)?, checked(pattern, clause)?));
+            named.push((Pattern::parse(pattern)?, checked(pattern, clause)?));
         }
-        rules.sort_by(|(a, _), (b, _)| a.cmp(b));
+        named.sort_by(|(a, _), (b, _)| a.cmp(b));
         // Sorted by text, a prefix comes right before what it is a prefix of.
-        for pair in rules.windows(2) {
+        for pair in named.windows(2) {
             if let Some(name) = pair[0].0.overlap(&pair[1].0) {
                 let (first, second) = (pair[0].0.to_string(), pair[1].0.to_string());
                 return Err(RulesError::Overlap { first, second, name });
             }
         }
         let default = checked("(default)", &text.default)?;
-        Ok(Rules { text, rules, default })
+        Ok(Rules { text, named, default })
     }
 
     /// Checks that every rule can run among so many members.
     pub fn fit(&self, members: usize) -> Result<(), RulesError> {
-        let named = self.rules.iter().map(|(pattern, rule)| (pattern.to_string(), rule));
+        let named = self.named.iter().map(|(pattern, rule)| (pattern.to_string(), rule));
         for (pattern, rule) in named.chain([("(default)".to_owned(), &self.default)]) {
             let plan = AnyPlan::new(&rule.spec, rule.cluster(members));
             plan.map_err(|error| RulesError::Plan { pattern, error })?;
@@ -192,8 +192,8 @@ impl Rules {
     pub fn rule(&self, name: &LockName) -> &Rule {
         let name = name.as_str();
         // The pattern that matches, if any, is the last one whose text is not behind the name: patterns are disjoint.
-        let behind = self.rules.partition_point(|(pattern, _)| pattern.text() <= name);
-        let candidate = behind.checked_sub(1).map(|at| &self.rules[at]);
+        let behind = self.named.partition_point(|(pattern, _)| pattern.text() <= name);
+        let candidate = behind.checked_sub(1).map(|at| &self.named[at]);
         candidate.filter(|(pattern, _)| pattern.matches(name)).map_or(&self.default, |(_, rule)| rule)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshlock_protocol::{FenceClock, Holders, SiteId};
+use meshlock_protocol::{Epoch, FenceClock, Holders, SiteId};
 use serde::{Deserialize, Serialize};
 
 use super::lock::{Call, Env, Lane, Lock, Machines};
@@ -115,7 +115,7 @@ impl Lock {
     pub(super) fn start(&mut self, held: &[(usize, Vec<Option<u32>>)], env: &mut Env<'_>) {
         let Some(seat) = env.seat else { return };
         let stale = env.mutants.has(Mutant::FenceNotCarried);
-        self.clock = FenceClock::new(if stale { Default::default() } else { seat.epoch });
+        self.clock = FenceClock::new(if stale { Epoch::default() } else { seat.epoch });
         let rule = seat.rules.rule(env.name);
         if !fits(rule, held.iter().map(|(_, slots)| slots.len())) {
             let left = held.iter().map(|(place, slots)| (*place, slots.len())).collect();
@@ -163,7 +163,8 @@ fn renumbered(held: impl Iterator<Item = Option<u32>> + Clone, permits: usize) -
     let mut used: BTreeSet<u32> = held.clone().flatten().collect();
     let mut kept = BTreeSet::new();
     let mut free = move || {
-        let number = (0..).find(|number| !used.contains(number)).expect("numbers do not end");
+        let most = u32::try_from(used.len()).unwrap_or(u32::MAX);
+        let number = (0..=most).find(|number| !used.contains(number)).expect("one more than there are used");
         used.insert(number);
         number
     };
