@@ -1,6 +1,7 @@
 //! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
 
 use super::*;
+use crate::lease::Renewal;
 use crate::names::LockName;
 use crate::rules::{Clause, RulesText};
 use crate::table::{Session, Tell, Wait};
@@ -124,11 +125,8 @@ fn a_grant_that_was_meant_for_an_earlier_life_is_none() {
     };
     from_b(Content::View(view));
     lone.pass(Span::from_millis(1500));
-    let renewal = lone.sent.iter().rev().find_map(|(_, content)| match content {
-        Content::Renew { renewal, .. } => Some(*renewal),
-        _ => None,
-    });
-    let renewal = renewal.expect("it asks for its lease");
+    let asked = lone.sent.iter().rev().find(|(_, content)| matches!(content, Content::Renew { .. }));
+    let Some((_, Content::Renew { renewal, .. })) = asked.cloned() else { panic!("it asks for its lease") };
     for (to, valid) in [(Incarnation::new(6), false), (me.incarnation, true)] {
         let packet = Packet { incarnation: Incarnation::new(1), content: Content::Granted { to, renewal } };
         lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
@@ -204,8 +202,8 @@ fn mangled_packets_end_no_node() {
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()] },
-        Content::Renew { renewal: Default::default(), epoch, unreachable: vec![me.clone()], drained: true },
-        Content::Granted { to: me.incarnation, renewal: Default::default() },
+        Content::Renew { renewal: Renewal::default(), epoch, unreachable: vec![me.clone()], drained: true },
+        Content::Granted { to: me.incarnation, renewal: Renewal::default() },
         Content::SetRules { base: 0, rules: RulesText::default() },
         Content::View(View { epoch, members: vec![me.clone(), b], ..View::default() }),
         Content::NotLeader { leader: Some("b".parse().unwrap()) },

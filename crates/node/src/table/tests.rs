@@ -7,7 +7,7 @@ use crate::rules::{Clause, RulesText};
 
 /// The tables of all members of a view, and what is on its way between them.
 struct Tables {
-    tables: Vec<LockTable>,
+    sites: Vec<LockTable>,
     wire: VecDeque<(usize, usize, LockMessage)>,
     told: Vec<(usize, Tell)>,
     left: Vec<(usize, LockName)>,
@@ -39,7 +39,7 @@ impl Tables {
             margin: Span::from_millis(200),
         };
         let mut tables = Tables {
-            tables: vec![LockTable::new(habits, Mutants::default()); members],
+            sites: vec![LockTable::new(habits, Mutants::default()); members],
             wire: VecDeque::new(),
             told: Vec::new(),
             left: Vec::new(),
@@ -53,7 +53,7 @@ impl Tables {
 
     fn act(&mut self, at: usize, act: impl FnOnce(&mut LockTable, Footing, &mut Vec<Output>)) {
         let mut out = Vec::new();
-        act(&mut self.tables[at], Footing { now: self.now, lease_end: self.lease_end }, &mut out);
+        act(&mut self.sites[at], Footing { now: self.now, lease_end: self.lease_end }, &mut out);
         for output in out {
             match output {
                 Output::Tell(tell) => self.told.push((at, tell)),
@@ -62,7 +62,7 @@ impl Tables {
                 Output::Misbehaved { why, .. } => self.misbehaved.push(why),
             }
         }
-        assert_eq!(self.tables[at].check_invariants(), Ok(()));
+        assert_eq!(self.sites[at].check_invariants(), Ok(()));
     }
 
     fn settle(&mut self) {
@@ -70,7 +70,7 @@ impl Tables {
             self.act(to, |table, footing, out| table.on_message(from, message, footing, out));
         }
         for (from, lock) in std::mem::take(&mut self.left) {
-            for to in (0..self.tables.len()).filter(|&to| to != from) {
+            for to in (0..self.sites.len()).filter(|&to| to != from) {
                 self.act(to, |table, _, out| table.on_left_elsewhere(from, &lock, out));
             }
         }
@@ -79,12 +79,12 @@ impl Tables {
     /// Stops all machines, and starts those of the next view.
     fn change_view(&mut self, epoch: u32, clause: Clause) {
         self.wire.clear();
-        let census: Vec<Census> = self.tables.iter_mut().map(LockTable::stop).collect();
+        let census: Vec<Census> = self.sites.iter_mut().map(LockTable::stop).collect();
         self.open(epoch, clause, &census);
     }
 
     fn open(&mut self, epoch: u32, clause: Clause, census: &[Census]) {
-        let members = self.tables.len();
+        let members = self.sites.len();
         for me in 0..members {
             let epoch = Epoch::new(epoch).unwrap();
             let seat = Seat { epoch, members, me, rules: rules(clause.clone()) };
@@ -106,7 +106,7 @@ impl Tables {
 
     fn time(&mut self, millis: u64) {
         self.now = at(millis);
-        for at in 0..self.tables.len() {
+        for at in 0..self.sites.len() {
             self.act(at, |table, footing, out| table.on_time(footing, out));
         }
         self.settle();
@@ -130,7 +130,7 @@ impl Tables {
     }
 
     fn fence(&self, at: usize) -> i64 {
-        self.tables[at].status(&lock()).holders[0].1.value()
+        self.sites[at].status(&lock()).holders[0].1.value()
     }
 }
 
@@ -200,7 +200,7 @@ fn a_client_that_is_gone_neither_holds_nor_waits() {
     tables.act(0, |table, footing, out| table.on_session_ended(Session(1), footing, out));
     tables.settle();
     assert_eq!(tables.granted(), [(0, 1), (1, 3)]);
-    assert!(!tables.tables[0].holds_anything());
+    assert!(!tables.sites[0].holds_anything());
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn nothing_is_granted_without_a_lease_and_everything_asked_again_with_one() {
     tables.lease_end = None;
     tables.settle();
     assert_eq!(tables.granted(), [(0, 1)]);
-    assert_eq!(tables.tables[1].status(&lock()).waiters.len(), 1);
+    assert_eq!(tables.sites[1].status(&lock()).waiters.len(), 1);
     tables.lease_end = Some(at(3000));
     tables.acquire(0, 3, Wait::Forever);
     assert_eq!(tables.granted(), [(0, 3)]);
@@ -272,7 +272,7 @@ fn what_is_released_during_a_view_change_is_free_in_the_new_view() {
     let mut tables = Tables::of(2, Clause::exclusive("carvalho-roucairol"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
-    let census: Vec<Census> = tables.tables.iter_mut().map(LockTable::stop).collect();
+    let census: Vec<Census> = tables.sites.iter_mut().map(LockTable::stop).collect();
     tables.wire.clear();
     tables.release(0, 1);
     tables.open(2, Clause::exclusive("carvalho-roucairol"), &census);
@@ -310,7 +310,7 @@ fn permits_keep_their_numbers_through_a_view_change() {
     for site in 0..3 {
         tables.acquire(site, site as u64, Wait::Forever);
     }
-    let slot = |tables: &Tables, at: usize| tables.tables[at].status(&lock()).holders[0].2;
+    let slot = |tables: &Tables, at: usize| tables.sites[at].status(&lock()).holders[0].2;
     let before: Vec<_> = (0..3).map(|at| slot(&tables, at)).collect();
     let given_back = before[0];
     tables.release(0, 0);
@@ -329,15 +329,11 @@ fn with_fewer_permits_than_holders_nobody_gets_in_before_enough_have_left() {
     tables.acquire(0, 7, Wait::Forever);
     assert_eq!(tables.granted().len(), 3);
     tables.change_view(2, Clause::exclusive("lamport"));
-    assert_eq!(
-        tables.tables.iter().filter(|table| table.holds_anything()).count(),
-        3,
-        "nobody is thrown out"
-    );
+    assert_eq!(tables.sites.iter().filter(|table| table.holds_anything()).count(), 3, "nobody is thrown out");
     tables.release(0, 0);
-    assert!(tables.tables.iter().all(|table| !table.has_drained()));
+    assert!(tables.sites.iter().all(|table| !table.has_drained()));
     tables.release(1, 1);
-    assert!(tables.tables.iter().all(LockTable::has_drained), "all know that one is left");
+    assert!(tables.sites.iter().all(LockTable::has_drained), "all know that one is left");
     assert_eq!(tables.granted(), []);
     tables.change_view(3, Clause::exclusive("lamport"));
     assert_eq!(tables.granted(), [], "the one permit is still held");

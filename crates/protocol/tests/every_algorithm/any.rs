@@ -8,7 +8,7 @@ use meshlock_protocol::{Cluster, Effect, Holders, Outbox, Phase, SiteId, Spec};
 
 /// Lets site 2 of 3 ask, and delivers until nothing is on its way. Gives back what was sent.
 fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyMessage>) {
-    let plan = AnyPlan::new(&Spec::plain(info), Cluster::of(3)).unwrap();
+    let plan = AnyPlan::new(&Spec::plain(info), Cluster::of(3)).expect("the defaults fit");
     let mut sites: Vec<AnySite> = SiteId::all(3).map(|me| plan.start(me, &Holders::none())).collect();
     let mut out = Outbox::new();
     let mut on_the_way = VecDeque::new();

@@ -121,15 +121,15 @@ fn of_two_that_cannot_reach_each_other_one_gets_no_lease_and_rather_not_the_lead
 #[test]
 fn a_site_is_let_in_once_it_reaches_everyone_who_stays() {
     let (mut leader, view, [a, b, c, d]) = leading();
-    let e = member("e", 3);
+    let fifth = member("e", 3);
     leader.renew(&[&a, &b, &c], &view, 900);
-    leader.on_join(e.clone(), vec![a.clone(), b.clone()], at(900));
+    leader.on_join(fifth.clone(), vec![a.clone(), b.clone()], at(900));
     assert_eq!(leader.next(&view, 990), None);
-    leader.on_join(e.clone(), vec![a.clone(), b.clone(), c.clone(), d], at(990));
+    leader.on_join(fifth.clone(), vec![a.clone(), b.clone(), c.clone(), d], at(990));
     assert_eq!(leader.next(&view, 991).map(|members| members.len()), Some(5));
     // It need not reach one that is about to be left out.
-    leader.on_join(e.clone(), vec![a.clone(), b.clone(), c.clone()], at(995));
-    assert_eq!(leader.next(&view, 1000), Some(vec![a, b, c, e]));
+    leader.on_join(fifth.clone(), vec![a.clone(), b.clone(), c.clone()], at(995));
+    assert_eq!(leader.next(&view, 1000), Some(vec![a, b, c, fifth]));
 }
 
 #[test]
