@@ -232,6 +232,7 @@ impl World {
         self.trace.crashed(self.now, machine);
         let host = &mut self.machines[machine];
         let Some(node) = host.node.take() else { return };
+        self.leases.on_lease(node.me(), machine, node.lease().end());
         if node.leads().is_some() {
             self.coverage.count(if node.is_open() { "leader lost" } else { "leader lost in a view change" });
         }

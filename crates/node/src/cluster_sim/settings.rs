@@ -45,6 +45,8 @@ pub struct Settings {
     pub disk: u64,
     /// When faults stop.
     pub calm: u64,
+    /// Directions in which nothing passes even when all else is calm; those whom they do not touch must go on.
+    pub stubborn: Vec<(usize, usize)>,
     /// What goes wrong, in order of time.
     pub faults: Vec<(u64, Fault)>,
     /// The first rules.
@@ -85,6 +87,7 @@ impl Settings {
             disk: [0, 1_000, 20_000][draw.usize(..3)],
             calm,
             faults: Vec::new(),
+            stubborn: Vec::new(),
             rules: rules(&mut draw, machines),
             terms: Terms {
                 length: Span::from_millis(2000),
@@ -94,7 +97,16 @@ impl Settings {
             },
         };
         settings.faults = faults::draw(&mut draw, &settings);
+        // With two voters or fewer nobody could decide.
+        if founders >= 3 && draw.usize(..5) == 0 {
+            settings.stubborn = stubborn(&mut draw, machines);
+        }
         settings
+    }
+
+    /// Whether nothing that stays broken touches this site.
+    pub(super) fn is_untouched(&self, machine: usize) -> bool {
+        self.stubborn.iter().all(|&(from, to)| from != machine && to != machine)
     }
 
     /// The configuration of one site.
@@ -117,6 +129,15 @@ impl Settings {
         config.mutants = mutants;
         config
     }
+}
+
+/// One site is cut off from some others, both ways or one way.
+fn stubborn(draw: &mut Rng, machines: usize) -> Vec<(usize, usize)> {
+    let cut = draw.usize(..machines);
+    let ways = draw.usize(..3);
+    let from: Vec<usize> = (0..machines).filter(|&other| other != cut && draw.usize(..3) == 0).collect();
+    let out = from.iter().filter(|_| ways != 1).map(|&other| (cut, other));
+    out.chain(from.iter().filter(|_| ways != 0).map(|&other| (other, cut))).collect()
 }
 
 /// The name of a site.

@@ -47,6 +47,7 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "cancelled",
         "busy",
         "rules set",
+        "partial partition that stays",
     ];
     for what in faults.iter().map(String::as_str).chain(rare) {
         assert!(all.of(what) > 0, "never happened: {what}");

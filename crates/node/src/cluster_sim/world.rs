@@ -389,14 +389,19 @@ impl World {
     fn become_calm(&mut self) {
         self.calm = true;
         self.network.heal();
+        self.network.block(&self.settings.stubborn);
+        if !self.settings.stubborn.is_empty() {
+            self.coverage.count("partial partition that stays");
+        }
         for machine in &mut self.machines {
             machine.slow_until = Moment::default();
             machine.dying = None;
         }
         self.reconnect_all();
         for at in 0..self.clients.len() {
-            let left = self.machines[self.clients[at].machine].left;
-            self.clients[at].finale = if left { Finale::Done } else { Finale::Owed };
+            let machine = self.clients[at].machine;
+            let owed = !self.machines[machine].left && self.settings.is_untouched(machine);
+            self.clients[at].finale = if owed { Finale::Owed } else { Finale::Done };
             if self.clients[at].state == State::Resting {
                 self.set_timer(at, 0);
             }

@@ -32,6 +32,11 @@ impl Landlord {
         Landlord { terms, mutants, elected, standing: BTreeMap::new(), known: members.to_vec() }
     }
 
+    /// What was agreed on.
+    pub fn terms(&self) -> Terms {
+        self.terms
+    }
+
     /// Grants a renewal of `member`, after leadership was confirmed. Not to one that gave up: a renewal that it sent
     /// before may arrive after.
     pub fn grant(&mut self, member: &Member, now: Time) -> bool {

@@ -32,6 +32,8 @@ pub(super) struct Leadership {
     joiners: BTreeMap<SiteName, Joiner>,
     /// Whom each member cannot reach, as it said last.
     reports: BTreeMap<Member, Vec<Member>>,
+    /// Since when members that ask for renewals have not had a lease, or the view: they do not hear what they are told.
+    deaf: BTreeMap<Member, Time>,
     /// The view that is in the log and not yet agreed on.
     pub(super) pending: Option<View>,
     /// The view in which a member has said that a lock is ready to run again.
@@ -81,6 +83,7 @@ impl Leadership {
             last_round: Round(term.0 << 32),
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
+            deaf: BTreeMap::new(),
             pending: None,
             drained: None,
             rules: None,
@@ -92,6 +95,15 @@ impl Leadership {
         self.reports.insert(member.clone(), unreachable);
         self.waiting.retain(|(other, _)| *other != member);
         self.waiting.push((member, renewal));
+    }
+
+    /// A member has shown whether it has what it was told last: its lease, the view.
+    pub(super) fn on_heard(&mut self, member: &Member, in_step: bool, now: Time) {
+        if in_step {
+            self.deaf.remove(member);
+        } else {
+            self.deaf.entry(member.clone()).or_insert(now);
+        }
     }
 
     /// A site asks to be let in.
@@ -125,7 +137,7 @@ impl Leadership {
         let Some(confirmation) = self.round.take_if(|current| current.round == round) else {
             return Vec::new();
         };
-        let condemned = self.condemned(view);
+        let condemned = self.condemned(view, now);
         let stays = |member: &Member| self.pending.as_ref().is_none_or(|next| next.contains(member));
         let mut granted = confirmation.renewals;
         granted.retain(|(member, _)| view.contains(member) && stays(member) && !condemned.contains(member));
@@ -138,22 +150,27 @@ impl Leadership {
         self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
         self.landlord.on_agreed(&view.members, now);
         self.reports.retain(|member, _| view.contains(member));
+        self.deaf.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
         self.rules = self.rules.take().filter(|rules| *rules != view.rules);
     }
 
-    /// Whose lease should run out, so that the others can go on: of any two members of which one cannot reach the other,
+    /// Whose lease should run out, so that the others can go on: whoever speaks to the leader but has not heard it for as
+    /// long as a lease lasts, and of any two members of which one cannot reach the other,
     /// at least one. Again and again the one that most others are at odds with, and of several such rather another than
     /// the leader itself.
-    fn condemned(&self, view: &View) -> BTreeSet<Member> {
+    fn condemned(&self, view: &View, now: Time) -> BTreeSet<Member> {
+        let long = |since: &Time| now.since(*since) >= self.landlord.terms().length;
+        let mut condemned: BTreeSet<Member> =
+            self.deaf.iter().filter(|(_, since)| long(since)).map(|(member, _)| member.clone()).collect();
         let mut odds: BTreeSet<(usize, usize)> = BTreeSet::new();
-        for (reporter, unreachable) in &self.reports {
+        for (reporter, unreachable) in self.reports.iter().filter(|(member, _)| !condemned.contains(member)) {
+            let unreachable = unreachable.iter().filter(|member| !condemned.contains(member));
             let Some(a) = view.place(reporter) else { continue };
-            for b in unreachable.iter().filter_map(|member| view.place(member)).filter(|&b| b != a) {
+            for b in unreachable.filter_map(|member| view.place(member)).filter(|&b| b != a) {
                 odds.insert((a.min(b), a.max(b)));
             }
         }
-        let mut condemned = BTreeSet::new();
         while !odds.is_empty() {
             let mut count = vec![0_usize; view.members.len()];
             for &(a, b) in &odds {
@@ -190,13 +207,15 @@ impl Leadership {
         self.joiners.retain(|_, joiner| now.since(joiner.heard) < tempo.forget_joiner);
         let mut members: Vec<Member> =
             view.members.iter().filter(|member| !self.landlord.is_over(member, now)).cloned().collect();
-        let condemned = self.condemned(view);
+        let condemned = self.condemned(view, now);
         let must_reach: Vec<Member> =
             members.iter().filter(|member| !condemned.contains(member)).cloned().collect();
         let complete = members.len() + self.joiners.len() >= tempo.expected;
         for joiner in self.joiners.values() {
             let fresh = members.iter().all(|member| member.site != joiner.member.site);
-            let connected = must_reach.iter().all(|member| joiner.reached.contains(member));
+            let hears_leader = joiner.member.site == self.site
+                || joiner.reached.iter().any(|member| member.site == self.site);
+            let connected = hears_leader && must_reach.iter().all(|member| joiner.reached.contains(member));
             if fresh && connected && (complete || now.since(joiner.since) >= tempo.gather) {
                 members.push(joiner.member.clone());
             }

@@ -22,8 +22,9 @@ impl Node {
         };
         let (now, Some(leadership)) = (self.now, &mut self.leadership) else { return };
         match content {
-            Content::Renew { renewal, epoch, unreachable, drained } => {
+            Content::Renew { renewal, epoch, unreachable, leased, drained } => {
                 if view.contains(&from) && unreachable.len() <= view.members.len() {
+                    leadership.on_heard(&from, leased && epoch == view.epoch, now);
                     leadership.drained = drained.then_some(epoch).or(leadership.drained);
                     leadership.on_renew(from.clone(), renewal, unreachable);
                 }
@@ -32,7 +33,7 @@ impl Node {
                 }
             }
             Content::Join { epoch, reached } => {
-                if view.may_join(&from) && reached.len() <= view.members.len() {
+                if view.may_join(&from) && reached.len() <= view.members.len() + MOST_VOTERS {
                     leadership.on_join(from.clone(), reached, now);
                 }
                 if epoch < view.epoch {

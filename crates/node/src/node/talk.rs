@@ -33,14 +33,19 @@ impl Node {
             }
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
-            let drained = self.table.has_drained();
-            self.send(leader, Content::Renew { renewal, epoch, unreachable, drained }, out);
+            let (leased, drained) = (self.lease.is_valid(self.now), self.table.has_drained());
+            let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
+            self.send(leader, renew, out);
         } else {
             let (now, lately) = (self.now, self.config.terms.length);
             self.heard.retain(|_, heard| now.since(*heard) < lately);
             let reached = self.heard.keys().cloned().collect();
-            self.send(leader, Content::Join { epoch, reached }, out);
-            for site in self.others() {
+            self.send(leader.clone(), Content::Join { epoch, reached }, out);
+            let mut asked = self.others();
+            if leader != self.me.site && !asked.contains(&leader) {
+                asked.push(leader);
+            }
+            for site in asked {
                 self.send(site, Content::Ping, out);
             }
         }
@@ -98,7 +103,7 @@ impl Node {
             }
             Content::Ping => self.send(from.site, Content::Pong, out),
             Content::Pong => {
-                if self.view.contains(&from) {
+                if self.view.contains(&from) || self.config.sites.contains(&from.site) {
                     self.heard.insert(from, self.now);
                 }
             }

@@ -202,7 +202,13 @@ fn mangled_packets_end_no_node() {
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()] },
-        Content::Renew { renewal: Renewal::default(), epoch, unreachable: vec![me.clone()], drained: true },
+        Content::Renew {
+            renewal: Renewal::default(),
+            epoch,
+            unreachable: vec![me.clone()],
+            leased: true,
+            drained: true,
+        },
         Content::Granted { to: me.incarnation, renewal: Renewal::default() },
         Content::SetRules { base: 0, rules: RulesText::default() },
         Content::View(View { epoch, members: vec![me.clone(), b], ..View::default() }),

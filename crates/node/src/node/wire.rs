@@ -85,6 +85,8 @@ pub enum Content {
         epoch: Epoch,
         /// Whom it has not been able to reach for long.
         unreachable: Vec<Member>,
+        /// Whether it has a lease now: whether it hears what it is told.
+        leased: bool,
         /// Whether a lock that had more holders than permits in this view has them no more.
         drained: bool,
     },

@@ -104,18 +104,34 @@ fn nobody_whom_a_proposed_view_leaves_out_is_granted_anything() {
 fn of_two_that_cannot_reach_each_other_one_gets_no_lease_and_rather_not_the_leader() {
     let (mut leader, view, [a, b, c, d]) = leading();
     leader.on_renew(b.clone(), Renewal::default(), vec![c.clone()]);
-    assert_eq!(leader.condemned(&view), BTreeSet::from([c.clone()]));
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([c.clone()]));
     leader.on_renew(b.clone(), Renewal::default(), vec![a.clone()]);
-    assert_eq!(leader.condemned(&view), BTreeSet::from([b.clone()]));
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([b.clone()]));
     // One that nobody reaches is the one, whoever says so.
     leader.on_renew(b.clone(), Renewal::default(), vec![a.clone(), c.clone(), d.clone()]);
     leader.on_renew(c.clone(), Renewal::default(), vec![b.clone()]);
-    assert_eq!(leader.condemned(&view), BTreeSet::from([b.clone()]));
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([b.clone()]));
     assert_eq!(leader.renew(&[&a, &b, &c, &d], &view, 10), [a, c.clone(), d]);
     // Reached again, it is renewed again.
     leader.on_renew(b.clone(), Renewal::default(), Vec::new());
     leader.on_renew(c.clone(), Renewal::default(), Vec::new());
-    assert_eq!(leader.condemned(&view), BTreeSet::new());
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::new());
+}
+
+#[test]
+fn one_that_speaks_but_does_not_hear_gets_no_lease_and_nobody_else_suffers_for_it() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.on_heard(&b, false, at(100));
+    // It is the leader that cannot reach it, and another: by count alone it would be the leader that goes.
+    leader.on_renew(a.clone(), Renewal::default(), vec![b.clone()]);
+    leader.on_renew(d.clone(), Renewal::default(), vec![b.clone()]);
+    leader.on_heard(&b, false, at(900));
+    assert_eq!(leader.renew(&[&c], &view, 1099).len(), 3, "a lease's length is not over");
+    assert_eq!(leader.condemned(&view, at(1100)), BTreeSet::from([b.clone()]));
+    leader.on_heard(&b, true, at(1200));
+    leader.on_renew(a, Renewal::default(), Vec::new());
+    leader.on_renew(d, Renewal::default(), Vec::new());
+    assert_eq!(leader.condemned(&view, at(1200)), BTreeSet::new());
 }
 
 #[test]
