@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, compare, demo, dst, quorum, reproduce, sim};
+use crate::commands::{algorithms, check, compare, demo, dst, quorum, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -16,6 +16,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0   done, and everything that was checked holds
   1   something that was checked does not hold, or the command failed
+  2   an exploration reached its limit before its end
   64  the arguments or a file make no sense; the message says what would be right";
 
 #[derive(Debug, Subcommand)]
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Compare(Box<compare::Arguments>),
     /// Run a paper's table or figure again: published, measured, error
     Reproduce(reproduce::Arguments),
+    /// Explore every interleaving of a small run: does it hold, and if not, why
+    Check(Box<check::Arguments>),
     /// Simulate whole clusters under faults and check that they stay safe
     Dst(dst::Arguments),
     /// Build, check and analyse quorum systems

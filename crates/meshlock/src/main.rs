@@ -14,6 +14,9 @@ use clap::Parser;
 use cli::{Cli, Command};
 use output::{Outcome, Usage};
 
+/// Exit code for an exploration that reached its limit.
+const EXIT_UNFINISHED: u8 = 2;
+
 /// Exit code for arguments or files that make no sense (`EX_USAGE` of sysexits).
 const EXIT_USAGE: u8 = 64;
 
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Refuted) => ExitCode::FAILURE,
+        Ok(Outcome::Unfinished) => ExitCode::from(EXIT_UNFINISHED),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("meshlock: {error:#}");
@@ -46,6 +50,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Sim(arguments) => commands::sim::run(&arguments, out),
         Command::Compare(arguments) => commands::compare::run(&arguments, out),
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments, out),
+        Command::Check(arguments) => commands::check::run(&arguments, out),
         Command::Dst(arguments) => commands::dst::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
     }

@@ -1,7 +1,7 @@
 //! What all subcommands share about their output: tables, JSON, and how they end.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Read, Write};
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 use serde::Serialize;
@@ -13,6 +13,8 @@ pub(crate) enum Outcome {
     Done,
     /// Something that was checked does not hold; the output says what.
     Refuted,
+    /// Nothing that was checked fails, but a limit was reached before everything was.
+    Unfinished,
 }
 
 /// The caller's mistake: the message names the thing and says what would be right.
@@ -41,6 +43,19 @@ pub(crate) fn table(heads: &[&str]) -> Table {
     table.remove_style(TableComponent::HorizontalLines).remove_style(TableComponent::MiddleIntersections);
     table.set_header(heads.to_vec());
     table
+}
+
+/// Reads the text that a user names, up to so many bytes: what is larger, or never ends, is refused before it fills the
+/// memory.
+pub(crate) fn read_text(from: impl Read, most_bytes: u64) -> io::Result<String> {
+    let mut text = String::new();
+    from.take(most_bytes + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most_bytes {
+        return Err(io::Error::other(format!(
+            "more than {most_bytes} bytes, which is the most that is read"
+        )));
+    }
+    Ok(text)
 }
 
 /// Writes `value` as one JSON document.

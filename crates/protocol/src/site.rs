@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use crate::registry::info::Info;
+use crate::registry::info::{Info, Span};
 use crate::registry::values::Values;
 use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp};
 
 /// What one site tells another.
-pub trait Message: Clone + Debug + Eq + Hash {
+pub trait Message: Clone + Debug + Eq + Hash + Send + Sync {
     /// The name of its kind, one of those that the algorithm's [`Info`] lists.
     fn kind(&self) -> &'static str;
 
@@ -101,7 +101,7 @@ pub enum Phase {
 pub type InFlight<'a, M> = (SiteId, SiteId, &'a M);
 
 /// What a host needs of an algorithm beyond [`Site`]: how it starts, what must hold, what is known about it.
-pub trait Algorithm: Site {
+pub trait Algorithm: Site + Send + Sync {
     /// Everything that is fixed before the first site starts: options, trees, quorums. Made once for a cluster,
     /// cheap to clone, shared by all sites.
     type Plan: Clone + Debug;
@@ -132,6 +132,11 @@ pub trait Algorithm: Site {
         None
     }
 
+    /// What an entry costs under any load with the options of this run.
+    fn cost_span(&self) -> Option<Span> {
+        Self::INFO.costs.always
+    }
+
     /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm
     /// leaves failures to its host, none can be relied on.
     fn survives(&self, down: &SiteSet) -> bool {
@@ -143,12 +148,21 @@ pub trait Algorithm: Site {
         0
     }
 
+    /// Whether an exploration goes on from states with this site in them: a model whose clocks never stop ends where this
+    /// says no.
+    fn is_within_bounds(&self) -> bool {
+        true
+    }
+
     /// The numbered invariants of one site's state; the error quotes the number.
     fn check_invariants(&self) -> Result<(), &'static str>;
 
     /// The numbered invariants that span sites and the messages between them, while every site runs and the network is
     /// whole.
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Self::Message>]) -> Result<(), &'static str> {
+    fn check_together(
+        sites: &[&Self],
+        in_flight: &[InFlight<'_, Self::Message>],
+    ) -> Result<(), &'static str> {
         let _ = (sites, in_flight);
         Ok(())
     }

@@ -3,8 +3,6 @@
 //! Always on: never more than K inside, fences increase, tokens are conserved, nobody enters unasked, and once the load
 //! ends everyone who waits is served. A violation ends the run with its seed, its time and the last events.
 
-use std::collections::VecDeque;
-
 use meshlock_protocol::fence::Stamp;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::values::Values;
@@ -40,8 +38,8 @@ struct Packet<M> {
 /// What happens at some time.
 #[derive(Clone, Debug)]
 enum Event<M> {
-    /// A request arrives at the site.
-    Ask(SiteId),
+    /// The process of an idle site asks.
+    Ask(SiteId, u32),
     /// A message reaches the site, which has yet to take it in.
     Reach { from: SiteId, to: SiteId, packet: Packet<M> },
     /// A message is taken in.
@@ -72,8 +70,9 @@ struct Host {
     process: Process,
     fence: FenceClock,
     clock: Clock,
-    /// Requests that have arrived and wait for their turn at this site.
-    backlog: VecDeque<Time>,
+    /// When the request arrives, or has arrived, that is the site's next. Under open load the ones behind it are drawn when
+    /// their turn comes: that a site is overloaded costs neither events nor memory.
+    arrival: Option<Time>,
     up: bool,
     /// How often the site has failed: what was scheduled in an earlier life is void.
     life: u32,
@@ -113,7 +112,12 @@ struct Simulation<'a, A: Algorithm, T: Trace> {
     faults: faults::State,
     metrics: Metrics,
     history: History,
+    /// What caused the step under way; the trace tells it with the state after the step.
+    causes: Vec<Cause<A::Message>>,
 }
+
+/// The kind of a line, the peer, the message.
+type Cause<M> = (Kind, Option<SiteId>, Option<M>);
 
 impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
     fn new(settings: &'a Settings, values: &Values, trace: &'a mut T) -> Result<Self, PlanError> {
@@ -123,7 +127,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             process: Process::Idle,
             fence: FenceClock::new(Epoch::default()),
             clock: Clock::ZERO,
-            backlog: VecDeque::new(),
+            arrival: None,
             up: true,
             life: 0,
         };
@@ -149,8 +153,9 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             fences: vec![None; lines],
             open: true,
             faults: faults::State::new(cluster.sites),
-            metrics: Metrics::new(A::INFO, cluster.sites, settings.entries),
+            metrics: Metrics::new(&A::INFO, cluster.sites, settings.entries),
             history: History::default(),
+            causes: Vec::new(),
         })
     }
 
@@ -179,7 +184,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             return Err(Violation::NobodyEnters);
         }
         match event {
-            Event::Ask(site) => self.ask(site),
+            Event::Ask(site, life) => self.ask(site, life),
             Event::Reach { from, to, packet } => {
                 let at = self.network.taken_in(self.now, to);
                 self.queue.push(at, Event::Deliver { from, to, packet });
@@ -194,42 +199,36 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         }
     }
 
-    /// When the next request of `site` arrives, after an arrival (open) or after an exit (closed, saturated).
+    /// Sees to it that `site`, which is idle, asks when its next request arrives.
     fn next_arrival(&mut self, site: SiteId) {
-        if !self.open {
-            return;
-        }
+        self.draw_arrival(site, self.now);
+        self.ask_on_arrival(site);
+    }
+
+    /// Draws when the next request of `site` arrives: after the last arrival (open) or after the exit (closed, saturated).
+    fn draw_arrival(&mut self, site: SiteId, after: Time) {
         let rate = self.settings.rates.of(site.index());
-        let pause = match self.settings.load {
-            Load::Saturated => Time::ZERO,
-            Load::Open | Load::Closed if rate <= 0.0 => return,
-            Load::Open | Load::Closed => Time::units(self.draw.exponential(1.0 / rate)),
+        self.hosts[site.index()].arrival = match self.settings.load {
+            Load::Saturated => Some(after),
+            Load::Open | Load::Closed if rate <= 0.0 => None,
+            Load::Open | Load::Closed => Some(after + Time::units(self.draw.exponential(1.0 / rate))),
         };
-        self.queue.push(self.now + pause, Event::Ask(site));
     }
 
-    fn ask(&mut self, site: SiteId) -> Result<(), Violation> {
-        if !self.open {
-            return Ok(());
+    fn ask_on_arrival(&mut self, site: SiteId) {
+        let host = &self.hosts[site.index()];
+        if let Some(arrival) = host.arrival
+            && self.open
+        {
+            self.queue.push(arrival, Event::Ask(site, host.life));
         }
-        if self.settings.load == Load::Open {
-            self.next_arrival(site);
-        }
-        let host = &mut self.hosts[site.index()];
-        if !host.up {
-            return Ok(());
-        }
-        host.backlog.push_back(self.now);
-        self.request_if_idle(site)
     }
 
-    fn request_if_idle(&mut self, site: SiteId) -> Result<(), Violation> {
-        let host = &mut self.hosts[site.index()];
-        if !matches!(host.process, Process::Idle) || !self.open {
+    fn ask(&mut self, site: SiteId, life: u32) -> Result<(), Violation> {
+        if !self.open || self.hosts[site.index()].life != life {
             return Ok(());
         }
-        let Some(arrived) = host.backlog.pop_front() else { return Ok(()) };
-        self.start_waiting(site, arrived);
+        self.start_waiting(site, self.now);
         self.step(site, |machine, out| machine.request(out))
     }
 
@@ -237,9 +236,12 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         let host = &mut self.hosts[site.index()];
         let request = Timestamp::new(host.clock.tick(), site);
         host.process = Process::Waiting { arrived, asked: self.now, request };
+        if self.settings.load == Load::Open {
+            self.draw_arrival(site, arrived);
+        }
         self.waiting += 1;
         self.metrics.fairness.asked(request);
-        self.note(Kind::Request, site, None, None);
+        self.cause(Kind::Request, site, None, None);
     }
 
     fn deliver(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) -> Result<(), Violation> {
@@ -253,7 +255,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         host.fence.observe(packet.stamp).expect("this host's own stamps are in range");
         host.clock.observe(packet.clock);
         self.metrics.received_by[to.index()] += 1;
-        self.note(Kind::Receive, to, Some(from), Some(&packet.message));
+        self.cause(Kind::Receive, to, Some(from), Some(&packet.message));
         self.tokens -= tokens;
         self.step(to, |machine, out| machine.receive(from, packet.message, out))
     }
@@ -269,26 +271,20 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         if self.open {
             self.metrics.left(self.now, arrived, self.waiting);
         }
-        self.note(Kind::Release, site, None, None);
-        if let Some(arrived) = self.next_in_line(site) {
+        self.cause(Kind::Release, site, None, None);
+        if self.settings.load != Load::Open {
+            self.draw_arrival(site, self.now);
+        }
+        if let Some(arrived) = self.hosts[site.index()].arrival
+            && arrived <= self.now
+            && self.open
+        {
             self.start_waiting(site, arrived);
             return self.step(site, |machine, out| machine.release_and_request(out));
         }
         self.step(site, |machine, out| machine.release(out))?;
-        if self.settings.load != Load::Open {
-            self.next_arrival(site);
-        }
+        self.ask_on_arrival(site);
         Ok(())
-    }
-
-    /// When the request arrived that the site makes as soon as it has left, if there is one.
-    fn next_in_line(&mut self, site: SiteId) -> Option<Time> {
-        match self.settings.load {
-            _ if !self.open => None,
-            Load::Saturated => Some(self.now),
-            Load::Open => self.hosts[site.index()].backlog.pop_front(),
-            Load::Closed => None,
-        }
     }
 
     fn wake(&mut self, site: SiteId, life: u32) -> Result<(), Violation> {
@@ -313,6 +309,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             call(machine, &mut out);
             self.tokens += machine.tokens();
         }
+        self.tell_causes(site);
         let mut result = Ok(());
         for effect in out.drain() {
             let done = self.perform(site, effect);
@@ -400,6 +397,23 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         Ok(())
     }
 
+    /// Notes what the next step of `site` comes from.
+    fn cause(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
+        self.history.push(self.now, kind, site, peer, message.map(Message::kind));
+        if T::ON {
+            self.causes.push((kind, peer, message.cloned()));
+        }
+    }
+
+    fn tell_causes(&mut self, site: SiteId) {
+        if T::ON {
+            for (kind, peer, message) in self.causes.drain(..) {
+                self.trace.line(self.now, kind, site, peer, message.as_ref(), &self.sites[site.index()]);
+            }
+        }
+    }
+
+    /// Notes what happens by itself or as the effect of a step.
     fn note(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
         self.history.push(self.now, kind, site, peer, message.map(Message::kind));
         if T::ON {

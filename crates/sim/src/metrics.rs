@@ -1,6 +1,6 @@
 //! What is written down while a run goes on.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use meshlock_protocol::{Info, SiteId, Timestamp};
 
@@ -20,7 +20,7 @@ pub(crate) struct Counters {
 /// Everything measured so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
-    info: Info,
+    info: &'static Info,
     pub(crate) now: Counters,
     /// The counters after each group of entries.
     pub(crate) groups: Vec<Counters>,
@@ -38,14 +38,14 @@ pub(crate) struct Metrics {
     pub(crate) entries_by: Vec<u64>,
     pub(crate) fairness: Fairness,
     /// Exits that were followed by no entry yet, while someone waited.
-    open_exits: std::collections::VecDeque<Time>,
+    open_exits: VecDeque<Time>,
 }
 
 /// How many groups a run is cut into.
 const GROUPS: u64 = 1000;
 
 impl Metrics {
-    pub(crate) fn new(info: Info, sites: usize, entries: u64) -> Self {
+    pub(crate) fn new(info: &'static Info, sites: usize, entries: u64) -> Self {
         let capacity = usize::try_from(entries).unwrap_or(0).min(1 << 24) + sites;
         let now = Counters { by_kind: vec![0; info.messages.len()], ..Counters::default() };
         Metrics {
@@ -61,7 +61,7 @@ impl Metrics {
             received_by: vec![0; sites],
             entries_by: vec![0; sites],
             fairness: Fairness::new(sites),
-            open_exits: std::collections::VecDeque::new(),
+            open_exits: VecDeque::new(),
         }
     }
 
@@ -104,8 +104,10 @@ impl Metrics {
 /// Who was overtaken, by the Lamport timestamps that the host gives to requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Fairness {
-    /// For each request that waits, how many later ones have entered before it; only kept for so many sites.
-    waiting: Option<BTreeMap<Timestamp, u64>>,
+    /// The requests that wait, by their timestamps, and how many later ones have entered before each; only kept for so many
+    /// sites. Most come at the back and leave at the front, where a queue moves little, and it allocates nothing once it
+    /// has its size.
+    waiting: Option<VecDeque<(Timestamp, u64)>>,
     pub(crate) overtakes: u64,
     pub(crate) max_bypass: u64,
 }
@@ -115,7 +117,7 @@ const MOST_SITES_FOLLOWED: usize = 4096;
 
 impl Fairness {
     fn new(sites: usize) -> Self {
-        let waiting = (sites <= MOST_SITES_FOLLOWED).then(BTreeMap::new);
+        let waiting = (sites <= MOST_SITES_FOLLOWED).then(|| VecDeque::with_capacity(sites));
         Fairness { waiting, overtakes: 0, max_bypass: 0 }
     }
 
@@ -126,26 +128,30 @@ impl Fairness {
 
     pub(crate) fn asked(&mut self, request: Timestamp) {
         if let Some(waiting) = &mut self.waiting {
-            waiting.insert(request, 0);
+            let place = waiting.partition_point(|(earlier, _)| *earlier < request);
+            waiting.insert(place, (request, 0));
         }
     }
 
     pub(crate) fn entered(&mut self, request: Timestamp) {
-        let Some(waiting) = &mut self.waiting else { return };
-        waiting.remove(&request);
-        let mut overtook = false;
-        for (_, bypassed) in waiting.range_mut(..request) {
-            overtook = true;
+        let Some(place) = self.remove(request) else { return };
+        self.overtakes += u64::from(place > 0);
+        for (_, bypassed) in self.waiting.iter_mut().flat_map(|waiting| waiting.range_mut(..place)) {
             *bypassed += 1;
             self.max_bypass = self.max_bypass.max(*bypassed);
         }
-        self.overtakes += u64::from(overtook);
     }
 
     /// The request is gone with its site.
     pub(crate) fn gone(&mut self, request: Timestamp) {
-        if let Some(waiting) = &mut self.waiting {
-            waiting.remove(&request);
-        }
+        self.remove(request);
+    }
+
+    /// Takes the request out; how many earlier ones wait.
+    fn remove(&mut self, request: Timestamp) -> Option<usize> {
+        let waiting = self.waiting.as_mut()?;
+        let place = waiting.binary_search_by_key(&request, |(waits, _)| *waits).ok()?;
+        waiting.remove(place);
+        Some(place)
     }
 }

@@ -43,6 +43,17 @@ pub struct Duration {
     pub max: f64,
 }
 
+/// Entries per unit of time: a plain number beside its interval, not an object like the durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Throughput {
+    /// The mean.
+    #[serde(rename = "throughput")]
+    pub mean: f64,
+    /// Half the width of its 95 % confidence interval.
+    #[serde(rename = "throughput_ci95")]
+    pub ci95: Option<f64>,
+}
+
 /// Who got how much, and who was overtaken.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fairness {
@@ -53,6 +64,9 @@ pub struct Fairness {
     /// The most later requests that entered while one waited.
     pub max_bypass: Option<u64>,
 }
+
+/// With more sites than this, a report does not list what each of them carried.
+const MOST_SITES_LISTED: usize = 1000;
 
 /// Messages of each site, per entry of the whole system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,6 +79,12 @@ pub struct SiteLoad {
     pub received_most: f64,
     /// See `received_most`.
     pub received_least: f64,
+    /// Sent by each site, unless there are too many sites to list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<f64>,
+    /// Received by each site, unless there are too many sites to list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub received: Vec<f64>,
 }
 
 /// What a run measured.
@@ -95,7 +115,8 @@ pub struct Report {
     /// From an exit to the next entry, while someone waits.
     pub sync_delay: Duration,
     /// Entries per unit of time.
-    pub throughput: Mean,
+    #[serde(flatten)]
+    pub throughput: Throughput,
     /// Who got how much.
     pub fairness: Fairness,
     /// What the sites had to carry.
@@ -150,7 +171,7 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
             share(metrics.sync_delays.len(), skip, metrics.waits.len()),
             size,
         ),
-        throughput: Mean { mean: entries / span, ci95: batch_mean(&rates).ci95 },
+        throughput: Throughput { mean: entries / span, ci95: batch_mean(&rates).ci95 },
         fairness: fairness(metrics),
         site_load: site_load(metrics),
         entries_by_site: metrics.entries_by.clone(),
@@ -200,7 +221,13 @@ fn site_load(metrics: &Metrics) -> SiteLoad {
     let entries = metrics.now.entries.max(1) as f64;
     let most = |counts: &[u64]| counts.iter().max().map_or(0.0, |&count| count as f64 / entries);
     let least = |counts: &[u64]| counts.iter().min().map_or(0.0, |&count| count as f64 / entries);
+    let each = |counts: &[u64]| match counts.len() {
+        ..=MOST_SITES_LISTED => counts.iter().map(|&count| count as f64 / entries).collect(),
+        _ => Vec::new(),
+    };
     SiteLoad {
+        sent: each(&metrics.sent_by),
+        received: each(&metrics.received_by),
         sent_most: most(&metrics.sent_by),
         sent_least: least(&metrics.sent_by),
         received_most: most(&metrics.received_by),

@@ -1,12 +1,12 @@
 //! The one trace format: a JSON object a line, the same for every host.
 //!
-//! Each line: `time`, `kind`, `site`, and where they apply `peer`, `message` (as the algorithm prints it) and `state`
-//! (the site's state before the step that the line tells of, where asked for).
+//! Each line: `time`, `kind`, `site`, `lock`, and where they apply `peer`, `message` (as the algorithm prints it) and
+//! `state` (the site's state after the step that the line tells of, where asked for).
 
 use std::fmt::Debug;
 use std::io::{self, Write};
 
-use meshlock_protocol::SiteId;
+use meshlock_protocol::{Message, SiteId};
 use serde::Serialize;
 
 use crate::time::Time;
@@ -46,6 +46,9 @@ impl Kind {
     }
 }
 
+/// The name of the one lock that a simulation is about.
+const LOCK: &str = "sim";
+
 /// Takes the lines of a trace.
 pub trait Trace {
     /// Whether there is anything to tell it; a run without a trace pays nothing for it.
@@ -58,7 +61,7 @@ pub trait Trace {
         kind: Kind,
         site: SiteId,
         peer: Option<SiteId>,
-        message: Option<&impl Debug>,
+        message: Option<&impl Message>,
         state: &impl Debug,
     );
 }
@@ -76,7 +79,7 @@ impl Trace for NoTrace {
         _: Kind,
         _: SiteId,
         _: Option<SiteId>,
-        _: Option<&impl Debug>,
+        _: Option<&impl Message>,
         _: &impl Debug,
     ) {
     }
@@ -86,6 +89,7 @@ impl Trace for NoTrace {
 #[derive(Debug)]
 pub struct JsonLines<W: Write> {
     out: W,
+    lock: &'static str,
     with_state: bool,
     failure: Option<io::Error>,
 }
@@ -97,6 +101,7 @@ struct Line {
     site: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<usize>,
+    lock: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +111,13 @@ struct Line {
 impl<W: Write> JsonLines<W> {
     /// Writes to `out`; with each site's state if `with_state`.
     pub fn new(out: W, with_state: bool) -> Self {
-        JsonLines { out, with_state, failure: None }
+        JsonLines { out, lock: LOCK, with_state, failure: None }
+    }
+
+    /// The same, about a lock of this name.
+    #[must_use]
+    pub fn about(self, lock: &'static str) -> Self {
+        JsonLines { lock, ..self }
     }
 
     /// Ends the trace; the first thing that went wrong with writing it, if anything did.
@@ -124,7 +135,7 @@ impl<W: Write> Trace for JsonLines<W> {
         kind: Kind,
         site: SiteId,
         peer: Option<SiteId>,
-        message: Option<&impl Debug>,
+        message: Option<&impl Message>,
         state: &impl Debug,
     ) {
         let line = Line {
@@ -132,6 +143,7 @@ impl<W: Write> Trace for JsonLines<W> {
             kind,
             site: site.index(),
             peer: peer.map(SiteId::index),
+            lock: self.lock,
             message: message.map(|message| format!("{message:?}")),
             state: self.with_state.then(|| format!("{state:?}")),
         };

@@ -70,7 +70,7 @@ pub enum Stopped {
         algorithm: &'static str,
     },
     /// Something that must hold did not.
-    #[error("{algorithm}: {violation}\n  seed {seed}, time {}, event {events}; the last events:\n{}", time.as_units(), last.join("\n"))]
+    #[error("{violation}\n  {algorithm}, seed {seed}, time {}, event {events}; the last events:\n{}", time.as_units(), last.join("\n"))]
     Violated {
         /// The algorithm.
         algorithm: &'static str,

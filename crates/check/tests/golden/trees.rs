@@ -12,7 +12,7 @@ fn explored(spec: &str, bounds: &Bounds) -> Report {
 
 /// `sites` that ask `entries` times each, over channels that keep no order.
 fn unordered(sites: usize, entries: u8) -> Bounds {
-    Bounds { delivery: Delivery::Unordered, ..Bounds::new(sites, entries) }
+    Bounds { delivery: Delivery::Unordered, ..crate::bounds(sites, entries) }
 }
 
 /// The same, and these sites are inside at the start.
@@ -26,39 +26,14 @@ fn assert_holds(spec: &str, bounds: &Bounds, states: usize) {
     assert_eq!((report.verdict, report.states), (Verdict::Holds, states), "{spec} within {bounds:?}");
 }
 
-#[test]
-fn naimi_trehel_holds_over_unordered_channels_whoever_is_inside_at_the_start() {
-    assert_holds("naimi-trehel", &unordered(2, 3), 285);
-    assert_holds("naimi-trehel", &unordered(3, 2), 2_584);
-    assert_holds("naimi-trehel", &held(unordered(3, 2), &[0]), 2_596);
-    assert_holds("naimi-trehel", &held(unordered(3, 2), &[2]), 2_596);
-    assert_holds("naimi-trehel", &unordered(4, 1), 1_476);
-    assert_holds("naimi-trehel", &held(unordered(4, 1), &[1]), 1_544);
-}
-
-#[test]
-fn raymond_holds_over_unordered_channels_on_every_tree_whoever_is_inside_at_the_start() {
-    assert_holds("raymond", &unordered(2, 2), 79);
-    assert_holds("raymond", &unordered(3, 2), 1_336);
-    assert_holds("raymond", &held(unordered(3, 2), &[0]), 1_346);
-    assert_holds("raymond", &held(unordered(3, 2), &[1]), 1_546);
-    assert_holds("raymond", &unordered(4, 1), 1_155);
-    assert_holds("raymond:tree=star", &unordered(4, 1), 1_049);
-    assert_holds("raymond:tree=line", &unordered(3, 2), 1_534);
-    assert_holds("raymond:tree=line", &unordered(4, 1), 1_240);
-}
-
 /// The same, over FIFO channels, and so many times a site fails; failed sites come back.
 fn failing(sites: usize, entries: u8, crashes: u8) -> Bounds {
-    Bounds { crashes, recoveries: true, ..Bounds::new(sites, entries) }
+    Bounds { crashes, recoveries: true, ..crate::bounds(sites, entries) }
 }
 
 #[test]
-fn raymond_recovers_from_the_failure_of_any_site_at_any_moment() {
+fn raymond_recovers_when_its_only_site_fails() {
     assert_holds("raymond", &failing(1, 2, 1), 15);
-    assert_holds("raymond", &failing(2, 2, 1), 1_499);
-    assert_holds("raymond:tree=star", &failing(3, 1, 1), 12_208);
-    assert_holds("raymond:tree=line", &failing(3, 1, 1), 12_903);
 }
 
 #[test]
@@ -69,7 +44,7 @@ fn raymond_recovers_when_neighbours_fail_together_or_a_site_fails_again_while_it
 
 /// `sites` that ask `entries` times each for one of `permits`, over FIFO channels.
 fn permits(sites: usize, entries: u8, permits: usize) -> Bounds {
-    let mut bounds = Bounds::new(sites, entries);
+    let mut bounds = crate::bounds(sites, entries);
     bounds.cluster.permits = permits;
     bounds
 }
@@ -78,26 +53,7 @@ fn permits(sites: usize, entries: u8, permits: usize) -> Bounds {
 fn bulgannawar_vaidya_holds_with_one_token_even_over_unordered_channels() {
     assert_holds("bulgannawar-vaidya:inform=0", &unordered(3, 2), 3_652);
     assert_holds("bulgannawar-vaidya:inform=0", &unordered(4, 1), 1_608);
-    assert_holds("bulgannawar-vaidya:inform=1", &permits(3, 2, 1), 43_108);
     assert_holds("bulgannawar-vaidya:inform=1", &unordered(4, 1), 10_256);
-    assert_holds("bulgannawar-vaidya", &permits(4, 1, 1), 44_859);
-}
-
-#[test]
-fn bulgannawar_vaidya_holds_with_two_and_three_tokens() {
-    for (spec, two, three) in [
-        ("bulgannawar-vaidya:inform=0", (420, 400), (125, 180)),
-        ("bulgannawar-vaidya:inform=0,choice=random", (655, 868), (125, 360)),
-        ("bulgannawar-vaidya:inform=1", (3_650, 900), (1_000, 608)),
-        ("bulgannawar-vaidya:inform=1,choice=random", (8_320, 4_105), (1_000, 1_566)),
-        ("bulgannawar-vaidya", (17_803, 25_851), (6_859, 2_232)),
-    ] {
-        for (tokens, (three_sites_twice, four_sites_once)) in [(2, two), (3, three)] {
-            assert_holds(spec, &permits(3, 2, tokens), three_sites_twice);
-            assert_holds(spec, &permits(4, 1, tokens), four_sites_once);
-        }
-    }
-    assert_holds("bulgannawar-vaidya:choice=random", &permits(4, 1, 2), 20_871);
 }
 
 #[test]

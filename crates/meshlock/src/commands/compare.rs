@@ -33,7 +33,13 @@ pub(crate) struct Arguments {
     )]
     rates: Vec<f64>,
     /// The numbers of sites to sweep; with more than one the plots are against N
-    #[arg(long, value_delimiter = ',', default_value = "10")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "10",
+        value_parser = model::count,
+        allow_negative_numbers = true
+    )]
     sites: Vec<usize>,
     #[command(flatten)]
     model: model::Model,
@@ -110,7 +116,7 @@ fn sweep(arguments: &Arguments, specs: &[Spec]) -> anyhow::Result<Sweep> {
     for spec in specs {
         for &sites in &arguments.sites {
             for &rate in &arguments.rates {
-                let rates = model::rates(&rate.to_string(), sites)?;
+                let rates = model::rates("--rates", &rate.to_string(), sites)?;
                 let settings = arguments.model.settings(sites, rates)?;
                 jobs.push(Job { spec: spec.to_string(), settings });
                 places.push((spec.to_string(), rate));

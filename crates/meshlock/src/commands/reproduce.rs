@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment;
-use meshlock_sim::experiments::{ALL, Experiment, Findings, Row, Verdict};
+use meshlock_sim::experiments::{ALL, Experiment, Findings, Row, Verdict, Work};
 use serde_json::{Value, json};
 
 use crate::output::{self, Outcome, Usage};
@@ -41,8 +41,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     }
     let mut documents = Vec::new();
     for experiment in chosen {
-        let reports = jobs::run_all(&(experiment.jobs)(), experiment.id)?;
-        let findings = (experiment.read)(&reports);
+        let findings = match experiment.work {
+            Work::Runs { jobs, read } => read(&jobs::run_all(&jobs(), experiment.id)?),
+            Work::Followed(run) => run()?,
+            Work::Scripted(run) => run(),
+        };
         if let Some(folder) = &arguments.svg {
             for figure in &findings.plots {
                 eprintln!("meshlock: wrote {}", plot::write(folder, figure)?.display());

@@ -34,7 +34,7 @@ use std::collections::VecDeque;
 
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -240,6 +240,7 @@ impl Algorithm for Central {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("3", |scale| if scale.sites == 1 { 0.0 } else { 3.0 }),
             heavy: Formula::new("3(N−1)/N", |scale| 3.0 * (scale.sites - 1) as f64 / scale.sites as f64),
+            always: Some(Span { least: Formula::new("0", |_| 0.0), most: Formula::new("3", |_| 3.0) }),
             sync_delay: "2T",
         },
         memory: Memory { fixed: 136, per_site: 12 },
@@ -300,7 +301,7 @@ impl Algorithm for Central {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let granted = sites.iter().find_map(|site| site.desk.as_ref()).and_then(|desk| desk.granted);
         for site in sites.iter().filter(|site| site.phase == Phase::Executing) {
             invariant!(

@@ -37,7 +37,7 @@
 //! - I4: the fathers lead from every site to a tail, never round in a circle.
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -240,6 +240,10 @@ impl Algorithm for NaimiTrehel {
             heavy: Formula::new("4 − 6/(N+1)", |scale| {
                 if scale.sites == 1 { 0.0 } else { 4.0 - 6.0 / (scale.sites + 1) as f64 }
             }),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("N", |scale| scale.sites as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: size_of::<NaimiTrehel>(), per_site: 0 },
@@ -300,7 +304,7 @@ impl Algorithm for NaimiTrehel {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         for site in sites {
             let fathers = std::iter::successors(site.father, |father| sites[father.index()].father);
             invariant!(

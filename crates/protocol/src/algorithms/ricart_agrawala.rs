@@ -33,8 +33,8 @@
 //! - I4: of two sites that wait, at least one still misses the other's reply.
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
-    Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
+    Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -220,6 +220,10 @@ impl Algorithm for RicartAgrawala {
             lone_least: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             lone_most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             heavy: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+                most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 120, per_site: 8 },
@@ -282,7 +286,7 @@ impl Algorithm for RicartAgrawala {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let misses =
             |a: &Self, b: &Self| matches!(&a.want, Want::Entry { missing, .. } if missing.contains(b.me));
         let waiting = || sites.iter().filter(|site| site.phase() == Phase::Waiting);

@@ -1,7 +1,7 @@
 //! What a structure costs (section 6): messages per entry and synchronisation delay.
 //!
 //! Two formulas are printed with a slip each; as corrected here they give the numbers that the paper itself
-//! derives.
+//! derives. A third is right only where request and inform sets are the same ([`InformationStructure::hand_over`]).
 //!
 //! - The upper bound sums over `R_i`, but "messages from a process to itself are not counted", and only so is DM =
 //!   N−1 for the fully distributed structure. At i itself an INQUIRE, a YIELD and a new GRANT are messages exactly
@@ -38,6 +38,18 @@ impl InformationStructure {
     /// (section 6.2).
     pub fn delay(&self, i: SiteId, j: SiteId) -> usize {
         let by_a_third = || self.shared(i, j).iter().any(|k| k != i && k != j);
+        match i == j {
+            true => 0,
+            false if by_a_third() => 2,
+            false => 1,
+        }
+    }
+
+    /// What [`delay`](Self::delay) comes to when the algorithm runs. A third site that is informed of `j` and asked by `i`
+    /// may have put the request of `i` off until the RELEASE of `j` comes, whether it keeps track of `i` or not. So it is
+    /// `R_i ∩ I_j` that counts and not `I_i ∩ I_j`, and in Figure 2 `D_02` is 2, where the paper has 1.
+    pub fn hand_over(&self, i: SiteId, j: SiteId) -> usize {
+        let by_a_third = || self.request(i).intersection(self.inform(j)).iter().any(|k| k != i && k != j);
         match i == j {
             true => 0,
             false if by_a_third() => 2,
@@ -106,6 +118,22 @@ mod tests {
         assert_eq!(structure.least_messages(s2), 6);
         assert_eq!(structure.delay(s2, s3), 2);
         assert_eq!(structure.delay(s2, s2), 0);
+    }
+
+    /// `sanders-1987-bounds` of the simulator measures it.
+    #[test]
+    fn a_hand_over_is_longer_than_the_paper_says_only_where_a_site_asks_more_than_it_informs() {
+        let differ = |structure: InformationStructure| {
+            let pairs =
+                structure.all().flat_map(|i| structure.all().map(move |j| (i, j))).collect::<Vec<_>>();
+            let longer = |&(i, j): &(SiteId, SiteId)| structure.hand_over(i, j) > structure.delay(i, j);
+            assert!(pairs.iter().all(|&(i, j)| structure.hand_over(i, j) >= structure.delay(i, j)));
+            pairs.into_iter().filter(longer).map(|(i, j)| (i.index(), j.index())).collect::<Vec<_>>()
+        };
+        assert_eq!(differ(InformationStructure::figure_1a()), []);
+        assert_eq!(differ(InformationStructure::figure_1b()), []);
+        assert_eq!(differ(InformationStructure::figure_1c()), []);
+        assert_eq!(differ(InformationStructure::figure_2()), [(0, 2), (0, 3), (1, 2), (1, 3)]);
     }
 
     /// Reference: section 6.1, r_j.

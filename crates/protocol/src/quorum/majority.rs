@@ -3,7 +3,7 @@
 //! The simplest quorums and the ones that survive most failures, but they grow with N. Each site's own is the
 //! sites that follow it in a ring, so that all share the work; there are far more majorities than those.
 
-use crate::quorum::{BuildQuorumsError, QuorumSystem, check_sites, votes};
+use crate::quorum::{BuildQuorumsError, MOST_SETS, QuorumSystem, check_sites, votes};
 use crate::{SiteId, SiteSet};
 
 impl QuorumSystem {
@@ -19,6 +19,10 @@ impl QuorumSystem {
     /// Every set of ⌊N/2⌋+1 sites: the coterie of which [`majority`](Self::majority) gives each site one.
     pub fn all_majorities(sites: usize) -> Result<Self, BuildQuorumsError> {
         check_sites(sites)?;
+        // Refused before any is built: of ten thousand sites even the first few fill the memory.
+        if more_than(MOST_SETS as u128, sites, least(sites)) {
+            return Err(BuildQuorumsError::TooManySets);
+        }
         let one_each = vec![1; sites];
         QuorumSystem::votes(&one_each, votes::majority_of(&one_each))
     }
@@ -29,9 +33,30 @@ pub const fn least(sites: usize) -> usize {
     sites / 2 + 1
 }
 
+/// Whether there are more than `limit` ways to choose `chosen` of `sites`.
+fn more_than(limit: u128, sites: usize, chosen: usize) -> bool {
+    let mut ways: u128 = 1;
+    for taken in 1..=chosen {
+        // Each intermediate product is itself a number of ways, so the division is exact and nothing shrinks.
+        ways = ways * (sites - chosen + taken) as u128 / taken as u128;
+        if ways > limit {
+            return true;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ways_are_counted_up_to_the_limit() {
+        assert!(!more_than(10, 5, 3));
+        assert!(more_than(9, 5, 3));
+        assert!(!more_than(1, 1, 1));
+        assert!(more_than(u128::from(u64::MAX), 10_303, 5152));
+    }
 
     #[test]
     fn each_site_has_a_majority_of_its_own() {

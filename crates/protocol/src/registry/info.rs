@@ -158,10 +158,24 @@ pub struct Costs {
     pub lone_least: Formula,
     /// Messages of one request when all is quiet, at most.
     pub lone_most: Formula,
-    /// Messages per entry when every site always wants in.
+    /// Messages per entry when every site always wants in: it asks again in the call in which it leaves, a message takes T,
+    /// and a process stays inside for less than T. With quorums of several sizes, the mean over the sites. Where the text
+    /// gives a range, the function is its upper end. The simulator's tests hold every algorithm to it.
     pub heavy: Formula,
+    /// Messages per entry under any load, on average over a run from quiet to quiet, where the paper or an argument of its
+    /// own bounds them; the checker holds every schedule to it.
+    pub always: Option<Span>,
     /// From one exit to the next entry while someone waits, in message delays T.
     pub sync_delay: &'static str,
+}
+
+/// At least and at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// At least; with quorums of several sizes, of the smallest.
+    pub least: Formula,
+    /// At most; with quorums of several sizes, of the largest.
+    pub most: Formula,
 }
 
 /// Upper bound on what one quiet site takes in memory, in bytes, with its default options and one permit; what all sites

@@ -33,6 +33,24 @@ pub enum Action {
         /// With so many older ones still on their way.
         nth: usize,
     },
+    /// A message arrives, and will arrive again.
+    Duplicate {
+        /// From here.
+        from: SiteId,
+        /// To there.
+        to: SiteId,
+        /// With so many older ones still on their way.
+        nth: usize,
+    },
+    /// A message is lost.
+    Lose {
+        /// From here.
+        from: SiteId,
+        /// To there.
+        to: SiteId,
+        /// With so many older ones still on their way.
+        nth: usize,
+    },
     /// A timer of the site runs out.
     Wake(SiteId),
     /// A site learns that another failed, or recovered.
@@ -85,6 +103,11 @@ impl<A: Algorithm> World<A> {
             Action::Release(site) => self.release(site),
             Action::Return(site) => self.release_and_request(site),
             Action::Deliver { from, to, nth } => self.deliver_nth(from, to, nth),
+            Action::Duplicate { from, to, nth } => self.duplicate_nth(from, to, nth),
+            Action::Lose { from, to, nth } => {
+                self.lose_nth(from, to, nth);
+                Vec::new()
+            }
             Action::Wake(site) => self.wake(site),
             Action::Tell { to, about } => self.tell(to, about),
         }

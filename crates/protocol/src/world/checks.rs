@@ -144,8 +144,8 @@ impl<A: Algorithm> World<A> {
         if self.faults.is_amid_one() {
             return Ok(());
         }
-        let in_flight: Vec<_> = self.in_flight().collect();
-        A::check_together(&self.sites, &in_flight).map_err(|invariant| Violation::Together { invariant })
+        let (sites, in_flight): (Vec<&A>, Vec<_>) = (self.sites.iter().collect(), self.fresh().collect());
+        A::check_together(&sites, &in_flight).map_err(|invariant| Violation::Together { invariant })
     }
 
     fn examine_tokens(&self) -> Result<(), Violation> {
@@ -167,7 +167,7 @@ impl<A: Algorithm> World<A> {
     /// How many tokens are on their way to where they were sent: what a failed site would have got is lost.
     fn tokens_in_flight(&self) -> usize {
         let live = self.channels.iter().filter(|((_, to), _)| self.is_up(*to));
-        let packets = live.flat_map(|(_, packets)| packets).filter(|packet| !packet.outlived);
+        let packets = live.flat_map(|(_, packets)| packets).filter(|packet| !packet.spent);
         packets.map(|packet| packet.message.tokens()).sum()
     }
 }

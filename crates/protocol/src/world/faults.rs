@@ -10,6 +10,8 @@ use super::World;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Faults {
     ever: bool,
+    /// Whether the network has lost a message.
+    lost: bool,
     down: SiteSet,
     /// For each failed or recovered site, who has not been told yet.
     untold: BTreeMap<SiteId, SiteSet>,
@@ -22,9 +24,18 @@ impl Faults {
         !self.ever
     }
 
-    /// Whether a site is down or the network is split now.
+    pub(super) fn happened(&mut self) {
+        self.ever = true;
+    }
+
+    pub(super) fn lost(&mut self) {
+        self.ever = true;
+        self.lost = true;
+    }
+
+    /// Whether a site is down or the network is split now, or a message is lost for good.
     pub(super) fn is_amid_one(&self) -> bool {
-        !self.down.is_empty() || !self.away.is_empty()
+        !self.down.is_empty() || !self.away.is_empty() || self.lost
     }
 }
 
@@ -97,7 +108,7 @@ impl<A: Algorithm> World<A> {
         self.faults.down.remove(site);
         self.faults.untold.insert(site, self.others_up(site));
         let to_it = self.channels.iter_mut().filter(|((_, to), _)| *to == site);
-        to_it.flat_map(|(_, packets)| packets).for_each(|packet| packet.outlived = true);
+        to_it.flat_map(|(_, packets)| packets).for_each(|packet| packet.spent = true);
         self.forget_told();
         self.step(site, |machine, out| machine.restart(out))
     }

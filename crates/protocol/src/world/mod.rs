@@ -31,15 +31,16 @@ pub struct Packet<M> {
     pub message: M,
     /// What the host added.
     pub stamp: Stamp,
-    /// Whether the receiver has failed and come back since it was sent: it was meant for the receiver's former life.
-    pub outlived: bool,
+    /// Whether what it carried is gone already: it was meant for the receiver's life before a failure, or it has arrived
+    /// once and comes again.
+    pub spent: bool,
 }
 
 impl<M: Hash> Packet<M> {
     /// What the future depends on: not the stamp, which only judges fences.
     fn hash_future(&self, state: &mut impl Hasher) {
         self.message.hash(state);
-        self.outlived.hash(state);
+        self.spent.hash(state);
     }
 }
 
@@ -165,6 +166,27 @@ impl<A: Algorithm> World<A> {
     /// The message from `from` to `to` that has `nth` older ones before it overtakes them and arrives.
     pub fn deliver_nth(&mut self, from: SiteId, to: SiteId, nth: usize) -> Vec<Effect<A::Message>> {
         let packet = self.take(from, to, nth);
+        self.arrive(from, to, packet)
+    }
+
+    /// That message arrives, and the network keeps a copy that will arrive again.
+    pub fn duplicate_nth(&mut self, from: SiteId, to: SiteId, nth: usize) -> Vec<Effect<A::Message>> {
+        self.faults.happened();
+        let channel = self.channels.get_mut(&(from, to)).and_then(|channel| channel.get_mut(nth));
+        let copy = channel.unwrap_or_else(|| panic!("no message {nth} from {from} to {to}"));
+        let packet = copy.clone();
+        copy.spent = true;
+        self.arrive(from, to, packet)
+    }
+
+    /// That message never arrives.
+    pub fn lose_nth(&mut self, from: SiteId, to: SiteId, nth: usize) {
+        self.faults.lost();
+        let _ = self.take(from, to, nth);
+        self.steps += 1;
+    }
+
+    fn arrive(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) -> Vec<Effect<A::Message>> {
         if !self.is_up(to) {
             return Vec::new();
         }
@@ -230,7 +252,7 @@ impl<A: Algorithm> World<A> {
             return;
         }
         let stamp = self.clocks[from.index()].stamp();
-        self.channels.entry((from, to)).or_default().push_back(Packet { message, stamp, outlived: false });
+        self.channels.entry((from, to)).or_default().push_back(Packet { message, stamp, spent: false });
     }
 
     fn take(&mut self, from: SiteId, to: SiteId, nth: usize) -> Packet<A::Message> {
@@ -335,6 +357,19 @@ impl<A: Algorithm> World<A> {
         self.channels
             .iter()
             .flat_map(|(&(from, to), packets)| packets.iter().map(move |packet| (from, to, &packet.message)))
+    }
+
+    /// What is on its way from `from` to `to`, oldest first.
+    pub fn packets(&self, from: SiteId, to: SiteId) -> impl Iterator<Item = &Packet<A::Message>> {
+        self.channels.get(&(from, to)).into_iter().flatten()
+    }
+
+    /// The messages on their way whose contents still count.
+    fn fresh(&self) -> impl Iterator<Item = (SiteId, SiteId, &A::Message)> {
+        self.channels.iter().flat_map(|(&(from, to), packets)| {
+            let fresh = packets.iter().filter(|packet| !packet.spent);
+            fresh.map(move |packet| (from, to, &packet.message))
+        })
     }
 
     /// What went wrong first, in a tolerant world.

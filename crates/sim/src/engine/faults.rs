@@ -133,7 +133,6 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
         }
         host.up = false;
         host.life += 1;
-        host.backlog.clear();
         match std::mem::replace(&mut host.process, Process::Idle) {
             Process::Idle => {}
             Process::Waiting { request, .. } => {
@@ -157,7 +156,7 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
         self.faults.down.remove(site);
         // What the site held when it failed was taken out of the count then; `step` takes out what is there now.
         self.tokens += self.sites[site.index()].tokens();
-        self.note(Kind::Recover, site, None, None);
+        self.cause(Kind::Recover, site, None, None);
         self.step(site, |machine, out| machine.restart(out))?;
         self.spread(site, true);
         self.next_arrival(site);

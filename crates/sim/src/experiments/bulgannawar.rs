@@ -11,7 +11,7 @@ use meshlock_protocol::Cluster;
 
 use self::notes::{NOTES_3A, NOTES_3B, NOTES_4, NOTES_5, READING};
 use super::singhal::{of_messages, of_wait};
-use super::{Curve, Experiment, Findings, Job, Plot, Row};
+use super::{Curve, Experiment, Findings, Job, Plot, Row, Work};
 use crate::draw::Distribution;
 use crate::network::Delay;
 use crate::report::Report;
@@ -59,32 +59,28 @@ pub(super) const FIGURE_3A: Experiment = Experiment {
     id: "bulgannawar-1994-figure-3a",
     source: "Bulgannawar and Vaidya 1994, Figure 3(a)",
     about: "delay of four algorithms for K permits; sending and receiving cost 0.1",
-    jobs: || jobs(COSTLY),
-    read: read_3a,
+    work: Work::Runs { jobs: || jobs(COSTLY), read: read_3a },
 };
 
 pub(super) const FIGURE_3B: Experiment = Experiment {
     id: "bulgannawar-1994-figure-3b",
     source: "Bulgannawar and Vaidya 1994, Figure 3(b)",
     about: "delay of four algorithms for K permits; sending and receiving are free",
-    jobs: || jobs(FREE),
-    read: read_3b,
+    work: Work::Runs { jobs: || jobs(FREE), read: read_3b },
 };
 
 pub(super) const FIGURE_4: Experiment = Experiment {
     id: "bulgannawar-1994-figure-4",
     source: "Bulgannawar and Vaidya 1994, Figure 4",
     about: "messages per entry of four algorithms for K permits",
-    jobs: || [COSTLY, HALF, FREE].into_iter().flat_map(jobs).collect(),
-    read: read_4,
+    work: Work::Runs { jobs: || [COSTLY, HALF, FREE].into_iter().flat_map(jobs).collect(), read: read_4 },
 };
 
 pub(super) const FIGURE_5: Experiment = Experiment {
     id: "bulgannawar-1994-figure-5",
     source: "Bulgannawar and Vaidya 1994, Figure 5",
     about: "words per message of four algorithms for K permits",
-    jobs: || jobs(COSTLY),
-    read: read_5,
+    work: Work::Runs { jobs: || jobs(COSTLY), read: read_5 },
 };
 
 /// A run for each λ and, inside that, each algorithm.

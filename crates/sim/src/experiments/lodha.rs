@@ -1,22 +1,33 @@
-//! Lodha and Kshemkalyani 2000, section 4.1: messages as a function of concurrency.
+//! Lodha and Kshemkalyani 2000: the example of section 3.4.1, and section 4.1: messages as a function of concurrency.
 //!
 //! A request costs N−1 REQUESTs and N−|CSet| REPLYs, where CSet holds it and all requests concurrent with it; and one
 //! FLUSH, if one of these comes after it. So x, the mean number of other concurrent requests, is read off the REPLYs:
 //! x = N−1 less the REPLYs per entry.
 
-use meshlock_protocol::Cluster;
+use std::collections::BTreeMap;
+
+use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
+use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
+use meshlock_protocol::world::{Entry, World};
+use meshlock_protocol::{Algorithm, Cluster, SiteId};
 
 use super::singhal::of_messages;
-use super::{Curve, Experiment, Findings, Job, Plot, Row};
+use super::{Curve, Experiment, Findings, Job, Plot, Row, Work, rounded};
 use crate::report::Report;
 use crate::settings::{Load, Rates, Settings};
+
+pub(super) const EXAMPLE: Experiment = Experiment {
+    id: "lodha-2000-example",
+    source: "Lodha and Kshemkalyani 2000, section 3.4.1 and Figure 3",
+    about: "three requests that cross: 8 messages, against 12 of Ricart and Agrawala",
+    work: Work::Scripted(example),
+};
 
 pub(super) const MESSAGES: Experiment = Experiment {
     id: "lodha-2000-messages",
     source: "Lodha and Kshemkalyani 2000, section 4.1",
     about: "messages per entry as a function of concurrency",
-    jobs,
-    read,
+    work: Work::Runs { jobs, read },
 };
 
 /// N.
@@ -43,6 +54,53 @@ fn jobs() -> Vec<Job> {
     jobs
 }
 
+/// Figure 3: all of `sites` ask before any hears of another; then everything arrives, and whoever is inside leaves, until
+/// nothing is left.
+fn crossing<A: Algorithm>(sites: usize) -> World<A> {
+    let mut world = World::of(sites);
+    for site in SiteId::all(sites) {
+        let _ = world.request(site);
+    }
+    world.settle();
+    loop {
+        let Some(site) = world.inside().first() else { return world };
+        let _ = world.release(site);
+        world.settle();
+    }
+}
+
+/// Figure 3's P1, P2 and P3.
+const PROCESSES: usize = 3;
+
+fn example() -> Findings {
+    let (fair, plain) = (crossing::<LodhaKshemkalyani>(PROCESSES), crossing::<RicartAgrawala>(PROCESSES));
+    let sent = |world: &BTreeMap<&str, u64>, kind: &str| world.get(kind).copied().unwrap_or_default() as f64;
+    let exact = |label: &str, quantity: &str, published: f64, measured: f64| {
+        Row::compared(label, quantity, published, (measured, None), 0.0)
+    };
+    let (ours, theirs) = ("lodha-kshemkalyani", "ricart-agrawala");
+    let (fewer, more) = (fair.messages() as f64, plain.messages() as f64);
+    let saved = 1.0 - fewer / more;
+    let in_order = |entries: &[Entry]| entries.iter().map(|entry| entry.site).eq(SiteId::all(PROCESSES));
+    let mut rows = vec![
+        exact(ours, "messages", 8.0, fewer),
+        exact(theirs, "messages: 3·2(N−1)", 12.0, more),
+        Row::stated("", "share saved", "33 %", (saved, None), (saved - 0.33).abs() <= 0.005),
+        exact(ours, "REQUESTs", 6.0, sent(fair.sent(), "REQUEST")),
+        exact(ours, "REPLYs", 0.0, sent(fair.sent(), "REPLY")),
+        exact(ours, "FLUSHes", 2.0, sent(fair.sent(), "FLUSH")),
+        exact(theirs, "REQUESTs", 6.0, sent(plain.sent(), "REQUEST")),
+        exact(theirs, "REPLYs", 6.0, sent(plain.sent(), "REPLY")),
+    ];
+    for (name, entries) in [(ours, fair.entries()), (theirs, plain.entries())] {
+        let served = (entries.len() as f64, None);
+        rows.push(Row::stated(name, "entries, in this order", "P1, P2, P3", served, in_order(entries)));
+    }
+    let note = "The schedule of Figure 3: all three ask before any REQUEST arrives. Both algorithms run through it step by step, \
+                and every message they send is counted; nothing is timed or drawn.";
+    Findings { rows, plots: Vec::new(), notes: vec![note.to_owned()] }
+}
+
 /// Messages of one kind per entry.
 fn of_kind(report: &Report, kind: &str) -> f64 {
     report.messages_per_entry.by_kind.get(kind).copied().unwrap_or_default()
@@ -51,10 +109,6 @@ fn of_kind(report: &Report, kind: &str) -> f64 {
 /// x: how many other requests are concurrent with a request, on average.
 fn concurrent(report: &Report) -> f64 {
     (SITES - 1) as f64 - of_kind(report, "REPLY")
-}
-
-fn rounded(value: f64) -> f64 {
-    (value * 1e4).round() / 1e4
 }
 
 fn read(reports: &[Report]) -> Findings {
@@ -114,5 +168,20 @@ fn plot(reports: &[Report]) -> Plot {
             Curve { name: "lodha-kshemkalyani".to_owned(), points: ours.collect(), published: false },
             Curve { name: "2(N−1)−x".to_owned(), points: formula.collect(), published: true },
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::Verdict;
+
+    /// Reference: section 3.4.1.
+    #[test]
+    fn three_requests_that_cross_take_eight_messages_and_twelve_with_ricart_and_agrawala() {
+        let rows = example().rows;
+        let measured: Vec<f64> = rows.iter().take(2).map(|row| row.measured).collect();
+        assert_eq!(measured, [8.0, 12.0]);
+        assert!(rows.iter().all(|row| row.verdict == Verdict::Agrees), "{rows:#?}");
     }
 }

@@ -7,12 +7,14 @@
 mod bulgannawar;
 mod chapter_9;
 mod lodha;
+mod sanders;
 mod singhal;
 
 use serde::Serialize;
 
 use crate::report::Report;
 use crate::settings::Settings;
+use crate::violation::Stopped;
 
 /// One run of an experiment.
 #[derive(Clone, Debug)]
@@ -32,10 +34,24 @@ pub struct Experiment {
     pub source: &'static str,
     /// What it shows, in a line.
     pub about: &'static str,
-    /// The runs it needs.
-    pub jobs: fn() -> Vec<Job>,
-    /// What they show, from their reports in the same order.
-    pub read: fn(&[Report]) -> Findings,
+    /// How it is run.
+    pub work: Work,
+}
+
+/// How an experiment is run.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// By runs that are independent of each other, and a reading of their reports.
+    Runs {
+        /// The runs it needs.
+        jobs: fn() -> Vec<Job>,
+        /// What they show, from their reports in the same order.
+        read: fn(&[Report]) -> Findings,
+    },
+    /// By itself, in a second or two: it follows its runs message by message, which no report tells.
+    Followed(fn() -> Result<Findings, Stopped>),
+    /// By itself, through one scene that the paper tells step by step.
+    Scripted(fn() -> Findings),
 }
 
 /// What an experiment found.
@@ -162,6 +178,11 @@ impl Row {
     }
 }
 
+/// A formula's value to four digits behind the point, as it is shown.
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
 /// Every experiment, in the order in which they are listed.
 pub const ALL: &[Experiment] = &[
     singhal::TABLE,
@@ -174,5 +195,7 @@ pub const ALL: &[Experiment] = &[
     chapter_9::MESSAGES,
     chapter_9::DELAYS,
     chapter_9::RING,
+    sanders::BOUNDS,
+    lodha::EXAMPLE,
     lodha::MESSAGES,
 ];

@@ -1,17 +1,17 @@
 //! Where sets come from: a construction with its arguments, or a file.
 
 use std::fmt;
-use std::io::Read;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use meshlock_protocol::quorum::analysis::Rule;
-use meshlock_protocol::quorum::{BuildQuorumsError, QuorumSystem, votes};
+use meshlock_protocol::quorum::{BuildQuorumsError, MOST_SITES, QuorumSystem, votes};
 use meshlock_protocol::{SiteId, SiteSet};
 use serde::Deserialize;
 
 use super::panels::Shape;
-use crate::output::Usage;
+use crate::output::{Usage, read_text};
 
 /// A file, or a construction that needs none.
 #[derive(Debug, Args)]
@@ -204,6 +204,10 @@ fn site(number: u32) -> SiteId {
 
 /// The sites that failed, all of which must exist.
 fn failed_sites(sites: usize, failed: &[u32]) -> Result<SiteSet, BuildQuorumsError> {
+    // A set has room for its largest member: none is made for a number that no tree can have.
+    if sites > MOST_SITES {
+        return Err(BuildQuorumsError::TooManySites(sites));
+    }
     match failed.iter().map(|&failed| site(failed)).find(|site| site.index() >= sites) {
         Some(site) if sites > 0 => Err(BuildQuorumsError::NoSuchSite { site, sites }),
         Some(_) => Err(BuildQuorumsError::NoSites),
@@ -223,15 +227,17 @@ struct Document {
     sets: Vec<Vec<usize>>,
 }
 
+/// More than the largest family that can be built takes when it is written.
+const MOST_BYTES: u64 = 64 << 20;
+
 fn read(path: &Path) -> Result<Family, Usage> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
-    let mut text = String::new();
     let outcome = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(drop)
+        read_text(std::io::stdin().lock(), MOST_BYTES)
     } else {
-        std::fs::read_to_string(path).map(|read| text = read)
+        File::open(path).and_then(|file| read_text(file, MOST_BYTES))
     };
-    outcome.map_err(|error| Usage::new(format!("cannot read {name}: {error}")))?;
+    let mut text = outcome.map_err(|error| Usage::new(format!("cannot read {name}: {error}")))?;
     let in_file = |why: String| Usage::new(format!("{name}: {why}"));
     if text.trim_start().starts_with('{') {
         text = notation_of(&text)

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// The algorithm, with its options: `maekawa`, `singhal-heuristic:arbitration=nearest`
     algorithm: String,
     /// How many sites
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = model::count, allow_negative_numbers = true)]
     sites: usize,
     /// Requests per site and unit of time: one number, or one for each site (`0.1,0.1,2`)
     #[arg(long, default_value = "0.1", allow_negative_numbers = true)]
@@ -45,8 +45,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let spec: Spec = arguments.algorithm.parse().map_err(Usage::new)?;
-    let settings =
-        arguments.model.settings(arguments.sites, model::rates(&arguments.rate, arguments.sites)?)?;
+    let settings = arguments
+        .model
+        .settings(arguments.sites, model::rates("--rate", &arguments.rate, arguments.sites)?)?;
     let start = Instant::now();
     let report = match &arguments.trace {
         None => measure(&spec, &settings)?,
@@ -56,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let mut trace = JsonLines::new(BufWriter::new(file), arguments.trace_state);
             let report = spec.visit(Traced { settings: &settings, trace: &mut trace });
             trace.finish().with_context(|| format!("cannot write the trace to {}", path.display()))?;
-            report.map_err(explain)?
+            report.map_err(|stopped| explain(&spec, stopped))?
         }
     };
     let wall = start.elapsed().as_secs_f64();
@@ -75,14 +76,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 
 /// Runs one simulation without a trace.
 pub(crate) fn measure(spec: &Spec, settings: &Settings) -> anyhow::Result<Report> {
-    spec.visit(Untraced(settings)).map_err(explain)
+    spec.visit(Untraced(settings)).map_err(|stopped| explain(spec, stopped))
 }
 
 /// What stopped a run: the caller's mistake, or a violation.
-fn explain(stopped: Stopped) -> anyhow::Error {
+fn explain(spec: &Spec, stopped: Stopped) -> anyhow::Error {
     match stopped {
         Stopped::Plan(_) | Stopped::CannotFail { .. } => Usage::new(stopped).into(),
-        Stopped::Violated { .. } => anyhow::Error::new(stopped),
+        // With the options, without which the seed reproduces nothing.
+        Stopped::Violated { .. } => anyhow::Error::new(stopped).context(spec.to_string()),
     }
 }
 

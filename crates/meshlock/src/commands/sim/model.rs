@@ -1,9 +1,8 @@
 //! The flags that describe what is simulated, shared by `sim` and `compare`, and how they are read.
 
-use std::fs;
+use std::fs::File;
 use std::path::Path;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use meshlock_protocol::{Cluster, SiteId, SiteSet};
 use meshlock_sim::draw::Distribution;
@@ -12,7 +11,7 @@ use meshlock_sim::network::Delay;
 use meshlock_sim::settings::{Load, Rates, WarmUp};
 use meshlock_sim::{Settings, Time};
 
-use crate::output::Usage;
+use crate::output::{Usage, read_text};
 
 /// Who wants in, and when.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -39,14 +38,14 @@ impl From<LoadKind> for Load {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Model {
     /// How many may be inside at once
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     pub(crate) permits: usize,
     /// Who wants in, and when
     #[arg(long, value_enum, default_value_t = LoadKind::Open)]
     load: LoadKind,
     /// How long a message travels: `1.0`, `uniform:0.5..1.5`, `exponential:1.0`, or `@FILE` with a matrix of
     /// site-to-site delays (a row a sender, numbers separated by blanks or commas)
-    #[arg(long, default_value = "1.0")]
+    #[arg(long, default_value = "1.0", allow_negative_numbers = true)]
     delay: String,
     /// What a sender pays for each copy, one after the other
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
@@ -58,16 +57,16 @@ pub(crate) struct Model {
     #[arg(long)]
     unordered: bool,
     /// How long a process stays inside: `0.0002`, `uniform:0..1`, `exponential:0.5`
-    #[arg(long, default_value = "0.0002")]
+    #[arg(long, default_value = "0.0002", allow_negative_numbers = true)]
     cs: String,
     /// How many entries to simulate
-    #[arg(long, default_value_t = 100_000)]
-    entries: u64,
+    #[arg(long, default_value_t = 100_000, value_parser = count, allow_negative_numbers = true)]
+    entries: usize,
     /// Measure the beginning of the run like the rest, instead of finding and cutting the warm-up
     #[arg(long)]
     keep_warm_up: bool,
     /// What every random number derives from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// A site fails at a time: `3@100.5`; may be given several times
     #[arg(long, value_name = "SITE@TIME")]
@@ -85,16 +84,16 @@ pub(crate) struct Model {
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     detection: f64,
     /// Sites fail at random, one at a time: how long a site runs before it fails, on average
-    #[arg(long, value_name = "TIME", requires = "mean_time_to_recovery")]
+    #[arg(long, value_name = "TIME", requires = "mean_time_to_recovery", allow_negative_numbers = true)]
     mean_time_to_failure: Option<f64>,
     /// How long a site that failed at random stays down, on average
-    #[arg(long, value_name = "TIME", requires = "mean_time_to_failure")]
+    #[arg(long, value_name = "TIME", requires = "mean_time_to_failure", allow_negative_numbers = true)]
     mean_time_to_recovery: Option<f64>,
 }
 
 impl Model {
     /// What these flags describe, for so many sites that want in at these rates.
-    pub(crate) fn settings(&self, sites: usize, rates: Rates) -> anyhow::Result<Settings> {
+    pub(crate) fn settings(&self, sites: usize, rates: Rates) -> Result<Settings, Usage> {
         self.check_sizes(sites)?;
         Ok(Settings {
             cluster: Cluster::of(sites).with_permits(self.permits),
@@ -106,7 +105,7 @@ impl Model {
             fifo: !self.unordered,
             inside: distribution("--cs", &self.cs)?,
             faults: self.faults(sites)?,
-            entries: self.entries,
+            entries: self.entries as u64,
             warm_up: if self.keep_warm_up { WarmUp::Keep } else { WarmUp::Found },
             seed: self.seed,
         })
@@ -126,10 +125,10 @@ impl Model {
         Ok(())
     }
 
-    fn delay(&self, sites: usize) -> anyhow::Result<Delay> {
+    fn delay(&self, sites: usize) -> Result<Delay, Usage> {
         match self.delay.strip_prefix('@') {
             Some(path) => matrix(Path::new(path), sites),
-            None => Ok(Delay::Same(distribution("--delay", &self.delay)?)),
+            None => distribution("--delay", &self.delay).map(Delay::Same),
         }
     }
 
@@ -157,28 +156,34 @@ impl Model {
                 Some(DrawnFaults { mean_time_to_failure: failure, mean_time_to_recovery: recovery })
             }
             (None, None) => None,
-            _ => {
-                return Err(Usage::new(
-                    "--mean-time-to-failure and --mean-time-to-recovery must be positive",
-                ));
+            (failure, recovery) => {
+                let (failure, recovery) = (failure.unwrap_or_default(), recovery.unwrap_or_default());
+                return Err(Usage::new(format!(
+                    "--mean-time-to-failure {failure}, --mean-time-to-recovery {recovery}: both must be positive"
+                )));
             }
         };
         Ok(FaultPlan { at, detection: span("--detection", self.detection)?, drawn })
     }
 }
 
-/// Reads `--rate`: one number for all sites, or one for each.
-pub(crate) fn rates(text: &str, sites: usize) -> Result<Rates, Usage> {
-    let rates: Vec<f64> = text.split(',').map(|word| number("--rate", word)).collect::<Result<_, _>>()?;
+/// Reads how many of something there are.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "a whole number is needed, 1 or larger".to_owned())
+}
+
+/// Reads the rates that `flag` gives: one number for all sites, or one for each.
+pub(crate) fn rates(flag: &str, text: &str, sites: usize) -> Result<Rates, Usage> {
+    let rates: Vec<f64> = text.split(',').map(|word| number(flag, word)).collect::<Result<_, _>>()?;
     match rates.as_slice() {
         [rate] if *rate > 0.0 => Ok(Rates::Same(*rate)),
-        [rate] => Err(Usage::new(format!("--rate {rate}: must be positive, or nobody ever wants in"))),
+        [rate] => Err(Usage::new(format!("{flag} {rate}: must be positive, or nobody ever wants in"))),
         _ if rates.len() != sites => {
             let given = rates.len();
-            Err(Usage::new(format!("--rate: {given} rates for {sites} sites; give one, or one for each")))
+            Err(Usage::new(format!("{flag}: {given} rates for {sites} sites; give one, or one for each")))
         }
         _ if rates.iter().any(|rate| *rate < 0.0) || rates.iter().all(|rate| *rate == 0.0) => {
-            Err(Usage::new(format!("--rate {text}: none may be negative, and not all zero")))
+            Err(Usage::new(format!("{flag} {text}: none may be negative, and not all zero")))
         }
         _ => Ok(Rates::Each(rates)),
     }
@@ -200,7 +205,7 @@ fn before_at<'a>(flag: &str, text: &'a str) -> Result<(&'a str, Time), Usage> {
 
 fn number(flag: &str, word: &str) -> Result<f64, Usage> {
     let value = word.trim().parse::<f64>().ok().filter(|value| value.is_finite());
-    value.ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no number")))
+    value.ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no number; write one such as 0.5")))
 }
 
 fn span(flag: &str, units: f64) -> Result<Time, Usage> {
@@ -230,10 +235,15 @@ fn distribution(flag: &str, text: &str) -> Result<Distribution, Usage> {
     }
 }
 
+/// Enough for a few thousand sites.
+const MOST_MATRIX_BYTES: u64 = 256 << 20;
+
 /// Reads a matrix of delays: a row a sender, numbers separated by blanks or commas, `#` begins a comment.
-fn matrix(path: &Path, sites: usize) -> anyhow::Result<Delay> {
+fn matrix(path: &Path, sites: usize) -> Result<Delay, Usage> {
     let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("--delay: cannot read {shown}"))?;
+    let text = File::open(path).and_then(|file| read_text(file, MOST_MATRIX_BYTES));
+    let text =
+        text.map_err(|error| Usage::new(format!("--delay @{shown}: cannot read the file: {error}")))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let mut rows = Vec::new();
     for line in lines.filter(|line| !line.is_empty()) {
@@ -241,19 +251,20 @@ fn matrix(path: &Path, sites: usize) -> anyhow::Result<Delay> {
         let row: Vec<Time> = words
             .map(|word| span("--delay", number("--delay", word)?))
             .collect::<Result<_, Usage>>()
-            .map_err(|error| Usage::new(format!("{shown}, row {}: {error}", rows.len())))?;
+            .map_err(|error| Usage::new(format!("--delay @{shown}, row {}: {error}", rows.len())))?;
         if row.len() != sites {
             let (at, given) = (rows.len(), row.len());
             return Err(Usage::new(format!(
-                "{shown}, row {at}: {given} delays, but there are {sites} sites"
-            ))
-            .into());
+                "--delay @{shown}, row {at}: {given} delays, but there are {sites} sites; give one for each"
+            )));
         }
         rows.push(row);
     }
     if rows.len() != sites {
         let given = rows.len();
-        return Err(Usage::new(format!("{shown}: {given} rows, but there are {sites} sites")).into());
+        return Err(Usage::new(format!(
+            "--delay @{shown}: {given} rows, but there are {sites} sites; give a row for each"
+        )));
     }
     Ok(Delay::Matrix(rows))
 }

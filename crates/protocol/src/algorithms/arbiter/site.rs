@@ -15,7 +15,7 @@ use super::{Arbiter, Judged, Message, Post, Presence, Requester, Rules};
 
 /// The quorums that sites may form: every two of them meet, whatever is known of failures where. This is all that
 /// differs from one quorum algorithm to the next.
-pub trait Coterie: Clone + Debug + Eq + Hash {
+pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync {
     /// What is known of the algorithm with these quorums.
     const INFO: Info;
 
@@ -223,7 +223,7 @@ impl<C: Coterie> Algorithm for QuorumSite<C> {
     }
 
     /// What spans sites; as long as no failure is known, since a failed site's state says nothing.
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         if sites.iter().any(|site| !site.presence.is_complete()) {
             return Ok(());
         }

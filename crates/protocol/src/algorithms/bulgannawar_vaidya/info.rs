@@ -74,6 +74,7 @@ impl Algorithm for BulgannawarVaidya {
             heavy: Formula::new("2; ν if K ≥ N", |scale| {
                 if scale.sites > scale.permits { 2.0 } else { informed(scale) }
             }),
+            always: None,
             sync_delay: "T",
         },
         memory: Memory {
@@ -157,7 +158,7 @@ impl Algorithm for BulgannawarVaidya {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         if sites[0].settings.text == Text::Printed {
             return Ok(());
         }
@@ -170,7 +171,7 @@ impl Algorithm for BulgannawarVaidya {
             Message::Token(token) => Some(&**token),
             Message::Request { .. } | Message::Inform { .. } => None,
         });
-        let tokens: Vec<&Token> = sites.iter().filter_map(Self::token).chain(travelling).collect();
+        let tokens: Vec<&Token> = sites.iter().filter_map(|site| site.token()).chain(travelling).collect();
         let requests = in_flight.iter().filter_map(|&(_, _, message)| match message {
             Message::Request { ask, .. } => Some(*ask),
             Message::Token(_) | Message::Inform { .. } => None,

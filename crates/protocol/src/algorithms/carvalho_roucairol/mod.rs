@@ -39,8 +39,8 @@
 //! - I4: between two sites there is at most one permission: held by one of them, or on its way.
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
-    Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
+    Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -255,6 +255,10 @@ impl Algorithm for CarvalhoRoucairol {
             lone_least: Formula::new("2(N−1), again 0", |scale| 2.0 * (scale.sites - 1) as f64),
             lone_most: Formula::new("2(N−1), again 0", |scale| 2.0 * (scale.sites - 1) as f64),
             heavy: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 128, per_site: 16 },
@@ -323,7 +327,7 @@ impl Algorithm for CarvalhoRoucairol {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let is_grant = |message: &Message| matches!(message, Message::Grant { .. });
         for a in sites {
             for b in sites.iter().filter(|b| b.me > a.me) {

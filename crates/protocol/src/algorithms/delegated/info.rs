@@ -50,7 +50,14 @@ impl Algorithm for Delegated {
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("3", |scale| if scale.sites > 1 { 3.0 } else { 0.0 }),
-            heavy: Formula::new("2 + 1/N", |scale| 2.0 + 1.0 / scale.sites as f64),
+            heavy: Formula::new("1 + 2(K−1)/N; about 2 where requests do not ride", |scale| {
+                if scale.sites == 1 {
+                    0.0
+                } else {
+                    1.0 + 2.0 * (scale.permits - 1) as f64 / scale.sites as f64
+                }
+            }),
+            always: None,
             sync_delay: "T; 2T between chains",
         },
         memory: Memory { fixed: 300, per_site: 80 },
@@ -108,7 +115,7 @@ impl Algorithm for Delegated {
         self.desk.as_ref().map_or(Ok(()), |desk| desk.check())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let Some(desk) = sites.iter().find_map(|site| site.desk.as_ref()) else { return Ok(()) };
         let held = sites.iter().filter_map(|site| match &site.want {
             Want::Exit { permit } => Some((site.waiter(), &**permit)),

@@ -19,8 +19,11 @@
 //! | | messages per entry | synchronisation delay | state | words per message |
 //! |---|---|---|---|---|
 //! | low load | 3 (0 for the leader's own) | – | a number; at the leader N numbers, queue, K chains | 4 to 6 |
-//! | heavy load | 2 + 1/N | T, between chains 2T | the same | PERM 5 + 2 per waiter |
-//! | heavy load, all ride | 1 + 1/N | T, between chains 2T | the same | PERM 5 + 2 per waiter or rider |
+//! | heavy load, none rides | 2 to 2 + 1/N | T, between chains 2T | the same | PERM 5 + 2 per waiter |
+//! | heavy load, all ride | 1 + 2(K−1)/N, about | T, between chains 2T | the same | PERM 5 + 2 per waiter or rider |
+//!
+//! Where all ride, every entry needs a PERM, and every chain a REL to come home; the leader spends no PERM on itself, which
+//! makes up for one REL a round. Each permit beyond the first has a chain of its own, with a PERM and a REL a round.
 //!
 //! A chain has at most B entries (option `chain`; N unless given), those appended included. So nobody is bypassed more
 //! than B times, counted from when the leader knows of a request, or when it began to ride: who asked is bypassed by

@@ -330,7 +330,12 @@ fn most_bypassed(sites: usize, chain: &str, seed: u64) -> usize {
                 let message = channel.nth(nth).map(|(_, _, message)| message);
                 matches!(message, Some(Message::Request { .. })).then_some(from)
             }
-            Action::Request(_) | Action::Release(_) | Action::Wake(_) | Action::Tell { .. } => None,
+            Action::Request(_)
+            | Action::Release(_)
+            | Action::Duplicate { .. }
+            | Action::Lose { .. }
+            | Action::Wake(_)
+            | Action::Tell { .. } => None,
         };
         if let Some(site) = learnt {
             known[site.index()] = Known { at: Some(step), bypassed: 0 };

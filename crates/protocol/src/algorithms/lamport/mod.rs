@@ -39,7 +39,7 @@
 
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -300,6 +300,10 @@ impl Algorithm for Lamport {
             lone_least: Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64),
             lone_most: Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64),
             heavy: Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+                most: Formula::new("3(N−1)", |scale| 3.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 128, per_site: 32 },
@@ -376,8 +380,8 @@ impl Algorithm for Lamport {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let requests = || sites.iter().filter_map(Algorithm::timestamp);
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let requests = || sites.iter().filter_map(|site| site.timestamp());
         for inside in sites.iter().filter(|site| site.phase() == Phase::Executing) {
             let own = inside.timestamp();
             invariant!(

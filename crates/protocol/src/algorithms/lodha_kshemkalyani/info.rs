@@ -4,7 +4,7 @@ use super::leaving::Custody;
 use super::{LodhaKshemkalyani, Message, Rules, Want, invariants};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Text, Tokens,
+    Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -82,6 +82,10 @@ impl Algorithm for LodhaKshemkalyani {
             lone_least: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             lone_most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             heavy: Formula::new("2(N−1), N where all cross", |scale| 2.0 * (scale.sites - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("N−1", |scale| (scale.sites - 1) as f64),
+                most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 184, per_site: 25 },
@@ -157,7 +161,7 @@ impl Algorithm for LodhaKshemkalyani {
         invariants::of_one_site(self)
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         invariants::of_all_sites(sites, in_flight)
     }
 }

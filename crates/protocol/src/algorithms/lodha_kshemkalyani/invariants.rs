@@ -46,7 +46,7 @@ pub(super) fn of_one_site(site: &LodhaKshemkalyani) -> Result<(), &'static str> 
 }
 
 pub(super) fn of_all_sites(
-    sites: &[LodhaKshemkalyani],
+    sites: &[&LodhaKshemkalyani],
     in_flight: &[InFlight<'_, Message>],
 ) -> Result<(), &'static str> {
     if sites.iter().any(|site| site.rules.text == Text::Printed) {
@@ -78,7 +78,7 @@ pub(super) fn of_all_sites(
 
 /// Whether the request `mine` is on its way to `other`, or its answer is owed, or on its way, also through others.
 fn answer_is_due(
-    sites: &[LodhaKshemkalyani],
+    sites: &[&LodhaKshemkalyani],
     in_flight: &[InFlight<'_, Message>],
     mine: Timestamp,
     other: &LodhaKshemkalyani,

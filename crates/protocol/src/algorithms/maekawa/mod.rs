@@ -39,7 +39,8 @@
 
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Text, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Span, Text,
+    Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -90,6 +91,10 @@ impl Coterie for RequestSets {
             lone_least: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
             lone_most: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
             heavy: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+                most: Formula::new("6(k−1)", |scale| 6.0 * (scale.quorum - 1) as f64),
+            }),
             sync_delay: "2T",
         },
         memory: Memory { fixed: 600, per_site: 16 },
@@ -102,9 +107,13 @@ impl Coterie for RequestSets {
     };
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
-        let rules = match values.text() {
-            Text::Repaired => Rules::of(values),
-            Text::Printed => Rules::Printed,
+        let rules = match (values.text(), Rules::of(values)) {
+            (Text::Repaired, rules) => rules,
+            (Text::Printed, Rules::Yield | Rules::Printed) => Rules::Printed,
+            (Text::Printed, Rules::Fail) => {
+                let why = "text=printed brings its own rules against deadlock; leave out one of the two";
+                return Err(PlanError::Option { option: "deadlock", why: why.to_owned() });
+            }
         };
         let plane = || QuorumSystem::folded_plane(cluster.sites);
         let grid = || QuorumSystem::grid(cluster.sites);

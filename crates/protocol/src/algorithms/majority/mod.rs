@@ -30,7 +30,7 @@
 use crate::quorum::majority;
 use crate::quorum::votes::majority_of;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -89,6 +89,10 @@ impl Coterie for Votes {
             lone_least: Formula::new("3⌊N/2⌋", |scale| 3.0 * (scale.sites / 2) as f64),
             lone_most: Formula::new("3⌊N/2⌋", |scale| 3.0 * (scale.sites / 2) as f64),
             heavy: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+                most: Formula::new("6(k−1)", |scale| 6.0 * (scale.quorum - 1) as f64),
+            }),
             sync_delay: "2T",
         },
         memory: Memory { fixed: 600, per_site: 32 },

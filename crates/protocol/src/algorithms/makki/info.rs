@@ -42,7 +42,14 @@ impl Algorithm for Makki {
         costs: Costs {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N", |scale| if scale.sites > 1 { scale.sites as f64 } else { 0.0 }),
-            heavy: Formula::new("about 3; more with long critical sections", |_| 3.0),
+            heavy: Formula::new("3 − 2/N, about 3 if K > 1; more with long critical sections", |scale| {
+                match (scale.sites, scale.permits) {
+                    (1, _) => 0.0,
+                    (sites, 1) => 3.0 - 2.0 / sites as f64,
+                    _ => 3.0,
+                }
+            }),
+            always: None,
             sync_delay: "T; between rounds 3T",
         },
         memory: Memory { fixed: 320, per_site: 64 },
@@ -126,7 +133,7 @@ impl Algorithm for Makki {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let here = sites.iter().find_map(|site| match &site.place {
             Place::Here { token, .. } => Some(&**token),
             Place::Away { .. } => None,
@@ -164,7 +171,7 @@ impl Algorithm for Makki {
 }
 
 /// The permits in use, and those given back that have not come to the token.
-fn permits_elsewhere(sites: &[Makki]) -> usize {
+fn permits_elsewhere(sites: &[&Makki]) -> usize {
     let inside = sites.iter().filter(|site| site.want == Want::Exit).count();
     let early: usize = sites.iter().map(|site| site.early).sum();
     let under_way = sites.iter().flat_map(|from| {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Tokens,
+    Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -65,6 +65,10 @@ impl Algorithm for Raymond {
                 2.0 * f64::from(scale.sites.ilog2())
             }),
             heavy: Formula::new("4(N−1)/N", |scale| 4.0 * (scale.sites - 1) as f64 / scale.sites as f64),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T to 2T⌊log₂N⌋",
         },
         memory: Memory { fixed: QUIET_SITE, per_site: 0 },
@@ -145,7 +149,7 @@ impl Algorithm for Raymond {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let knows = |site: &Self| matches!(site.holder, Holder::Me | Holder::Via { .. });
         let looks_to =
             |a: &Self, b: &Self| matches!(a.holder, Holder::Via { neighbour, .. } if neighbour == b.me);

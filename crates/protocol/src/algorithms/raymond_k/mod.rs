@@ -40,7 +40,7 @@
 mod tests;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -218,6 +218,12 @@ impl Algorithm for RaymondK {
             lone_least: Formula::new("2(N−1)", all_ask_all),
             lone_most: Formula::new("2(N−1)", all_ask_all),
             heavy: Formula::new("2N−K−1 to 2(N−1)", all_ask_all),
+            always: Some(Span {
+                least: Formula::new("2N−K−1", |scale| {
+                    (2 * scale.sites - scale.permits.min(scale.sites) - 1) as f64
+                }),
+                most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 112, per_site: 8 },
@@ -277,10 +283,10 @@ impl Algorithm for RaymondK {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let asked = |site: &&Self| site.want != Want::Nothing && site.request > Clock::ZERO;
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+        let asked = |site: &&&Self| site.want != Want::Nothing && site.request > Clock::ZERO;
         for later in sites.iter().filter(asked) {
-            let precedes = |site: &&Self| site.timestamp() < later.timestamp();
+            let precedes = |site: &&&Self| site.timestamp() < later.timestamp();
             for earlier in sites.iter().filter(asked).filter(precedes) {
                 invariant!(
                     later.missing.contains(earlier.me),

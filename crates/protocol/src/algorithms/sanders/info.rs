@@ -146,6 +146,7 @@ impl Algorithm for Sanders {
             heavy: Formula::new("4(k−1); 3(k−1) with deadlock=yield", |scale| {
                 4.0 * (scale.quorum - 1) as f64
             }),
+            always: None,
             sync_delay: "2T; T between sites that inform no third site",
         },
         memory: Memory { fixed: 360, per_site: 28 },
@@ -229,7 +230,7 @@ impl Algorithm for Sanders {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         for inside in sites.iter().filter(|site| site.phase() == Phase::Executing) {
             let informed = inside.rules.structure.inform(inside.me).intersection(&inside.request_set);
             let arbiters = informed.iter().map(|site| &sites[site.index()]);

@@ -52,7 +52,7 @@
 mod tests;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -238,6 +238,10 @@ impl Algorithm for SinghalDynamic {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             heavy: Formula::new("2(N−1), published as 3(N−1)/2", |scale| 2.0 * (scale.sites - 1) as f64),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 104, per_site: 9 },
@@ -305,7 +309,7 @@ impl Algorithm for SinghalDynamic {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let asks = |a: &Self, b: &Self| a.request_set.contains(b.me);
         for (at, a) in sites.iter().enumerate() {
             invariant!(
@@ -328,7 +332,7 @@ impl Algorithm for SinghalDynamic {
                 "I6: an answer that a waiting site misses is asked for, owed or on its way"
             );
         }
-        if in_flight.is_empty() && sites.iter().all(Algorithm::is_quiet) {
+        if in_flight.is_empty() && sites.iter().all(|site| site.is_quiet()) {
             invariant!(is_staircase(sites), "I7: when all is quiet the request sets are a staircase");
         }
         Ok(())
@@ -336,7 +340,7 @@ impl Algorithm for SinghalDynamic {
 }
 
 /// Whether the request sets, sorted by size, are contained in each other and have the sizes 0, 1, …, N−1.
-fn is_staircase(sites: &[SinghalDynamic]) -> bool {
+fn is_staircase(sites: &[&SinghalDynamic]) -> bool {
     let mut sets: Vec<&SiteSet> = sites.iter().map(|site| &site.request_set).collect();
     sets.sort_by_key(|set| set.len());
     let sizes = sets.iter().enumerate().all(|(step, set)| set.len() == step);

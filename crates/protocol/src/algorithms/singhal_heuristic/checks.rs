@@ -29,7 +29,7 @@ pub(super) fn site(site: &SinghalHeuristic) -> Result<(), &'static str> {
 }
 
 pub(super) fn together(
-    sites: &[SinghalHeuristic],
+    sites: &[&SinghalHeuristic],
     in_flight: &[InFlight<'_, Message>],
 ) -> Result<(), &'static str> {
     let recovering =
@@ -62,7 +62,7 @@ pub(super) fn together(
     for token in tokens(sites, in_flight) {
         // What a site's former life had asked for is left out as soon as the holder knows of the new one.
         let lives_on = |site: &&SinghalHeuristic| token.numbers[site.me.index()].life == site.number.life;
-        let mut known = token.requesting.iter().map(|site| &sites[site.index()]).filter(lives_on);
+        let mut known = token.requesting.iter().map(|site| sites[site.index()]).filter(lives_on);
         invariant!(
             known.all(|site| matches!(site.state, State::Waiting { .. } | State::Executing { .. })),
             "I7: whom the token knows to be requesting is requesting (Lemma 1)"
@@ -72,7 +72,7 @@ pub(super) fn together(
 }
 
 fn tokens<'a>(
-    sites: &'a [SinghalHeuristic],
+    sites: &'a [&'a SinghalHeuristic],
     in_flight: &'a [InFlight<'_, Message>],
 ) -> impl Iterator<Item = &'a Token> {
     let at_sites = sites.iter().filter_map(|site| match &site.state {

@@ -2,7 +2,7 @@
 
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Text, Tokens,
+    Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -70,7 +70,7 @@ const OPTIONS: &[OptionInfo] = &[
     OptionInfo {
         name: "focused",
         about: "a site that asks again soon after it left, when at least half of the sites waited, asks only the last of \
-                those: 2 messages per entry if that still waits",
+                those: 2 messages per entry if that still waits, 2 more than otherwise if not",
         range: Range::Flag,
         default: "no",
     },
@@ -125,6 +125,10 @@ impl Algorithm for SinghalHeuristic {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
             heavy: Formula::new("N", |scale| scale.sites as f64),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("N", |scale| scale.sites as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 400, per_site: 16 },
@@ -201,7 +205,14 @@ impl Algorithm for SinghalHeuristic {
         checks::site(self)
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    /// A request to one site alone that misses costs two messages for nothing.
+    fn cost_span(&self) -> Option<Span> {
+        let missed = Formula::new("N+2", |scale| (scale.sites + 2) as f64);
+        let always = Self::INFO.costs.always;
+        if self.options.focused { always.map(|span| Span { most: missed, ..span }) } else { always }
+    }
+
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         checks::together(sites, in_flight)
     }
 }

@@ -44,7 +44,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -285,6 +285,10 @@ impl Algorithm for SrimaniReddy {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N+K−1", all_tokens),
             heavy: Formula::new("N to N+K−1", all_tokens),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("N+K−1", |scale| (scale.sites + scale.permits - 1) as f64),
+            }),
             sync_delay: "T",
         },
         memory: Memory { fixed: 260, per_site: 20 },
@@ -348,7 +352,7 @@ impl Algorithm for SrimaniReddy {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let here = sites.iter().flat_map(|site| site.tokens_here());
         let travelling = in_flight.iter().filter_map(|(_, _, message)| match message {
             Message::Token(token) => Some(&**token),
@@ -370,7 +374,7 @@ impl Algorithm for SrimaniReddy {
                 let request = Message::Request { number };
                 in_flight.iter().any(|&(a, b, message)| a == waiting.me && b == to && *message == request)
             };
-            let known = |site: &Self| site.requested[waiting.me.index()] == number || coming(site.me);
+            let known = |site: &&Self| site.requested[waiting.me.index()] == number || coming(site.me);
             invariant!(
                 sites.iter().all(known),
                 "I4: a request that waits is known at every other site, or on its way there"

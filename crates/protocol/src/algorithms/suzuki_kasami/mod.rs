@@ -37,8 +37,8 @@
 use std::collections::VecDeque;
 
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Text,
-    Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
+    Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -296,6 +296,10 @@ impl Algorithm for SuzukiKasami {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
             heavy: Formula::new("N", |scale| if scale.sites == 1 { 0.0 } else { scale.sites as f64 }),
+            always: Some(Span {
+                least: Formula::new("0", |_| 0.0),
+                most: Formula::new("N", |scale| scale.sites as f64),
+            }),
             sync_delay: "T; 0 with the token",
         },
         memory: Memory { fixed: 112, per_site: 20 },
@@ -360,7 +364,7 @@ impl Algorithm for SuzukiKasami {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let asked = |site: &Self| site.requested[site.me.index()];
         for site in sites {
             let known = sites.iter().map(|other| other.requested[site.me.index()]).max();
@@ -370,7 +374,7 @@ impl Algorithm for SuzukiKasami {
             Message::Token(token) => Some(&**token),
             Message::Request { .. } => None,
         });
-        let Some(token) = sites.iter().find_map(SuzukiKasami::token).or(travelling) else { return Ok(()) };
+        let Some(token) = sites.iter().find_map(|site| site.token()).or(travelling) else { return Ok(()) };
         for site in sites.iter().filter(|site| site.token().is_none()) {
             invariant!(
                 token.is_wanted_by(site.me, asked(site)) == (site.phase() == Phase::Waiting),

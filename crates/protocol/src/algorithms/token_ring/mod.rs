@@ -272,6 +272,7 @@ impl Algorithm for TokenRing {
             lone_least: Formula::new("0", |_| 0.0),
             lone_most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             heavy: Formula::new("2", |scale| if scale.sites == 1 { 0.0 } else { 2.0 }),
+            always: None,
             sync_delay: "T to (N−1)T",
         },
         memory: Memory { fixed: 48, per_site: 0 },
@@ -319,7 +320,7 @@ impl Algorithm for TokenRing {
         Ok(())
     }
 
-    fn check_together(sites: &[Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
+    fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         for site in sites.iter().filter(|site| site.idle == Idle::Park && site.cluster.sites > 1) {
             let previous = &sites[site.previous().index()];
             let of_its_call = |&&(from, to, message): &&InFlight<'_, Message>| match message {

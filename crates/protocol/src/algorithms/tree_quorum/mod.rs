@@ -83,6 +83,7 @@ impl Coterie for TreePaths {
             lone_least: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
             lone_most: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
             heavy: Formula::new("3(k−1)", |scale| 3.0 * (scale.quorum - 1) as f64),
+            always: None,
             sync_delay: "2T",
         },
         memory: Memory { fixed: 600, per_site: 32 },

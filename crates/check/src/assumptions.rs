@@ -1,0 +1,155 @@
+//! Which of the usual assumptions an algorithm really needs: each is dropped in turn, and small runs are explored without it.
+//!
+//! The start is the kindest network: order kept, nothing lost or doubled, nobody fails. Then the order goes; if the algorithm does
+//! without it, everything after is tried without it too. On what is left one message may arrive twice, then one may be
+//! lost, then one site may fail. An assumption is needed if a small run breaks without it; the smallest such run is given
+//! with its shortest path. That none breaks shows only that much: no run of the sizes tried needs it.
+
+use meshlock_protocol::registry::info::Permits;
+use meshlock_protocol::{PlanError, Spec};
+
+use crate::{Bounds, Network, Progress, Report, Verdict, explore_spec_with};
+
+/// Something that papers assume of network and sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assumption {
+    /// Nothing is dropped: the algorithm under all assumptions.
+    None,
+    /// Messages between two sites keep their order.
+    Order,
+    /// No message arrives twice.
+    NoDuplicates,
+    /// No message is lost.
+    NoLosses,
+    /// No site fails.
+    NoFailures,
+}
+
+impl Assumption {
+    /// All of them, in the order in which they are dropped.
+    pub const ALL: [Assumption; 5] = [
+        Assumption::None,
+        Assumption::Order,
+        Assumption::NoDuplicates,
+        Assumption::NoLosses,
+        Assumption::NoFailures,
+    ];
+
+    /// As it is called in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Assumption::None => "none",
+            Assumption::Order => "order",
+            Assumption::NoDuplicates => "no-duplicates",
+            Assumption::NoLosses => "no-losses",
+            Assumption::NoFailures => "no-failures",
+        }
+    }
+
+    /// What is explored once it is dropped.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Assumption::None => "FIFO channels, nothing lost, doubled or failing",
+            Assumption::Order => "messages overtake each other",
+            Assumption::NoDuplicates => "one message arrives twice",
+            Assumption::NoLosses => "one message is lost",
+            Assumption::NoFailures => "one site fails",
+        }
+    }
+
+    /// `bounds` without it.
+    fn dropped_from(self, bounds: Bounds, survivors: bool) -> Bounds {
+        match self {
+            Assumption::None => bounds,
+            Assumption::Order => bounds.unordered(),
+            Assumption::NoDuplicates => bounds.with_duplicates(1),
+            Assumption::NoLosses => bounds.with_losses(1),
+            Assumption::NoFailures => Bounds { crashes: 1, survivors, ..bounds },
+        }
+    }
+}
+
+/// One exploration without an assumption.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What was explored.
+    pub bounds: Bounds,
+    /// What was found.
+    pub report: Report,
+}
+
+/// What came of dropping one assumption: every run that was tried, the smallest first; nothing after one that breaks.
+#[derive(Clone, Debug)]
+pub struct Weakening {
+    /// What was dropped.
+    pub assumption: Assumption,
+    /// The runs.
+    pub trials: Vec<Trial>,
+}
+
+impl Weakening {
+    /// The run that breaks, if one does.
+    pub fn broken(&self) -> Option<&Trial> {
+        self.trials.iter().find(|trial| trial.report.verdict.property().is_some())
+    }
+
+    /// The largest run that was explored to its end and holds.
+    pub fn largest(&self) -> Option<&Trial> {
+        self.trials.iter().rev().find(|trial| trial.report.verdict == Verdict::Holds)
+    }
+}
+
+/// Sites and entries of the runs that are tried.
+const SIZES: [(usize, u8); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
+
+/// Drops one assumption after the other. Each run may take `most_states` and `most_memory` of `limits`; one that reaches
+/// them counts neither way.
+pub fn weaken(
+    spec: &Spec,
+    limits: &Bounds,
+    mut progress: impl FnMut(Assumption, &Progress),
+) -> Result<Vec<Weakening>, PlanError> {
+    let mut network = Network::Fifo;
+    let mut weakenings = Vec::new();
+    for assumption in Assumption::ALL {
+        let trials = trials(spec, assumption, network, limits, &mut |now| progress(assumption, now))?;
+        let weakening = Weakening { assumption, trials };
+        let is_needed = weakening.broken().is_some();
+        weakenings.push(weakening);
+        if assumption == Assumption::None && is_needed {
+            break;
+        }
+        if assumption == Assumption::Order && !is_needed {
+            network = Network::Unordered;
+        }
+    }
+    Ok(weakenings)
+}
+
+fn trials(
+    spec: &Spec,
+    assumption: Assumption,
+    network: Network,
+    limits: &Bounds,
+    progress: &mut impl FnMut(&Progress),
+) -> Result<Vec<Trial>, PlanError> {
+    let most_permits = if spec.info.permits == Permits::Many { 2 } else { 1 };
+    let mut trials = Vec::new();
+    for (sites, entries) in SIZES {
+        for permits in (1..=most_permits).filter(|&permits| permits < sites) {
+            let bounds = Bounds::new(sites, entries).with_permits(permits).over(network);
+            let bounds = Bounds {
+                most_states: limits.most_states,
+                most_memory: limits.most_memory,
+                ..assumption.dropped_from(bounds, !spec.info.failures.crash)
+            };
+            let report = explore_spec_with(spec, &bounds, &mut *progress)?;
+            let is_broken = report.verdict.property().is_some();
+            trials.push(Trial { bounds, report });
+            if is_broken {
+                return Ok(trials);
+            }
+        }
+    }
+    Ok(trials)
+}

@@ -1,0 +1,66 @@
+//! The command that explores the same again.
+
+use std::fmt::Write;
+
+use meshlock_protocol::Spec;
+
+use crate::{Bounds, Entries, Network, Properties};
+
+/// What to type to explore `spec` within `bounds` again. The limits are left out: they change only whether it ends.
+pub fn command(spec: &Spec, bounds: &Bounds) -> String {
+    let mut line = format!("meshlock check {spec} --sites {}", bounds.cluster.sites);
+    let mut add = |flag: &str, value: &dyn std::fmt::Display| {
+        write!(line, " --{flag} {value}").expect("a string takes all that is written to it");
+    };
+    match bounds.entries {
+        Entries::Each(entries) => add("entries", &entries),
+        Entries::Endless => add("entries", &"endless"),
+    }
+    let network = bounds.network();
+    add("network", &network.name());
+    if bounds.cluster.permits > 1 {
+        add("permits", &bounds.cluster.permits);
+    }
+    bounds.holders.iter().for_each(|holder| add("holder", &holder.index()));
+    let implied = u8::from(network == Network::Duplicating);
+    for (flag, count, usual) in [
+        ("duplicates", bounds.duplicates, implied),
+        ("losses", bounds.losses, 0),
+        ("crashes", bounds.crashes, 0),
+    ] {
+        if count != usual {
+            add(flag, &count);
+        }
+    }
+    if bounds.properties != Properties::all() {
+        bounds.properties.iter().for_each(|property| add("property", &property.name()));
+    }
+    for (flag, on) in
+        [("recover", bounds.recoveries), ("return", bounds.returns), ("survivors", bounds.survivors)]
+    {
+        if on {
+            line.push_str(" --");
+            line.push_str(flag);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_from_the_defaults_is_named() {
+        let spec: Spec = "raymond-k".parse().expect("a registered name");
+        let plain = Bounds::new(3, 2);
+        assert_eq!(command(&spec, &plain), "meshlock check raymond-k --sites 3 --entries 2 --network fifo");
+        let all = plain.with_permits(2).held_by(&[1, 2]).expect("two of three sites");
+        let all = all.over(Network::Duplicating).with_losses(1).with_crashes(1).with_recoveries();
+        assert_eq!(
+            command(&spec, &all.with_returns().with_survivors()),
+            "meshlock check raymond-k --sites 3 --entries 2 --network duplicating --permits 2 --holder 1 --holder 2 \
+             --losses 1 --crashes 1 --recover --return --survivors"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! The whole state graph with numbered states, made from the store when levels alone do not answer a question.
+//!
+//! Without a step back to the same or an earlier level the graph has no cycle, and every path to a state is equally long: then
+//! nothing here is needed. Otherwise each state gets a number, its steps are worked out once more, and where they lead is kept.
+
+use rayon::prelude::*;
+
+use crate::Algorithm;
+use crate::moves::Move;
+use crate::search::Search;
+use crate::state::State;
+use crate::store::{Place, Shard, hash, shard_of};
+
+/// All states and where their steps lead.
+pub(crate) struct Graph {
+    /// Where each state is kept.
+    pub(crate) places: Vec<Place>,
+    /// By shard and slot: the number of the state there.
+    numbers: Vec<Vec<u32>>,
+    /// Where the steps of each state begin in `targets`.
+    starts: Vec<usize>,
+    /// Where each step leads; the top bit says that it delivers a message.
+    targets: Vec<u32>,
+}
+
+/// How many states are worked out side by side.
+const BLOCK: usize = 1 << 14;
+
+/// The bit of a target that says that the step delivers a message.
+const DELIVERS: u32 = 1 << 31;
+
+impl Graph {
+    /// How much memory the graph of `search` would take beside the store.
+    pub(crate) fn bytes<A: Algorithm>(search: &Search<A>) -> usize {
+        let slots: usize = search.shards.iter().map(Shard::slots).sum();
+        search.progress.states * 24 + search.progress.edges * 4 + slots * 4
+    }
+
+    pub(crate) fn of<A: Algorithm>(search: &Search<A>) -> Self {
+        let (places, numbers) = number(search);
+        let mut graph = Graph { places, numbers, starts: vec![0], targets: Vec::new() };
+        for block in graph.places.chunks(BLOCK).map(<[Place]>::to_vec).collect::<Vec<_>>() {
+            let steps: Vec<Vec<u32>> =
+                block.par_iter().with_min_len(256).map(|&place| graph.targets_of(search, place)).collect();
+            for targets in steps {
+                graph.targets.extend(targets);
+                graph.starts.push(graph.targets.len());
+            }
+        }
+        graph
+    }
+
+    fn targets_of<A: Algorithm>(&self, search: &Search<A>, place: Place) -> Vec<u32> {
+        let steps = search.steps_from(place);
+        let target = |(step, body): (Move, Vec<u8>)| {
+            let number = self.number_of(search, &body)?;
+            Some(if matches!(step, Move::Deliver(_)) { number | DELIVERS } else { number })
+        };
+        steps.into_iter().filter_map(target).collect()
+    }
+
+    /// The number of the state that is encoded as `body`.
+    pub(crate) fn number_of<A: Algorithm>(&self, search: &Search<A>, body: &[u8]) -> Option<u32> {
+        let hash = hash(body);
+        let shard = shard_of(hash);
+        let slot = search.shards[shard].find(hash, body).ok()?;
+        Some(self.numbers[shard][slot])
+    }
+
+    pub(crate) fn states(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Where the steps of `state` lead.
+    pub(crate) fn successors(&self, state: u32) -> impl Iterator<Item = u32> + '_ {
+        self.steps(state).map(|(target, _)| target)
+    }
+
+    /// Where the steps of `state` lead, and whether each delivers a message.
+    pub(crate) fn steps(&self, state: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
+        let range = self.starts[state as usize]..self.starts[state as usize + 1];
+        self.targets[range].iter().map(|&target| (target & !DELIVERS, target & DELIVERS != 0))
+    }
+
+    /// The least and the most messages that a run from the first state to one without a step delivers; none if there is a
+    /// cycle.
+    pub(crate) fn costs(&self, first: u32) -> Option<(usize, usize)> {
+        let mut ways_in = vec![0_u32; self.states()];
+        let every = || (0..self.states()).map(|state| u32::try_from(state).expect("a number of the graph"));
+        for target in every().flat_map(|state| self.successors(state)) {
+            ways_in[target as usize] += 1;
+        }
+        let mut costs: Vec<Option<(u32, u32)>> = vec![None; self.states()];
+        costs[first as usize] = Some((0, 0));
+        let mut free: Vec<u32> = every().filter(|&state| ways_in[state as usize] == 0).collect();
+        let (mut done, mut ends) = (0, None);
+        while let Some(state) = free.pop() {
+            done += 1;
+            let (least, most) = costs[state as usize].expect("every state is reached from the first one");
+            if self.successors(state).next().is_none() {
+                ends = Some(widen(ends, (least, most)));
+            }
+            for (target, delivers) in self.steps(state) {
+                let added = u32::from(delivers);
+                costs[target as usize] = Some(widen(costs[target as usize], (least + added, most + added)));
+                ways_in[target as usize] -= 1;
+                if ways_in[target as usize] == 0 {
+                    free.push(target);
+                }
+            }
+        }
+        let (least, most) = ends?;
+        (done == self.states()).then_some((least as usize, most as usize))
+    }
+}
+
+fn widen(known: Option<(u32, u32)>, (least, most): (u32, u32)) -> (u32, u32) {
+    known.map_or((least, most), |(low, high)| (low.min(least), high.max(most)))
+}
+
+/// Numbers the states in the order of their places.
+fn number<A: Algorithm>(search: &Search<A>) -> (Vec<Place>, Vec<Vec<u32>>) {
+    let mut places = Vec::with_capacity(search.progress.states);
+    let mut numbers: Vec<Vec<u32>> = search.shards.iter().map(|shard| vec![0; shard.slots()]).collect();
+    for (at, shard) in search.shards.iter().enumerate() {
+        let mut offset = Shard::FIRST;
+        for _ in 0..shard.states() {
+            offset = shard.settle(offset);
+            let (_, body, next) = shard.record(offset);
+            let slot = shard.find(hash(body), body).expect("a state of this shard");
+            numbers[at][slot] = u32::try_from(places.len()).expect("fewer than 2^31 states");
+            places.push(Place::new(at, offset));
+            offset = next;
+        }
+    }
+    assert!(places.len() < DELIVERS as usize, "fewer than 2^31 states");
+    (places, numbers)
+}
+
+impl<A: Algorithm> Search<A> {
+    /// The state that is kept at `place`.
+    pub(crate) fn state_at(&self, place: Place) -> State {
+        let mut state = State::default();
+        self.layout.decode(self.shards[place.shard()].record(place.offset()).1, &mut state);
+        state
+    }
+
+    /// The steps from a state that was worked off, each with the encoding of where it leads.
+    pub(crate) fn steps_from(&self, place: Place) -> Vec<(Move, Vec<u8>)> {
+        let (state, mut next, mut moves) = (self.state_at(place), State::default(), Vec::new());
+        self.table.moves(self.layout, &state, &mut moves);
+        let encoded = |step: Move| {
+            let known = self.table.apply(self.layout, &state, step, &mut next);
+            assert!(matches!(known, Ok(None)), "this state was worked off before, and nothing was wrong");
+            let mut body = Vec::new();
+            self.layout.encode(&next, &mut body);
+            (step, body)
+        };
+        moves.into_iter().map(encoded).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! The matrix: which runs of which algorithms are explored for `docs/CHECKED.md`.
+//!
+//! Every registered algorithm and each of its listed variants, on the network that it claims to need:
+//!
+//! - two and three sites that ask twice, four that ask once; nobody, the first or the last of three inside at the start;
+//! - three sites that may leave and ask again in one step;
+//! - K permits where the algorithm gives them: one and two, with four sites three as well;
+//! - one failure where its paper handles failures, and a failure with a return where its paper handles that.
+
+mod record;
+
+pub use record::{Ending, HEADS, Malformed, Outcome, Record, read, write};
+
+use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::registry::info::{Info, Permits};
+use meshlock_protocol::registry::{ALL, plan};
+use meshlock_protocol::{Algorithm, Cluster, Spec};
+
+use crate::{Bounds, Network};
+
+/// Runs with at most so many states are explored by every run of the tests, and by `meshlock check all --small`.
+pub const SMALL: usize = 300_000;
+
+/// One run of the matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The algorithm with its options, as one writes it.
+    pub spec: String,
+    /// How many sites.
+    pub sites: usize,
+    /// How often each asks.
+    pub entries: u8,
+    /// How many may be inside at once.
+    pub permits: usize,
+    /// Who is inside at the start.
+    pub holder: Option<usize>,
+    /// What the network may do.
+    pub network: Network,
+    /// How many sites may fail.
+    pub crashes: u8,
+    /// Whether failed sites come back.
+    pub recovers: bool,
+    /// Whether sites may leave and ask again in one step.
+    pub returns: bool,
+}
+
+impl Case {
+    /// What to explore.
+    pub fn bounds(&self) -> Bounds {
+        let bounds = Bounds::new(self.sites, self.entries).with_permits(self.permits).over(self.network);
+        let holders: Vec<usize> = self.holder.into_iter().collect();
+        let bounds = bounds.held_by(&holders).expect("one of the sites");
+        Bounds { crashes: self.crashes, recoveries: self.recovers, returns: self.returns, ..bounds }
+    }
+
+    /// The algorithm's name, without its options.
+    pub fn algorithm(&self) -> &str {
+        self.spec.split(':').next().unwrap_or(&self.spec)
+    }
+
+    /// Whether a user who says `name` means this one: the algorithm with all its variants, or one spec.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.algorithm() == name || self.spec == name
+    }
+}
+
+/// Every run, in the order in which the registry lists the algorithms.
+pub fn cases() -> Vec<Case> {
+    ALL.iter().flat_map(|info| info.specs().flat_map(move |spec| cases_of(info, spec))).collect()
+}
+
+/// The runs of one spec.
+fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
+    let case = |sites, entries, permits| Case {
+        spec: spec.to_owned(),
+        sites,
+        entries,
+        permits,
+        holder: None,
+        network: info.channels.into(),
+        crashes: 0,
+        recovers: false,
+        returns: false,
+    };
+    let mut cases = Vec::new();
+    cases.extend(permits(info, 2).map(|k| case(2, 2, k)));
+    for holder in [None, Some(0), Some(2)] {
+        cases.extend(permits(info, 2).map(|k| Case { holder, ..case(3, 2, k) }));
+    }
+    cases.extend(permits(info, 2).map(|k| Case { returns: true, ..case(3, 2, k) }));
+    cases.extend(permits(info, 3).map(|k| case(4, 1, k)));
+    if info.failures.crash {
+        cases.extend([1, 2].map(|entries| Case { crashes: 1, ..case(3, entries, 1) }));
+    }
+    if info.failures.recovery {
+        // The papers that let a failed site return assume FIFO channels for it.
+        let back = |case| Case { crashes: 1, recovers: true, network: Network::Fifo, ..case };
+        cases.extend([back(case(2, 2, 1)), back(case(3, 1, 1)), back(case(3, 2, 1))]);
+    }
+    let parsed: Spec = spec.parse().expect("a spec of the registry");
+    cases.retain(|case| parsed.visit(CanStart(Cluster::of(case.sites).with_permits(case.permits))));
+    cases
+}
+
+/// One permit, or as many as `most` where the algorithm gives K.
+fn permits(info: &Info, most: usize) -> impl Iterator<Item = usize> + use<> {
+    match info.permits {
+        Permits::One => 1..=1,
+        Permits::Many => 1..=most,
+    }
+}
+
+/// Whether the algorithm runs in such a cluster at all: a plane, say, exists for some numbers of sites only.
+struct CanStart(Cluster);
+
+impl Visitor for CanStart {
+    type Output = bool;
+
+    fn visit<A: Algorithm>(self, spec: &Spec) -> bool {
+        plan::<A>(self.0, &spec.values).is_ok()
+    }
+}

@@ -1,0 +1,280 @@
+//! What was found, as a table in Markdown that people and tests read.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+use super::{Case, SMALL};
+use crate::{Network, Property, Report, Verdict};
+
+/// How a run of the matrix ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All states were visited and nothing is wrong.
+    Holds,
+    /// This is broken.
+    Violated(Property),
+    /// The limit on memory was reached first.
+    Unfinished,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub ending: Ending,
+    /// How many states were visited.
+    pub states: usize,
+    /// How many steps the farthest of them is from the start.
+    pub depth: usize,
+    /// The least and the most messages of a complete run.
+    pub messages: Option<(usize, usize)>,
+}
+
+impl From<&Report> for Outcome {
+    fn from(report: &Report) -> Outcome {
+        let ending = match (report.verdict.property(), &report.verdict) {
+            (Some(property), _) => Ending::Violated(property),
+            (None, Verdict::Unfinished) => Ending::Unfinished,
+            (None, _) => Ending::Holds,
+        };
+        Outcome { ending, states: report.states, depth: report.depth, messages: report.messages }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Holds => f.write_str("holds"),
+            Ending::Violated(property) => write!(f, "violated: {}", property.name()),
+            Ending::Unfinished => f.write_str("unfinished (memory)"),
+        }
+    }
+}
+
+/// One row: a run and what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The run.
+    pub case: Case,
+    /// What was found.
+    pub outcome: Outcome,
+}
+
+impl Record {
+    /// Whether every run of the tests can explore it again.
+    pub fn is_small(&self) -> bool {
+        self.outcome.ending != Ending::Unfinished && self.outcome.states <= SMALL
+    }
+
+    /// The words of its row.
+    pub fn cells(&self) -> [String; 13] {
+        let Record { case, outcome } = self;
+        let more = if outcome.ending == Ending::Unfinished { "> " } else { "" };
+        [
+            case.spec.clone(),
+            case.sites.to_string(),
+            case.entries.to_string(),
+            case.permits.to_string(),
+            case.holder.map_or_else(|| "nobody".to_owned(), |site| site.to_string()),
+            case.network.name().to_owned(),
+            case.crashes.to_string(),
+            if case.recovers { "yes" } else { "no" }.to_owned(),
+            if case.returns { "yes" } else { "no" }.to_owned(),
+            format!("{more}{}", outcome.states),
+            outcome.depth.to_string(),
+            outcome.messages.map_or_else(|| "–".to_owned(), |(least, most)| format!("{least} to {most}")),
+            outcome.ending.to_string(),
+        ]
+    }
+}
+
+/// The heads of the columns.
+pub const HEADS: [&str; 13] = [
+    "algorithm",
+    "N",
+    "entries",
+    "K",
+    "inside",
+    "network",
+    "crashes",
+    "recover",
+    "return",
+    "states",
+    "depth",
+    "messages",
+    "verdict",
+];
+
+/// All rows as a document, with the command that makes it.
+pub fn write(records: &[Record]) -> String {
+    let count =
+        |is_so: fn(&Ending) -> bool| records.iter().filter(|record| is_so(&record.outcome.ending)).count();
+    let (holds, unfinished) = (count(|r| *r == Ending::Holds), count(|r| *r == Ending::Unfinished));
+    let states: usize = records.iter().map(|record| record.outcome.states).sum();
+    let mut text = format!(
+        "# What was explored
+
+Every interleaving of the runs below: {} runs, of which {holds} hold, {} are violated and {unfinished} are unfinished;
+{states} states in all. Made by
+
+```sh
+cargo run --release -- check all --record docs/CHECKED.md
+```
+
+An unfinished run needs more memory than it was given (`--memory`); `--resume` runs only those again.
+
+N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
+may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.
+*depth* is how many steps the farthest state is from the start, *messages* the least and the most messages that a complete run
+costs, all its entries together. `meshlock check ALGORITHM` with the same settings explores one row again; the tests do so
+with every row of up to {SMALL} states.
+
+What is checked: {}.
+
+",
+        records.len(),
+        records.len() - holds - unfinished,
+        Property::ALL.map(Property::name).join(", "),
+    );
+    let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | "));
+    let written = line(&HEADS.map(str::to_owned)).and_then(|()| line(&HEADS.map(|_| "---".to_owned())));
+    let written = written.and_then(|()| records.iter().try_for_each(|record| line(&record.cells())));
+    written.expect("a string takes all that is written to it");
+    text
+}
+
+/// Why a document cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: '{cell}' is no {what}")]
+pub struct Malformed {
+    /// Where.
+    line: usize,
+    /// Which words.
+    cell: String,
+    /// What should be there.
+    what: &'static str,
+}
+
+/// Reads the rows of a document that [`write`] made.
+pub fn read(text: &str) -> Result<Vec<Record>, Malformed> {
+    let lines = text.lines().zip(1..).filter(|(line, _)| line.starts_with('|'));
+    let rows = lines.map(|(line, number)| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        (number, line, <[&str; 13]>::try_from(cells))
+    });
+    rows.skip(2)
+        .map(|(number, line, cells)| {
+            let row = Row { line: number };
+            row.record(cells.map_err(|_| row.malformed(line, "row of thirteen cells"))?)
+        })
+        .collect()
+}
+
+/// Where in the document we are.
+#[derive(Clone, Copy)]
+struct Row {
+    line: usize,
+}
+
+impl Row {
+    fn malformed(self, cell: &str, what: &'static str) -> Malformed {
+        Malformed { line: self.line, cell: cell.to_owned(), what }
+    }
+
+    fn number<T: FromStr>(self, cell: &str) -> Result<T, Malformed> {
+        cell.parse().map_err(|_| self.malformed(cell, "number"))
+    }
+
+    fn is_yes(self, cell: &str) -> Result<bool, Malformed> {
+        match cell {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            _ => Err(self.malformed(cell, "yes or no")),
+        }
+    }
+
+    fn messages(self, cell: &str) -> Result<Option<(usize, usize)>, Malformed> {
+        match cell.split_once(" to ") {
+            Some((least, most)) => Ok(Some((self.number(least)?, self.number(most)?))),
+            None if cell == "–" => Ok(None),
+            None => Err(self.malformed(cell, "least and most messages")),
+        }
+    }
+
+    fn ending(self, cell: &str) -> Result<Ending, Malformed> {
+        let broken = || Property::named(cell.strip_prefix("violated: ")?).map(Ending::Violated);
+        match cell {
+            "holds" => Ok(Ending::Holds),
+            "unfinished (memory)" => Ok(Ending::Unfinished),
+            _ => broken().ok_or_else(|| self.malformed(cell, "verdict")),
+        }
+    }
+
+    fn record(self, cells: [&str; 13]) -> Result<Record, Malformed> {
+        let [
+            spec,
+            sites,
+            entries,
+            permits,
+            holder,
+            network,
+            crashes,
+            recovers,
+            returns,
+            states,
+            depth,
+            messages,
+            verdict,
+        ] = cells;
+        let case = Case {
+            spec: spec.to_owned(),
+            sites: self.number(sites)?,
+            entries: self.number(entries)?,
+            permits: self.number(permits)?,
+            holder: if holder == "nobody" { None } else { Some(self.number(holder)?) },
+            network: Network::named(network).ok_or_else(|| self.malformed(network, "network"))?,
+            crashes: self.number(crashes)?,
+            recovers: self.is_yes(recovers)?,
+            returns: self.is_yes(returns)?,
+        };
+        let outcome = Outcome {
+            ending: self.ending(verdict)?,
+            states: self.number(states.trim_start_matches("> "))?,
+            depth: self.number(depth)?,
+            messages: self.messages(messages)?,
+        };
+        Ok(Record { case, outcome })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records() -> Vec<Record> {
+        let endings = [Ending::Holds, Ending::Violated(Property::Order), Ending::Unfinished];
+        let with = |(case, ending)| Record {
+            case,
+            outcome: Outcome {
+                ending,
+                states: 7,
+                depth: 3,
+                messages: (ending == Ending::Holds).then_some((4, 6)),
+            },
+        };
+        super::super::cases().into_iter().zip(endings.into_iter().cycle()).map(with).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        assert_eq!(read(&write(&records())), Ok(records()));
+    }
+
+    #[test]
+    fn a_malformed_cell_is_named_with_its_line() {
+        let text = write(&records()[..1]).replace("| 7 |", "| many |");
+        let error = read(&text).unwrap_err().to_string();
+        assert!(error.ends_with("'many' is no number"), "{error}");
+        assert!(read("|\n|\n| x |").unwrap_err().to_string().contains("no row of thirteen cells"));
+    }
+}

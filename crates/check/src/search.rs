@@ -1,0 +1,359 @@
+//! Breadth first, level by level, on all cores, and the same way every time.
+//!
+//! A level is worked off in rounds of two parts, each shard by one task. In the first part a task takes states of its shard and
+//! works out what follows them; the table is only read. Each follower goes into the bucket of the shard that its hash
+//! names. In the second part a task empties the buckets of its shard in order. A state that needs a step which the table does not
+//! know yet is set aside, and between the parts one thread lets the sites' code run for it. So no lock is needed, and
+//! neither the counts nor the path that is found depend on the number of threads.
+
+use meshlock_protocol::registry::values::Values;
+use meshlock_protocol::{Phase, PlanError, SiteId};
+use rayon::prelude::*;
+
+use crate::moves::{Move, Unknown};
+use crate::property::{Property, Verdict};
+use crate::state::{Layout, State};
+use crate::store::{Inserted, Place, SHARDS, Shard, hash, shard_of};
+use crate::table::Table;
+use crate::{Algorithm, Bounds};
+
+/// How many states of a shard one round takes.
+const ROUND: usize = 512;
+
+/// How far an exploration has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Different states so far.
+    pub states: usize,
+    /// Steps tried so far: edges of the graph.
+    pub edges: usize,
+    /// The level that is being worked off.
+    pub depth: usize,
+    /// Memory in use, in bytes.
+    pub memory: usize,
+    /// Different states of single sites.
+    pub local_states: usize,
+}
+
+/// Something wrong, where it was seen.
+#[derive(Clone, Debug)]
+struct Finding {
+    at: Place,
+    /// The step from there that is wrong; without one the state itself is.
+    step: Option<Move>,
+    verdict: Verdict,
+}
+
+/// What one task of the first part works with.
+struct Worker {
+    shard: usize,
+    state: State,
+    next: State,
+    moves: Vec<Move>,
+    body: Vec<u8>,
+    buckets: Vec<Vec<u8>>,
+    /// Where followers of the present state went, to take them back: bucket and its length before.
+    staged: Vec<(usize, usize)>,
+    findings: Vec<Finding>,
+    aside: Vec<u64>,
+    edges: usize,
+    /// Whether anyone of this round was served to the end.
+    ends: usize,
+}
+
+/// A whole exploration.
+pub(crate) struct Search<A: Algorithm> {
+    pub(crate) table: Table<A>,
+    pub(crate) layout: Layout,
+    pub(crate) shards: Vec<Shard>,
+    workers: Vec<Worker>,
+    /// Where the present level goes on and where it ends, by shard.
+    cursors: Vec<u64>,
+    level_ends: Vec<u64>,
+    pub(crate) progress: Progress,
+    /// How many steps led to a state of the same or an earlier level: without any there is no cycle.
+    pub(crate) retreats: usize,
+    /// The first level on which a run can end.
+    pub(crate) first_end: Option<usize>,
+    pub(crate) last_end: Option<usize>,
+}
+
+/// How a search ended.
+pub(crate) struct Found {
+    pub(crate) verdict: Verdict,
+    pub(crate) path: Vec<Move>,
+}
+
+impl<A: Algorithm> Search<A> {
+    pub(crate) fn new(bounds: &Bounds, values: &Values) -> Result<Self, PlanError> {
+        let table = Table::<A>::new(bounds, values)?;
+        let layout = Layout::of::<A>(bounds);
+        let mut search = Search {
+            table,
+            layout,
+            shards: (0..SHARDS).map(|_| Shard::new()).collect(),
+            workers: (0..SHARDS).map(Worker::new).collect(),
+            cursors: vec![Shard::FIRST; SHARDS],
+            level_ends: vec![Shard::FIRST; SHARDS],
+            progress: Progress::default(),
+            retreats: 0,
+            first_end: None,
+            last_end: None,
+        };
+        let mut body = Vec::new();
+        layout.encode(&search.first_state(), &mut body);
+        let hash = hash(&body);
+        search.shards[shard_of(hash)].insert(hash, Place::NOWHERE, &body);
+        Ok(search)
+    }
+
+    /// Nothing has happened: the starting seats have the first numbers.
+    pub(crate) fn first_state(&self) -> State {
+        let seats = 0..u32::try_from(self.table.bounds.cluster.sites).expect("a few sites");
+        State { seats: seats.collect(), knows: self.layout.knows_all(), ..State::default() }
+    }
+
+    /// Works off level after level until all is seen, something is wrong or the limit is reached.
+    pub(crate) fn run(&mut self, mut report: impl FnMut(&Progress)) -> Found {
+        if let Some(wrong) = self.wrong_at_start() {
+            return Found { verdict: wrong, path: Vec::new() };
+        }
+        loop {
+            self.level_ends = self.shards.iter().map(Shard::end).collect();
+            let (mut finding, mut ends) = (None, 0);
+            while self.cursors.iter().zip(&self.level_ends).any(|(cursor, end)| cursor < end) {
+                self.round();
+                ends += self.workers.iter_mut().map(|worker| std::mem::take(&mut worker.ends)).sum::<usize>();
+                finding =
+                    first_of(finding, self.workers.iter_mut().flat_map(|worker| worker.findings.drain(..)));
+                self.measure();
+                report(&self.progress);
+                if finding.is_none() && self.is_over_limit() {
+                    return Found { verdict: Verdict::Unfinished, path: Vec::new() };
+                }
+            }
+            if ends > 0 {
+                self.first_end.get_or_insert(self.progress.depth);
+                self.last_end = Some(self.progress.depth);
+            }
+            if let Some(finding) = finding {
+                return self.found(finding);
+            }
+            if self.shards.iter().zip(&self.level_ends).all(|(shard, &end)| shard.end() == end) {
+                return Found { verdict: Verdict::Holds, path: Vec::new() };
+            }
+            self.progress.depth += 1;
+        }
+    }
+
+    fn wrong_at_start(&self) -> Option<Verdict> {
+        self.table.wrong_at_start().map(Verdict::Violated)
+    }
+
+    fn round(&mut self) {
+        let (table, layout, shards) = (&self.table, self.layout, &self.shards);
+        let work = self.workers.par_iter_mut().zip(&mut self.cursors).zip(&self.level_ends);
+        work.for_each(|((worker, cursor), &end)| {
+            worker.clear();
+            let shard = &shards[worker.shard];
+            for _ in 0..ROUND {
+                if *cursor == end {
+                    break;
+                }
+                let at = shard.settle(*cursor);
+                let (_, body, next) = shard.record(at);
+                if worker.expand(table, layout, at, body).is_err() {
+                    worker.aside.push(at);
+                }
+                *cursor = next;
+            }
+        });
+        for worker in &mut self.workers {
+            for offset in std::mem::take(&mut worker.aside) {
+                let body = self.shards[worker.shard].record(offset).1;
+                worker.learn(&mut self.table, layout, body);
+                worker.expand(&self.table, layout, offset, body).expect("all that was unknown was learnt");
+            }
+        }
+        let (workers, level_ends) = (&self.workers, &self.level_ends);
+        let retreats = self.shards.par_iter_mut().enumerate().map(|(at, shard)| {
+            workers.iter().map(|worker| empty(&worker.buckets[at], shard, level_ends[at])).sum::<usize>()
+        });
+        self.retreats += retreats.sum::<usize>();
+        self.progress.edges += self.workers.iter().map(|worker| worker.edges).sum::<usize>();
+    }
+
+    fn measure(&mut self) {
+        let store: usize = self.shards.iter().map(Shard::bytes).sum();
+        let buckets = self.workers.iter().flat_map(|worker| &worker.buckets).map(Vec::capacity);
+        self.progress.states = self.shards.iter().map(Shard::states).sum();
+        self.progress.local_states = self.table.local_states();
+        self.progress.memory = store + buckets.sum::<usize>() + self.table.bytes();
+    }
+
+    fn is_over_limit(&self) -> bool {
+        let bounds = &self.table.bounds;
+        self.progress.states > bounds.most_states || self.progress.memory > bounds.most_memory
+    }
+
+    /// The shortest path to what was found.
+    fn found(&mut self, finding: Finding) -> Found {
+        let mut path = self.path_to(finding.at);
+        path.extend(finding.step);
+        Found { verdict: finding.verdict, path }
+    }
+
+    /// How `place` was first reached: found again by trying which step leads from each state to the next.
+    pub(crate) fn path_to(&self, place: Place) -> Vec<Move> {
+        let mut path = Vec::new();
+        let mut child = place;
+        loop {
+            let (parent, body, _) = self.shards[child.shard()].record(child.offset());
+            if parent == Place::NOWHERE {
+                path.reverse();
+                return path;
+            }
+            path.push(self.step_between(parent, body));
+            child = parent;
+        }
+    }
+
+    fn step_between(&self, parent: Place, after: &[u8]) -> Move {
+        let steps = self.steps_from(parent);
+        let step = steps.into_iter().find(|(_, body)| body == after);
+        step.expect("a state follows the one it was reached from").0
+    }
+}
+
+impl Worker {
+    fn new(shard: usize) -> Self {
+        Worker {
+            shard,
+            state: State::default(),
+            next: State::default(),
+            moves: Vec::new(),
+            body: Vec::new(),
+            buckets: vec![Vec::new(); SHARDS],
+            staged: Vec::new(),
+            findings: Vec::new(),
+            aside: Vec::new(),
+            edges: 0,
+            ends: 0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.buckets.iter_mut().for_each(Vec::clear);
+        self.edges = 0;
+    }
+
+    /// Lets the sites' code run for whatever can happen in this state.
+    fn learn<A: Algorithm>(&mut self, table: &mut Table<A>, layout: Layout, body: &[u8]) {
+        layout.decode(body, &mut self.state);
+        table.moves(layout, &self.state, &mut self.moves);
+        for &step in &self.moves {
+            table.learn(layout, &self.state, step);
+        }
+    }
+
+    /// Puts what follows a state into the buckets, and notes what is wrong there; or nothing at all, if a step is unknown.
+    fn expand<A: Algorithm>(
+        &mut self,
+        table: &Table<A>,
+        layout: Layout,
+        offset: u64,
+        body: &[u8],
+    ) -> Result<(), Unknown> {
+        let at = Place::new(self.shard, offset);
+        layout.decode(body, &mut self.state);
+        let goes_on = table.moves(layout, &self.state, &mut self.moves);
+        let findings = self.findings.len();
+        self.staged.clear();
+        let mut outside = 0;
+        for index in 0..self.moves.len() {
+            let step = self.moves[index];
+            match table.apply(layout, &self.state, step, &mut self.next) {
+                Ok(None) if table.is_within(&self.next.seats) => self.stage(layout, at),
+                Ok(None) => outside += 1,
+                Ok(Some(wrong)) => {
+                    let verdict = Verdict::Violated(wrong);
+                    self.findings.push(Finding { at, step: Some(step), verdict });
+                }
+                Err(Unknown) => {
+                    self.findings.truncate(findings);
+                    self.take_back();
+                    return Err(Unknown);
+                }
+            }
+        }
+        self.edges += self.moves.len() - outside;
+        let wrong = table.examine(layout, &self.state).map(Verdict::Violated);
+        let wrong = wrong.or_else(|| if goes_on { None } else { judge_end(table, &self.state) });
+        self.findings.extend(wrong.map(|verdict| Finding { at, step: None, verdict }));
+        self.ends += usize::from(self.moves.is_empty());
+        Ok(())
+    }
+
+    fn stage(&mut self, layout: Layout, parent: Place) {
+        self.body.clear();
+        layout.encode(&self.next, &mut self.body);
+        let hash = hash(&self.body);
+        let bucket = shard_of(hash);
+        let into = &mut self.buckets[bucket];
+        self.staged.push((bucket, into.len()));
+        let length = u16::try_from(self.body.len()).expect("a state of a few sites takes a few bytes");
+        into.extend_from_slice(&hash.to_le_bytes());
+        into.extend_from_slice(&parent.to_bytes());
+        into.extend_from_slice(&length.to_le_bytes());
+        into.extend_from_slice(&self.body);
+    }
+
+    fn take_back(&mut self) {
+        for &(bucket, length) in self.staged.iter().rev() {
+            self.buckets[bucket].truncate(length);
+        }
+    }
+}
+
+/// Brings a bucket's states into their shard; gives back how many were known from this level or before.
+fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
+    const HEAD: usize = 8 + Place::BYTES + 2;
+    let (mut rest, mut retreats) = (bucket, 0);
+    while let Some((head, tail)) = rest.split_at_checked(HEAD) {
+        let hash = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
+        let parent = Place::from_bytes(&head[8..]);
+        let length = usize::from(u16::from_le_bytes([head[HEAD - 2], head[HEAD - 1]]));
+        let (body, next) = tail.split_at(length);
+        if let Inserted::Known(offset) = shard.insert(hash, parent, body) {
+            retreats += usize::from(offset < level_end);
+        }
+        rest = next;
+    }
+    retreats
+}
+
+/// The one of a level to report: a state that is wrong before a step to one, then the first.
+fn first_of(found: Option<Finding>, more: impl Iterator<Item = Finding>) -> Option<Finding> {
+    found.into_iter().chain(more).min_by_key(|finding| (finding.step.is_some(), finding.at))
+}
+
+/// What is wrong with a state in which nothing happens by itself.
+fn judge_end<A: Algorithm>(table: &Table<A>, state: &State) -> Option<Verdict> {
+    let down = &table.weather(state.weather).down;
+    let waits = |site: SiteId| table.facts(state.seats[site.index()]).phase == Phase::Waiting;
+    let sites = || SiteId::all(state.seats.len());
+    let can_be_served =
+        |site: SiteId| table.bounds.survivors || table.seat(state.seats[site.index()]).site.survives(down);
+    let waiting: Vec<SiteId> = sites().filter(|&site| waits(site) && can_be_served(site)).collect();
+    let properties = table.bounds.properties;
+    if !waiting.is_empty() && properties.contains(Property::Deadlock) {
+        return Some(Verdict::Deadlock(waiting));
+    }
+    let hopeless = sites().any(waits);
+    let is_quiet = |site: SiteId| {
+        let seat = table.seat(state.seats[site.index()]);
+        !seat.up || seat.site.is_quiet()
+    };
+    let quiet = state.packets.is_empty() && sites().all(is_quiet);
+    (!hopeless && !quiet && properties.contains(Property::Quiet)).then_some(Verdict::NotQuiet)
+}

@@ -1,0 +1,198 @@
+//! The states seen so far, exactly: their encodings one behind the other, and a table of where each is.
+//!
+//! A record is its length, the state it was first reached from, and its encoding. The table has eight bytes a slot: where the
+//! record is, and 28 bits of its hash, so that two encodings are compared only when they are almost certainly equal. It grows by
+//! half when it is 85 % full. The store is cut into shards by hash; each grows on its own.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "offsets and hashes are cut into the bits of a slot on purpose; a 64-bit machine is assumed"
+)]
+
+use std::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
+
+/// How many shards there are, whatever the number of threads: so that every run goes the same way.
+pub(crate) const SHARDS: usize = 16;
+
+const CHUNK: usize = 1 << 16;
+const OFFSET_BITS: u32 = 36;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+
+/// Where a state is kept: shard and offset in 40 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// What the first state was reached from.
+    pub(crate) const NOWHERE: Place = Place(0);
+    /// How many bytes it takes in a record.
+    pub(crate) const BYTES: usize = 5;
+
+    pub(crate) fn new(shard: usize, offset: u64) -> Self {
+        Place((shard as u64) << OFFSET_BITS | offset)
+    }
+
+    pub(crate) fn shard(self) -> usize {
+        (self.0 >> OFFSET_BITS) as usize
+    }
+
+    pub(crate) fn offset(self) -> u64 {
+        self.0 & OFFSET_MASK
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; Place::BYTES] {
+        *self.0.to_le_bytes().first_chunk().expect("five of eight bytes")
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        Place(bytes[..Place::BYTES].iter().rev().fold(0, |place, &byte| place << 8 | u64::from(byte)))
+    }
+}
+
+/// The hash of an encoded state. Its lowest 28 bits go into the slot, the next four choose the shard, the upper half the slot.
+pub(crate) fn hash(body: &[u8]) -> u64 {
+    FixedState::with_seed(0).hash_one(body)
+}
+
+pub(crate) fn shard_of(hash: u64) -> usize {
+    (hash >> 28) as usize % SHARDS
+}
+
+/// One part of the store.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    chunks: Vec<Vec<u8>>,
+    /// 28 bits of hash above 36 bits of offset; 0 is empty.
+    slots: Vec<u64>,
+    states: usize,
+}
+
+/// What became of a state that was brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    /// It is new.
+    New,
+    /// It was here already, at this offset.
+    Known(u64),
+}
+
+impl Shard {
+    /// Where the first record begins.
+    pub(crate) const FIRST: u64 = 1;
+
+    pub(crate) fn new() -> Self {
+        // No record begins at offset 0, so that 0 can mean an empty slot.
+        let mut first = Vec::with_capacity(CHUNK);
+        first.push(0);
+        Shard { chunks: vec![first], slots: vec![0; 64], states: 0 }
+    }
+
+    pub(crate) fn states(&self) -> usize {
+        self.states
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.len() * CHUNK + self.slots.len() * size_of::<u64>()
+    }
+
+    /// Behind the last record.
+    pub(crate) fn end(&self) -> u64 {
+        let last = self.chunks.len() - 1;
+        (last * CHUNK + self.chunks[last].len()) as u64
+    }
+
+    /// Where the first record at or behind `offset` begins: a chunk whose rest was too short ends early.
+    pub(crate) fn settle(&self, offset: u64) -> u64 {
+        let (chunk, at) = (offset as usize / CHUNK, offset as usize % CHUNK);
+        let is_over = at == self.chunks[chunk].len() && chunk + 1 < self.chunks.len();
+        if is_over { ((chunk + 1) * CHUNK) as u64 } else { offset }
+    }
+
+    /// The record that begins at `offset`: what it was reached from and its encoding; and where it ends.
+    pub(crate) fn record(&self, offset: u64) -> (Place, &[u8], u64) {
+        let (chunk, at) = (offset as usize / CHUNK, offset as usize % CHUNK);
+        let bytes = &self.chunks[chunk];
+        let length = usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        let body = at + 2 + Place::BYTES;
+        let end = body + length;
+        (Place::from_bytes(&bytes[at + 2..]), &bytes[body..end], (chunk * CHUNK + end) as u64)
+    }
+
+    /// Keeps `body`, if it is new.
+    pub(crate) fn insert(&mut self, hash: u64, parent: Place, body: &[u8]) -> Inserted {
+        match self.find(hash, body) {
+            Ok(slot) => Inserted::Known(self.slots[slot] & OFFSET_MASK),
+            Err(free) => {
+                let offset = self.append(parent, body);
+                self.slots[free] = slot_of(hash, offset);
+                self.states += 1;
+                if self.states * 20 > self.slots.len() * 17 {
+                    self.grow();
+                }
+                Inserted::New
+            }
+        }
+    }
+
+    /// The slot of `body`, or the free one where it belongs.
+    pub(crate) fn find(&self, hash: u64, body: &[u8]) -> Result<usize, usize> {
+        let tag = hash << OFFSET_BITS;
+        let mut at = self.home(hash);
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return Err(at);
+            }
+            if slot & !OFFSET_MASK == tag && self.record(slot & OFFSET_MASK).1 == body {
+                return Ok(at);
+            }
+            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
+        }
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        (((hash >> 32) * self.slots.len() as u64) >> 32) as usize
+    }
+
+    fn append(&mut self, parent: Place, body: &[u8]) -> u64 {
+        let length = u16::try_from(body.len()).expect("a state of a few sites takes a few bytes");
+        if self.chunks[self.chunks.len() - 1].len() + 2 + Place::BYTES + body.len() > CHUNK {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let offset = self.end();
+        assert!(offset <= OFFSET_MASK, "a shard holds 64 GiB");
+        let chunk = self.chunks.last_mut().expect("there is always one");
+        chunk.extend_from_slice(&length.to_le_bytes());
+        chunk.extend_from_slice(&parent.to_bytes());
+        chunk.extend_from_slice(body);
+        offset
+    }
+
+    fn grow(&mut self) {
+        let length = self.slots.len() * 3 / 2;
+        self.slots = vec![0; length];
+        let mut offset = Shard::FIRST;
+        for _ in 0..self.states {
+            offset = self.settle(offset);
+            let (_, body, next) = self.record(offset);
+            let hash = hash(body);
+            let mut at = self.home(hash);
+            while self.slots[at] != 0 {
+                at = if at + 1 == length { 0 } else { at + 1 };
+            }
+            self.slots[at] = slot_of(hash, offset);
+            offset = next;
+        }
+    }
+}
+
+fn slot_of(hash: u64, offset: u64) -> u64 {
+    hash << OFFSET_BITS | offset
+}

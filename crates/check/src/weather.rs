@@ -1,0 +1,71 @@
+//! What has gone wrong so far and who knows: the part of a global state that no site holds.
+
+use std::collections::BTreeMap;
+
+use meshlock_protocol::{SiteId, SiteSet};
+
+/// Failures, losses and duplicates so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Weather {
+    pub(crate) crashes: u8,
+    pub(crate) duplicates: u8,
+    pub(crate) losses: u8,
+    pub(crate) down: SiteSet,
+    /// For each failed or recovered site, who has not been told yet.
+    pub(crate) untold: BTreeMap<SiteId, SiteSet>,
+}
+
+/// How the weather changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Change {
+    Failed(SiteId),
+    Recovered(SiteId),
+    Told { to: SiteId, about: SiteId },
+    Duplicated,
+    Lost,
+}
+
+impl Weather {
+    /// Whether nothing has gone wrong yet.
+    pub(crate) fn is_fair(&self) -> bool {
+        self.crashes == 0 && self.duplicates == 0 && self.losses == 0
+    }
+
+    /// Whether something is wrong now that invariants across sites need not survive.
+    pub(crate) fn is_amid_fault(&self) -> bool {
+        !self.down.is_empty() || self.losses > 0
+    }
+
+    pub(crate) fn after(&self, change: Change, sites: usize) -> Weather {
+        let mut next = self.clone();
+        match change {
+            Change::Failed(site) => {
+                next.crashes += 1;
+                next.down.insert(site);
+                for untold in next.untold.values_mut() {
+                    untold.remove(site);
+                }
+                next.untold.insert(site, next.others_up(site, sites));
+            }
+            Change::Recovered(site) => {
+                next.down.remove(site);
+                next.untold.insert(site, next.others_up(site, sites));
+            }
+            Change::Told { to, about } => {
+                if let Some(untold) = next.untold.get_mut(&about) {
+                    untold.remove(to);
+                }
+            }
+            Change::Duplicated => next.duplicates += 1,
+            Change::Lost => next.losses += 1,
+        }
+        next.untold.retain(|_, untold| !untold.is_empty());
+        next
+    }
+
+    fn others_up(&self, site: SiteId, sites: usize) -> SiteSet {
+        let mut others = SiteSet::all_but(site, sites);
+        others.subtract(&self.down);
+        others
+    }
+}

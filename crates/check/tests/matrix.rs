@@ -1,0 +1,86 @@
+//! `docs/CHECKED.md` is the golden file: whatever it records of a small run is found again, and it records every run of the
+//! matrix. A count that changes means that an algorithm or the matrix changed; say in the commit why, and renew the file with
+//! the command that it names.
+
+use meshlock_check::explore_spec;
+use meshlock_check::matrix::{self, Outcome, Record};
+use meshlock_protocol::Spec;
+use meshlock_protocol::registry::ALL;
+
+const CHECKED: &str = include_str!("../../../docs/CHECKED.md");
+
+fn recorded() -> Vec<Record> {
+    matrix::read(CHECKED).expect("docs/CHECKED.md is as the command writes it")
+}
+
+#[test]
+fn every_run_of_every_algorithm_and_variant_is_recorded() {
+    let cases: Vec<_> = recorded().into_iter().map(|record| record.case).collect();
+    for case in matrix::cases() {
+        assert!(cases.contains(&case), "docs/CHECKED.md lacks {case:?}; renew it");
+    }
+    assert_eq!(cases.len(), matrix::cases().len(), "docs/CHECKED.md has runs that the matrix does not");
+}
+
+#[test]
+fn the_document_is_as_the_command_writes_it() {
+    assert!(matrix::write(&recorded()) == CHECKED, "docs/CHECKED.md was changed by hand; renew it");
+}
+
+#[test]
+fn every_algorithm_and_variant_has_a_small_run() {
+    let recorded = recorded();
+    for spec in ALL.iter().flat_map(|info| info.specs()) {
+        assert!(recorded.iter().any(|record| record.case.spec == spec && record.is_small()), "{spec}");
+    }
+}
+
+/// Explores what is small again.
+fn is_found_again(algorithm: &str) {
+    let recorded = recorded();
+    let of_it = recorded.iter().filter(|record| record.case.algorithm() == algorithm && record.is_small());
+    for Record { case, outcome } in of_it {
+        let spec: Spec = case.spec.parse().expect("a registered name");
+        let found = Outcome::from(&explore_spec(&spec, &case.bounds()));
+        assert_eq!(found, *outcome, "{case:?}");
+    }
+}
+
+/// One test an algorithm, so that they run beside each other, and one that none is missing.
+macro_rules! golden {
+    ($($test:ident: $algorithm:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            is_found_again($algorithm);
+        })*
+
+        #[test]
+        fn every_algorithm_is_in_this_list() {
+            let listed = [$($algorithm),*];
+            assert_eq!(ALL.iter().map(|info| info.name).collect::<Vec<_>>(), listed);
+        }
+    };
+}
+
+golden! {
+    lamport: "lamport",
+    ricart_agrawala: "ricart-agrawala",
+    carvalho_roucairol: "carvalho-roucairol",
+    singhal_dynamic: "singhal-dynamic",
+    lodha_kshemkalyani: "lodha-kshemkalyani",
+    maekawa: "maekawa",
+    tree_quorum: "tree-quorum",
+    majority: "majority",
+    sanders: "sanders",
+    suzuki_kasami: "suzuki-kasami",
+    singhal_heuristic: "singhal-heuristic",
+    raymond: "raymond",
+    naimi_trehel: "naimi-trehel",
+    central: "central",
+    token_ring: "token-ring",
+    delegated: "delegated",
+    bulgannawar_vaidya: "bulgannawar-vaidya",
+    raymond_k: "raymond-k",
+    srimani_reddy: "srimani-reddy",
+    makki: "makki",
+}

@@ -1,0 +1,186 @@
+//! The same sites as a model of `stateright`: a second host, written without the explorer's table, packing and store.
+//!
+//! A state is what the sites, the processes and the channels are; a step is one call of a site. Whether `stateright` reaches as
+//! many states by as many steps as the explorer is the test.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::quality::FixedState;
+use meshlock_check::{Bounds, Entries};
+use meshlock_protocol::registry::values::Values;
+use meshlock_protocol::world::Delivery;
+use meshlock_protocol::{Algorithm, Effect, Outbox, Phase, SiteId};
+use stateright::{Model, Property};
+
+/// What to run. Failures, losses and duplicates are not part of it.
+pub(crate) struct Peer<A: Algorithm> {
+    pub(crate) bounds: Bounds,
+    /// All sites at the start.
+    sites: Vec<A>,
+}
+
+/// One site with its process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Post<A> {
+    site: A,
+    phase: Phase,
+    asked: u8,
+    timers: u8,
+}
+
+/// Everything at one moment. A channel is there only while something is on its way in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Moment<A: Algorithm> {
+    posts: Vec<Post<A>>,
+    channels: BTreeMap<(SiteId, SiteId), Vec<A::Message>>,
+}
+
+/// One thing that can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Deliver { from: SiteId, to: SiteId, nth: usize },
+    Wake(SiteId),
+    Request(SiteId),
+    Release(SiteId),
+}
+
+impl<A: Algorithm> Peer<A> {
+    pub(crate) fn new(bounds: &Bounds, values: &Values) -> Self {
+        assert!(bounds.crashes + bounds.duplicates + bounds.losses == 0 && !bounds.returns);
+        let plan = meshlock_protocol::registry::plan::<A>(bounds.cluster, values);
+        let plan = plan.expect("the caller's bounds are right");
+        let sites = SiteId::all(bounds.cluster.sites).map(|me| A::start(&plan, me, &bounds.holders));
+        Peer { sites: sites.collect(), bounds: bounds.clone() }
+    }
+
+    fn may_ask(&self, post: &Post<A>) -> bool {
+        match self.bounds.entries {
+            Entries::Each(entries) => post.asked < entries,
+            Entries::Endless => true,
+        }
+    }
+
+    fn perform(&self, moment: &mut Moment<A>, site: SiteId, outbox: &mut Outbox<A::Message>) {
+        for effect in outbox.drain() {
+            match effect {
+                Effect::Send { to, message } => {
+                    let channel = moment.channels.entry((site, to)).or_default();
+                    channel.push(message);
+                    if self.bounds.delivery == Delivery::Unordered {
+                        // Without an order a channel is a bag: any order will do, as long as it is always the same.
+                        channel.sort_by_key(|message| FixedState::with_seed(1).hash_one(message));
+                    }
+                }
+                Effect::Enter { .. } => moment.posts[site.index()].phase = Phase::Executing,
+                Effect::Timer { .. } => moment.posts[site.index()].timers += 1,
+                Effect::Misbehaved { .. } => {}
+            }
+        }
+    }
+}
+
+impl<A: Algorithm> Moment<A> {
+    fn take(&mut self, from: SiteId, to: SiteId, nth: usize) -> A::Message {
+        let channel = self.channels.get_mut(&(from, to)).expect("a channel with messages");
+        let message = channel.remove(nth);
+        if channel.is_empty() {
+            self.channels.remove(&(from, to));
+        }
+        message
+    }
+
+    fn is_safe(&self, permits: usize) -> bool {
+        self.posts.iter().filter(|post| post.phase == Phase::Executing).count() <= permits
+    }
+
+    /// Nothing happens by itself, and somebody waits.
+    fn is_stuck(&self) -> bool {
+        let idle = |post: &Post<A>| post.phase != Phase::Executing && post.timers == 0;
+        self.channels.is_empty()
+            && self.posts.iter().all(idle)
+            && self.posts.iter().any(|post| post.phase == Phase::Waiting)
+    }
+}
+
+impl<A: Algorithm> Model for Peer<A> {
+    type State = Moment<A>;
+    type Action = Event;
+
+    fn init_states(&self) -> Vec<Moment<A>> {
+        let posts = self.sites.iter().map(|site| Post {
+            site: site.clone(),
+            phase: site.phase(),
+            asked: 0,
+            timers: 0,
+        });
+        vec![Moment { posts: posts.collect(), channels: BTreeMap::new() }]
+    }
+
+    fn actions(&self, moment: &Moment<A>, events: &mut Vec<Event>) {
+        for (&(from, to), channel) in &moment.channels {
+            for nth in 0..channel.len() {
+                let offered = match self.bounds.delivery {
+                    Delivery::Fifo => nth == 0,
+                    Delivery::Unordered => !channel[..nth].contains(&channel[nth]),
+                };
+                if offered {
+                    events.push(Event::Deliver { from, to, nth });
+                }
+            }
+        }
+        for (site, post) in SiteId::all(moment.posts.len()).zip(&moment.posts) {
+            if post.timers > 0 {
+                events.push(Event::Wake(site));
+            }
+            match post.phase {
+                Phase::Executing => events.push(Event::Release(site)),
+                Phase::Idle if self.may_ask(post) => events.push(Event::Request(site)),
+                Phase::Idle | Phase::Waiting => {}
+            }
+        }
+    }
+
+    fn next_state(&self, moment: &Moment<A>, event: Event) -> Option<Moment<A>> {
+        let (mut next, mut outbox) = (moment.clone(), Outbox::new());
+        let site = match event {
+            Event::Deliver { from, to, nth } => {
+                let message = next.take(from, to, nth);
+                next.posts[to.index()].site.receive(from, message, &mut outbox);
+                to
+            }
+            Event::Wake(site) => {
+                let post = &mut next.posts[site.index()];
+                post.timers -= 1;
+                post.site.wake(&mut outbox);
+                site
+            }
+            Event::Request(site) => {
+                let post = &mut next.posts[site.index()];
+                post.phase = Phase::Waiting;
+                post.asked += u8::from(self.bounds.entries != Entries::Endless);
+                post.site.request(&mut outbox);
+                site
+            }
+            Event::Release(site) => {
+                let post = &mut next.posts[site.index()];
+                post.phase = Phase::Idle;
+                post.site.release(&mut outbox);
+                site
+            }
+        };
+        self.perform(&mut next, site, &mut outbox);
+        Some(next)
+    }
+
+    /// One property only: `stateright` then stops at the first state that breaks it, which is a nearest one.
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always("safe and not stuck", |peer: &Self, moment: &Moment<A>| {
+            moment.is_safe(peer.bounds.cluster.permits) && !moment.is_stuck()
+        })]
+    }
+
+    fn within_boundary(&self, moment: &Moment<A>) -> bool {
+        moment.posts.iter().all(|post| post.site.is_within_bounds())
+    }
+}

@@ -1,0 +1,209 @@
+//! `meshlock check all`: the matrix, run and recorded.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use comfy_table::CellAlignment;
+use meshlock_check::Bounds;
+use meshlock_check::matrix::{self, Case, Ending, HEADS, Outcome as Found, Record};
+use meshlock_protocol::Spec;
+use serde_json::{Value, json};
+
+use super::bounds::Limits;
+use super::explore::{Timed, explore};
+use crate::output::{self, Outcome, Usage};
+
+/// The committed result: what is known to be small.
+const CHECKED: &str = include_str!("../../../../../docs/CHECKED.md");
+
+/// Arguments of `meshlock check all`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(super) struct Arguments {
+    /// Only this algorithm with its variants, or this one spec; give it once for each
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Only the runs that are recorded as small, as the tests do
+    #[arg(long)]
+    small: bool,
+    /// Put the results into this file, beside what it has of other runs; it is written after each run
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Leave out what the file has already explored to the end
+    #[arg(long, requires = "record")]
+    resume: bool,
+    #[command(flatten)]
+    limits: Limits,
+    /// Print the document that docs/CHECKED.md is
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let mut book = Book::open(arguments.record.as_deref())?;
+    let cases = chosen(arguments, &book)?;
+    let (memory, threads) = (arguments.limits.memory()?, arguments.limits.threads()?);
+    let mut documents = Vec::new();
+    let mut records = Vec::new();
+    for (number, case) in cases.iter().enumerate() {
+        let spec: Spec = case.spec.parse().map_err(Usage::new)?;
+        let bounds = Bounds { most_memory: memory, ..case.bounds() };
+        let title = format!("{}/{} {spec}", number + 1, cases.len());
+        let timed = explore(&spec, &bounds, threads, &title)?;
+        let record = Record { case: case.clone(), outcome: Found::from(&timed.report) };
+        book.enter(&record)?;
+        documents.push(document(&spec, &record, &bounds, &timed));
+        records.push(record);
+    }
+    if arguments.json {
+        output::json(out, &documents)?;
+    } else if arguments.markdown {
+        write!(out, "{}", matrix::write(&records))?;
+    } else {
+        print(&records, out)?;
+    }
+    Ok(outcome(&records))
+}
+
+/// The runs that were asked for.
+fn chosen(arguments: &Arguments, book: &Book) -> anyhow::Result<Vec<Case>> {
+    let mut cases = matrix::cases();
+    for name in &arguments.only {
+        if !cases.iter().any(|case| case.is_named(name)) {
+            let _: Spec = name.parse().map_err(Usage::new)?;
+            return Err(Usage::new(format!(
+                "--only {name}: not in the matrix, which has each algorithm and its listed variants; `meshlock check {name}` \
+                 explores it"
+            ))
+            .into());
+        }
+    }
+    cases.retain(|case| arguments.only.is_empty() || arguments.only.iter().any(|name| case.is_named(name)));
+    if arguments.small {
+        let recorded = matrix::read(CHECKED)?;
+        let is_small = |case: &Case| recorded.iter().any(|record| record.case == *case && record.is_small());
+        cases.retain(is_small);
+    }
+    if arguments.resume {
+        cases.retain(|case| !book.is_done(case));
+    }
+    Ok(cases)
+}
+
+/// The file that keeps results from one run of the command to the next.
+struct Book<'a> {
+    path: Option<&'a Path>,
+    records: Vec<Record>,
+}
+
+impl<'a> Book<'a> {
+    fn open(path: Option<&'a Path>) -> anyhow::Result<Self> {
+        let unusable = |path: &Path, why: &dyn std::fmt::Display| {
+            Usage::new(format!(
+                "--record {}: {why}; name a file that this command wrote, or a new one",
+                path.display()
+            ))
+        };
+        let records = match path {
+            Some(path) if path.exists() => {
+                let text = std::fs::read_to_string(path).map_err(|error| unusable(path, &error))?;
+                matrix::read(&text).map_err(|error| unusable(path, &error))?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Book { path, records })
+    }
+
+    fn is_done(&self, case: &Case) -> bool {
+        let done = |record: &Record| record.case == *case && record.outcome.ending != Ending::Unfinished;
+        self.records.iter().any(done)
+    }
+
+    /// Puts a result in its place.
+    fn enter(&mut self, record: &Record) -> anyhow::Result<()> {
+        self.records.retain(|other| other.case != record.case);
+        self.records.push(record.clone());
+        self.save()
+    }
+
+    /// Puts the book, if there is one, onto the disk, whole or not at all, without runs that the matrix no longer has.
+    fn save(&mut self) -> anyhow::Result<()> {
+        let Some(path) = self.path else { return Ok(()) };
+        let order = matrix::cases();
+        self.records.retain(|record| order.contains(&record.case));
+        self.records.sort_by_key(|record| order.iter().position(|case| *case == record.case));
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, matrix::write(&self.records))?;
+        std::fs::rename(&beside, path)?;
+        Ok(())
+    }
+}
+
+fn document(spec: &Spec, record: &Record, bounds: &Bounds, timed: &Timed) -> Value {
+    let Record { case, outcome } = record;
+    let (result, property) = match outcome.ending {
+        Ending::Holds => ("holds", None),
+        Ending::Violated(property) => ("violated", Some(property.name())),
+        Ending::Unfinished => ("unfinished", None),
+    };
+    let messages = super::one::messages_per_entry(bounds, &timed.report);
+    json!({
+        "algorithm": spec.to_string(),
+        "sites": case.sites,
+        "entries": case.entries,
+        "permits": case.permits,
+        "holder": case.holder,
+        "network": case.network.name(),
+        "crashes": case.crashes,
+        "recover": case.recovers,
+        "return": case.returns,
+        "states": outcome.states,
+        "depth": outcome.depth,
+        "seconds": timed.seconds,
+        "memory": timed.report.memory,
+        "result": result,
+        "property": property,
+        "messages_per_entry": messages.map(|(least, most)| json!({"least": least, "most": most})),
+        "replay": meshlock_check::command(spec, bounds),
+    })
+}
+
+fn print(records: &[Record], out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = output::table(&HEADS);
+    for record in records {
+        table.add_row(record.cells());
+    }
+    for column in [1, 2, 3, 9, 10] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    writeln!(out, "{table}")?;
+    let count =
+        |is_so: fn(Ending) -> bool| records.iter().filter(|record| is_so(record.outcome.ending)).count();
+    writeln!(
+        out,
+        "{} runs: {} hold, {} are violated, {} did not fit into memory; {} states in all",
+        records.len(),
+        count(|ending| ending == Ending::Holds),
+        count(|ending| matches!(ending, Ending::Violated(_))),
+        count(|ending| ending == Ending::Unfinished),
+        records.iter().map(|record| record.outcome.states).sum::<usize>()
+    )?;
+    Ok(())
+}
+
+fn outcome(records: &[Record]) -> Outcome {
+    let any = |is_so: fn(Ending) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
+    if any(|ending| matches!(ending, Ending::Violated(_))) {
+        Outcome::Refuted
+    } else if any(|ending| ending == Ending::Unfinished) {
+        Outcome::Unfinished
+    } else {
+        Outcome::Done
+    }
+}

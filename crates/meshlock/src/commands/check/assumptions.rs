@@ -1,0 +1,115 @@
+//! `meshlock check --assumptions ALGO`: what the algorithm really needs, beside what its paper assumes.
+
+use std::io::Write;
+
+use meshlock_check::assumptions::{Assumption, Trial, Weakening, weaken};
+use meshlock_check::{Bounds, Verdict, command, story_spec};
+use meshlock_protocol::Spec;
+use serde_json::{Value, json};
+
+use super::explore::{Line, on};
+use super::one::{Arguments, describe, tell};
+use super::{named, trace};
+use crate::output::{self, Outcome, Usage};
+
+/// A run that needs more states than this is left unfinished: what breaks an algorithm shows in far smaller ones.
+const MOST_STATES: usize = 1_000_000;
+
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let spec: Spec = named(arguments.assumptions.as_deref())?.parse().map_err(Usage::new)?;
+    let limits =
+        Bounds { most_states: MOST_STATES, most_memory: arguments.limits.memory()?, ..Bounds::new(1, 1) };
+    let line = Line::new(&spec.to_string());
+    let weakenings = on(arguments.limits.threads()?, || weaken(&spec, &limits, |_, now| line.show(now)))?;
+    let weakenings = weakenings.map_err(Usage::new)?;
+    drop(line);
+    if arguments.json {
+        let documents: anyhow::Result<Vec<Value>> =
+            weakenings.iter().map(|weakening| document(&spec, weakening)).collect();
+        let document = json!({
+            "algorithm": spec.to_string(),
+            "paper_assumes": spec.info.assumes,
+            "failures_handled": {"crash": spec.info.failures.crash, "recovery": spec.info.failures.recovery},
+            "assumptions": documents?,
+        });
+        output::json(out, &document)?;
+    } else {
+        print(&spec, &weakenings, out)?;
+    }
+    // Under all assumptions it must hold; that it needs some of them is no failure.
+    let broken = weakenings[0].broken().is_some();
+    Ok(if broken { Outcome::Refuted } else { Outcome::Done })
+}
+
+fn document(spec: &Spec, weakening: &Weakening) -> anyhow::Result<Value> {
+    let run = |trial: &Trial| {
+        let Trial { bounds, report } = trial;
+        json!({
+            "sites": bounds.cluster.sites,
+            "permits": bounds.cluster.permits,
+            "replay": command(spec, bounds),
+            "states": report.states,
+            "depth": report.depth,
+            "result": super::one::result(&report.verdict),
+        })
+    };
+    let broken = weakening.broken();
+    let path = broken.map_or(&[][..], |trial| &trial.report.path);
+    Ok(json!({
+        "assumption": weakening.assumption.name(),
+        "without_it": weakening.assumption.about(),
+        "needed": broken.is_some(),
+        "property": broken.and_then(|trial| trial.report.verdict.property()).map(|property| property.name()),
+        "finding": broken.map(|trial| trial.report.verdict.to_string()),
+        "runs": weakening.trials.iter().map(run).collect::<Vec<_>>(),
+        "story": broken.map(|trial| story_spec(spec, &trial.bounds, path).lines),
+        "trace": broken.map(|trial| trace::values(spec, &trial.bounds, path)).transpose()?,
+    }))
+}
+
+fn print(spec: &Spec, weakenings: &[Weakening], out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{spec}: its paper assumes: {}", spec.info.assumes)?;
+    let mut table = output::table(&["without the assumption", "", "shown by"]);
+    for weakening in weakenings {
+        let about = weakening.assumption.about();
+        table.add_row([about, verdict(weakening), &evidence(weakening)]);
+    }
+    writeln!(out, "{table}")?;
+    for weakening in weakenings {
+        if let Some(Trial { bounds, report }) = weakening.broken() {
+            let property = report.verdict.property().map_or("", |property| property.name());
+            writeln!(
+                out,
+                "\n{}: {property} is violated after {} steps",
+                weakening.assumption.about(),
+                report.path.len()
+            )?;
+            tell(spec, bounds, report, out)?;
+            writeln!(out, "replay: {}", command(spec, bounds))?;
+        }
+    }
+    Ok(())
+}
+
+fn verdict(weakening: &Weakening) -> &'static str {
+    match (weakening.assumption, weakening.broken().is_some()) {
+        (Assumption::None, false) => "holds",
+        (Assumption::None, true) => "violated",
+        (_, true) => "needed",
+        (_, false) => "not needed",
+    }
+}
+
+fn evidence(weakening: &Weakening) -> String {
+    if let Some(Trial { bounds, report }) = weakening.broken() {
+        return format!("{}: {}", describe(bounds), report.verdict);
+    }
+    let held = weakening.largest().map_or_else(String::new, |Trial { bounds, report }| {
+        format!("holds up to {} ({} states)", describe(bounds), report.states)
+    });
+    let unfinished = weakening.trials.iter().filter(|trial| trial.report.verdict == Verdict::Unfinished);
+    match unfinished.count() {
+        0 => held,
+        count => format!("{held}; {count} larger runs left after {MOST_STATES} states, nothing found"),
+    }
+}

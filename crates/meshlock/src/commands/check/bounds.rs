@@ -1,0 +1,215 @@
+//! The flags that bound an exploration, and how they are read.
+
+use clap::Args;
+use meshlock_check::{Bounds, Entries, Network, Properties, Property};
+use meshlock_protocol::Spec;
+use meshlock_protocol::registry::info::{Order, Tokens};
+
+use crate::output::Usage;
+
+/// The largest run that the explorer's packed states can hold.
+const MOST_SITES: usize = 16;
+
+/// The most that can happen of one kind: more entries or faults never fit into memory anyway.
+const MOST_COUNT: u8 = 100;
+
+/// How much may be used: memory and cores.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Limits {
+    /// How much memory the states may take (`512MiB`, `8GiB`)
+    #[arg(long, default_value = "8GiB", value_name = "SIZE")]
+    memory: String,
+    /// How many threads work; as many as there are cores unless given
+    #[arg(long, value_name = "T")]
+    threads: Option<usize>,
+}
+
+impl Limits {
+    /// The memory in bytes.
+    pub(super) fn memory(&self) -> Result<usize, Usage> {
+        bytes(&self.memory).ok_or_else(|| {
+            Usage::new(format!("--memory {}: give a size such as 512MiB or 8GiB", self.memory))
+        })
+    }
+
+    /// The number of threads; 0 stands for all cores.
+    pub(super) fn threads(&self) -> Result<usize, Usage> {
+        match self.threads {
+            Some(threads @ (0 | 257..)) => Err(Usage::new(format!("--threads {threads}: from 1 to 256"))),
+            threads => Ok(threads.unwrap_or(0)),
+        }
+    }
+}
+
+/// Reads a number of bytes with its unit.
+fn bytes(text: &str) -> Option<usize> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim_start() {
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
+}
+
+/// The flags that say what is explored.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Scope {
+    /// How many sites, from 1 to 16
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    sites: usize,
+    /// How often each site asks; `endless` ends only for algorithms without clocks and counters
+    #[arg(long, default_value = "2", value_name = "R")]
+    entries: String,
+    /// fifo, unordered or duplicating (unordered, and one message arrives twice); what the algorithm claims unless given
+    #[arg(long)]
+    network: Option<String>,
+    /// How many messages may arrive twice
+    #[arg(long, value_name = "D")]
+    duplicates: Option<u8>,
+    /// How many messages may be lost
+    #[arg(long, default_value_t = 0, value_name = "L")]
+    losses: u8,
+    /// How many sites may fail, at any moment
+    #[arg(long, default_value_t = 0, value_name = "C")]
+    crashes: u8,
+    /// Failed sites come back, once everyone knows that they failed
+    #[arg(long)]
+    recover: bool,
+    /// Survivors must be served even where the algorithm leaves failures to its host
+    #[arg(long)]
+    survivors: bool,
+    /// How many may be inside at once
+    #[arg(long, default_value_t = 1, value_name = "K")]
+    permits: usize,
+    /// A site that is inside at the start; give it once for each
+    #[arg(long, value_name = "SITE")]
+    holder: Vec<usize>,
+    /// Sites may leave and ask again in one step
+    #[arg(long = "return")]
+    returns: bool,
+    /// Check only this; give it once for each (exclusion, deadlock, starvation, order, fences, tokens, invariants, refusals,
+    /// quiet, messages)
+    #[arg(long, value_name = "NAME")]
+    property: Vec<String>,
+}
+
+impl Scope {
+    /// What to explore of `spec`.
+    pub(super) fn bounds(&self, spec: &Spec) -> Result<Bounds, Usage> {
+        self.check(spec)?;
+        let network = match &self.network {
+            None => Network::from(spec.info.channels),
+            Some(name) => Network::named(name).ok_or_else(|| {
+                let names = Network::ALL.map(Network::name).join(", ");
+                Usage::new(format!("--network {name}: one of {names}"))
+            })?,
+        };
+        if network == Network::Duplicating && self.duplicates == Some(0) {
+            return Err(Usage::new("--duplicates 0: a duplicating network duplicates at least one message"));
+        }
+        let bounds = Bounds::new(self.sites, 1).with_permits(self.permits);
+        let bounds = bounds.with_duplicates(self.duplicates.unwrap_or(0)).over(network);
+        let bounds =
+            bounds.held_by(&self.holder).map_err(|error| Usage::new(format!("--holder: {error}")))?;
+        Ok(Bounds {
+            entries: self.entries()?,
+            losses: self.losses,
+            crashes: self.crashes,
+            recoveries: self.recover,
+            returns: self.returns,
+            survivors: self.survivors,
+            properties: self.properties()?,
+            ..bounds
+        })
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), Usage> {
+        let Scope { sites, permits, .. } = self;
+        let fail = |why: String| Err(Usage::new(why));
+        if !(1..=MOST_SITES).contains(sites) {
+            return fail(format!("--sites {sites}: from 1 to {MOST_SITES}"));
+        }
+        if *permits == 0 || permits.saturating_mul(*sites) > 64 {
+            return fail(format!("--permits {permits}: at least 1, and --permits times --sites at most 64"));
+        }
+        for (flag, count) in
+            [("duplicates", self.duplicates.unwrap_or(0)), ("losses", self.losses), ("crashes", self.crashes)]
+        {
+            if count > MOST_COUNT {
+                return fail(format!("--{flag} {count}: from 0 to {MOST_COUNT}"));
+            }
+        }
+        for (flag, given) in [("recover", self.recover), ("survivors", self.survivors)] {
+            if given && self.crashes == 0 {
+                return fail(format!("--{flag}: nothing fails; give --crashes 1 too"));
+            }
+        }
+        if self.recover && !spec.info.failures.recovery {
+            return fail(format!(
+                "--recover: {} leaves the return of a failed site to its host; leave the flag out",
+                spec.info.name
+            ));
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Result<Entries, Usage> {
+        if self.entries == "endless" {
+            return Ok(Entries::Endless);
+        }
+        let count = self.entries.parse().ok().filter(|count| (1..=MOST_COUNT).contains(count));
+        count.map(Entries::Each).ok_or_else(|| {
+            Usage::new(format!("--entries {}: from 1 to {MOST_COUNT}, or endless", self.entries))
+        })
+    }
+
+    fn properties(&self) -> Result<Properties, Usage> {
+        if self.property.is_empty() {
+            return Ok(Properties::all());
+        }
+        let named = self.property.iter().map(|name| {
+            Property::named(name).ok_or_else(|| {
+                let names = Property::ALL.map(Property::name).join(", ");
+                Usage::new(format!("--property {name}: one of {names}"))
+            })
+        });
+        named.collect()
+    }
+}
+
+/// The names of the properties that are checked and mean something for this algorithm.
+pub(super) fn checked(spec: &Spec, bounds: &Bounds) -> Vec<&'static str> {
+    let info = spec.info;
+    let applies = |property: &Property| match property {
+        Property::Tokens => info.tokens != Tokens::None,
+        Property::Order => info.order == Order::Timestamp,
+        Property::Fences => bounds.cluster.permits == 1 || info.tokens == Tokens::PerPermit,
+        Property::Exclusion
+        | Property::Deadlock
+        | Property::Starvation
+        | Property::Invariants
+        | Property::Refusals
+        | Property::Quiet
+        | Property::Messages => true,
+    };
+    bounds.properties.iter().filter(applies).map(Property::name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_have_a_unit() {
+        assert_eq!(bytes("512MiB"), Some(512 << 20));
+        assert_eq!(bytes("8 GiB"), Some(8 << 30));
+        for wrong in
+            ["8", "8GB", "GiB", "-1GiB", "0GiB", "99999999999999999999GiB", "18446744073709551615KiB"]
+        {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `meshlock check ALGO`: one run, explored.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use meshlock_check::{Bounds, Entries, Report, Verdict, command, story_spec};
+use meshlock_protocol::Spec;
+use serde_json::{Value, json};
+
+use super::bounds::{Limits, Scope, checked};
+use super::explore::{Timed, explore, rate, size};
+use super::{named, replay_test, trace};
+use crate::output::{self, Outcome, Usage};
+
+/// Arguments of `meshlock check ALGO`.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(super) struct Arguments {
+    /// The algorithm, with its options: `maekawa`, `lamport:omit-replies`
+    pub(super) algorithm: Option<String>,
+    /// Drop what papers assume, one thing after the other, and say what this algorithm really needs
+    #[arg(long, value_name = "ALGO", conflicts_with_all = ["algorithm", "Scope", "trace", "as_test"])]
+    pub(super) assumptions: Option<String>,
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    pub(super) limits: Limits,
+    /// Write the counterexample to this file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Put the site's state into each line of the trace
+    #[arg(long, requires = "trace")]
+    trace_state: bool,
+    /// Print the counterexample as a Rust test, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    as_test: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let spec: Spec = named(arguments.algorithm.as_deref())?.parse().map_err(Usage::new)?;
+    let bounds = arguments.scope.bounds(&spec)?;
+    let bounds = Bounds { most_memory: arguments.limits.memory()?, ..bounds };
+    // Before the work, so that a mistyped folder does not cost an hour.
+    let file = arguments.trace.as_deref().map(create).transpose()?;
+    let found = explore(&spec, &bounds, arguments.limits.threads()?, &spec.to_string())?;
+    if let (Some(file), Some(path)) = (file, &arguments.trace) {
+        let written =
+            trace::write(&spec, &bounds, &found.report.path, arguments.trace_state, BufWriter::new(file));
+        written.map_err(|error| unwritable(path, &error))?;
+    }
+    if arguments.as_test {
+        write!(out, "{}", replay_test::source(&spec, &bounds, &found.report).map_err(Usage::new)?)?;
+    } else if arguments.json {
+        output::json(out, &document(&spec, &bounds, &found)?)?;
+    } else {
+        print(&spec, &bounds, &found, out)?;
+    }
+    Ok(outcome(&found.report.verdict))
+}
+
+fn create(path: &Path) -> Result<File, Usage> {
+    File::create(path).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Usage {
+    Usage::new(format!("--trace {}: cannot be written: {error}", path.display()))
+}
+
+/// How the command ends for a verdict.
+pub(super) fn outcome(verdict: &Verdict) -> Outcome {
+    match (verdict.property(), verdict) {
+        (Some(_), _) => Outcome::Refuted,
+        (None, Verdict::Unfinished) => Outcome::Unfinished,
+        (None, _) => Outcome::Done,
+    }
+}
+
+/// The verdict in one word, as JSON has it.
+pub(super) fn result(verdict: &Verdict) -> &'static str {
+    match outcome(verdict) {
+        Outcome::Done => "holds",
+        Outcome::Refuted => "violated",
+        Outcome::Unfinished => "unfinished",
+    }
+}
+
+/// The least and the most messages of a complete run, divided by its entries.
+pub(super) fn messages_per_entry(bounds: &Bounds, report: &Report) -> Option<(f64, f64)> {
+    let (least, most) = report.messages?;
+    let Entries::Each(entries) = bounds.entries else { return None };
+    let entries = (bounds.cluster.sites * usize::from(entries)) as f64;
+    // A site that fails does not enter as often as it would.
+    (bounds.crashes == 0).then(|| (least as f64 / entries, most as f64 / entries))
+}
+
+/// Everything about one exploration.
+pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::Result<Value> {
+    let Timed { report, seconds } = found;
+    let property = report.verdict.property();
+    let messages =
+        messages_per_entry(bounds, report).map(|(least, most)| json!({"least": least, "most": most}));
+    Ok(json!({
+        "algorithm": spec.to_string(),
+        "sites": bounds.cluster.sites,
+        "permits": bounds.cluster.permits,
+        "holders": bounds.holders.iter().map(|site| site.index()).collect::<Vec<_>>(),
+        "entries": match bounds.entries {
+            Entries::Each(entries) => json!(entries),
+            Entries::Endless => json!("endless"),
+        },
+        "network": bounds.network().name(),
+        "duplicates": bounds.duplicates,
+        "losses": bounds.losses,
+        "crashes": bounds.crashes,
+        "recover": bounds.recoveries,
+        "return": bounds.returns,
+        "properties": checked(spec, bounds),
+        "states": report.states,
+        "depth": report.depth,
+        "edges": report.edges,
+        "local_states": report.local_states,
+        "bytes_per_state": report.memory / report.states.max(1),
+        "memory": report.memory,
+        "seconds": seconds,
+        "result": result(&report.verdict),
+        "property": property.map(|property| property.name()),
+        "finding": property.map(|_| report.verdict.to_string()),
+        "messages_per_entry": messages,
+        "story": story_spec(spec, bounds, &report.path).lines,
+        "trace": trace::values(spec, bounds, &report.path)?,
+        "round": report.round,
+        "replay": command(spec, bounds),
+    }))
+}
+
+fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Timed { report, seconds } = found;
+    match report.verdict.property() {
+        Some(property) => {
+            let steps = report.path.len();
+            writeln!(out, "{spec}: violated after {steps} steps: {}", report.verdict)?;
+            writeln!(out, "  {}: {}", property.name(), property.sentence())?;
+        }
+        None if report.verdict == Verdict::Unfinished => writeln!(
+            out,
+            "{spec}: not finished: the limit of {} was reached; nothing is violated up to here. Raise --memory, or lower \
+             --sites or --entries",
+            size(bounds.most_memory)
+        )?,
+        None => writeln!(out, "{spec}: holds in every schedule")?,
+    }
+    writeln!(out, "  run       {}", describe(bounds))?;
+    writeln!(out, "  checked   {}", checked(spec, bounds).join(", "))?;
+    let Report { states, depth, edges, local_states, memory, .. } = report;
+    writeln!(out, "  explored  {states} states, depth {depth}, {edges} edges, {local_states} local states")?;
+    writeln!(
+        out,
+        "  cost      {seconds:.2} s, {} states/s, {} bytes a state",
+        rate(*states, *seconds),
+        memory / states.max(&1)
+    )?;
+    if let Some((least, most)) = messages_per_entry(bounds, report) {
+        writeln!(out, "  messages  {least:.2} to {most:.2} per entry, whatever the schedule")?;
+    }
+    if report.verdict.property().is_some() {
+        tell(spec, bounds, report, out)?;
+        writeln!(out, "replay: {}", command(spec, bounds))?;
+        writeln!(out, "as a test: the same with --as-test")?;
+    }
+    Ok(())
+}
+
+/// The steps of the counterexample, numbered.
+pub(super) fn tell(spec: &Spec, bounds: &Bounds, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    for (line, number) in story_spec(spec, bounds, &report.path).lines.iter().zip(1..) {
+        if report.round == Some(number - 1) {
+            writeln!(out, "       and from here round and round:")?;
+        }
+        writeln!(out, "  {number:>3}. {line}")?;
+    }
+    writeln!(out, "       {}", report.verdict)?;
+    Ok(())
+}
+
+/// What is explored, in a line.
+pub(super) fn describe(bounds: &Bounds) -> String {
+    let mut parts = vec![match bounds.entries {
+        Entries::Each(entries) => format!("{} sites × {entries} entries", bounds.cluster.sites),
+        Entries::Endless => format!("{} sites that ask for ever", bounds.cluster.sites),
+    }];
+    if bounds.cluster.permits > 1 {
+        parts.push(format!("{} permits", bounds.cluster.permits));
+    }
+    let holders: Vec<String> = bounds.holders.iter().map(|site| site.to_string()).collect();
+    if !holders.is_empty() {
+        parts.push(format!("{} inside at the start", holders.join(", ")));
+    }
+    parts.push(format!("{} network", bounds.network().name()));
+    for (count, what) in
+        [(bounds.duplicates, "duplicates"), (bounds.losses, "losses"), (bounds.crashes, "crashes")]
+    {
+        if count > 0 {
+            parts.push(format!("up to {count} {what}"));
+        }
+    }
+    for (on, what) in [
+        (bounds.recoveries, "failed sites come back"),
+        (bounds.returns, "sites may leave and ask again at once"),
+        (bounds.survivors, "survivors must be served"),
+    ] {
+        if on {
+            parts.push(what.to_owned());
+        }
+    }
+    parts.join(", ")
+}

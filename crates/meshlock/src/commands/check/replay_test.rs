@@ -1,0 +1,115 @@
+//! A counterexample as a Rust test: the path replayed in a world, and what is wrong at its end asserted.
+
+use std::fmt::Write;
+
+use anyhow::Context;
+use meshlock_check::{Bounds, Report, Step, Verdict, story_spec};
+use meshlock_protocol::world::{Action, Delivery, Violation};
+use meshlock_protocol::{SiteId, Spec};
+
+/// The test for what `report` found; an error if the world cannot show it.
+pub(super) fn source(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<String> {
+    let claims = claims(spec, bounds, report)?;
+    let module = spec.info.name.replace('-', "_");
+    let kind: String = spec.info.name.split('-').map(capitalised).collect();
+    let property = report.verdict.property().context("something is violated")?.name();
+    let (sites, permits) = (bounds.cluster.sites, bounds.cluster.permits);
+    let holders: Vec<usize> = bounds.holders.iter().map(|site| site.index()).collect();
+    let mut text = String::new();
+    writeln!(text, "/// {}", meshlock_check::command(spec, bounds))?;
+    writeln!(text, "#[test]\nfn {module}_violates_{property}_after_{}_steps() {{", report.path.len())?;
+    writeln!(text, "    use meshlock_protocol::algorithms::{module}::{kind};")?;
+    let delivery = if claims.iter().any(|claim| claim.contains("Delivery::")) { "Delivery, " } else { "" };
+    writeln!(text, "    use meshlock_protocol::world::{{Action, {delivery}World}};")?;
+    writeln!(text, "    use meshlock_protocol::{{Cluster, Holders, SiteId, Spec}};\n")?;
+    writeln!(text, "    let spec: Spec = {:?}.parse().unwrap();", spec.to_string())?;
+    writeln!(text, "    let cluster = Cluster::of({sites}).with_permits({permits});")?;
+    writeln!(text, "    let inside: [usize; {}] = {holders:?};", holders.len())?;
+    writeln!(text, "    let holders = Holders::new(cluster, inside.map(SiteId::new)).unwrap();")?;
+    writeln!(
+        text,
+        "    let mut world = World::<{kind}>::new(cluster, &spec.values, &holders).unwrap().tolerant();"
+    )?;
+    writeln!(text, "    let site = SiteId::new;")?;
+    for &step in &report.path {
+        writeln!(text, "    {}", statement(step))?;
+    }
+    writeln!(text, "    // {}", report.verdict)?;
+    for claim in claims {
+        writeln!(text, "    {claim}")?;
+    }
+    writeln!(text, "}}")?;
+    Ok(text)
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}
+
+fn statement(step: Step) -> String {
+    let action = match step {
+        Step::Fail(site) => return format!("world.fail(site({}));", site.index()),
+        Step::Recover(site) => return format!("let _ = world.recover(site({}));", site.index()),
+        Step::Act(action) => action,
+    };
+    let call = |name: &str, site: SiteId| format!("{name}(site({}))", site.index());
+    let message = |name: &str, from: SiteId, to: SiteId, nth: usize| {
+        format!("{name} {{ from: site({}), to: site({}), nth: {nth} }}", from.index(), to.index())
+    };
+    let action = match action {
+        Action::Request(site) => call("Request", site),
+        Action::Release(site) => call("Release", site),
+        Action::Return(site) => call("Return", site),
+        Action::Wake(site) => call("Wake", site),
+        Action::Deliver { from, to, nth } => message("Deliver", from, to, nth),
+        Action::Duplicate { from, to, nth } => message("Duplicate", from, to, nth),
+        Action::Lose { from, to, nth } => message("Lose", from, to, nth),
+        Action::Tell { to, about } => {
+            format!("Tell {{ to: site({}), about: site({}) }}", to.index(), about.index())
+        }
+    };
+    format!("let _ = world.apply(Action::{action});")
+}
+
+/// What the world shows at the end of the path, as assertions.
+fn claims(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<Vec<String>> {
+    let waits = |sites: &[SiteId]| -> Vec<String> {
+        sites.iter().map(|site| format!("assert!(world.is_waiting(site({})));", site.index())).collect()
+    };
+    let delivery = match bounds.delivery {
+        Delivery::Fifo => "Fifo",
+        Delivery::Unordered => "Unordered",
+    };
+    let stuck = [
+        format!("assert_eq!(world.deliveries(Delivery::{delivery}).next(), None);"),
+        "assert_eq!(world.releases().next(), None);".to_owned(),
+    ];
+    match &report.verdict {
+        Verdict::Deadlock(waiting) => Ok(stuck.into_iter().chain(waits(waiting)).collect()),
+        Verdict::Starvation(waiting) => Ok(waits(waiting)),
+        Verdict::NotQuiet => {
+            Ok(stuck.into_iter().chain(["assert!(!world.is_quiet());".to_owned()]).collect())
+        }
+        Verdict::Violated(violation) => Ok(vec![claim_of(spec, bounds, report, violation)?]),
+        Verdict::Costs { .. } => {
+            anyhow::bail!("no test can show this: it takes all runs to know the least and the most")
+        }
+        Verdict::Holds | Verdict::Unfinished => {
+            anyhow::bail!("nothing is violated, so there is nothing to test")
+        }
+    }
+}
+
+/// The world keeps only the first thing that goes wrong, which need not be the one that was asked about.
+fn claim_of(spec: &Spec, bounds: &Bounds, report: &Report, violation: &Violation) -> anyhow::Result<String> {
+    let seen = story_spec(spec, bounds, &report.path).violation;
+    if seen.as_ref() == Some(violation) {
+        let words = violation.to_string();
+        return Ok(format!("assert_eq!(world.violation().unwrap().to_string(), {words:?});"));
+    }
+    if let Violation::TooManyInside { inside, .. } = violation {
+        return Ok(format!("assert_eq!(world.inside().len(), {inside});"));
+    }
+    anyhow::bail!("no test can show this: in the replay another thing is wrong first; check all properties")
+}

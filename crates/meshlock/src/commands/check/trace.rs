@@ -1,0 +1,117 @@
+//! A counterexample in the one trace format: the path replayed, a line for everything that happens. Time counts the steps.
+
+use std::io::Write;
+
+use anyhow::Context;
+use meshlock_check::{Bounds, Happened, Step, replay};
+use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::world::Action;
+use meshlock_protocol::{Algorithm, Effect, SiteId, Spec};
+use meshlock_sim::Time;
+use meshlock_sim::trace::{JsonLines, Kind, Trace};
+use serde_json::Value;
+
+/// Writes the lines of `path`, with each site's state if `with_state`.
+pub(super) fn write(
+    spec: &Spec,
+    bounds: &Bounds,
+    path: &[Step],
+    with_state: bool,
+    out: impl Write,
+) -> std::io::Result<()> {
+    let mut lines = JsonLines::new(out, with_state).about("check");
+    spec.visit(Retell { bounds, path, lines: &mut lines });
+    lines.finish()
+}
+
+/// The lines of `path` as values.
+pub(super) fn values(spec: &Spec, bounds: &Bounds, path: &[Step]) -> anyhow::Result<Vec<Value>> {
+    let mut text = Vec::new();
+    write(spec, bounds, path, false, &mut text)?;
+    let lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).context("a line of a trace is JSON")).collect()
+}
+
+struct Retell<'a, W: Write> {
+    bounds: &'a Bounds,
+    path: &'a [Step],
+    lines: &'a mut JsonLines<W>,
+}
+
+impl<W: Write> Visitor for Retell<'_, W> {
+    type Output = ();
+
+    fn visit<A: Algorithm>(self, spec: &Spec) {
+        let Retell { bounds, path, lines } = self;
+        let mut step_number = 0_u32;
+        replay::<A>(bounds, &spec.values, path, |happened| {
+            step_number += 1;
+            let (effects, actor) = (happened.effects, actor(happened.step));
+            let mut teller =
+                Teller { time: Time::units(f64::from(step_number)), happened, lines: &mut *lines };
+            teller.tell();
+            if let Some(site) = actor {
+                for effect in effects {
+                    teller.tell_effect(site, effect);
+                }
+            }
+        });
+    }
+}
+
+/// Whose code runs in this step.
+fn actor(step: Step) -> Option<SiteId> {
+    match step {
+        Step::Act(
+            Action::Request(site) | Action::Release(site) | Action::Return(site) | Action::Wake(site),
+        )
+        | Step::Recover(site) => Some(site),
+        Step::Act(Action::Deliver { to, .. } | Action::Duplicate { to, .. } | Action::Tell { to, .. }) => {
+            Some(to)
+        }
+        Step::Act(Action::Lose { .. }) | Step::Fail(_) => None,
+    }
+}
+
+struct Teller<'a, A: Algorithm, W: Write> {
+    time: Time,
+    happened: Happened<'a, A>,
+    lines: &'a mut JsonLines<W>,
+}
+
+impl<A: Algorithm, W: Write> Teller<'_, A, W> {
+    /// What sets the step off. A lost message leaves no line: it was sent and is never received; news and timers show in what
+    /// they make a site do.
+    fn tell(&mut self) {
+        let Happened { before, step, .. } = self.happened;
+        match step {
+            Step::Act(Action::Request(site)) => self.line(Kind::Request, site, None, None),
+            Step::Act(Action::Release(site)) => self.line(Kind::Release, site, None, None),
+            Step::Act(Action::Return(site)) => {
+                self.line(Kind::Release, site, None, None);
+                self.line(Kind::Request, site, None, None);
+            }
+            Step::Act(Action::Deliver { from, to, nth } | Action::Duplicate { from, to, nth }) => {
+                let packet = before.packets(from, to).nth(nth);
+                if before.is_up(to) {
+                    self.line(Kind::Receive, to, Some(from), packet.map(|packet| &packet.message));
+                }
+            }
+            Step::Act(Action::Lose { .. } | Action::Wake(_) | Action::Tell { .. }) => {}
+            Step::Fail(site) => self.line(Kind::Fail, site, None, None),
+            Step::Recover(site) => self.line(Kind::Recover, site, None, None),
+        }
+    }
+
+    fn tell_effect(&mut self, site: SiteId, effect: &Effect<A::Message>) {
+        match effect {
+            Effect::Send { to, message } => self.line(Kind::Send, site, Some(*to), Some(message)),
+            Effect::Enter { .. } => self.line(Kind::Enter, site, None, None),
+            Effect::Timer { .. } | Effect::Misbehaved { .. } => {}
+        }
+    }
+
+    fn line(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
+        self.lines.line(self.time, kind, site, peer, message, self.happened.after.site(site));
+    }
+}

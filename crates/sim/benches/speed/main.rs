@@ -1,0 +1,42 @@
+//! How fast the simulator is: `cargo bench -p meshlock-sim`.
+//!
+//! Everything is counted in events per second of CPU time, not of the clock on the wall, and each figure is the best of
+//! three runs: what else the machine does then shows the least.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+mod engine;
+mod peers;
+mod queue;
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// How often each thing is measured.
+const ROUNDS: usize = 3;
+
+fn main() {
+    engine::print();
+    queue::print();
+    peers::print();
+}
+
+/// The CPU seconds that this process has used.
+fn cpu_seconds() -> f64 {
+    let used: Duration =
+        clock_gettime(ClockId::ProcessCPUTime).try_into().expect("the CPU time is not negative");
+    used.as_secs_f64()
+}
+
+/// What `work` gives, and the CPU seconds it took.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = cpu_seconds();
+    let done = work();
+    (done, cpu_seconds() - start)
+}
+
+/// The largest of several measured speeds.
+fn best(speeds: impl Iterator<Item = f64>) -> f64 {
+    speeds.fold(0.0, f64::max)
+}

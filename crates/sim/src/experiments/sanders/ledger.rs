@@ -1,0 +1,165 @@
+//! Books every message of Sanders' algorithm to the request that it is due to, and times the hand-overs.
+//!
+//! Section 6.1: "The sequence of INQUIRE, YIELD, and new GRANT is associated with the process whose REQUEST induced it. The
+//! original grant […] has been counted with the original REQUEST."
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use meshlock_protocol::{Message, SiteId, SiteSet};
+
+use crate::time::Time;
+use crate::trace::{Kind, Trace};
+
+/// A request: whose, and the how many-th of that site.
+type Request = (SiteId, usize);
+
+/// From one site to another.
+type Channel = (SiteId, SiteId);
+
+/// The books of one run.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// For each site the messages of each of its requests.
+    messages: Vec<Vec<u32>>,
+    /// How many entries each site has made; the last of them is what a RELEASE is about.
+    entries: Vec<usize>,
+    /// Whose request the step is about that is going on.
+    asking: Option<SiteId>,
+    /// From the one who inquires to the one who has its grant: for which request.
+    inquired: BTreeMap<Channel, Request>,
+    /// From the one who got its grant back to the one who gave it: for which request.
+    returned: BTreeMap<Channel, Request>,
+    waiting: SiteSet,
+    in_flight: usize,
+    /// The last exit that nothing was on its way at: when, whose, and who waited.
+    exit: Option<(Time, SiteId, SiteSet)>,
+    /// For (i, j): from an exit of j to the entry of i, which comes next.
+    delays: BTreeMap<(SiteId, SiteId), Vec<Time>>,
+}
+
+impl Ledger {
+    pub(super) fn new(sites: usize) -> Self {
+        Ledger {
+            messages: vec![Vec::new(); sites],
+            entries: vec![0; sites],
+            asking: None,
+            inquired: BTreeMap::new(),
+            returned: BTreeMap::new(),
+            waiting: SiteSet::new(),
+            in_flight: 0,
+            exit: None,
+            delays: BTreeMap::new(),
+        }
+    }
+
+    /// What each request of these sites cost.
+    pub(super) fn messages(&self, sites: &[SiteId]) -> impl Iterator<Item = f64> {
+        sites.iter().flat_map(|site| &self.messages[site.index()]).map(|&count| f64::from(count))
+    }
+
+    /// The delays from each exit of `j` to the next entry, of `i`.
+    pub(super) fn delays(&self, (i, j): (SiteId, SiteId)) -> impl Iterator<Item = f64> {
+        self.delays.get(&(i, j)).into_iter().flatten().map(|time| time.as_units())
+    }
+
+    /// The last request of `site`.
+    fn last(&self, site: SiteId) -> Request {
+        (site, self.messages[site.index()].len() - 1)
+    }
+
+    /// The request that a message from one site to another is due to.
+    fn due_to(&mut self, kind: &str, from: SiteId, to: SiteId) -> Request {
+        match kind {
+            "REQUEST" => self.last(from),
+            "FAIL" => self.last(to),
+            "RELEASE" => (from, self.entries[from.index()] - 1),
+            "INQUIRE" => {
+                let asking = self.asking.expect("only a request makes a site inquire");
+                let request = self.last(asking);
+                self.inquired.insert((from, to), request);
+                request
+            }
+            "YIELD" => {
+                let request = self.inquired[&(to, from)];
+                self.returned.insert((to, from), request);
+                request
+            }
+            "GRANT" => self.returned.remove(&(from, to)).unwrap_or_else(|| self.last(to)),
+            other => unreachable!("Sanders' algorithm has no {other}"),
+        }
+    }
+
+    fn leave(&mut self, time: Time, site: SiteId) {
+        self.exit = (self.in_flight == 0).then(|| (time, site, self.waiting.clone()));
+    }
+
+    fn enter(&mut self, time: Time, site: SiteId) {
+        self.entries[site.index()] += 1;
+        self.waiting.remove(site);
+        if let Some((left, before, waiting)) = self.exit.take()
+            && waiting.contains(site)
+        {
+            self.delays.entry((site, before)).or_default().push(time - left);
+        }
+    }
+}
+
+impl Trace for Ledger {
+    const ON: bool = true;
+
+    fn line(
+        &mut self,
+        time: Time,
+        kind: Kind,
+        site: SiteId,
+        peer: Option<SiteId>,
+        message: Option<&impl Message>,
+        _: &impl Debug,
+    ) {
+        let carried = peer.zip(message.map(Message::kind));
+        match (kind, carried) {
+            (Kind::Request, _) => {
+                self.messages[site.index()].push(0);
+                self.waiting.insert(site);
+                self.asking = Some(site);
+            }
+            (Kind::Send, Some((to, message))) => {
+                self.in_flight += 1;
+                let (owner, nth) = self.due_to(message, site, to);
+                self.messages[owner.index()][nth] += 1;
+            }
+            (Kind::Receive, Some((from, message))) => {
+                self.in_flight -= 1;
+                self.asking = (message == "REQUEST").then_some(from);
+            }
+            (Kind::Enter, _) => self.enter(time, site),
+            (Kind::Release, _) => self.leave(time, site),
+            (Kind::Send | Kind::Receive, None) => unreachable!("a message has a peer"),
+            (Kind::Fail | Kind::Recover, _) => unreachable!("nothing fails in these runs"),
+        }
+    }
+}
+
+/// Least, mean and most of some figures; all 0 of none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub(super) least: f64,
+    pub(super) mean: f64,
+    pub(super) most: f64,
+}
+
+impl Spread {
+    pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
+        let (mut least, mut most, mut sum, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0.0);
+        for value in values {
+            (least, most) = (value.min(least), value.max(most));
+            sum += value;
+            count += 1.0;
+        }
+        if count == 0.0 {
+            return Spread { least: 0.0, mean: 0.0, most: 0.0 };
+        }
+        Spread { least, mean: sum / count, most }
+    }
+}

@@ -1,0 +1,64 @@
+//! Once a run is under way, no event allocates. Counts are exact and the same on every machine.
+
+use allocation_counter::measure;
+use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::{Algorithm, Cluster, Spec};
+use meshlock_sim::draw::Distribution;
+use meshlock_sim::network::Delay;
+use meshlock_sim::settings::Load;
+use meshlock_sim::trace::NoTrace;
+use meshlock_sim::{Settings, Time, simulate};
+
+/// The events of a run and the allocations it made.
+struct Allocations<'a>(&'a Settings);
+
+impl Visitor for Allocations<'_> {
+    type Output = (u64, u64);
+
+    fn visit<A: Algorithm>(self, spec: &Spec) -> (u64, u64) {
+        let mut events = 0;
+        let counted = measure(|| {
+            let report = simulate::<A>(self.0, &spec.values, &mut NoTrace);
+            events = report.expect("the algorithm is correct").events;
+        });
+        (events, counted.count_total)
+    }
+}
+
+/// What may differ between two runs, whatever their length: a queue that the longer one had to double once more.
+const SLACK: u64 = 8;
+
+fn longer_runs_allocate_no_more(spec: &str, settings: &Settings) {
+    let parsed: Spec = spec.parse().expect("a registered name");
+    let run = |entries| parsed.visit(Allocations(&Settings { entries, ..settings.clone() }));
+    let (events, allocations) = run(20_000);
+    let (more_events, more_allocations) = run(80_000);
+    assert!(more_events > 3 * events, "{spec}: {events} events, then {more_events}");
+    assert!(
+        more_allocations <= allocations + SLACK,
+        "{spec}, {:?}: {allocations} allocations for {events} events, {more_allocations} for {more_events}",
+        settings.load
+    );
+}
+
+#[test]
+fn no_event_allocates_in_the_steady_state() {
+    for spec in ["suzuki-kasami", "ricart-agrawala"] {
+        for load in [Load::Saturated, Load::Open, Load::Closed] {
+            let settings = Settings { load, ..Settings::new(Cluster::of(10)) };
+            longer_runs_allocate_no_more(spec, &settings);
+        }
+    }
+}
+
+#[test]
+fn neither_costs_nor_random_delays_make_an_event_allocate() {
+    let settings = Settings {
+        delay: Delay::Same(Distribution::Exponential { mean: 1.0 }),
+        send_cost: Time::units(0.01),
+        receive_cost: Time::units(0.02),
+        ..Settings::new(Cluster::of(10))
+    };
+    longer_runs_allocate_no_more("suzuki-kasami", &settings);
+    longer_runs_allocate_no_more("ricart-agrawala", &settings);
+}
