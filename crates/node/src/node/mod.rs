@@ -154,6 +154,8 @@ pub struct Node {
     leader_hint: Option<SiteName>,
     /// How often the leader was asked for something since it last answered.
     unanswered: u32,
+    /// Whether a new leader was asked before its time, since the last renewal that was due.
+    hurried: bool,
     /// Whom a site that wants in has heard from, and when.
     heard: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
@@ -196,6 +198,7 @@ impl Node {
             leadership: None,
             leader_hint: None,
             unanswered: 0,
+            hurried: false,
             heard: BTreeMap::new(),
             rules_wanted: None,
             told_drained: None,
@@ -305,6 +308,7 @@ impl Node {
             self.in_membership(out, |membership, out| membership.on_tick(out));
         }
         if self.now >= self.lease.next_renewal() {
+            self.hurried = false;
             self.reach_out(out);
         }
         self.post(out, Links::on_time);

@@ -6,7 +6,9 @@ use crate::links::{Links, Outgoing};
 use crate::membership::MOST_VOTERS;
 use crate::membership::message::RaftMessage;
 use crate::names::{Member, SiteName};
+use crate::rules::Rules;
 use crate::time::Time;
+use crate::view::View;
 
 type Post = Outgoing<Letter>;
 
@@ -96,11 +98,7 @@ impl Node {
                 }
             }
             Content::NotLeader { leader } => self.on_hint(leader, out),
-            Content::View(view) => {
-                self.unanswered = 0;
-                self.leader_hint = Some(from.site);
-                self.learn(view, out);
-            }
+            Content::View(view) => self.on_view(from.site, view, out),
             Content::Ping => self.send(from.site, Content::Pong, out),
             Content::Pong => {
                 if self.view.contains(&from) || self.config.sites.contains(&from.site) {
@@ -110,14 +108,30 @@ impl Node {
         }
     }
 
-    /// Someone says who leads. If that is news, the leader is asked at once.
+    /// The leader says what was agreed on.
+    fn on_view(&mut self, from: SiteName, view: View, out: &mut Vec<Output>) {
+        if !self.config.sites.iter().take(MOST_VOTERS).any(|voter| *voter == from) {
+            return Node::misbehaved(from, "a view from a site that does not vote", out);
+        }
+        if let Err(error) = Rules::new(view.rules.clone()) {
+            return Node::misbehaved(from, &error.to_string(), out);
+        }
+        self.unanswered = 0;
+        self.leader_hint = Some(from);
+        self.learn(view, out);
+    }
+
+    /// Someone says who leads. If that is news, the leader is asked at once; but only once until the next renewal is due,
+    /// because two sites may each believe that the other one leads.
     pub(super) fn on_hint(&mut self, leader: Option<SiteName>, out: &mut Vec<Output>) {
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
         let news = self.unanswered >= MOST_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
         self.leader_hint = Some(leader);
         if news {
             self.unanswered = 0;
-            self.reach_out(out);
+            if !std::mem::replace(&mut self.hurried, true) {
+                self.reach_out(out);
+            }
         }
     }
 

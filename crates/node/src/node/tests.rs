@@ -135,6 +135,36 @@ fn a_grant_that_was_meant_for_an_earlier_life_is_none() {
 }
 
 #[test]
+fn two_sites_that_each_believe_the_other_one_leads_are_not_asked_again_and_again() {
+    let mut lone = Lone::start(&["b", "c"], Disk::default());
+    lone.write();
+    lone.sent.clear();
+    for round in 0..10 {
+        let (from, leader) = if round % 2 == 0 { ("b", "c") } else { ("c", "b") };
+        let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
+        let packet = Packet { incarnation: Incarnation::new(1), content };
+        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+    }
+    let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
+    assert_eq!(joins.count(), 1);
+}
+
+#[test]
+fn a_view_is_taken_from_voters_only() {
+    let mut lone = Lone::start(&["b"], Disk::default());
+    lone.write();
+    let view = View { epoch: Epoch::new(1).unwrap(), ..View::default() };
+    for (from, epoch) in [("z", 0), ("b", 1)] {
+        let packet = Packet { incarnation: Incarnation::new(1), content: Content::View(view.clone()) };
+        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+        assert_eq!(lone.node.view().epoch.number(), epoch, "from {from}");
+    }
+    assert!(
+        lone.notes.iter().any(|note| matches!(note, Note::Misbehaved { why, .. } if why.contains("vote")))
+    );
+}
+
+#[test]
 fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.pass(Span::from_millis(2000));
@@ -191,8 +221,18 @@ fn a_packet_is_read_as_it_was_written_and_nothing_else_is() {
 /// is given to a node that is at work. (Voters are trusted to follow Raft; strangers' votes are refused by name.)
 #[test]
 fn mangled_packets_end_no_node() {
+    mangled_packets_end_not("a");
+}
+
+/// The same, where the stranger is believed when it sends views.
+#[test]
+fn mangled_packets_of_a_voter_end_no_node() {
+    mangled_packets_end_not("b");
+}
+
+fn mangled_packets_end_not(voter: &str) {
     let mut draw = fastrand::Rng::with_seed(1);
-    let mut lone = Lone::start(&["a"], Disk::default());
+    let mut lone = Lone::start(&[voter], Disk::default());
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(2000));
     let (me, epoch) = (lone.node.me().clone(), lone.node.view().epoch);
