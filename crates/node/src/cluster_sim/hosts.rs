@@ -1,18 +1,15 @@
 //! What happens to sites: they start, act, die; their disks complete writes; connections come and go.
 
 use meshlock_protocol::Message;
-use meshlock_protocol::registry::AnyMessage;
 
 use super::client::{Finale, State};
 use super::clock::Moment;
 use super::faults::Death;
 use super::properties::exclusion::Grant;
 use super::properties::{Verdict, sound};
-use super::settings::site;
 use super::world::{Event, World};
 use crate::links::Frame;
 use crate::node::{Answer, Call, Content, Input, Letter, Matter, Node, Note, Output, Packet, Token};
-use crate::rules::Rules;
 use crate::table::{Request, Tell};
 
 impl World {
@@ -110,15 +107,16 @@ impl World {
     }
 
     fn send(&mut self, from: usize, to: &str, packet: Packet) {
-        let Some(to) = (0..self.machines.len()).find(|&at| site(at).as_str() == to) else { return };
+        let Some(to) = self.names.iter().position(|name| name.as_str() == to) else { return };
         self.coverage.count(packet.content.kind());
         if let Content::Link {
             frame: Frame::Data { body: Letter { matter: Matter::Lock(message), .. }, .. },
             ..
         } = &packet.content
         {
-            let algorithm = algorithm(&message.message);
-            self.coverage.count(&format!("{algorithm} {}", message.message.kind()));
+            let rules = self.machines[from].node.as_ref().and_then(|node| node.table().rules());
+            let algorithm = rules.map_or("", |rules| rules.rule(&message.lock).spec.info.name);
+            self.coverage.count(&format!("message: {algorithm} {}", message.message.kind()));
         }
         let delay = self.within(self.settings.delay);
         let generation = self.network.generation(from, to);
@@ -222,8 +220,7 @@ impl World {
 
     fn permits(&self, machine: usize, lock: &crate::names::LockName) -> usize {
         let node = self.machines[machine].node.as_ref().expect("it speaks");
-        let rules = Rules::new(node.view().rules.clone()).expect("agreed rules are sound");
-        rules.rule(lock).permits as usize
+        node.table().rules().map_or(0, |rules| rules.rule(lock).permits as usize)
     }
 
     /// The process of a node dies. Its disk keeps what was completed and some of the rest; its clients will notice.
@@ -295,8 +292,8 @@ impl World {
             self.after(200_000, Event::Connect(a, b));
             return Ok(());
         }
-        self.drive(a, Input::Connected(site(b)))?;
-        self.drive(b, Input::Connected(site(a)))
+        self.drive(a, Input::Connected(self.names[b].clone()))?;
+        self.drive(b, Input::Connected(self.names[a].clone()))
     }
 
     pub(super) fn reconnect_all(&mut self) {
@@ -334,10 +331,4 @@ impl World {
     pub(super) fn moment(&self, machine: usize, time: crate::time::Time) -> Moment {
         self.machines[machine].clock.when(time)
     }
-}
-
-/// The name of the algorithm that a message belongs to, as its variant is called.
-fn algorithm(message: &AnyMessage) -> String {
-    let text = format!("{message:?}");
-    text.split('(').next().unwrap_or_default().to_owned()
 }

@@ -17,12 +17,12 @@ use super::properties::fences::Fences;
 use super::properties::leases::Leases;
 use super::properties::updates::Updates;
 use super::properties::{Verdict, starvation};
-use super::settings::Settings;
+use super::settings::{Settings, site};
 use super::trace::Trace;
 use super::{Options, Report};
 use crate::membership::disk::{Disk, Write};
 use crate::mutant::Mutants;
-use crate::names::LockName;
+use crate::names::{LockName, SiteName};
 use crate::node::{Answer, Call, Input, Node, Packet, Token};
 use crate::table::Session;
 
@@ -116,6 +116,8 @@ pub(super) struct World {
     sequence: u64,
     pub(super) draw: Rng,
     pub(super) machines: Vec<Machine>,
+    /// Their names.
+    pub(super) names: Vec<SiteName>,
     pub(super) clients: Vec<Client>,
     pub(super) network: Network,
     pub(super) exclusion: Exclusion,
@@ -155,6 +157,7 @@ impl World {
             sequence: 0,
             draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
             machines: settings.clocks.iter().map(machine).collect(),
+            names: (0..settings.machines).map(site).collect(),
             clients: (0..settings.machines * settings.clients)
                 .map(|at| Client::new(at / settings.clients))
                 .collect(),
@@ -299,7 +302,7 @@ impl World {
                 if generation != self.network.generation(from, to) && self.draw.usize(..3) != 0 {
                     return Ok(());
                 }
-                let from = super::settings::site(from);
+                let from = self.names[from].clone();
                 self.drive(to, Input::Packet { from, packet: *packet })
             }
             Event::Synced { machine, life, token } => self.synced(machine, life, token),

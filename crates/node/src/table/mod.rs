@@ -408,6 +408,11 @@ impl LockTable {
         Status { algorithm: running, holders, waiters }
     }
 
+    /// The rules of the view that is open.
+    pub fn rules(&self) -> Option<&Rules> {
+        self.seat.as_ref().map(|seat| &seat.rules)
+    }
+
     /// Whether a client of this site holds anything.
     pub fn holds_anything(&self) -> bool {
         self.locks.values().any(|lock| !lock.holds.is_empty())
