@@ -32,7 +32,8 @@ pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
 pub(crate) fn fix(root: &Path) -> anyhow::Result<()> {
     cargo(root, "clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged", &[])?;
     cargo(root, "fmt --all", &[])?;
-    step("generated tables", || generated::write(root))
+    step("generated tables", || generated::write(root))?;
+    step("docs/ERRATA.md", || generated::write_errata(root))
 }
 
 fn has(root: &Path, subcommand: &str) -> bool {

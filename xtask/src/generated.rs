@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use meshlock_protocol::Info;
@@ -15,10 +16,33 @@ const END: &str = "<!-- end of generated -->";
 /// Which document has the table of algorithms.
 const DOCUMENT: &str = "README.md";
 
+/// What `meshlock errata` finds.
+const ERRATA: &str = "docs/ERRATA.md";
+
 /// Writes the tables anew.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     let path = root.join(DOCUMENT);
     fs::write(&path, renewed(root)?).with_context(|| format!("cannot write {DOCUMENT}"))
+}
+
+/// Looks into all errata anew and writes their page. A test compares it; that takes longer than `tidy` should.
+pub(crate) fn write_errata(root: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root).args([
+        "run",
+        "--quiet",
+        "--release",
+        "-p",
+        "meshlock",
+        "--",
+        "errata",
+        "--markdown",
+    ]);
+    let output = command.stderr(Stdio::inherit()).output().context("cannot start meshlock errata")?;
+    if !output.status.success() {
+        bail!("meshlock errata failed");
+    }
+    fs::write(root.join(ERRATA), output.stdout).with_context(|| format!("cannot write {ERRATA}"))
 }
 
 /// What the document should say.

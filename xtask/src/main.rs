@@ -14,7 +14,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   ci    run every check, read-only: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
-  fix   rewrite: format, fixable lints, generated tables
+  fix   rewrite: format, fixable lints, generated tables and pages
   tidy  check headers, sizes, forbidden words, commands in the README, generated tables";
 
 fn main() -> ExitCode {

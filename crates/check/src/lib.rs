@@ -5,12 +5,15 @@
 //! it, which the [`World`](meshlock_protocol::world::World) replays and judges a second time. If nothing is violated, the
 //! graph is searched for cycles that are fair to every message and yet leave a site waiting.
 //!
+//! [`errata`] is what it finds in the published texts.
+//!
 //! [`table`] turns the sites' code into lookups, [`state`] packs a global state into a few bytes, [`store`] keeps all of them
 //! exactly, [`search`] works them off on all cores.
 
 pub mod assumptions;
 mod bounds;
 mod command;
+pub mod errata;
 mod graph;
 mod liveness;
 pub mod matrix;
@@ -93,10 +96,11 @@ pub fn explore_spec_with(
     bounds: &Bounds,
     mut progress: impl FnMut(&Progress),
 ) -> Result<Report, PlanError> {
-    explore_named(spec, bounds, &mut progress)
+    explore_any(spec, bounds, &mut progress)
 }
 
-fn explore_named(
+/// Not generic, so that the explorer is compiled once for each algorithm, here.
+fn explore_any(
     spec: &Spec,
     bounds: &Bounds,
     progress: &mut dyn FnMut(&Progress),

@@ -176,14 +176,15 @@ impl Verdict {
 impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let list = |sites: &[SiteId]| sites.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let wait = |sites: &[SiteId]| if sites.len() == 1 { "waits" } else { "wait" };
         match self {
             Verdict::Holds => f.write_str("holds"),
             Verdict::Violated(violation) => violation.fmt(f),
             Verdict::Deadlock(waiting) => {
-                write!(f, "nothing can happen any more, and {} waits for ever", list(waiting))
+                write!(f, "nothing can happen any more, and {} {} for ever", list(waiting), wait(waiting))
             }
             Verdict::Starvation(waiting) => {
-                write!(f, "the schedule can go round for ever while {} waits", list(waiting))
+                write!(f, "the schedule can go round for ever while {} {}", list(waiting), wait(waiting))
             }
             Verdict::NotQuiet => f.write_str("all were served, but a site still owes something"),
             Verdict::Costs { found: (least, most), allowed: (low, high) } => {

@@ -41,7 +41,8 @@ fn is_found_again(algorithm: &str) {
     let of_it = recorded.iter().filter(|record| record.case.algorithm() == algorithm && record.is_small());
     for Record { case, outcome } in of_it {
         let spec: Spec = case.spec.parse().expect("a registered name");
-        let found = Outcome::from(&explore_spec(&spec, &case.bounds()));
+        let bounds = case.bounds();
+        let found = Outcome::of(&explore_spec(&spec, &bounds), bounds.most_memory);
         assert_eq!(found, *outcome, "{case:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, check, compare, demo, dst, quorum, reproduce, sim};
+use crate::commands::{algorithms, check, compare, demo, dst, errata, quorum, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Check(Box<check::Arguments>),
     /// Simulate whole clusters under faults and check that they stay safe
     Dst(dst::Arguments),
+    /// What the papers get wrong, shown by machine: counterexample, repair, proof
+    Errata(errata::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
 }

@@ -11,10 +11,7 @@ use crate::output::Usage;
 
 /// Runs all jobs; the reports come in the order of the jobs, whatever the number of threads.
 pub(crate) fn run_all(jobs: &[Job], title: &str) -> anyhow::Result<Vec<Report>> {
-    let style = ProgressStyle::with_template("{msg:<28} {bar:40} {pos}/{len} runs, {eta} left");
-    let bar = ProgressBar::new(jobs.len() as u64)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_message(title.to_owned());
+    let bar = bar(jobs.len() as u64, title, "runs");
     let reports = jobs
         .par_iter()
         .map(|job| {
@@ -26,4 +23,14 @@ pub(crate) fn run_all(jobs: &[Job], title: &str) -> anyhow::Result<Vec<Report>> 
         .collect();
     bar.finish_and_clear();
     reports
+}
+
+/// A bar for so many `things`, with the time left; shown only on a terminal.
+pub(crate) fn bar(length: u64, title: &str, things: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(&format!(
+        "{{msg:<28}} {{bar:40}} {{pos}}/{{len}} {things}, {{eta}} left"
+    ));
+    ProgressBar::new(length)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(title.to_owned())
 }

@@ -1,7 +1,9 @@
 //! What all subcommands share about their output: tables, JSON, and how they end.
 
 use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 use serde::Serialize;
@@ -56,6 +58,27 @@ pub(crate) fn read_text(from: impl Read, most_bytes: u64) -> io::Result<String> 
         )));
     }
     Ok(text)
+}
+
+/// Makes the file that `flag` names, empty.
+pub(crate) fn create(flag: &str, path: &Path) -> Result<File, Usage> {
+    File::create(path).map_err(|error| cannot_write(flag, path, &error))
+}
+
+/// Whether the file that `flag` names can be written to, found out before the work whose results it is for. What it holds
+/// stays until there are new results.
+pub(crate) fn check_file(flag: &str, path: &Path) -> Result<(), Usage> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| cannot_write(flag, path, &error))
+}
+
+/// Sees to it that the folder that `flag` names is there, before the work whose results it is for.
+pub(crate) fn check_folder(flag: &str, path: &Path) -> Result<(), Usage> {
+    fs::create_dir_all(path).map_err(|error| cannot_write(flag, path, &error))
+}
+
+fn cannot_write(flag: &str, path: &Path, error: &io::Error) -> Usage {
+    Usage::new(format!("{flag} {}: cannot be written: {error}", path.display()))
 }
 
 /// Writes `value` as one JSON document.

@@ -64,6 +64,11 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         (&["dst", "--seeds", "9"], "give two numbers, as in 0..1000"),
         (&["dst", "--trace", "trace.jsonl"], "--one"),
         (&["dmeo"], "a similar subcommand exists: 'demo'"),
+        (
+            &["errata", "suzuki-kasami-step"],
+            "unknown erratum 'suzuki-kasami-step' (did you mean 'suzuki-kasami-step-b'?)",
+        ),
+        (&["errata", "lodha-not-live", "--markdown"], "cannot be used with"),
     ] {
         let output = meshlock(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
@@ -87,6 +92,20 @@ fn dst_holds_says_what_it_exercised_and_writes_a_seed_down() {
         let line: serde_json::Value = serde_json::from_str(line).expect("a JSON object a line");
         assert!(line["kind"].is_string(), "{line}");
     }
+}
+
+#[test]
+fn an_erratum_is_told_with_its_counterexample_and_the_proof_of_its_repair() {
+    let text = stdout(&meshlock(&["errata", "suzuki-kasami-step-b"]));
+    assert!(text.starts_with("## suzuki-kasami-step-b") && text.contains("waits for ever"), "{text}");
+    let found = json(&["errata", "suzuki-kasami-step-b", "--json"]);
+    assert_eq!(found["verdict"], "confirmed");
+    let example = &found["counterexample"];
+    assert_eq!(example["property"], "deadlock");
+    assert_eq!(example["steps"], example["trace"].as_array().expect("a line a step").len());
+    assert!(found["explored"].as_array().expect("runs").iter().all(|run| run["holds"] == true));
+    assert_eq!(json(&["errata", "sanders-d-misprint", "--json"])["verdict"], "confirmed");
+    assert_eq!(json(&["errata", "lamport-fifo-not-needed", "--json"])["verdict"], "refuted");
 }
 
 #[test]

@@ -188,6 +188,8 @@ fn mistakes_are_named_with_what_would_be_right() {
     let no_site = refused(&["build", "tree", "--sites", "3", "--failed", "4000000000"]);
     assert!(no_site.contains("site 4000000000 does not exist: the sites are 0 to 2"), "{no_site}");
     assert!(refused(&["build", "votes", "--votes", "1,2", "--quota", "9"]).contains("from 1 to 3"));
+    let thousands = vec!["1"; 5_000].join(",");
+    assert!(refused(&["build", "votes", "--votes", &thousands]).contains("more than 500000 sets"));
     assert!(refused(&["build", "majority", "--sites", "40", "--all"]).contains("500000 sets"));
     assert!(refused(&["check"]).contains("give a file of sets"));
     assert!(refused(&["check", "/no/such/file"]).contains("cannot read /no/such/file"));

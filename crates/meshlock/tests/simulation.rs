@@ -187,19 +187,64 @@ fn bad_input_names_the_flag_and_the_value_and_exits_with_64() {
         (&["sim", "maekawa:colour=red"], "maekawa has no option 'colour'; it has: quorums"),
         (
             &["sim", "raymond", "--mean-time-to-failure", "-5", "--mean-time-to-recovery", "3"],
-            "--mean-time-to-failure -5, --mean-time-to-recovery 3: both must be positive",
+            "--mean-time-to-failure -5: a time from 0.001 to 10000000000",
+        ),
+        (
+            &["sim", "raymond", "--mean-time-to-cut", "10", "--mean-time-to-mend", "0"],
+            "--mean-time-to-mend 0: a time from 0.001 to 10000000000",
+        ),
+        (&["sim", "central", "--mean-time-to-cut", "10"], "--mean-time-to-mend <TIME>"),
+        (
+            &["sim", "central", "--mean-time-to-split", "10", "--mean-time-to-heal", "5"],
+            "central does not handle these failures by itself",
+        ),
+        (&["sim", "central", "--cut", "1@5"], "--cut 1@5: a link has two ends, such as 0,1@100"),
+        (&["sim", "central", "--cut", "1,1@5"], "--cut 1,1@5: a link joins two different sites"),
+        (&["sim", "central", "--cut", "1,10@5"], "--cut: '10' is no site; they are 0 to 9"),
+        (&["sim", "central", "--mend", "1,2"], "--mend 1,2: write it as WHAT@TIME"),
+        (
+            &["sim", "central", "--cut", "1,2@5", "--mend", "2,1@4"],
+            "--cut 1,2: the link must be mended some day; give a later --mend 1,2@TIME",
+        ),
+        (
+            &["sim", "central", "--trace", "/no/such/folder/trace"],
+            "--trace /no/such/folder/trace: cannot be written: No such file",
         ),
         (&["sim", "central", "--delay", "@/no/such/file"], "--delay @/no/such/file: cannot read the file"),
         (&["compare", "--rates", "-1"], "--rates -1: must be positive"),
         (&["compare", "--sites", "3,0"], "--sites 0: at least one site is needed"),
         (&["compare", "--algorithms", "central,rymond"], "unknown algorithm 'rymond'"),
         (&["reproduce", "table"], "unknown table or figure 'table'"),
+        // Found out before the work, which with so many entries would never end.
+        (
+            &["compare", "--entries", "1000000000000", "--csv", "/no/such/folder/table.csv"],
+            "--csv /no/such/folder/table.csv: cannot be written: No such file",
+        ),
+        (
+            &["compare", "--entries", "1000000000000", "--svg", "/dev/null/plots"],
+            "--svg /dev/null/plots: cannot be written: ",
+        ),
+        (&["reproduce", "all", "--svg", "/dev/null/plots"], "--svg /dev/null/plots: cannot be written: "),
     ] {
         let output = meshlock(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}: {stderr}");
         assert!(stderr.contains(says), "{arguments:?}: {stderr}");
         assert!(output.stdout.is_empty(), "nothing on stdout but results");
+    }
+}
+
+#[test]
+fn sim_runs_with_links_and_partitions_that_break_at_given_times_and_at_random() {
+    let given = ["--cut", "0,1@10", "--mend", "1,0@30", "--split", "2@50", "--heal", "70"];
+    let links = ["--mean-time-to-cut", "20", "--mean-time-to-mend", "10"];
+    let splits = ["--mean-time-to-split", "100", "--mean-time-to-heal", "20"];
+    let run = ["sim", "singhal-heuristic", "--sites", "5", "--entries", "500", "--json"];
+    let quiet = json(&run);
+    for faults in [&given[..], &links, &splits] {
+        let report = json(&[&run[..], faults].concat());
+        let longest = |report: &serde_json::Value| report["wait"]["max"].as_f64().expect("a number");
+        assert!(longest(&report) > longest(&quiet), "{faults:?} make someone wait: {report:#}");
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`quorum`]: quorum systems, how to build and how to judge them.
 //! - [`information`]: information structures, of which quorum systems are a special case.
 //! - [`fence`]: the host's Lamport clock that gives every grant its fencing token.
+//! - [`mutant`]: deliberate bugs for the checker's own tests.
 //! - [`world`]: a small in-memory host for scenario tests, demonstrations and exploration.
 
 pub mod algorithms;
@@ -18,6 +19,7 @@ pub mod clock;
 pub mod count;
 pub mod fence;
 pub mod information;
+pub mod mutant;
 pub mod outbox;
 pub mod quorum;
 pub mod registry;

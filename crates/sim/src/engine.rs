@@ -22,8 +22,10 @@ use crate::trace::{Kind, Trace};
 use crate::violation::{History, Stopped, Violation};
 
 mod faults;
+mod links;
 
 use faults::Origin;
+use links::Links;
 
 /// A message with what the host adds.
 #[derive(Clone, Debug)]
@@ -50,10 +52,21 @@ enum Event<M> {
     Wake(SiteId, u32),
     /// Something fails or is mended.
     Fault(crate::faults::Fault),
+    /// What failed at random is mended.
+    Repair(crate::faults::Fault),
     /// A site learns of a failure or a recovery.
     Tell { to: SiteId, about: SiteId, up: bool },
-    /// The next random failure is due.
+    /// The next random failure of a site is due.
     DrawFault,
+    /// The next random partition is due.
+    DrawSplit,
+    /// The next random cut of a link is due.
+    DrawCut,
+}
+
+/// How large one event of a run of `A` is in the event queue.
+pub const fn event_bytes<A: Algorithm>() -> usize {
+    size_of::<Event<A::Message>>()
 }
 
 /// What the process at a site does.
@@ -110,6 +123,7 @@ struct Simulation<'a, A: Algorithm, T: Trace> {
     /// Whether requests still arrive.
     open: bool,
     faults: faults::State,
+    links: Links<A::Message>,
     metrics: Metrics,
     history: History,
     /// What caused the step under way; the trace tells it with the state after the step.
@@ -153,6 +167,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             fences: vec![None; lines],
             open: true,
             faults: faults::State::new(cluster.sites),
+            links: Links::default(),
             metrics: Metrics::new(&A::INFO, cluster.sites, settings.entries),
             history: History::default(),
             causes: Vec::new(),
@@ -194,8 +209,14 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             Event::Exit(site, life) => self.exit(site, life),
             Event::Wake(site, life) => self.wake(site, life),
             Event::Fault(fault) => self.fault(fault),
+            Event::Repair(fault) => self.repair(fault),
             Event::Tell { to, about, up } => self.tell(to, about, up),
             Event::DrawFault => self.draw_fault(),
+            Event::DrawSplit => self.draw_split(),
+            Event::DrawCut => {
+                self.draw_cut();
+                Ok(())
+            }
         }
     }
 
@@ -344,6 +365,12 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         let Some(origin) = origin else { return };
         self.tokens += message.tokens();
         let packet = Packet { message, stamp, clock, origin };
+        if let Some(packet) = self.links.hold(from, to, packet) {
+            self.put_on_the_way(from, to, packet);
+        }
+    }
+
+    fn put_on_the_way(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) {
         let arrival = self.network.arrival(self.now, from, to, &mut self.draw);
         let event = if self.network.charges_receivers() {
             Event::Reach { from, to, packet }
@@ -366,6 +393,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         self.metrics.fairness.entered(request);
         if self.open {
             self.metrics.entered(site, self.now, asked);
+            self.trace.entered(self.metrics.now.entries);
         }
         self.note(Kind::Enter, site, None, None);
         if self.inside > self.settings.cluster.permits {
@@ -390,7 +418,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             Tokens::PerPermit => self.settings.cluster.permits,
         };
         // A token can be lost with a failed site or network; none may appear from nowhere.
-        let fewer_is_wrong = self.settings.faults.is_empty();
+        let fewer_is_wrong = self.settings.faults.loses_nothing();
         if self.tokens > expected || (fewer_is_wrong && self.tokens < expected) {
             return Err(Violation::Tokens { found: self.tokens, expected });
         }

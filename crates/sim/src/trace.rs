@@ -64,6 +64,31 @@ pub trait Trace {
         message: Option<&impl Message>,
         state: &impl Debug,
     );
+
+    /// So many entries are measured by now; for whoever shows how far a run is. Nothing else of a trace needs it.
+    fn entered(&mut self, entries: u64) {
+        let _ = entries;
+    }
+}
+
+impl<T: Trace> Trace for &mut T {
+    const ON: bool = T::ON;
+
+    fn line(
+        &mut self,
+        time: Time,
+        kind: Kind,
+        site: SiteId,
+        peer: Option<SiteId>,
+        message: Option<&impl Message>,
+        state: &impl Debug,
+    ) {
+        (**self).line(time, kind, site, peer, message, state);
+    }
+
+    fn entered(&mut self, entries: u64) {
+        (**self).entered(entries);
+    }
 }
 
 /// No trace.

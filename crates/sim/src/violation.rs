@@ -5,6 +5,7 @@ use std::fmt;
 
 use meshlock_protocol::{PlanError, SiteId};
 
+use crate::faults::Link;
 use crate::time::Time;
 use crate::trace::Kind;
 
@@ -68,6 +69,15 @@ pub enum Stopped {
     CannotFail {
         /// Its name.
         algorithm: &'static str,
+    },
+    /// A link that is never mended loses what is sent over it, which no algorithm is made for.
+    #[error(
+        "the link between {} and {} is cut and never mended after that: what is sent over it must arrive some day",
+        link.ends()[0].index(), link.ends()[1].index()
+    )]
+    NeverMended {
+        /// The link.
+        link: Link,
     },
     /// Something that must hold did not.
     #[error("{violation}\n  {algorithm}, seed {seed}, time {}, event {events}; the last events:\n{}", time.as_units(), last.join("\n"))]

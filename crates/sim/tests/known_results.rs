@@ -100,7 +100,8 @@ fn sites_that_fail_and_come_back_disturb_no_algorithm_that_handles_it() {
     for info in ALL.iter().filter(|info| info.failures.recovery) {
         let mut failing = settings(5, Load::Closed, 0.2, 2_000);
         let drawn = DrawnFaults { mean_time_to_failure: 500.0, mean_time_to_recovery: 20.0 };
-        failing.faults = FaultPlan { at: Vec::new(), detection: Time::units(3.0), drawn: Some(drawn) };
+        failing.faults =
+            FaultPlan { detection: Time::units(3.0), drawn: Some(drawn), ..FaultPlan::default() };
         let report = run(info.name, &failing);
         assert!(report.entries > 0, "{}", info.name);
     }

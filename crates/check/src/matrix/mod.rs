@@ -9,7 +9,7 @@
 
 mod record;
 
-pub use record::{Ending, HEADS, Malformed, Outcome, Record, read, write};
+pub use record::{Ending, HEADS, Malformed, Outcome, Record, is_current, read, write};
 
 use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::info::{Info, Permits};

@@ -13,8 +13,11 @@ pub enum Ending {
     Holds,
     /// This is broken.
     Violated(Property),
-    /// The limit on memory was reached first.
-    Unfinished,
+    /// So many MiB of memory were not enough.
+    Unfinished {
+        /// The limit.
+        mebibytes: usize,
+    },
 }
 
 /// What was found.
@@ -30,11 +33,12 @@ pub struct Outcome {
     pub messages: Option<(usize, usize)>,
 }
 
-impl From<&Report> for Outcome {
-    fn from(report: &Report) -> Outcome {
+impl Outcome {
+    /// What `report` says, which had so many bytes of memory.
+    pub fn of(report: &Report, memory: usize) -> Outcome {
         let ending = match (report.verdict.property(), &report.verdict) {
             (Some(property), _) => Ending::Violated(property),
-            (None, Verdict::Unfinished) => Ending::Unfinished,
+            (None, Verdict::Unfinished) => Ending::Unfinished { mebibytes: memory >> 20 },
             (None, _) => Ending::Holds,
         };
         Outcome { ending, states: report.states, depth: report.depth, messages: report.messages }
@@ -46,7 +50,7 @@ impl fmt::Display for Ending {
         match self {
             Ending::Holds => f.write_str("holds"),
             Ending::Violated(property) => write!(f, "violated: {}", property.name()),
-            Ending::Unfinished => f.write_str("unfinished (memory)"),
+            Ending::Unfinished { mebibytes } => write!(f, "unfinished within {mebibytes} MiB"),
         }
     }
 }
@@ -61,15 +65,20 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether it was explored to the end.
+    pub fn is_finished(&self) -> bool {
+        !matches!(self.outcome.ending, Ending::Unfinished { .. })
+    }
+
     /// Whether every run of the tests can explore it again.
     pub fn is_small(&self) -> bool {
-        self.outcome.ending != Ending::Unfinished && self.outcome.states <= SMALL
+        self.is_finished() && self.outcome.states <= SMALL
     }
 
     /// The words of its row.
     pub fn cells(&self) -> [String; 13] {
         let Record { case, outcome } = self;
-        let more = if outcome.ending == Ending::Unfinished { "> " } else { "" };
+        let more = if self.is_finished() { "" } else { "> " };
         [
             case.spec.clone(),
             case.sites.to_string(),
@@ -107,9 +116,9 @@ pub const HEADS: [&str; 13] = [
 
 /// All rows as a document, with the command that makes it.
 pub fn write(records: &[Record]) -> String {
-    let count =
-        |is_so: fn(&Ending) -> bool| records.iter().filter(|record| is_so(&record.outcome.ending)).count();
-    let (holds, unfinished) = (count(|r| *r == Ending::Holds), count(|r| *r == Ending::Unfinished));
+    let count = |is_so: fn(&Record) -> bool| records.iter().filter(|record| is_so(record)).count();
+    let holds = count(|record| record.outcome.ending == Ending::Holds);
+    let unfinished = count(|record| !record.is_finished());
     let states: usize = records.iter().map(|record| record.outcome.states).sum();
     let mut text = format!(
         "# What was explored
@@ -121,7 +130,7 @@ Every interleaving of the runs below: {} runs, of which {holds} hold, {} are vio
 cargo run --release -- check all --record docs/CHECKED.md
 ```
 
-An unfinished run needs more memory than it was given (`--memory`); `--resume` runs only those again.
+A run that is unfinished needs more memory than its row says; with `--memory 8GiB --resume` only those are explored again.
 
 N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
 may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.
@@ -129,18 +138,28 @@ may fail at any moment, *recover* whether a failed site comes back, *return* whe
 costs, all its entries together. `meshlock check ALGORITHM` with the same settings explores one row again; the tests do so
 with every row of up to {SMALL} states.
 
-What is checked: {}.
+{}
 
 ",
         records.len(),
         records.len() - holds - unfinished,
-        Property::ALL.map(Property::name).join(", "),
+        checked(),
     );
     let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | "));
     let written = line(&HEADS.map(str::to_owned)).and_then(|()| line(&HEADS.map(|_| "---".to_owned())));
     let written = written.and_then(|()| records.iter().try_for_each(|record| line(&record.cells())));
     written.expect("a string takes all that is written to it");
     text
+}
+
+/// The line that says which properties the rows were held to.
+fn checked() -> String {
+    format!("What is checked: {}.", Property::ALL.map(Property::name).join(", "))
+}
+
+/// Whether the rows of a document were held to just the properties that there are now.
+pub fn is_current(text: &str) -> bool {
+    text.lines().any(|line| line == checked())
 }
 
 /// Why a document cannot be read.
@@ -203,10 +222,13 @@ impl Row {
 
     fn ending(self, cell: &str) -> Result<Ending, Malformed> {
         let broken = || Property::named(cell.strip_prefix("violated: ")?).map(Ending::Violated);
+        let unfinished = || {
+            let mebibytes = cell.strip_prefix("unfinished within ")?.strip_suffix(" MiB")?.parse().ok()?;
+            Some(Ending::Unfinished { mebibytes })
+        };
         match cell {
             "holds" => Ok(Ending::Holds),
-            "unfinished (memory)" => Ok(Ending::Unfinished),
-            _ => broken().ok_or_else(|| self.malformed(cell, "verdict")),
+            _ => broken().or_else(unfinished).ok_or_else(|| self.malformed(cell, "verdict")),
         }
     }
 
@@ -252,7 +274,8 @@ mod tests {
     use super::*;
 
     fn records() -> Vec<Record> {
-        let endings = [Ending::Holds, Ending::Violated(Property::Order), Ending::Unfinished];
+        let endings =
+            [Ending::Holds, Ending::Violated(Property::Order), Ending::Unfinished { mebibytes: 64 }];
         let with = |(case, ending)| Record {
             case,
             outcome: Outcome {

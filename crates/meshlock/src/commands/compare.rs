@@ -64,6 +64,12 @@ struct Point {
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let specs = specs(arguments)?;
     let (jobs, places) = sweep(arguments, &specs)?;
+    if let Some(path) = &arguments.csv {
+        output::check_file("--csv", path)?;
+    }
+    if let Some(folder) = &arguments.svg {
+        output::check_folder("--svg", folder)?;
+    }
     let reports = jobs::run_all(&jobs, "compare")?;
     let points: Vec<Point> =
         places.into_iter().zip(reports).map(|((spec, rate), report)| Point { spec, rate, report }).collect();

@@ -39,6 +39,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         ))
         .into());
     }
+    if let Some(folder) = &arguments.svg {
+        output::check_folder("--svg", folder)?;
+    }
     let mut documents = Vec::new();
     for experiment in chosen {
         let findings = match experiment.work {

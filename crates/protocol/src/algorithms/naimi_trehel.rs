@@ -36,6 +36,7 @@
 //! - I3: neither its father nor its next is the site itself.
 //! - I4: the fathers lead from every site to a tail, never round in a circle.
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
 };
@@ -174,6 +175,7 @@ impl NaimiTrehel {
         }
         *seen = ask;
         match self.father.replace(ask.site) {
+            Some(_) if mutant::is_on(Mutant::NaimiTrehelForgottenForward) => {}
             Some(father) => out.send(father, Message::Request(ask)),
             None => self.on_request_at_the_tail(ask, out),
         }

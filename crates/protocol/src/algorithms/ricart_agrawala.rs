@@ -22,7 +22,8 @@
 //!
 //! **Departures**
 //! - The highest clock seen is raised by *every* REQUEST. Figure 1 of the Lodha paper raises it only when it defers
-//!   one; as printed two sites get in with N = 2 (`text=printed` keeps that variant for the checker).
+//!   one; as printed two sites get in with N = 2 (`text=printed` keeps that variant for the checker;
+//!   erratum `lodha-figure-1-highest-seen`).
 //! - A REPLY names the request that it answers, and a site remembers the last request of each other site, so that a
 //!   duplicate of either is recognised. The papers' channels do not duplicate.
 //!
@@ -32,6 +33,7 @@
 //! - I3: the clock is not behind the site's own request.
 //! - I4: of two sites that wait, at least one still misses the other's reply.
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
     Text, Tokens,
@@ -151,6 +153,10 @@ impl RicartAgrawala {
         self.last_request[from.index()] = theirs.clock;
         let deferring = match &self.want {
             Want::Nothing => false,
+            Want::Entry { .. } if mutant::is_on(Mutant::RicartAgrawalaEarlyReply) => false,
+            Want::Entry { request, .. } if mutant::is_on(Mutant::RicartAgrawalaWrongTieBreak) => {
+                request.clock < theirs.clock
+            }
             Want::Entry { request, .. } => *request < theirs,
             Want::Exit { request } => self.text == Text::Repaired || *request < theirs,
         };

@@ -3,8 +3,8 @@
 //! With a quota above half of the votes every two quorums meet. Reliable sites get more votes; a site without a
 //! vote is in no quorum. Listed are the minimal winning coalitions: the sets that lose with any member less.
 
+use crate::SiteId;
 use crate::quorum::{BuildQuorumsError, MOST_SETS, QuorumSystem, check_sites};
-use crate::{SiteId, SiteSet};
 
 impl QuorumSystem {
     /// All minimal sets whose votes reach `quota`, `votes[i]` being site `i`'s. They need not be quorums:
@@ -13,9 +13,19 @@ impl QuorumSystem {
         let total = check(votes, quota)?;
         let mut order: Vec<SiteId> = SiteId::all(votes.len()).collect();
         order.sort_by_key(|site| std::cmp::Reverse(votes[site.index()]));
-        let mut coalitions = Coalitions { votes, order, quorums: Vec::new() };
-        coalitions.extend(&SiteSet::new(), 0, quota, total)?;
-        Ok(QuorumSystem::new(votes.len(), coalitions.quorums))
+        let coalitions = Coalitions { votes, order };
+        // Counted before any is kept: of thousands of sites the first few hundred thousand fill the memory.
+        let mut sets = 0;
+        coalitions.each(quota, total, |_| {
+            sets += 1;
+            if sets > MOST_SETS { Err(BuildQuorumsError::TooManySets) } else { Ok(()) }
+        })?;
+        let mut quorums = Vec::with_capacity(sets);
+        coalitions.each(quota, total, |members| {
+            quorums.push(members.iter().copied().collect());
+            Ok(())
+        })?;
+        Ok(QuorumSystem::new(votes.len(), quorums))
     }
 }
 
@@ -43,44 +53,48 @@ fn total(votes: &[u32]) -> u64 {
 struct Coalitions<'a> {
     votes: &'a [u32],
     order: Vec<SiteId>,
-    quorums: Vec<SiteSet>,
 }
 
 impl Coalitions<'_> {
-    /// Lists all minimal coalitions of `members` and sites from `order[from..]`, which have `left` votes, of
-    /// which `missing` are still needed.
-    fn extend(
-        &mut self,
-        members: &SiteSet,
-        from: usize,
-        missing: u64,
-        left: u64,
+    /// Gives `found` every minimal coalition that reaches `quota`; all sites have `total` votes. A stack of its own, not
+    /// the thread's: a coalition can have as many members as there are sites.
+    fn each(
+        &self,
+        quota: u64,
+        total: u64,
+        mut found: impl FnMut(&[SiteId]) -> Result<(), BuildQuorumsError>,
     ) -> Result<(), BuildQuorumsError> {
-        let mut left = left;
-        for at in from..self.order.len() {
+        // The members so far, and for each of them its place, what was missing before it, and the votes behind it.
+        let (mut members, mut taken) = (Vec::new(), Vec::new());
+        let (mut at, mut missing, mut left) = (0, quota, total);
+        loop {
+            if left < missing {
+                // Even with all who follow it is not enough: go on without the last member.
+                let Some((place, before, behind)) = taken.pop() else { return Ok(()) };
+                members.pop();
+                (at, missing, left) = (place + 1, before, behind);
+                continue;
+            }
             let site = self.order[at];
             let votes = u64::from(self.votes[site.index()]);
-            if left < missing {
-                return Ok(());
-            }
             left -= votes;
-            let mut more = members.clone();
-            more.insert(site);
+            members.push(site);
             if votes < missing {
-                self.extend(&more, at + 1, missing - votes, left)?;
-            } else if self.quorums.len() == MOST_SETS {
-                return Err(BuildQuorumsError::TooManySets);
+                taken.push((at, missing, left));
+                missing -= votes;
             } else {
-                self.quorums.push(more);
+                found(&members)?;
+                members.pop();
             }
+            at += 1;
         }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SiteSet;
 
     #[test]
     fn the_heavy_site_needs_one_other_and_the_others_need_each_other() {
@@ -118,5 +132,15 @@ mod tests {
             refused.to_string(),
             "a quota of 4 makes no quorums: it must be from 1 to 3, the sum of the votes"
         );
+    }
+    #[test]
+    fn more_coalitions_than_can_be_listed_are_refused_before_any_is_kept() {
+        let equal = vec![1; 10_000];
+        assert_eq!(QuorumSystem::votes(&equal, majority_of(&equal)), Err(BuildQuorumsError::TooManySets));
+        let distinct: Vec<u32> = (1..=2_000).collect();
+        let quota = majority_of(&distinct);
+        assert_eq!(QuorumSystem::votes(&distinct, quota), Err(BuildQuorumsError::TooManySets));
+        // All but one of as many sites are few sets.
+        assert_eq!(QuorumSystem::votes(&equal[..1_000], 999).unwrap().quorums().len(), 1_000);
     }
 }

@@ -104,12 +104,12 @@ pub struct OptionInfo {
 impl OptionInfo {
     /// The option `text=repaired|printed` of an algorithm whose published text is wrong.
     pub const fn text(about: &'static str) -> Self {
-        OptionInfo {
-            name: "text",
-            about,
-            range: Range::Choice(&["repaired", "printed"]),
-            default: "repaired",
-        }
+        OptionInfo::texts(&["repaired", "printed"], about)
+    }
+
+    /// The same where the published text is wrong in several ways, each with a word of its own.
+    pub(crate) const fn texts(words: &'static [&'static str], about: &'static str) -> Self {
+        OptionInfo { name: "text", about, range: Range::Choice(words), default: "repaired" }
     }
 }
 

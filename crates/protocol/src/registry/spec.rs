@@ -139,7 +139,7 @@ impl fmt::Display for Range {
 }
 
 /// " (did you mean 'x'?)" for the name nearest to what was given, or nothing if none is near.
-fn did_you_mean(given: &str, names: &[&str]) -> String {
+pub fn did_you_mean(given: &str, names: &[&str]) -> String {
     let near = names.iter().map(|name| (strsim::jaro_winkler(given, name), name));
     let best = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(likeness, _)| *likeness > 0.7);
     best.map_or_else(String::new, |(_, name)| format!(" (did you mean '{name}'?)"))

@@ -3,7 +3,7 @@
 // Every site asks again as soon as it has left; a message takes one unit of time, a critical section 0.0002. One event is a
 // message that is delivered or a process that leaves. Prints the events and the CPU seconds they took.
 //
-// `mailboxes` is what SimGrid's manual teaches: one S4U actor a site, and a mailbox each, over the network model in which
+// `mailboxes` is written with actors and mailboxes: one S4U actor a site, and a mailbox each, over the network model in which
 // every message takes one second. `timers` goes below that, to the kernel's timers with a callback for each message: no
 // actors, no network, the least that SimGrid can do for an event.
 

@@ -3,7 +3,7 @@
 Every site asks again as soon as it has left; a message takes one unit of time, a critical section 0.0002. One event is a
 message that is delivered or a process that leaves. Prints the events and the CPU seconds they took.
 
-`processes` is what SimPy's manual teaches: a process a site, and a store each for what arrives. `timeouts` goes below
+`processes` is written with processes and stores: a process a site, and a store each for what arrives. `timeouts` goes below
 that: a bare timeout with a callback for each message, no processes, the least that SimPy can do for an event.
 """
 

@@ -36,7 +36,7 @@ fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// SimPy as its manual teaches it, and reduced to the least.
+/// SimPy with processes and stores, and reduced to the least.
 fn simpy() -> Result<[Peer; 2], &'static str> {
     if !succeeds(Command::new("python3").args(["-c", "import simpy"])) {
         return Err("SimPy is not installed: pip install simpy");
@@ -50,7 +50,7 @@ fn simpy() -> Result<[Peer; 2], &'static str> {
     Ok([peer("SimPy, processes and stores", "processes"), peer("SimPy, bare timeouts", "timeouts")])
 }
 
-/// SimGrid as its manual teaches it, and reduced to the least.
+/// SimGrid with actors and mailboxes, and reduced to the least.
 fn simgrid() -> Result<[Peer; 2], &'static str> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("simgrid-exchange");
     let mut compiler = Command::new("c++");

@@ -7,16 +7,19 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
 
+use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::{Algorithm, Spec};
 use meshlock_sim::Time;
 use meshlock_sim::draw::Draw;
+use meshlock_sim::engine::event_bytes;
 use meshlock_sim::queue::EventQueue;
 
 use crate::{ROUNDS, best, timed};
 
 const STEPS: u32 = 2_000_000;
 
-/// As large as an event of `ricart-agrawala`.
-type Event = [u64; 7];
+/// As large as an event of `ricart-agrawala`, which is checked before anything is measured.
+type Event = [u64; 8];
 
 /// An entry of the standard heap: the earliest first, equal times in the order of putting in.
 struct Entry {
@@ -50,7 +53,7 @@ fn ours(size: u32) -> f64 {
     let mut draw = Draw::new(1);
     let mut queue = EventQueue::default();
     for number in 0..size {
-        queue.push(Time::units(draw.fraction()), [u64::from(number); 7]);
+        queue.push(Time::units(draw.fraction()), [u64::from(number); 8]);
     }
     let ((), seconds) = timed(|| {
         for _ in 0..STEPS {
@@ -71,7 +74,7 @@ fn standard(size: u32) -> f64 {
         Entry { time, sequence, event }
     };
     for number in 0..size {
-        queue.push(entry(Time::units(draw.fraction()), [u64::from(number); 7]));
+        queue.push(entry(Time::units(draw.fraction()), [u64::from(number); 8]));
     }
     let ((), seconds) = timed(|| {
         for _ in 0..STEPS {
@@ -82,8 +85,22 @@ fn standard(size: u32) -> f64 {
     f64::from(STEPS) / seconds
 }
 
+/// Asks how large the events of an algorithm are.
+struct EventBytes;
+
+impl Visitor for EventBytes {
+    type Output = usize;
+
+    fn visit<A: Algorithm>(self, _: &Spec) -> usize {
+        event_bytes::<A>()
+    }
+}
+
 pub(crate) fn print() {
-    println!("event queue, events of 56 bytes: million steps (one out, one in) per CPU second");
+    let spec: Spec = "ricart-agrawala".parse().expect("a registered name");
+    let bytes = spec.visit(EventBytes);
+    assert_eq!(bytes, size_of::<Event>(), "an event of {spec} has another size than the ones here");
+    println!("event queue, events of {bytes} bytes: million steps (one out, one in) per CPU second");
     println!("  {:>9} {:>8} {:>12} {:>6}", "waiting", "ours", "BinaryHeap", "ratio");
     for size in [10, 100, 10_000, 1_000_000] {
         let ours = best((0..ROUNDS).map(|_| ours(size)));

@@ -27,6 +27,8 @@ pub(super) struct State {
     /// The last life of a peer that a site knows to be over. Looked up, never iterated.
     over: FxHashMap<(SiteId, SiteId), u32>,
     down: SiteSet,
+    /// How many repairs of what failed at random are still to come.
+    repairs: usize,
 }
 
 impl State {
@@ -37,6 +39,7 @@ impl State {
             cuts: vec![0; sites],
             over: FxHashMap::default(),
             down: SiteSet::new(),
+            repairs: 0,
         }
     }
 
@@ -51,6 +54,11 @@ impl State {
     pub(super) fn lost(&self, from: SiteId, to: SiteId, origin: Origin) -> bool {
         origin.cut != self.cut(from, to)
             || self.over.get(&(to, from)).is_some_and(|&life| life >= origin.life)
+    }
+
+    /// Whether the network is in one piece.
+    pub(super) fn is_whole(&self) -> bool {
+        self.away.is_empty()
     }
 
     fn cut(&self, from: SiteId, to: SiteId) -> u64 {
@@ -68,17 +76,22 @@ impl State {
     }
 }
 
-/// Refuses a plan of failures that the algorithm leaves to its host.
+/// Refuses a plan of failures that the algorithm leaves to its host, or that no algorithm can live with.
 pub(super) fn can_handle<A: Algorithm>(plan: &FaultPlan) -> Result<(), Stopped> {
     let handles = A::INFO.failures;
     let unhandled = |fault: &Fault| match fault {
         Fault::Fail(_) => !handles.crash && !handles.recovery,
         Fault::Recover(_) => !handles.recovery,
         Fault::Split(_) | Fault::Heal => !handles.partition,
+        Fault::Cut(_) | Fault::Mend(_) => false,
     };
+    if let Some(link) = plan.never_mended() {
+        return Err(Stopped::NeverMended { link });
+    }
     let named = plan.at.iter().any(|(_, fault)| unhandled(fault));
     let drawn = plan.drawn.is_some() && !handles.recovery;
-    if named || drawn {
+    let split = plan.splits.is_some() && !handles.partition;
+    if named || drawn || split {
         return Err(Stopped::CannotFail { algorithm: A::INFO.name });
     }
     Ok(())
@@ -90,6 +103,8 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
             self.queue.push(*time, Event::Fault(fault.clone()));
         }
         self.schedule_drawn_fault();
+        self.schedule_drawn_split();
+        self.schedule_drawn_cut();
     }
 
     fn schedule_drawn_fault(&mut self) {
@@ -97,7 +112,7 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
             && self.open
         {
             let mean = drawn.mean_time_to_failure / self.sites.len() as f64;
-            let pause = Time::units(self.draw.exponential(mean));
+            let pause = self.draw_pause(mean);
             self.queue.push(self.now + pause, Event::DrawFault);
         }
     }
@@ -108,12 +123,22 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
         if self.faults.down.is_empty() && self.open {
             let site = SiteId::new(self.draw.below(self.sites.len()));
             let outage = Time::units(self.draw.exponential(drawn.mean_time_to_recovery));
-            let back = self.now + outage.max(self.settings.faults.detection + Time::from_ticks(1));
-            self.queue.push(back, Event::Fault(Fault::Recover(site)));
+            let known = self.settings.faults.detection + Time::from_ticks(1);
+            self.repair_later(outage.max(known), Fault::Recover(site));
             self.fault(Fault::Fail(site))?;
         }
         self.schedule_drawn_fault();
         Ok(())
+    }
+
+    pub(super) fn repair_later(&mut self, outage: Time, fault: Fault) {
+        self.faults.repairs += 1;
+        self.queue.push(self.now + outage, Event::Repair(fault));
+    }
+
+    pub(super) fn repair(&mut self, fault: Fault) -> Result<(), Violation> {
+        self.faults.repairs -= 1;
+        self.fault(fault)
     }
 
     pub(super) fn fault(&mut self, fault: Fault) -> Result<(), Violation> {
@@ -122,6 +147,8 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
             Fault::Recover(site) => return self.recover(site),
             Fault::Split(away) => return self.split(away),
             Fault::Heal => return self.heal(),
+            Fault::Cut(link) => self.cut(link),
+            Fault::Mend(link) => self.mend(link),
         }
         Ok(())
     }
@@ -142,6 +169,7 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
             Process::Inside { .. } => self.inside -= 1,
         }
         self.tokens -= self.sites[site.index()].tokens();
+        self.tokens -= self.links.drop_between(|ends| ends.contains(&site));
         self.faults.down.insert(site);
         self.note(Kind::Fail, site, None, None);
         self.spread(site, false);
@@ -154,6 +182,8 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
         }
         host.up = true;
         self.faults.down.remove(site);
+        // Sent to its former life by someone who did not know yet, and still waiting.
+        self.tokens -= self.links.drop_between(|ends| ends.contains(&site));
         // What the site held when it failed was taken out of the count then; `step` takes out what is there now.
         self.tokens += self.sites[site.index()].tokens();
         self.cause(Kind::Recover, site, None, None);
@@ -188,12 +218,16 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
     }
 
     fn split(&mut self, away: SiteSet) -> Result<(), Violation> {
+        self.tokens -= self.links.drop_between(|[one, other]| away.contains(one) != away.contains(other));
         self.faults.split(away.clone());
         self.tell_sides(&away, |machine, others, out| machine.partitioned(others, out))
     }
 
     fn heal(&mut self) -> Result<(), Violation> {
         let away = std::mem::take(&mut self.faults.away);
+        if away.is_empty() {
+            return Ok(());
+        }
         self.tell_sides(&away, |machine, others, out| machine.reunited(others, out))
     }
 
@@ -215,7 +249,8 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
 
     /// Whether someone waits who can still be served.
     pub(super) fn somebody_waits_in_hope(&self) -> bool {
-        if self.faults.down.is_empty() && self.faults.away.is_empty() {
+        let unhurt = self.faults.down.is_empty() && self.faults.away.is_empty();
+        if unhurt || self.faults.repairs > 0 {
             return self.waiting > 0;
         }
         let waits = |site: &SiteId| matches!(self.hosts[site.index()].process, Process::Waiting { .. });

@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         let bounds = Bounds { most_memory: memory, ..case.bounds() };
         let title = format!("{}/{} {spec}", number + 1, cases.len());
         let timed = explore(&spec, &bounds, threads, &title)?;
-        let record = Record { case: case.clone(), outcome: Found::from(&timed.report) };
+        let record = Record { case: case.clone(), outcome: Found::of(&timed.report, memory) };
         book.enter(&record)?;
         documents.push(document(&spec, &record, &bounds, &timed));
         records.push(record);
@@ -111,7 +111,9 @@ impl<'a> Book<'a> {
         let records = match path {
             Some(path) if path.exists() => {
                 let text = std::fs::read_to_string(path).map_err(|error| unusable(path, &error))?;
-                matrix::read(&text).map_err(|error| unusable(path, &error))?
+                let records = matrix::read(&text).map_err(|error| unusable(path, &error))?;
+                // Rows that were held to other properties than those of today say nothing about these.
+                if matrix::is_current(&text) { records } else { Vec::new() }
             }
             _ => Vec::new(),
         };
@@ -119,7 +121,7 @@ impl<'a> Book<'a> {
     }
 
     fn is_done(&self, case: &Case) -> bool {
-        let done = |record: &Record| record.case == *case && record.outcome.ending != Ending::Unfinished;
+        let done = |record: &Record| record.case == *case && record.is_finished();
         self.records.iter().any(done)
     }
 
@@ -148,7 +150,7 @@ fn document(spec: &Spec, record: &Record, bounds: &Bounds, timed: &Timed) -> Val
     let (result, property) = match outcome.ending {
         Ending::Holds => ("holds", None),
         Ending::Violated(property) => ("violated", Some(property.name())),
-        Ending::Unfinished => ("unfinished", None),
+        Ending::Unfinished { .. } => ("unfinished", None),
     };
     let messages = super::one::messages_per_entry(bounds, &timed.report);
     json!({
@@ -191,7 +193,7 @@ fn print(records: &[Record], out: &mut dyn Write) -> anyhow::Result<()> {
         records.len(),
         count(|ending| ending == Ending::Holds),
         count(|ending| matches!(ending, Ending::Violated(_))),
-        count(|ending| ending == Ending::Unfinished),
+        count(|ending| matches!(ending, Ending::Unfinished { .. })),
         records.iter().map(|record| record.outcome.states).sum::<usize>()
     )?;
     Ok(())
@@ -201,7 +203,7 @@ fn outcome(records: &[Record]) -> Outcome {
     let any = |is_so: fn(Ending) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
     if any(|ending| matches!(ending, Ending::Violated(_))) {
         Outcome::Refuted
-    } else if any(|ending| ending == Ending::Unfinished) {
+    } else if any(|ending| matches!(ending, Ending::Unfinished { .. })) {
         Outcome::Unfinished
     } else {
         Outcome::Done

@@ -1,8 +1,9 @@
 //! `meshlock sim ALGO`: one algorithm under load, measured.
 
+mod faults;
 pub(crate) mod model;
+mod progress;
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,11 +13,12 @@ use clap::Args;
 use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::{Algorithm, Spec};
 use meshlock_sim::report::Duration;
-use meshlock_sim::trace::{JsonLines, NoTrace};
+use meshlock_sim::trace::{JsonLines, NoTrace, Trace};
 use meshlock_sim::violation::Stopped;
 use meshlock_sim::{Report, Settings, simulate};
 use serde_json::Value;
 
+use self::progress::Progress;
 use crate::output::{self, Outcome, Usage};
 
 /// Arguments of `meshlock sim`.
@@ -50,12 +52,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         .settings(arguments.sites, model::rates("--rate", &arguments.rate, arguments.sites)?)?;
     let start = Instant::now();
     let report = match &arguments.trace {
-        None => measure(&spec, &settings)?,
+        None => spec
+            .visit(Shown { settings: &settings, trace: NoTrace })
+            .map_err(|stopped| explain(&spec, stopped))?,
         Some(path) => {
-            let file = File::create(path)
-                .with_context(|| format!("cannot write the trace to {}", path.display()))?;
+            let file = output::create("--trace", path)?;
             let mut trace = JsonLines::new(BufWriter::new(file), arguments.trace_state);
-            let report = spec.visit(Traced { settings: &settings, trace: &mut trace });
+            let report = spec.visit(Shown { settings: &settings, trace: &mut trace });
             trace.finish().with_context(|| format!("cannot write the trace to {}", path.display()))?;
             report.map_err(|stopped| explain(&spec, stopped))?
         }
@@ -82,7 +85,9 @@ pub(crate) fn measure(spec: &Spec, settings: &Settings) -> anyhow::Result<Report
 /// What stopped a run: the caller's mistake, or a violation.
 fn explain(spec: &Spec, stopped: Stopped) -> anyhow::Error {
     match stopped {
-        Stopped::Plan(_) | Stopped::CannotFail { .. } => Usage::new(stopped).into(),
+        Stopped::Plan(_) | Stopped::CannotFail { .. } | Stopped::NeverMended { .. } => {
+            Usage::new(stopped).into()
+        }
         // With the options, without which the seed reproduces nothing.
         Stopped::Violated { .. } => anyhow::Error::new(stopped).context(spec.to_string()),
     }
@@ -98,16 +103,18 @@ impl Visitor for Untraced<'_> {
     }
 }
 
-struct Traced<'a, W: Write> {
+/// A run with a trace and a progress bar.
+struct Shown<'a, T> {
     settings: &'a Settings,
-    trace: &'a mut JsonLines<W>,
+    trace: T,
 }
 
-impl<W: Write> Visitor for Traced<'_, W> {
+impl<T: Trace> Visitor for Shown<'_, T> {
     type Output = Result<Report, Stopped>;
 
     fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        simulate::<A>(self.settings, &spec.values, self.trace)
+        let mut progress = Progress::new(self.trace, &spec.to_string(), self.settings.entries);
+        simulate::<A>(self.settings, &spec.values, &mut progress)
     }
 }
 

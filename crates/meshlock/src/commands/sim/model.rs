@@ -4,13 +4,13 @@ use std::fs::File;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use meshlock_protocol::{Cluster, SiteId, SiteSet};
+use meshlock_protocol::Cluster;
 use meshlock_sim::draw::Distribution;
-use meshlock_sim::faults::{DrawnFaults, Fault, FaultPlan};
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::{Load, Rates, WarmUp};
 use meshlock_sim::{Settings, Time};
 
+use super::faults::FaultFlags;
 use crate::output::{Usage, read_text};
 
 /// Who wants in, and when.
@@ -68,27 +68,8 @@ pub(crate) struct Model {
     /// What every random number derives from
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// A site fails at a time: `3@100.5`; may be given several times
-    #[arg(long, value_name = "SITE@TIME")]
-    fail: Vec<String>,
-    /// A failed site runs again: `3@200`
-    #[arg(long, value_name = "SITE@TIME")]
-    recover: Vec<String>,
-    /// The network splits into these sites and the rest: `0,1@100`
-    #[arg(long, value_name = "SITES@TIME")]
-    split: Vec<String>,
-    /// The network is whole again: `200`
-    #[arg(long, value_name = "TIME")]
-    heal: Vec<String>,
-    /// How long after a failure or a recovery the peers know of it
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
-    detection: f64,
-    /// Sites fail at random, one at a time: how long a site runs before it fails, on average
-    #[arg(long, value_name = "TIME", requires = "mean_time_to_recovery", allow_negative_numbers = true)]
-    mean_time_to_failure: Option<f64>,
-    /// How long a site that failed at random stays down, on average
-    #[arg(long, value_name = "TIME", requires = "mean_time_to_failure", allow_negative_numbers = true)]
-    mean_time_to_recovery: Option<f64>,
+    #[command(flatten)]
+    faults: FaultFlags,
 }
 
 impl Model {
@@ -104,7 +85,7 @@ impl Model {
             receive_cost: span("--receive-cost", self.receive_cost)?,
             fifo: !self.unordered,
             inside: distribution("--cs", &self.cs)?,
-            faults: self.faults(sites)?,
+            faults: self.faults.plan(sites)?,
             entries: self.entries as u64,
             warm_up: if self.keep_warm_up { WarmUp::Keep } else { WarmUp::Found },
             seed: self.seed,
@@ -131,40 +112,6 @@ impl Model {
             None => distribution("--delay", &self.delay).map(Delay::Same),
         }
     }
-
-    fn faults(&self, sites: usize) -> Result<FaultPlan, Usage> {
-        let mut at = Vec::new();
-        for text in &self.fail {
-            let (word, time) = before_at("--fail", text)?;
-            at.push((time, Fault::Fail(site("--fail", word, sites)?)));
-        }
-        for text in &self.recover {
-            let (word, time) = before_at("--recover", text)?;
-            at.push((time, Fault::Recover(site("--recover", word, sites)?)));
-        }
-        for text in &self.split {
-            let (words, time) = before_at("--split", text)?;
-            let away =
-                words.split(',').map(|word| site("--split", word, sites)).collect::<Result<SiteSet, _>>()?;
-            at.push((time, Fault::Split(away)));
-        }
-        for text in &self.heal {
-            at.push((span("--heal", number("--heal", text)?)?, Fault::Heal));
-        }
-        let drawn = match (self.mean_time_to_failure, self.mean_time_to_recovery) {
-            (Some(failure), Some(recovery)) if failure > 0.0 && recovery > 0.0 => {
-                Some(DrawnFaults { mean_time_to_failure: failure, mean_time_to_recovery: recovery })
-            }
-            (None, None) => None,
-            (failure, recovery) => {
-                let (failure, recovery) = (failure.unwrap_or_default(), recovery.unwrap_or_default());
-                return Err(Usage::new(format!(
-                    "--mean-time-to-failure {failure}, --mean-time-to-recovery {recovery}: both must be positive"
-                )));
-            }
-        };
-        Ok(FaultPlan { at, detection: span("--detection", self.detection)?, drawn })
-    }
 }
 
 /// Reads how many of something there are.
@@ -189,26 +136,12 @@ pub(crate) fn rates(flag: &str, text: &str, sites: usize) -> Result<Rates, Usage
     }
 }
 
-fn site(flag: &str, word: &str, sites: usize) -> Result<SiteId, Usage> {
-    let last = sites - 1;
-    let site = word.parse::<usize>().ok().filter(|site| *site <= last);
-    site.map(SiteId::new)
-        .ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no site; they are 0 to {last}")))
-}
-
-fn before_at<'a>(flag: &str, text: &'a str) -> Result<(&'a str, Time), Usage> {
-    let Some((what, time)) = text.split_once('@') else {
-        return Err(Usage::new(format!("{flag} {text}: write it as WHAT@TIME, such as 3@100")));
-    };
-    Ok((what, span(flag, number(flag, time)?)?))
-}
-
-fn number(flag: &str, word: &str) -> Result<f64, Usage> {
+pub(super) fn number(flag: &str, word: &str) -> Result<f64, Usage> {
     let value = word.trim().parse::<f64>().ok().filter(|value| value.is_finite());
     value.ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no number; write one such as 0.5")))
 }
 
-fn span(flag: &str, units: f64) -> Result<Time, Usage> {
+pub(super) fn span(flag: &str, units: f64) -> Result<Time, Usage> {
     if (0.0..=Time::MOST_UNITS).contains(&units) {
         return Ok(Time::units(units));
     }

@@ -58,6 +58,7 @@ pub use presence::{Life, Presence};
 pub use requester::Requester;
 pub use site::{Coterie, QuorumSite};
 
+use crate::PlanError;
 use crate::registry::info::{MessageInfo, OptionInfo, Range};
 use crate::registry::values::Values;
 
@@ -70,6 +71,12 @@ pub enum Rules {
     Yield,
     /// Section 9.8.1 to the letter: deadlocks. For the checker.
     Printed,
+    /// As Maekawa's rules of 1985 are usually given: `Fail`, but nobody that waits is refused when an earlier request
+    /// comes. Deadlocks. For the checker.
+    Original,
+    /// Rules 6 to 8 of section 9.9.5 to the letter: `Yield`, but what is yielded goes to the request that made the
+    /// arbiter inquire, be it the earliest or not. Deadlocks. For the checker.
+    Pending,
 }
 
 /// What came of a message: an error says why no correct peer could have sent it. The state is unchanged then.
@@ -87,6 +94,26 @@ impl Rules {
     /// The rules that the option asks for.
     pub fn of(values: &Values) -> Self {
         if values.get("deadlock") == "fail" { Rules::Fail } else { Rules::Yield }
+    }
+
+    /// These rules, of a published text, which leave nothing to the option.
+    pub(crate) fn published(self, values: &Values) -> Result<Self, PlanError> {
+        if values.get("deadlock") == "fail" {
+            let why = format!(
+                "text={} brings its own rules against deadlock; leave out one of the two",
+                values.get("text")
+            );
+            return Err(PlanError::Option { option: "deadlock", why });
+        }
+        Ok(self)
+    }
+
+    /// Whether whoever has to wait is told so by FAILED, and only then yields.
+    fn has_refusals(self) -> bool {
+        match self {
+            Rules::Fail | Rules::Printed | Rules::Original => true,
+            Rules::Yield | Rules::Pending => false,
+        }
     }
 }
 

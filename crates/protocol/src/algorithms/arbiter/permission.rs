@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::mutant::{self, Mutant};
 use crate::{Clock, SiteId, Timestamp, invariant};
 
 use super::{Judged, Message, Post, Rules, Turn};
@@ -24,6 +25,8 @@ struct Lock {
     turn: Turn,
     /// Whether it has been asked to give the permission back.
     inquired: bool,
+    /// Under [`Rules::Pending`]: the request on whose behalf.
+    pending: Option<Timestamp>,
 }
 
 /// A request that waits for the permission.
@@ -39,7 +42,7 @@ struct Queued {
 impl Arbiter {
     /// An arbiter of `sites` sites. Its permission is with `holder`, or with nobody.
     pub fn new(rules: Rules, sites: usize, holder: Option<Timestamp>) -> Self {
-        let lock = |request| Lock { request, turn: Turn::NONE.next(), inquired: false };
+        let lock = |request| Lock { request, turn: Turn::NONE.next(), inquired: false, pending: None };
         Arbiter {
             rules,
             locked: holder.map(lock),
@@ -107,12 +110,14 @@ impl Arbiter {
 
     /// Section 9.8.1, third rule: the request goes back into the queue, and the first there is permitted.
     pub fn on_yield(&mut self, request: Timestamp, turn: Turn, post: &mut Post<'_>) -> Judged {
-        if self.locked != Some(Lock { request, turn, inquired: true }) {
+        let named = |lock: &Lock| lock.request == request && lock.turn == turn && lock.inquired;
+        let Some(lock) = self.locked.filter(named) else {
             return Err("a yield that nobody asked for");
-        }
+        };
         self.locked = None;
         self.enqueue(Queued { request, turn, told: true });
-        self.permit_first(post);
+        let pending = self.queue.iter().position(|queued| Some(queued.request) == lock.pending);
+        self.permit(pending.unwrap_or(0), post);
         Ok(())
     }
 
@@ -122,7 +127,8 @@ impl Arbiter {
             *last = Clock::ZERO;
         }
         self.queue.retain(|queued| queued.request.site != site);
-        if self.locked.is_some_and(|lock| lock.request.site == site) {
+        let kept = mutant::is_on(Mutant::ArbiterKeepsForTheDead);
+        if self.locked.is_some_and(|lock| lock.request.site == site && !kept) {
             self.locked = None;
             self.permit_first(post);
         }
@@ -136,9 +142,13 @@ impl Arbiter {
     }
 
     fn permit_first(&mut self, post: &mut Post<'_>) {
-        if let Some(Queued { request, turn, .. }) = self.queue.pop_front() {
+        self.permit(0, post);
+    }
+
+    fn permit(&mut self, at: usize, post: &mut Post<'_>) {
+        if let Some(Queued { request, turn, .. }) = self.queue.remove(at) {
             let turn = turn.next();
-            self.locked = Some(Lock { request, turn, inquired: false });
+            self.locked = Some(Lock { request, turn, inquired: false, pending: None });
             post.send(request.site, Message::Reply { to: request.clock, turn, clock: post.clock });
         }
     }
@@ -148,20 +158,22 @@ impl Arbiter {
         let (Some(lock), Some(newcomer)) = (&mut self.locked, self.queue.get(at)) else { return };
         let before_lock = newcomer.request < lock.request;
         let inquire = match self.rules {
-            Rules::Yield => before_lock && !lock.inquired,
-            Rules::Fail => before_lock && at == 0 && !lock.inquired,
+            Rules::Yield | Rules::Pending => before_lock && !lock.inquired,
+            Rules::Fail | Rules::Original => before_lock && at == 0 && !lock.inquired,
             Rules::Printed => before_lock,
         };
         if inquire {
             lock.inquired = true;
+            lock.pending = (self.rules == Rules::Pending).then_some(newcomer.request);
             post.send(lock.request.site, Message::Inquire { to: lock.request.clock, turn: lock.turn });
         }
         match self.rules {
-            Rules::Yield => {}
+            Rules::Yield | Rules::Pending => {}
+            Rules::Original if before_lock && at == 0 => {}
             Rules::Fail if before_lock && at == 0 => self.refuse(1..self.queue.len(), post),
             Rules::Fail => self.refuse(at..self.queue.len(), post),
             Rules::Printed if before_lock => {}
-            Rules::Printed => self.refuse(at..at + 1, post),
+            Rules::Printed | Rules::Original => self.refuse(at..at + 1, post),
         }
     }
 
@@ -169,6 +181,9 @@ impl Arbiter {
     fn refuse(&mut self, places: std::ops::Range<usize>, post: &mut Post<'_>) {
         for queued in self.queue.range_mut(places).filter(|queued| !queued.told) {
             queued.told = true;
+            if mutant::is_on(Mutant::ArbiterForgottenFail) {
+                continue;
+            }
             post.send(queued.request.site, Message::Failed { to: queued.request.clock });
         }
     }
@@ -191,7 +206,7 @@ impl Arbiter {
         );
         let passed = requests().next().is_some_and(|first| first < lock.request);
         invariant!(
-            self.rules == Rules::Printed || !passed || lock.inquired,
+            matches!(self.rules, Rules::Printed | Rules::Pending) || !passed || lock.inquired,
             "A4: if an earlier request waits, the permission has been asked back"
         );
         let unaware = self.queue.iter().enumerate().find(|(_, queued)| !queued.told);

@@ -1,5 +1,6 @@
 //! The requester half: gathers the permissions of a quorum, and gives them up while it lacks one.
 
+use crate::mutant::{self, Mutant};
 use crate::{Clock, Phase, SiteId, SiteSet, Timestamp, invariant};
 
 use super::{Judged, Message, Post, Rules, Turn};
@@ -167,7 +168,7 @@ impl Requester {
 
     /// Section 9.8.1, FAILED: from now on this request yields to whoever inquires, and to those that have.
     pub fn on_failed(&mut self, from: SiteId, to: Clock, post: &mut Post<'_>) -> Judged {
-        if self.rules == Rules::Yield {
+        if !self.rules.has_refusals() {
             return Err("a refusal, where the rules know none");
         }
         let Some(at) = self.current(from, to, post.clock)? else { return Ok(()) };
@@ -190,8 +191,14 @@ impl Requester {
         if turn > expected {
             return Err("an inquiry after a permission that was not given");
         }
-        let Want::Entry { refused, .. } = self.want else { return Ok(()) };
-        if turn == expected && (self.rules != Rules::Printed || refused > 0) {
+        let Want::Entry { refused, .. } = self.want else {
+            if mutant::is_on(Mutant::RequesterYieldsInside) {
+                post.send(from, Message::Yield { request: to, turn });
+            }
+            return Ok(());
+        };
+        let forgets = self.rules == Rules::Printed || mutant::is_on(Mutant::RequesterForgottenInquire);
+        if turn == expected && (!forgets || refused > 0) {
             ask.inquired = true;
             self.enter_or_yield(post);
         }
@@ -230,7 +237,7 @@ impl Requester {
             }
             return post.enter();
         }
-        if self.rules != Rules::Yield && *refused == 0 && !*stuck {
+        if self.rules.has_refusals() && *refused == 0 && !*stuck {
             return;
         }
         for ask in &mut self.asks {
@@ -274,7 +281,7 @@ impl Requester {
                 );
                 invariant!(missing > 0 || stuck, "R3: a process that waits lacks a permission");
                 let held_back = |ask: &Ask| ask.inquired && ask.answer == Answer::Permitted;
-                let must_yield = self.rules == Rules::Yield || refused > 0 || stuck;
+                let must_yield = !self.rules.has_refusals() || refused > 0 || stuck;
                 invariant!(
                     !(must_yield && self.asks.iter().any(held_back)),
                     "R4: whoever must yield keeps nothing that it was asked for"

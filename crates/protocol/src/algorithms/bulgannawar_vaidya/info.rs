@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Scale, Text, Tokens,
+    Scale, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, invariant};
 
-use super::{Ask, BulgannawarVaidya, Choice, Entry, Held, Message, Seen, Settings, Stage, Token, Way};
+use super::{Ask, BulgannawarVaidya, Choice, Entry, Held, Message, Seen, Settings, Stage, Text, Token, Way};
 
 /// What all sites share.
 #[derive(Clone, Debug)]
@@ -22,6 +22,17 @@ pub struct Plan {
 /// How many are told of an idle token, as in section 5 of the report.
 fn informed(scale: Scale) -> f64 {
     2.0_f64.min((scale.sites - 1) as f64)
+}
+
+impl Text {
+    fn of(values: &Values) -> Self {
+        match values.get("text") {
+            "printed" => Text::Printed,
+            "token-prose" => Text::TokenProse,
+            "holder-prose" => Text::HolderProse,
+            _ => Text::Repaired,
+        }
+    }
 }
 
 impl Algorithm for BulgannawarVaidya {
@@ -51,8 +62,10 @@ impl Algorithm for BulgannawarVaidya {
                 range: Range::Choice(&["last-seen", "random"]),
                 default: "last-seen",
             },
-            OptionInfo::text(
-                "printed: every INFORM is obeyed, however old, so that requests get lost; for the checker only",
+            OptionInfo::texts(
+                &["repaired", "printed", "token-prose", "holder-prose"],
+                "printed: every INFORM is obeyed, however old; …-prose: a pointer as the prose has it; requests get lost; \
+                 for the checker only",
             ),
         ],
         variants: &[
@@ -91,7 +104,7 @@ impl Algorithm for BulgannawarVaidya {
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let choice = if values.get("choice") == "random" { Choice::Random } else { Choice::LastSeen };
-        let settings = Settings { inform: values.integer("inform"), choice, text: values.text() };
+        let settings = Settings { inform: values.integer("inform"), choice, text: Text::of(values) };
         Ok(Plan { cluster, settings })
     }
 
@@ -159,7 +172,7 @@ impl Algorithm for BulgannawarVaidya {
     }
 
     fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        if sites[0].settings.text == Text::Printed {
+        if sites[0].settings.text != Text::Repaired {
             return Ok(());
         }
         let mut expected: Vec<Ask> = sites

@@ -31,6 +31,8 @@
 //! **Departures**
 //! - Where prose and pseudo-code differ, the pseudo-code is followed: `Handle_TOKEN` sets the pointer of the token that
 //!   was *asked for* to the tag; an idle holder sets the pointer of the token it *gives*; it queues before it sends.
+//!   (`text=token-prose` and `holder-prose` keep the first two readings for the checker; errata
+//!   `bulgannawar-vaidya-…`.)
 //! - Tokens count their possessions, and an INFORM is obeyed only if it is news. As printed (`text=printed`) an INFORM
 //!   that arrives late closes a circle of pointers, the request comes home and its site waits for ever, from N = 3, K = 1 on:
 //!   the report's proof overlooks `Handle_INFORM`. A site keeps the count that it last knew of each token. A REQUEST carries
@@ -58,7 +60,7 @@ mod tests;
 pub use info::Plan;
 pub use message::{Ask, Entry, Message, Tag, Token};
 
-use crate::registry::info::Text;
+use crate::mutant::{self, Mutant};
 use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId, Slot};
 
 /// One site (the report says node) of Bulgannawar and Vaidya's algorithm.
@@ -92,6 +94,18 @@ struct Settings {
     inform: usize,
     choice: Choice,
     text: Text,
+}
+
+/// Which text the sites follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Text {
+    Repaired,
+    /// The pseudo-code, in which every INFORM is obeyed; for the checker.
+    Printed,
+    /// Repaired, but case 2 of `Handle_TOKEN` as in the prose: the pointer of the token that *came* turns to the tag.
+    TokenProse,
+    /// Repaired, but case 3 of `Handle_REQUEST` as in the prose: the pointer of the token *asked for* turns.
+    HolderProse,
 }
 
 /// How a site chooses the token to ask for.
@@ -229,10 +243,13 @@ impl BulgannawarVaidya {
                 };
                 let tag = (token.id != wanted).then_some(Tag { by: me, possessions });
                 token.queue.push_back(Entry { ask, tag });
-                self.way_mut(token.id).pointer = ask.site;
+                let turned = if self.settings.text == Text::HolderProse { wanted } else { token.id };
+                self.way_mut(turned).pointer = ask.site;
                 give(token, out);
             }
             Stage::Waiting(token) if *token == wanted => self.node_queue.push(Held { ask, possessions }),
+            // Only as the prose has it; the request goes nowhere.
+            Stage::Away | Stage::Waiting(_) if way.pointer == me => {}
             Stage::Away | Stage::Waiting(_) => {
                 self.way_mut(wanted).pointer = ask.site;
                 let hops = hops.saturating_add(1);
@@ -257,7 +274,7 @@ impl BulgannawarVaidya {
             return out.misbehaved(from, "a token that nobody waits for");
         }
         token.queue.pop_front();
-        if let Some(tag) = tag {
+        if let Some(tag) = tag.filter(|_| self.settings.text != Text::TokenProse) {
             let way = self.way_mut(wanted);
             way.pointer = tag.by;
             way.possessions = way.possessions.max(tag.possessions);
@@ -267,7 +284,9 @@ impl BulgannawarVaidya {
             Entry { ask: held.ask, tag: tag.map(|tag| Tag { by: tag.by, possessions: possessions(tag) }) }
         }));
         token.possessions = token.possessions.saturating_add(1);
-        *self.way_mut(token.id) = Way { pointer: self.me, possessions: token.possessions };
+        let prose = tag.filter(|_| self.settings.text == Text::TokenProse);
+        let pointer = prose.map_or(self.me, |tag| tag.by);
+        *self.way_mut(token.id) = Way { pointer, possessions: token.possessions };
         self.last_seen = token.id;
         self.enter_with(token, out);
     }
@@ -284,8 +303,10 @@ impl BulgannawarVaidya {
         let waiting = matches!(&self.stage, Stage::Waiting(wanted) if *wanted == token);
         let obeyed = match self.settings.text {
             Text::Printed => !waiting,
-            Text::Repaired if possessions <= way.possessions => return,
-            Text::Repaired => {
+            _ if possessions <= way.possessions && !mutant::is_on(Mutant::BulgannawarVaidyaStaleInform) => {
+                return;
+            }
+            Text::Repaired | Text::TokenProse | Text::HolderProse => {
                 way.possessions = possessions;
                 !waiting
             }

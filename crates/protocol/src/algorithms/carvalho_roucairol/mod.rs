@@ -26,7 +26,7 @@
 //! **Departures**
 //! - A waiting site that grants an earlier request asks its sender for the permission back at once, with its own old
 //!   timestamp. Sanders' rules change the sets and do not say so; without it the site waits for ever (`text=printed`
-//!   keeps that variant for the checker).
+//!   keeps that variant for the checker; erratum `carvalho-sanders-section-8`).
 //! - A site that leaves tells only those it deferred. Sanders' general algorithm also sends RELEASE to the inform set;
 //!   here the deferred GRANT is that RELEASE.
 //! - Each site numbers its requests to each other one, and a GRANT names the one it answers, so that a duplicate of
@@ -38,6 +38,7 @@
 //! - I3: the clock is not behind the site's own request.
 //! - I4: between two sites there is at most one permission: held by one of them, or on its way.
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
     Text, Tokens,
@@ -149,6 +150,9 @@ impl Site for CarvalhoRoucairol {
         assert!(matches!(self.want, Want::Exit(_)), "the host releases only while the process is inside");
         self.want = Want::Nothing;
         for site in std::mem::take(&mut self.deferred).iter() {
+            if mutant::is_on(Mutant::CarvalhoForgottenDeferred) {
+                continue;
+            }
             self.grant(site, out);
         }
     }

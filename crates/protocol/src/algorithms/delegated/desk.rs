@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::mutant::{self, Mutant};
 use crate::{Cluster, Holders, SiteId, Slot, invariant};
 
 use super::message::{Permit, Waiter};
@@ -130,7 +131,8 @@ impl Desk {
     pub(super) fn on_release(&mut self, last: Waiter, mut permit: Box<Permit>) {
         let record = &mut self.permits[permit.slot.0 as usize];
         let done = record.chain.iter().take_while(|waiter| **waiter != last).count() + 1;
-        record.chain.drain(..done);
+        let forgotten = mutant::is_on(Mutant::DelegatedForgottenTail);
+        record.chain.drain(..if forgotten { record.chain.len() } else { done });
         let since = record.since;
         let place = self.queue.partition_point(|queued| queued.since <= since);
         for (place, waiter) in (place..).zip(permit.again.drain(..)) {

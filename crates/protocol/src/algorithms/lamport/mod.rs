@@ -37,6 +37,7 @@
 //! - I5: the clock is not behind anything that the site has heard or asked.
 //! - I6: nobody who waits or executes has an earlier request than a site that executes.
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
     Span, Tokens,
@@ -181,7 +182,8 @@ impl Site for Lamport {
         self.want = Want::Nothing;
         self.dequeue(self.me);
         let clock = self.clock.tick();
-        out.broadcast(self.me, self.peers.len(), &Message::Release { clock });
+        let told = self.peers.len() - usize::from(mutant::is_on(Mutant::LamportReleaseNotToAll));
+        out.broadcast(self.me, told, &Message::Release { clock });
     }
 }
 
@@ -230,7 +232,12 @@ impl Lamport {
     /// Notes that something with this timestamp has come: the clock is raised, and it may be the proof that a waiting
     /// site misses.
     fn hear(&mut self, sent: Timestamp) {
-        self.clock.observe(sent.clock);
+        if mutant::is_on(Mutant::LamportLostMax) {
+            self.clock = sent.clock;
+        }
+        if !mutant::is_on(Mutant::LamportDeafClock) {
+            self.clock.observe(sent.clock);
+        }
         self.peers[sent.site.index()].heard = sent.clock;
         if let Want::Entry { request, missing } = &mut self.want
             && sent > *request

@@ -1,10 +1,11 @@
 //! What is known of Lodha and Kshemkalyani's algorithm, and how it starts.
 
 use super::leaving::Custody;
+use super::text::Text;
 use super::{LodhaKshemkalyani, Message, Rules, Want, invariants};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Span, Text, Tokens,
+    Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -32,8 +33,10 @@ impl Algorithm for LodhaKshemkalyani {
         order: Order::Timestamp,
         failures: Failures::NONE,
         options: &[
-            OptionInfo::text(
-                "printed: Figure 2 of the paper to the letter, which deadlocks and lets two in; for the checker only",
+            OptionInfo::texts(
+                Text::WORDS,
+                "printed: Figure 2 to the letter, which deadlocks and lets two in; without-…: the repair without one part; \
+                 for the checker only",
             ),
             OptionInfo {
                 name: "combined-exit",
@@ -103,7 +106,7 @@ impl Algorithm for LodhaKshemkalyani {
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let rules = Rules {
-            text: values.text(),
+            text: Text::of(values),
             combined_exit: values.flag("combined-exit"),
             keep_deferred: values.flag("keep-deferred"),
             sequence_on_all: values.flag("sequence-on-all"),

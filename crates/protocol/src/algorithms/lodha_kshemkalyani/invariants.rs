@@ -1,12 +1,12 @@
 //! What must hold, as numbered in the algorithm's header. (As printed, none of it does.)
 
+use super::text::Text;
 use super::{LodhaKshemkalyani, Message, Want};
-use crate::registry::info::Text;
 use crate::site::InFlight;
 use crate::{SiteSet, Timestamp, invariant};
 
 pub(super) fn of_one_site(site: &LodhaKshemkalyani) -> Result<(), &'static str> {
-    if site.rules.text == Text::Printed {
+    if site.rules.text != Text::Repaired {
         return Ok(());
     }
     let own = site.own();
@@ -49,7 +49,7 @@ pub(super) fn of_all_sites(
     sites: &[&LodhaKshemkalyani],
     in_flight: &[InFlight<'_, Message>],
 ) -> Result<(), &'static str> {
-    if sites.iter().any(|site| site.rules.text == Text::Printed) {
+    if sites.iter().any(|site| site.rules.text != Text::Repaired) {
         return Ok(());
     }
     let wanting = || sites.iter().filter_map(|site| Some((site, site.own()?)));

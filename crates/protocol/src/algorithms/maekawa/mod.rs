@@ -28,7 +28,8 @@
 //!
 //! **Departures**
 //! - Deadlocks are kept away by one of two other sets of rules (`deadlock=yield`, the default, or `fail`): the chapter's
-//!   deadlock with three sites (`text=printed` keeps them for the checker). See [`arbiter`](crate::algorithms::arbiter).
+//!   deadlock with three sites (`text=printed` keeps them for the checker, `text=1985` Maekawa's own;
+//!   errata `maekawa-chapter-deadlock`, `maekawa-1985-rules`). See [`arbiter`](crate::algorithms::arbiter).
 //! - Every message names the request that it is about, and REPLY, INQUIRE and YIELD the turn, so that what is late,
 //!   crossed or doubled is recognised. An arbiter remembers the last request of each site.
 //! - REPLY carries the arbiter's clock, so that a site that rarely asks does not come before the others many times.
@@ -39,8 +40,7 @@
 
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
-    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Span, Text,
-    Tokens,
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Range, Span, Tokens,
 };
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
@@ -81,8 +81,10 @@ impl Coterie for RequestSets {
                 default: "best",
             },
             Rules::OPTION,
-            OptionInfo::text(
-                "printed: the deadlock rules of section 9.8.1 to the letter, which deadlock; for the checker",
+            OptionInfo::texts(
+                &["repaired", "printed", "1985"],
+                "printed: the deadlock rules of section 9.8.1 to the letter; 1985: Maekawa's own as they are usually given; \
+                 both deadlock; for the checker only",
             ),
         ],
         variants: &["maekawa:deadlock=fail", "maekawa:quorums=grid", "maekawa:quorums=grid,deadlock=fail"],
@@ -107,13 +109,10 @@ impl Coterie for RequestSets {
     };
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
-        let rules = match (values.text(), Rules::of(values)) {
-            (Text::Repaired, rules) => rules,
-            (Text::Printed, Rules::Yield | Rules::Printed) => Rules::Printed,
-            (Text::Printed, Rules::Fail) => {
-                let why = "text=printed brings its own rules against deadlock; leave out one of the two";
-                return Err(PlanError::Option { option: "deadlock", why: why.to_owned() });
-            }
+        let rules = match values.get("text") {
+            "printed" => Rules::Printed.published(values)?,
+            "1985" => Rules::Original.published(values)?,
+            _ => Rules::of(values),
         };
         let plane = || QuorumSystem::folded_plane(cluster.sites);
         let grid = || QuorumSystem::grid(cluster.sites);

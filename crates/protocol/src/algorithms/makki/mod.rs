@@ -54,6 +54,7 @@ pub use message::{Message, Token, Waiter};
 
 use std::collections::VecDeque;
 
+use crate::mutant::{self, Mutant};
 use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId, SiteSet};
 
 /// One site of Makki's algorithm.
@@ -169,7 +170,7 @@ impl Site for Makki {
     fn release(&mut self, out: &mut Outbox<Message>) {
         assert!(self.want == Want::Exit, "the host releases only while the process is inside");
         self.want = Want::Nothing;
-        self.give_back(1, out);
+        self.give_back(1 + usize::from(mutant::is_on(Mutant::MakkiTwoPermits)), out);
     }
 
     /// 2T are over: what has been collected is the next queue. If it is nobody, those who cannot know are told that I

@@ -61,6 +61,7 @@ pub use tree::Tree;
 
 use std::collections::VecDeque;
 
+use crate::mutant::{self, Mutant};
 use crate::shared::Shared;
 use crate::{NOT_A_PEER, Outbox, Phase, Site, SiteId};
 
@@ -146,7 +147,9 @@ impl Site for Raymond {
         assert!(self.want == Phase::Executing, "the host releases only while the process is inside");
         self.want = Phase::Idle;
         self.assign_privilege(out);
-        self.make_request(out);
+        if !mutant::is_on(Mutant::RaymondForgottenRequest) {
+            self.make_request(out);
+        }
     }
 
     fn peer_failed(&mut self, peer: SiteId, _: &mut Outbox<Message>) {

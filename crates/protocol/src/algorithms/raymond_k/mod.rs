@@ -39,6 +39,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Span, Tokens,
 };
@@ -173,7 +174,7 @@ impl RaymondK {
 
     /// Enter once N−K have replied to this very request.
     fn on_reply(&mut self, from: SiteId, to: Clock, out: &mut Outbox<Message>) {
-        if to < self.request {
+        if to < self.request && !mutant::is_on(Mutant::RaymondKOldReply) {
             return; // It answers an earlier request, which did without it.
         }
         if to > self.request || !self.missing.remove(from) {
@@ -183,7 +184,8 @@ impl RaymondK {
     }
 
     fn enter_if_enough_replied(&mut self, out: &mut Outbox<Message>) {
-        if self.want == Want::Entry && self.missing.len() < self.permits {
+        let permits = self.permits + usize::from(mutant::is_on(Mutant::RaymondKOffByOne));
+        if self.want == Want::Entry && self.missing.len() < permits {
             self.want = Want::Exit;
             out.enter();
         }

@@ -1,8 +1,9 @@
 //! The site that is asked: whom it has granted, and who waits for it.
 
-use crate::registry::info::Text;
+use crate::mutant::{self, Mutant};
 use crate::{Clock, Outbox, SiteId, SiteSet, Timestamp};
 
+use super::slip::Slip;
 use super::{Deadlock, Message, Sanders};
 
 /// What a site keeps as the one who grants.
@@ -98,7 +99,7 @@ impl Sanders {
         if round > 0 && structure.status(self.me).contains(from) {
             return Err("a request put anew to a site that keeps track of it");
         }
-        if structure.request(from).contains(self.me) || self.rules.text == Text::Printed {
+        if structure.request(from).contains(self.me) || self.rules.slips.has(Slip::SilentRecovery) {
             return Ok(());
         }
         let mut known = self.failed.clone();
@@ -115,7 +116,7 @@ impl Sanders {
         match self.rules.deadlock {
             Deadlock::Fail => {
                 // As printed a newcomer that is behind a queued request only is not told.
-                let hopeful = precedes_lock && (at == 0 || self.rules.text == Text::Printed);
+                let hopeful = precedes_lock && (at == 0 || self.rules.slips.has(Slip::UntoldNewcomer));
                 self.fail_from(at + usize::from(hopeful), out);
                 if hopeful {
                     self.inquire(out);
@@ -154,7 +155,8 @@ impl Sanders {
     pub(super) fn grant_next(&mut self, out: &mut Outbox<Message>) {
         while self.arbiter.lock.is_none() && !self.arbiter.queue.is_empty() {
             let Queued { request, round, .. } = self.arbiter.queue.remove(0);
-            if self.rules.structure.status(self.me).contains(request.site) {
+            let forgotten = mutant::is_on(Mutant::SandersForgottenGrant);
+            if self.rules.structure.status(self.me).contains(request.site) && !forgotten {
                 self.arbiter.lock = Some(Lock { request, round, inquired: false });
             }
             self.say(request.site, Message::Grant { to: request.clock, round }, out);

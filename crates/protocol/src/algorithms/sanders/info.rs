@@ -5,13 +5,14 @@ use crate::information::{InformationStructure, Mend};
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Text, Tokens,
+    Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, invariant};
 
+use super::slip::{Slip, Slips};
 use super::{Arbiter, Message, Sanders, Want};
 
 /// What is done about deadlocks.
@@ -30,16 +31,13 @@ pub enum Deadlock {
 pub(super) struct Rules {
     pub(super) structure: InformationStructure,
     pub(super) deadlock: Deadlock,
-    pub(super) text: Text,
+    pub(super) slips: Slips,
 }
 
 impl Rules {
     /// When two sites that shared inform sites start to ask each other.
     pub(super) fn mend(&self) -> Mend {
-        match self.text {
-            Text::Repaired => Mend::AtHalf,
-            Text::Printed => Mend::AtNone,
-        }
+        if self.slips.has(Slip::LateMending) { Mend::AtNone } else { Mend::AtHalf }
     }
 }
 
@@ -120,8 +118,10 @@ impl Algorithm for Sanders {
                 range: Range::Flag,
                 default: "no",
             },
-            OptionInfo::text(
-                "printed: sections 5 and 7.1 to the letter, which deadlock and let two in; for the checker only",
+            OptionInfo::texts(
+                Slips::WORDS,
+                "printed: sections 5 and 7.1 to the letter, which deadlock and let two in; others: one slip of them only; \
+                 for the checker only",
             ),
         ],
         variants: &[
@@ -172,7 +172,7 @@ impl Algorithm for Sanders {
             "plain" => Deadlock::Plain,
             _ => Deadlock::Fail,
         };
-        Ok(Plan(Shared::new(Rules { structure, deadlock, text: values.text() })))
+        Ok(Plan(Shared::new(Rules { structure, deadlock, slips: Slips::of(values) })))
     }
 
     /// A holder is inside on a request older than any that can follow, and its inform set has granted it. Whoever
@@ -267,7 +267,7 @@ impl Sanders {
         );
         let early = queue.first().is_some_and(|first| first.request < lock.request);
         let told = queue.iter().skip(usize::from(early)).all(|queued| queued.told);
-        let repaired = self.rules.text == Text::Repaired;
+        let repaired = !self.rules.slips.has(Slip::UntoldNewcomer);
         invariant!(
             (!early || lock.inquired || self.rules.deadlock == Deadlock::Plain)
                 && (told || self.rules.deadlock != Deadlock::Fail || !repaired),

@@ -27,7 +27,7 @@
 //! **Assumes** reliable channels, in any order; sites fail by stopping, for good (a failed site comes back in a new
 //! view). The paper assumes FIFO.
 //!
-//! **Departures** (`text=printed` keeps the first four to the letter for the checker)
+//! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them; errata `sanders-…`)
 //! - A requester remembers an INQUIRE and yields when a FAIL comes later; as printed it forgets it, and all wait
 //!   for ever.
 //! - FAIL also goes to a newcomer that is behind another queued request, not only to one that is behind the granted
@@ -59,6 +59,7 @@ mod failure_runs;
 mod info;
 mod message;
 mod recovery;
+mod slip;
 #[cfg(test)]
 mod tests;
 
@@ -67,8 +68,8 @@ pub use message::Message;
 
 use arbiter::Arbiter;
 use info::Rules;
+use slip::Slip;
 
-use crate::registry::info::Text;
 use crate::shared::Shared;
 use crate::{Clock, Cluster, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp};
 
@@ -190,7 +191,8 @@ impl Sanders {
     }
 
     fn request_message(&self, clock: Clock, round: u32) -> Message {
-        let failed = if self.rules.text == Text::Repaired { self.failed.clone() } else { SiteSet::new() };
+        let failed =
+            if self.rules.slips.has(Slip::SilentRecovery) { SiteSet::new() } else { self.failed.clone() };
         Message::Request { clock, round, failed }
     }
 
@@ -246,7 +248,7 @@ impl Sanders {
             return out.misbehaved(from, "a second INQUIRE about one grant");
         }
         self.yield_where_due(out);
-        if self.rules.text == Text::Printed
+        if self.rules.slips.has(Slip::ForgottenInquire)
             && let Want::Entry { inquired, .. } = &mut self.want
         {
             inquired.remove(from);

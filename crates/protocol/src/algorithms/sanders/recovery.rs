@@ -1,8 +1,8 @@
 //! Local recovery (section 7.1): each site changes its own copy of the structure, and nobody is told.
 
-use crate::registry::info::Text;
 use crate::{Outbox, SiteSet};
 
+use super::slip::Slip;
 use super::{Message, Sanders, Want};
 
 impl Sanders {
@@ -39,7 +39,7 @@ impl Sanders {
         for site in alive.filter(|&site| relies(site, &self.failed) && !relies(site, before)) {
             let anew = asked.contains(site);
             // As printed only who waits for the failed site asks, and never anew.
-            if rules.text == Text::Printed && (anew || !waited) {
+            if rules.slips.has(Slip::SilentRecovery) && (anew || !waited) {
                 continue;
             }
             let round = self.rounds[site.index()].saturating_add(u32::from(anew));

@@ -51,6 +51,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
 };
@@ -174,7 +175,7 @@ impl SinghalDynamic {
             Want::Entry(mine) if theirs < mine => {
                 let asked_already = self.request_set.contains(from);
                 self.permit(theirs, out);
-                if !asked_already {
+                if !asked_already && !mutant::is_on(Mutant::SinghalDynamicNotAskedBack) {
                     out.send(from, Message::Request { clock: mine.clock });
                 }
             }

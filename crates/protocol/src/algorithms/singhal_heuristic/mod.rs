@@ -36,8 +36,9 @@
 //! - As printed the algorithm is not live, FIFO or not: a request that arrives after its sender was served is discarded, or
 //!   noted by a site inside and forgotten when that leaves. Its sender had stopped looking here meanwhile; now neither of
 //!   the two looks to the other, and the next request of one may wait for ever while the other has the token idle
-//!   (N = 3, fifteen steps: `as_printed_a_request_waits_for_ever`). Lemma 3 and Theorem 2 overlook it. Two changes repair it,
-//!   without a new kind of message, and at no cost while no request is slower than the token that answers it:
+//!   (N = 3, fifteen steps: `as_printed_a_request_waits_for_ever`; erratum
+//!   `singhal-heuristic-not-live`). Lemma 3 and Theorem 2 overlook it. Two changes repair it, without a new kind of
+//!   message, and at no cost while no request is slower than the token that answers it:
 //!   1. `SN` holds only what a site was told by the requester itself; the update rules do not raise it from the token. So
 //!      a late request is not discarded: whoever gets it looks to its sender again (Rules 8 and 9 as they are). Whether it
 //!      was served is decided where it matters and is known for certain: at the token.

@@ -15,6 +15,7 @@
 //! A site that comes back looks to all others, none of which looks to it, and asks for nothing before all have welcomed it.
 //! So whoever has the token knows which life of each other site it deals with.
 
+use crate::mutant::{self, Mutant};
 use crate::{Outbox, SiteId, SiteSet};
 
 use super::message::{Death, Message, Number, Token, Trail};
@@ -303,7 +304,7 @@ impl SinghalHeuristic {
             return; // An answer to a round that is over.
         }
         open.numbers[from.index()] = number;
-        if waiting {
+        if waiting && !mutant::is_on(Mutant::HeuristicForgottenWaiter) {
             open.requesting.insert(from);
         }
         if trail.is_later_than(open.latest.0) {

@@ -43,6 +43,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Scale, Span, Tokens,
 };
@@ -178,6 +179,9 @@ impl SrimaniReddy {
         if self.idle.iter().all(|token| token.served[from.index()] < number)
             && let Some(token) = self.idle.pop()
         {
+            if mutant::is_on(Mutant::SrimaniReddyTokenKept) {
+                self.idle.push(token.clone());
+            }
             self.send_token(from, token, out);
         }
     }

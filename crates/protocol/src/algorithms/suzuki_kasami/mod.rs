@@ -23,7 +23,8 @@
 //!
 //! **Departures**
 //! - Step (b) compares `RN_j[i]` with `LN[i]`. The chapter prints `LN[j]`, the holder's own number: then an idle holder
-//!   keeps the token from a site that waits, with N = 2 (`text=printed` keeps that variant for the checker).
+//!   keeps the token from a site that waits, with N = 2 (`text=printed` keeps that variant for the checker;
+//!   erratum `suzuki-kasami-step-b`).
 //! - A REQUEST is outdated if its number is not larger than the largest known; the chapter says if it is smaller.
 //! - Step (e) looks at the sites in turn, beginning with the one after the holder, so that no site is favoured.
 //! - The token counts its hand-overs, so that a duplicate of it is recognised. The papers' channels do not duplicate.
@@ -36,6 +37,7 @@
 
 use std::collections::VecDeque;
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
     Text, Tokens,
@@ -215,7 +217,8 @@ impl SuzukiKasami {
     fn hand_over(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
         token.handovers = token.handovers.next();
         self.handovers = token.handovers;
-        self.state = State::Away;
+        let kept = mutant::is_on(Mutant::SuzukiKasamiTokenKept).then(|| token.clone());
+        self.state = kept.map_or(State::Away, State::Parked);
         out.send(to, Message::Token(token));
     }
 

@@ -37,6 +37,7 @@
 //! - I2 (`idle=park`): for each site that has asked there is one of these, and none for any other: its WANTED on its
 //!   way, its predecessor's knowledge, the token on its way to it.
 
+use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
     Tokens,
@@ -177,7 +178,7 @@ impl TokenRing {
                 self.wanted = true;
                 self.ask(out);
             }
-            State::Waiting | State::Inside => self.wanted = true,
+            State::Waiting | State::Inside => self.wanted = !mutant::is_on(Mutant::TokenRingForgottenCall),
         }
     }
 

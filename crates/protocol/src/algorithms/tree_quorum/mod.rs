@@ -30,7 +30,9 @@
 //! - The path goes through the requester itself, which saves a message each way, and below it to another leaf from
 //!   request to request, so that the leaves share the work. The chapter leaves the choice open.
 //! - Rules 6 to 8 of section 9.9.5 deadlock or permit twice (several INQUIREs, a YIELD that nobody waits for, "the
-//!   pending request" that is no longer the earliest): the shared arbiter inquires once, and permits the earliest.
+//!   pending request" that is no longer the earliest): the shared arbiter inquires once, and permits the earliest
+//!   (`text=printed` inquires once, too, and permits the pending one; for the checker; erratum
+//!   `tree-quorum-rules-6-8`).
 //! - "Relinquish" is RELEASE. Messages name their request and turn.
 //! - A failure while a request waits, and a return, which the chapter does not treat: as in
 //!   [`recovery`](crate::algorithms::arbiter::recovery).
@@ -38,7 +40,9 @@
 //! **Invariants**: A1 to A5, R1 to R5, P1 and P2 of the [`arbiter`](crate::algorithms::arbiter) module, Q1 and Q2 of the site.
 
 use crate::quorum::Tree;
-use crate::registry::info::{Channels, Costs, Failures, Formula, Info, Kind, Memory, Order, Permits, Tokens};
+use crate::registry::info::{
+    Channels, Costs, Failures, Formula, Info, Kind, Memory, OptionInfo, Order, Permits, Text, Tokens,
+};
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
@@ -66,7 +70,12 @@ impl Coterie for TreePaths {
         assumes: "reliable channels, failures known for certain",
         order: Order::Fair,
         failures: Failures { crash: true, recovery: true, partition: false },
-        options: &[Rules::OPTION],
+        options: &[
+            Rules::OPTION,
+            OptionInfo::text(
+                "printed: rules 6 to 8 of section 9.9.5 to the letter, which deadlock; for the checker only",
+            ),
+        ],
         variants: &["tree-quorum:deadlock=fail"],
         messages: &[
             EXCHANGE[0],
@@ -97,7 +106,11 @@ impl Coterie for TreePaths {
     };
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
-        Ok(TreePaths { rules: Rules::of(values), tree: Tree::new(cluster.sites) })
+        let rules = match values.text() {
+            Text::Repaired => Rules::of(values),
+            Text::Printed => Rules::Pending.published(values)?,
+        };
+        Ok(TreePaths { rules, tree: Tree::new(cluster.sites) })
     }
 
     fn rules(&self) -> Rules {

@@ -1,0 +1,52 @@
+//! Bulgannawar and Vaidya, "A Distributed K-Mutual Exclusion Algorithm", Technical Report 94-066, 1994.
+
+use crate::Property;
+use crate::errata::{Erratum, Evidence, Run};
+
+pub(super) const ERRATA: &[Erratum] = &[
+    Erratum {
+        id: "bulgannawar-vaidya-inform",
+        source: "Bulgannawar & Vaidya 1994, section 2, Handle_INFORM; the proof, part II",
+        title: "an INFORM that comes late closes a circle of pointers, and a request comes home",
+        printed: "An INFORM sets the pointer of its token to its sender, unless one waits for that token. The proof says that only \
+                  one change of pointers can close a circle, and this is not it.",
+        wrong: "The token may have gone on meanwhile. The pointer then leads back, a REQUEST comes home, and its site waits for \
+                ever, with three sites and one token.",
+        repair: "Each token counts its possessions; INFORM and REQUEST carry the count, and an INFORM is obeyed only if it is news.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("bulgannawar-vaidya:inform=1,text=printed", 3, 2),
+            property: Property::Deadlock,
+            repaired: &[
+                Run::new("bulgannawar-vaidya:inform=1", 3, 2),
+                Run::new("bulgannawar-vaidya:inform=1,choice=random", 4, 1).permits(2),
+            ],
+        },
+    },
+    Erratum {
+        id: "bulgannawar-vaidya-holder-prose",
+        source: "Bulgannawar & Vaidya 1994, section 2, Handle_REQUEST, case 3 in prose",
+        title: "an idle holder turns the pointer of the token asked for, not of the one it gives",
+        printed: "A site that keeps token u and gets a request for t sets pointer[t] to the requester.",
+        wrong: "If u is not t, pointer[u] still leads to the site that has just given u away; requests for u end there.",
+        repair: "Set pointer[u], as the pseudo-code does.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("bulgannawar-vaidya:inform=0,choice=random,text=holder-prose", 4, 1).permits(2),
+            property: Property::Deadlock,
+            repaired: &[Run::new("bulgannawar-vaidya:inform=0,choice=random", 4, 1).permits(2)],
+        },
+    },
+    Erratum {
+        id: "bulgannawar-vaidya-token-prose",
+        source: "Bulgannawar & Vaidya 1994, section 2, Handle_TOKEN, case 2 in prose",
+        title: "the pointer of the token that came turns to the tag, not of the one asked for",
+        printed: "A site that asked for u and gets t sets pointer[t] to the tag.",
+        wrong: "pointer[u] still leads to where the request went; later requests for u follow it round and come home. Found with \
+                five sites that ask twice.",
+        repair: "Set pointer[u], as the pseudo-code and the example do.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("bulgannawar-vaidya:inform=0,choice=random,text=token-prose", 5, 2).permits(2),
+            property: Property::Refusals,
+            repaired: &[Run::new("bulgannawar-vaidya:inform=0,choice=random", 5, 2).permits(2)],
+        },
+    },
+];

@@ -1,0 +1,139 @@
+//! Kshemkalyani and Singhal, "Distributed Computing", chapter 9.
+
+use crate::Property;
+use crate::errata::{Erratum, Evidence, Run, calculation};
+
+pub(super) const ERRATA: &[Erratum] = &[
+    Erratum {
+        id: "suzuki-kasami-step-b",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.11, Algorithm 9.7, step (b)",
+        title: "an idle holder compares with its own number and keeps the token",
+        printed: "A site S_j with the idle token sends it to the requester S_i if RN_j[i] = LN[j] + 1.",
+        wrong: "LN[j] is the holder's own number. Once it differs from the requester's, the holder keeps the token and the \
+                requester waits for ever, already with two sites.",
+        repair: "Compare with LN[i] + 1, the number of the requester, as step (e) does.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("suzuki-kasami:text=printed", 2, 1),
+            property: Property::Deadlock,
+            repaired: &[
+                Run::new("suzuki-kasami", 3, 2).unordered(),
+                Run::new("suzuki-kasami", 4, 1).unordered(),
+            ],
+        },
+    },
+    Erratum {
+        id: "maekawa-chapter-deadlock",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.8.1",
+        title: "an INQUIRE that comes before a FAILED is forgotten",
+        printed: "A site answers an INQUIRE by YIELD if it has received a FAILED; nothing is said of an INQUIRE that comes \
+                  before the FAILED.",
+        wrong: "Three sites each hold one permission; the INQUIREs come before the FAILEDs and are ignored; nobody yields.",
+        repair: "Remember the INQUIRE and yield when a FAILED comes (`deadlock=fail`), or yield to every INQUIRE unless inside \
+                 and do without FAILED (`deadlock=yield`). Every message names the request that it is about.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("maekawa:text=printed", 3, 1),
+            property: Property::Deadlock,
+            repaired: &[
+                Run::new("maekawa:deadlock=fail", 3, 2).unordered(),
+                Run::new("maekawa:deadlock=yield", 3, 2).unordered(),
+            ],
+        },
+    },
+    Erratum {
+        id: "maekawa-1985-rules",
+        source: "Maekawa 1985, as it is usually given (and as Sanders 1987, section 5, criticises it)",
+        title: "who waits is not told FAILED when an earlier request comes",
+        printed: "FAILED goes to a newcomer that the granted or a queued request precedes; otherwise the arbiter inquires. A \
+                  request that is queued already gets no FAILED when an earlier one comes.",
+        wrong: "A site that was first in a queue, and so was not refused, never learns that it is first no longer, and does not \
+                yield what others wait for. It takes four sites.",
+        repair: "FAILED goes to every queued request behind the newcomer that has not had one (`deadlock=fail`).",
+        evidence: Evidence::Exploration {
+            printed: Run::new("maekawa:text=1985", 4, 1),
+            property: Property::Deadlock,
+            repaired: &[Run::new("maekawa:deadlock=fail", 4, 1), Run::new("maekawa:deadlock=yield", 4, 1)],
+        },
+    },
+    Erratum {
+        id: "tree-quorum-rules-6-8",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.9.5, rules 6 to 8",
+        title: "what is yielded goes to the pending request, though an earlier one has come",
+        printed: "A request earlier than the head makes the site inquire and wait for YIELD or RELINQUISH. On YIELD the pending \
+                  request, on whose behalf it inquired, becomes the head and gets the REPLY.",
+        wrong: "Meanwhile a still earlier request may have come. It waits behind the pending one, and nobody inquires on its \
+                behalf: the two hold what the other lacks.",
+        repair: "On YIELD the earliest request gets the REPLY; an arbiter has one INQUIRE out at most, and messages name their \
+                 request and turn.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("tree-quorum:text=printed", 5, 1),
+            property: Property::Deadlock,
+            repaired: &[Run::new("tree-quorum", 5, 1), Run::new("tree-quorum", 3, 1).unordered().crashes(1)],
+        },
+    },
+    Erratum {
+        id: "tree-quorum-line-15",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.9.1, Algorithm 9.6, line 15",
+        title: "GetQuorum gives up where a sibling's path would do",
+        printed: "A failed site without two quorums below it ends the whole algorithm: EXIT(−1).",
+        wrong: "Section 9.9.4 promises a quorum as long as fewer than log n sites have failed. One failed leaf on the path that \
+                happens to be tried (the left one here) breaks the promise.",
+        repair: "Return failure, and let the caller try the other child.",
+        evidence: Evidence::Calculation(calculation::tree_quorums),
+    },
+    Erratum {
+        id: "chapter-figure-9-15",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.6.2, Figure 9.15",
+        title: "a FLUSH to a request that is not concurrent",
+        printed: "Since the requests of P2 and P3 are not concurrent, P2 sends a FLUSH to P3.",
+        wrong: "By Algorithm 9.4 a FLUSH is for the next concurrent request; one that is not concurrent was deferred and gets a \
+                REPLY.",
+        repair: "P2 sends a REPLY.",
+        evidence: Evidence::Calculation(calculation::figure_9_15),
+    },
+    Erratum {
+        id: "lamport-fifo-not-needed",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.3",
+        title: "is the assumption of FIFO channels superfluous?",
+        printed: "The algorithm requires channels that deliver in FIFO order.",
+        wrong: "Claim: it would do without, as Ricart and Agrawala's does.",
+        repair: "None: the assumption is needed, already with two sites.",
+        evidence: Evidence::Assumption { without: &[Run::new("lamport", 2, 1).unordered()] },
+    },
+    Erratum {
+        id: "ricart-agrawala-fifo-not-needed",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.4",
+        title: "the assumption of FIFO channels is superfluous",
+        printed: "The algorithm assumes that channels are FIFO.",
+        wrong: "It does not need it: a site has one request at a time, and each REPLY answers that one.",
+        repair: "Drop the assumption.",
+        evidence: Evidence::Assumption {
+            without: &[
+                Run::new("ricart-agrawala", 2, 3).unordered(),
+                Run::new("ricart-agrawala", 3, 2).unordered(),
+            ],
+        },
+    },
+    Erratum {
+        id: "singhal-dynamic-fifo-not-needed",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.5",
+        title: "the assumption of ordered channels is superfluous",
+        printed: "Messages between two sites are delivered in the order sent.",
+        wrong: "It does not need it.",
+        repair: "Drop the assumption.",
+        evidence: Evidence::Assumption { without: &[Run::new("singhal-dynamic", 3, 2).unordered()] },
+    },
+    Erratum {
+        id: "maekawa-fifo-not-needed",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.8",
+        title: "the requirement of ordered channels is superfluous if messages name their request",
+        printed: "The algorithm requires messages to be delivered in the order sent between every pair of sites.",
+        wrong: "What is late or crosses can be recognised by the request and the turn that it names.",
+        repair: "Name them, and drop the requirement.",
+        evidence: Evidence::Assumption {
+            without: &[
+                Run::new("maekawa:deadlock=yield", 3, 2).unordered(),
+                Run::new("maekawa:deadlock=fail", 3, 2).unordered(),
+            ],
+        },
+    },
+];

@@ -1,0 +1,123 @@
+//! Sanders, "The information structure of distributed mutual exclusion algorithms", 1987.
+
+use crate::Property;
+use crate::errata::{Erratum, Evidence, Run, calculation};
+
+pub(super) const ERRATA: &[Erratum] = &[
+    Erratum {
+        id: "sanders-correction",
+        source: "Sanders 1987, section 5, INQUIRE, step 2",
+        title: "the corrected rules forget an INQUIRE that comes before a FAIL",
+        printed: "A waiting site that gets an INQUIRE yields if it has had a FAIL, or has yielded and not been granted again. \
+                  Otherwise nothing happens.",
+        wrong: "If the FAIL comes after the INQUIRE the site never yields. Her own Figure 4, which is to show how the rules \
+                resolve a deadlock, deadlocks.",
+        repair: "Remember the INQUIRE, and yield when a FAIL comes.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("sanders:structure=figure-4,text=forgotten-inquire", 3, 1),
+            property: Property::Deadlock,
+            repaired: &[
+                Run::new("sanders:structure=figure-4", 3, 2),
+                Run::new("sanders:structure=figure-2", 4, 1),
+            ],
+        },
+    },
+    Erratum {
+        id: "sanders-untold-newcomer",
+        source: "Sanders 1987, section 5, REQUEST, step 2",
+        title: "a newcomer behind a queued request is not told FAIL",
+        printed: "A newcomer that precedes the granted request makes the site inquire; FAIL goes to queued requests that it \
+                  precedes.",
+        wrong: "A newcomer that precedes the granted request, but not all queued ones, is told nothing, keeps what it holds and \
+                waits for ever. Found with four sites.",
+        repair: "FAIL goes to a newcomer that any queued request precedes.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("sanders:structure=figure-2,text=untold-newcomer", 4, 1),
+            property: Property::Deadlock,
+            repaired: &[Run::new("sanders:structure=figure-2", 4, 1)],
+        },
+    },
+    Erratum {
+        id: "sanders-local-recovery",
+        source: "Sanders 1987, section 7.1",
+        title: "local recovery lets two in, because a grant was not remembered",
+        printed: "Each site mends its own copy of the structure when it learns of a failure and tells nobody; who waits for the \
+                  failed site asks the additions to its request set. \"The algorithm will never violate mutual exclusion.\"",
+        wrong: "A site that waits and does not know of the failure yet grants another's request without having to remember it, \
+                then enters on a grant that the failed site had sent. Two are inside after one failure, with three sites.",
+        repair: "A REQUEST carries the failures that its sender knows of; a waiting site asks all additions, anew if it had \
+                 asked before they came to rely on each other.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("sanders:structure=central,text=silent-recovery", 3, 1).crashes(1),
+            property: Property::Exclusion,
+            repaired: &[
+                Run::new("sanders:structure=central", 3, 1).unordered().crashes(2),
+                Run::new("sanders:structure=figure-4", 3, 1).unordered().crashes(1),
+                Run::new("sanders:structure=grid", 3, 1).unordered().crashes(1),
+            ],
+        },
+    },
+    Erratum {
+        id: "sanders-late-mending",
+        source: "Sanders 1987, section 7.1, step 2",
+        title: "two failures that two sites learn in different order let both in",
+        printed: "Two sites start to ask each other when the last inform site that they shared has failed.",
+        wrong: "They shared two, both failed, and each site knows of another one: each believes that the other's grant is \
+                remembered somewhere.",
+        repair: "They start to ask each other when half of what they shared has failed.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("sanders:structure=figure-2,text=late-mending", 4, 1).crashes(2),
+            property: Property::Exclusion,
+            repaired: &[
+                Run::new("sanders:structure=figure-2", 4, 1).crashes(2).enough(2_000_000),
+                Run::new("sanders:structure=central", 3, 1).crashes(2),
+            ],
+        },
+    },
+    Erratum {
+        id: "carvalho-sanders-section-8",
+        source: "Sanders 1987, section 8 (Carvalho and Roucairol's algorithm as a dynamic information structure)",
+        title: "a waiting site that grants does not ask again",
+        printed: "Who sends a GRANT moves the receiver from its status set to its request set. Nothing more is said.",
+        wrong: "A site that waits and grants an earlier request has just given away a permission that it had, and never asks for \
+                it.",
+        repair: "It asks again, with its old timestamp.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("carvalho-roucairol:text=printed", 3, 2),
+            property: Property::Deadlock,
+            repaired: &[Run::new("carvalho-roucairol", 3, 2).unordered()],
+        },
+    },
+    Erratum {
+        id: "sanders-d-misprint",
+        source: "Sanders 1987, section 6.2, the formula for D_ij",
+        title: "D_ij is 2 too often",
+        printed: "D_ij = 2 if I_i and I_j meet, 0 if i = j, 1 otherwise.",
+        wrong: "The figures that she derives from it do not come out.",
+        repair: "D_ij = 2 only if a third site is in both I_i and I_j.",
+        evidence: Evidence::Calculation(calculation::sanders_delay),
+    },
+    Erratum {
+        id: "sanders-dm-counts-itself",
+        source: "Sanders 1987, section 6.1, the formula for DM",
+        title: "DM counts a message of a site to itself",
+        printed: "DM sums r_j over all j of R_i, i included; r_j is 1 if S_j is {j} or {i, j}, otherwise 4.",
+        wrong: "A FAIL to oneself is no message, and for the fully distributed structure she has DM = N − 1.",
+        repair: "No FAIL is counted for j = i.",
+        evidence: Evidence::Calculation(calculation::sanders_messages),
+    },
+    Erratum {
+        id: "sanders-fifo-not-needed",
+        source: "Sanders 1987, section 2",
+        title: "the assumption of ordered channels is superfluous if messages name their request",
+        printed: "Messages between two processes are delivered in the order sent.",
+        wrong: "What is late or crosses can be recognised by the request and the round that it names.",
+        repair: "Name them, and drop the assumption.",
+        evidence: Evidence::Assumption {
+            without: &[
+                Run::new("sanders:structure=figure-4", 3, 1).unordered(),
+                Run::new("sanders:structure=figure-2,deadlock=yield", 4, 1).unordered(),
+            ],
+        },
+    },
+];

@@ -1,0 +1,135 @@
+//! Small deliberate bugs, to see whether the checker would notice them.
+//!
+//! Each is one short line in an algorithm that asks [`is_on`]. Without the feature `mutants`, which only tests enable, the answer
+//! is a constant, and the compiler takes the line out. With it one mutant can be switched [`on`](with) for the calling
+//! thread. A mutant that no property catches means that a property is missing.
+
+/// One deliberate bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// `lamport`: the clock becomes that of what comes even if that is smaller, the `max` is lost.
+    LamportLostMax,
+    /// `lamport`: the clock is not raised by what comes.
+    LamportDeafClock,
+    /// `lamport`: who leaves does not tell the last site.
+    LamportReleaseNotToAll,
+    /// `ricart-agrawala`: a waiting site replies at once to a request that its own precedes.
+    RicartAgrawalaEarlyReply,
+    /// `ricart-agrawala`: of two requests with the same clock each is taken for the earlier.
+    RicartAgrawalaWrongTieBreak,
+    /// `carvalho-roucairol`: who leaves forgets whom it has deferred.
+    CarvalhoForgottenDeferred,
+    /// `singhal-dynamic`: a waiting site that permits does not ask in turn.
+    SinghalDynamicNotAskedBack,
+    /// `lodha-kshemkalyani`: requests that cross are queued as they come, not by their timestamps.
+    LodhaQueueByArrival,
+    /// `maekawa`, `tree-quorum`, `majority`: nobody is told FAILED.
+    ArbiterForgottenFail,
+    /// The same: what a failed site had is not taken back.
+    ArbiterKeepsForTheDead,
+    /// The same: an INQUIRE that comes before a FAILED is not remembered.
+    RequesterForgottenInquire,
+    /// The same: a site yields although it is inside.
+    RequesterYieldsInside,
+    /// `sanders`: a grant that had to be remembered is not.
+    SandersForgottenGrant,
+    /// `suzuki-kasami`: the token stays where it was, too, when it is sent.
+    SuzukiKasamiTokenKept,
+    /// `singhal-heuristic`: who makes a lost token anew forgets a site that waits.
+    HeuristicForgottenWaiter,
+    /// `raymond`: who passes the privilege on does not ask for it again on behalf of the others.
+    RaymondForgottenRequest,
+    /// `naimi-trehel`: a request is not passed on.
+    NaimiTrehelForgottenForward,
+    /// `bulgannawar-vaidya`: an INFORM is obeyed although it is old.
+    BulgannawarVaidyaStaleInform,
+    /// `raymond-k`: a late reply to an old request is credited to the new one.
+    RaymondKOldReply,
+    /// `raymond-k`: one reply too few is waited for.
+    RaymondKOffByOne,
+    /// `makki`: who leaves gives two permits back.
+    MakkiTwoPermits,
+    /// `srimani-reddy`: an idle holder sends a token and keeps it.
+    SrimaniReddyTokenKept,
+    /// `token-ring`: a site that wants in itself forgets that its successor does.
+    TokenRingForgottenCall,
+    /// `delegated`: whoever was appended to a chain too late is forgotten.
+    DelegatedForgottenTail,
+}
+
+impl Mutant {
+    /// Every one.
+    pub const ALL: [Mutant; 24] = [
+        Mutant::LamportLostMax,
+        Mutant::LamportDeafClock,
+        Mutant::LamportReleaseNotToAll,
+        Mutant::RicartAgrawalaEarlyReply,
+        Mutant::RicartAgrawalaWrongTieBreak,
+        Mutant::CarvalhoForgottenDeferred,
+        Mutant::SinghalDynamicNotAskedBack,
+        Mutant::LodhaQueueByArrival,
+        Mutant::ArbiterForgottenFail,
+        Mutant::ArbiterKeepsForTheDead,
+        Mutant::RequesterForgottenInquire,
+        Mutant::RequesterYieldsInside,
+        Mutant::SandersForgottenGrant,
+        Mutant::SuzukiKasamiTokenKept,
+        Mutant::HeuristicForgottenWaiter,
+        Mutant::RaymondForgottenRequest,
+        Mutant::NaimiTrehelForgottenForward,
+        Mutant::BulgannawarVaidyaStaleInform,
+        Mutant::RaymondKOldReply,
+        Mutant::RaymondKOffByOne,
+        Mutant::MakkiTwoPermits,
+        Mutant::SrimaniReddyTokenKept,
+        Mutant::TokenRingForgottenCall,
+        Mutant::DelegatedForgottenTail,
+    ];
+}
+
+/// Whether the bug is to be made.
+#[cfg(not(feature = "mutants"))]
+#[inline]
+pub(crate) const fn is_on(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::with;
+
+#[cfg(feature = "mutants")]
+pub(crate) use switch::is_on;
+
+#[cfg(feature = "mutants")]
+mod switch {
+    //! One mutant for each thread.
+
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    std::thread_local! {
+        static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether the bug is to be made.
+    pub(crate) fn is_on(mutant: Mutant) -> bool {
+        ON.get() == Some(mutant)
+    }
+
+    /// Runs `what` on this thread with the bug made, and with none afterwards.
+    pub fn with<R>(mutant: Mutant, what: impl FnOnce() -> R) -> R {
+        /// Switches off even if `what` panics.
+        struct Off;
+
+        impl Drop for Off {
+            fn drop(&mut self) {
+                ON.set(None);
+            }
+        }
+
+        ON.set(Some(mutant));
+        let _off = Off;
+        what()
+    }
+}

@@ -1,0 +1,208 @@
+//! Links that are cut and mended, networks that split and heal, sites that fail and come back: at given times and drawn
+//! from rates. Every run asserts that all who asked were served.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+
+use meshlock_protocol::registry::info::Permits;
+use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::{Algorithm, Cluster, Message, SiteId, Spec};
+use meshlock_sim::draw::Distribution;
+use meshlock_sim::faults::{DrawnFaults, DrawnOutages, Fault, FaultPlan, Link};
+use meshlock_sim::network::Delay;
+use meshlock_sim::settings::{Load, Rates};
+use meshlock_sim::trace::{Kind, NoTrace, Trace};
+use meshlock_sim::violation::Stopped;
+use meshlock_sim::{Report, Settings, Time, simulate};
+
+struct Run<'a, T>(&'a Settings, &'a mut T);
+
+impl<T: Trace> Visitor for Run<'_, T> {
+    type Output = Result<Report, Stopped>;
+
+    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
+        simulate::<A>(self.0, &spec.values, self.1)
+    }
+}
+
+fn follow(spec: &str, settings: &Settings, trace: &mut impl Trace) -> Result<Report, Stopped> {
+    spec.parse::<Spec>().expect("a registered name").visit(Run(settings, trace))
+}
+
+fn served(spec: &str, settings: &Settings, trace: &mut impl Trace) -> Report {
+    follow(spec, settings, trace).unwrap_or_else(|stopped| panic!("{spec}: {stopped}"))
+}
+
+fn settings(sites: usize, load: Load, rate: f64, entries: u64) -> Settings {
+    Settings { load, rates: Rates::Same(rate), entries, ..Settings::new(Cluster::of(sites)) }
+}
+
+fn site(number: usize) -> SiteId {
+    SiteId::new(number)
+}
+
+fn link(one: usize, other: usize) -> Link {
+    Link::between(site(one), site(other)).expect("two different sites")
+}
+
+/// Often enough that several links are cut at once.
+fn frequent_cuts() -> FaultPlan {
+    let cuts = DrawnOutages { mean_time_between: 5.0, mean_time_to_repair: 10.0 };
+    FaultPlan { cuts: Some(cuts), ..FaultPlan::default() }
+}
+
+/// Follows every message from its sending to its arrival.
+#[derive(Default)]
+struct Channels {
+    /// What is on its way between two sites: when it was sent, and what it says.
+    under_way: BTreeMap<(SiteId, SiteId), VecDeque<(Time, String)>>,
+    arrivals: Vec<Time>,
+    longest: Time,
+}
+
+impl Trace for Channels {
+    const ON: bool = true;
+
+    fn line(
+        &mut self,
+        time: Time,
+        kind: Kind,
+        site: SiteId,
+        peer: Option<SiteId>,
+        message: Option<&impl Message>,
+        _: &impl Debug,
+    ) {
+        let (Some(peer), Some(message)) = (peer, message) else { return };
+        let text = format!("{message:?}");
+        if kind == Kind::Send {
+            self.under_way.entry((site, peer)).or_default().push_back((time, text));
+            return;
+        }
+        let next = self.under_way.get_mut(&(peer, site)).and_then(VecDeque::pop_front);
+        let (sent, said) = next.expect("nothing arrives that was not sent");
+        assert_eq!(text, said, "from {peer} to {site}, in the order of sending");
+        self.longest = self.longest.max(time - sent);
+        self.arrivals.push(time);
+    }
+}
+
+#[test]
+fn links_that_are_cut_and_mended_keep_every_algorithm_safe_and_everyone_served() {
+    for spec in ALL.iter().flat_map(|info| info.specs()) {
+        let parsed: Spec = spec.parse().expect("a registered name");
+        for (load, seed) in [(Load::Open, 1), (Load::Closed, 2), (Load::Saturated, 3)] {
+            let mut cut = settings(7, load, 0.1, 300);
+            cut.delay = Delay::Same(Distribution::Uniform { least: Time::ZERO, most: Time::units(2.0) });
+            // Long enough inside that a run outlasts many cuts, also where whoever was last enters again for nothing.
+            cut.inside = Distribution::Exponential { mean: 1.0 };
+            (cut.faults, cut.seed) = (frequent_cuts(), seed);
+            if parsed.info.permits == Permits::Many {
+                cut.cluster.permits = 2;
+            }
+            let mut channels = Channels::default();
+            served(spec, &cut, &mut channels);
+            // The longest of hundreds of messages has waited for a link, or no link was ever in the way.
+            assert!(channels.longest > Time::units(2.0), "{spec}, {load:?}: {:?}", channels.longest);
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_over_a_cut_link_arrives_when_the_link_is_mended() {
+    let mut cut = settings(2, Load::Saturated, 1.0, 3);
+    let at = |time, fault| (Time::units(time), fault);
+    cut.faults.at = vec![at(0.0, Fault::Cut(link(1, 0))), at(50.0, Fault::Mend(link(0, 1)))];
+    let mut channels = Channels::default();
+    served("ricart-agrawala", &cut, &mut channels);
+    assert_eq!(channels.arrivals.first(), Some(&Time::units(51.0)));
+    assert_eq!(channels.longest, Time::units(51.0));
+}
+
+#[test]
+fn a_link_that_is_never_mended_is_refused() {
+    let mut cut = settings(3, Load::Closed, 0.2, 100);
+    cut.faults.at = vec![
+        (Time::units(5.0), Fault::Cut(link(0, 2))),
+        (Time::units(4.0), Fault::Mend(link(0, 2))),
+        (Time::units(9.0), Fault::Mend(link(0, 1))),
+    ];
+    let refused = follow("central", &cut, &mut NoTrace);
+    assert_eq!(refused, Err(Stopped::NeverMended { link: link(2, 0) }));
+    assert_eq!(Link::between(site(1), site(1)), None);
+}
+
+#[test]
+fn sites_that_fail_while_links_are_cut_disturb_no_algorithm_that_handles_it() {
+    for info in ALL.iter().filter(|info| info.failures.recovery) {
+        for seed in 1..=5 {
+            let mut failing = settings(5, Load::Closed, 0.2, 1_000);
+            let drawn = DrawnFaults { mean_time_to_failure: 500.0, mean_time_to_recovery: 20.0 };
+            failing.faults = FaultPlan { detection: Time::units(3.0), drawn: Some(drawn), ..frequent_cuts() };
+            failing.seed = seed;
+            served(info.name, &failing, &mut NoTrace);
+        }
+    }
+}
+
+#[test]
+fn networks_that_split_at_random_are_survived_where_that_is_handled_and_refused_elsewhere() {
+    let mut split = settings(5, Load::Closed, 0.2, 2_000);
+    split.faults.splits = Some(DrawnOutages { mean_time_between: 60.0, mean_time_to_repair: 30.0 });
+    for info in ALL {
+        if !info.failures.partition {
+            let refused = follow(info.name, &split, &mut NoTrace);
+            assert_eq!(refused, Err(Stopped::CannotFail { algorithm: info.name }));
+            continue;
+        }
+        for seed in 1..=10 {
+            split.seed = seed;
+            let report = served(info.name, &split, &mut NoTrace);
+            // Both sides of every split are as likely to be any site's.
+            assert!(report.fairness.jain > 0.9, "{}: {:?}", info.name, report.fairness);
+        }
+    }
+}
+
+/// Counts the requests of each site.
+struct Requests(Vec<u32>, Time);
+
+impl Trace for Requests {
+    const ON: bool = true;
+
+    fn line(
+        &mut self,
+        time: Time,
+        kind: Kind,
+        site: SiteId,
+        _: Option<SiteId>,
+        _: Option<&impl Message>,
+        _: &impl Debug,
+    ) {
+        self.1 = time;
+        if kind == Kind::Request {
+            self.0[site.index()] += 1;
+        }
+    }
+}
+
+#[test]
+fn requests_arrive_at_the_same_rate_after_every_recovery() {
+    // 50,000 units of time; site 0 is down for the last tenth of each 1,000.
+    let (rate, period, down) = (0.02, 1_000.0, 100.0);
+    let mut failing = settings(5, Load::Open, rate, 5_000);
+    for round in 1..=60 {
+        let end = period * f64::from(round);
+        failing.faults.at.push((Time::units(end - down), Fault::Fail(site(0))));
+        failing.faults.at.push((Time::units(end), Fault::Recover(site(0))));
+    }
+    for info in ALL.iter().filter(|info| info.failures.recovery) {
+        let mut requests = Requests(vec![0; 5], Time::ZERO);
+        served(info.name, &failing, &mut requests);
+        let time = requests.1.as_units();
+        assert!(time < 60.0 * period, "{}: all of the run has failures in it: {time}", info.name);
+        // Of a Poisson stream the deviation is the square root of the number, here about 3 %.
+        let expected = rate * time * (1.0 - down / period);
+        let found = f64::from(requests.0[0]);
+        assert!((found - expected).abs() < 4.0 * expected.sqrt(), "{}: {found}, not {expected}", info.name);
+    }
+}
