@@ -79,7 +79,9 @@ fn no_permits_and_too_many_are_refused() {
 
 #[test]
 fn variants_that_show_a_papers_error_are_refused() {
-    for spec in ["ricart-agrawala:text=printed", "sanders:force", "sanders:deadlock=plain"] {
+    for spec in
+        ["ricart-agrawala:text=printed", "sanders:force", "sanders:deadlock=plain", "maekawa:text=1985"]
+    {
         let error = refused(&[("p", Clause::exclusive(spec))]);
         assert!(error.contains("for the checker only"), "{error}");
     }
