@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, check, compare, demo, errata, quorum, reproduce, sim};
+use crate::commands::{algorithms, check, compare, demo, dst, errata, quorum, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Reproduce(reproduce::Arguments),
     /// Explore every interleaving of a small run: does it hold, and if not, why
     Check(Box<check::Arguments>),
+    /// Simulate whole clusters under faults and check that they stay safe
+    Dst(dst::Arguments),
     /// What the papers get wrong, shown by machine: counterexample, repair, proof
     Errata(errata::Arguments),
     /// Build, check and analyse quorum systems

@@ -60,6 +60,9 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         ),
         (&["demo", "--sites", "3", "--permits", "4"], "--permits 4: at most --sites, which is 3"),
         (&["demo", "--sites", "0"], "0 is not in 1..=30"),
+        (&["dst", "--seeds", "9..3"], "the second number must be larger"),
+        (&["dst", "--seeds", "9"], "give two numbers, as in 0..1000"),
+        (&["dst", "--trace", "trace.jsonl"], "--one"),
         (&["dmeo"], "a similar subcommand exists: 'demo'"),
         (
             &["errata", "suzuki-kasami-step"],
@@ -71,6 +74,23 @@ fn bad_input_names_the_thing_and_exits_with_64() {
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
         assert!(stderr(&output).contains(says), "{arguments:?}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "nothing on stdout but results");
+    }
+}
+
+#[test]
+fn dst_holds_says_what_it_exercised_and_writes_a_seed_down() {
+    let summary = json(&["dst", "--seeds", "0..20", "--json"]);
+    assert_eq!(summary["seeds"], 20, "{summary}");
+    assert_eq!(summary["failure"], serde_json::Value::Null, "{summary}");
+    assert!(summary["coverage"].as_array().expect("a list").len() > 20, "{summary}");
+    let trace = std::env::temp_dir().join(format!("meshlock-dst-{}.jsonl", std::process::id()));
+    let path = trace.to_str().expect("a plain path");
+    assert_eq!(json(&["dst", "--one", "3", "--trace", path, "--json"])["seeds"], 1);
+    let lines = std::fs::read_to_string(&trace).expect("the trace was written");
+    std::fs::remove_file(&trace).expect("it can be removed");
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a JSON object a line");
+        assert!(line["kind"].is_string(), "{line}");
     }
 }
 

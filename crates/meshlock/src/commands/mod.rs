@@ -4,6 +4,7 @@ pub(crate) mod algorithms;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod dst;
 pub(crate) mod errata;
 pub(crate) mod quorum;
 pub(crate) mod reproduce;

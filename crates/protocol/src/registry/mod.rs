@@ -1,5 +1,6 @@
 //! Every algorithm by name: what is known of it, its options, and how to run it when the name comes at run time.
 
+pub mod any;
 pub mod info;
 pub mod spec;
 pub mod values;
@@ -24,7 +25,7 @@ use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::token_ring::TokenRing;
 use crate::algorithms::tree_quorum::TreeQuorum;
-use crate::{Algorithm, Cluster, Info, PlanError, Spec};
+use crate::{Algorithm, Cluster, Holders, Info, Outbox, Phase, PlanError, Site, SiteId, Spec};
 
 use info::Permits;
 use spec::SpecError;
@@ -40,7 +41,9 @@ pub trait Visitor {
 }
 
 macro_rules! registry {
-    ($($algorithm:ty,)*) => {
+    ($($algorithm:ident,)*) => {
+        any::any! { $($algorithm,)* }
+
         /// Every algorithm, in the order in which tables list them.
         pub const ALL: &[&Info] = &[$(&<$algorithm>::INFO),*];
 
@@ -84,6 +87,28 @@ impl std::str::FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         Spec::parse(text, ALL)
+    }
+}
+
+impl AnySite {
+    /// [`Site::request`].
+    pub fn request(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call(out, any::Call::Request);
+    }
+
+    /// [`Site::release`].
+    pub fn release(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call(out, any::Call::Release);
+    }
+
+    /// [`Site::release_and_request`].
+    pub fn release_and_request(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call(out, any::Call::ReleaseAndRequest);
+    }
+
+    /// [`Site::wake`].
+    pub fn wake(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call(out, any::Call::Wake);
     }
 }
 

@@ -83,6 +83,14 @@ impl Spec {
         Spec { info, values: Values::defaults(info) }
     }
 
+    /// Whether an option asks for rules that are known to be wrong: a paper's text to the letter, a structure that cannot
+    /// exclude, a deadlock left in. Such a variant shows an error to the checker; no lock should run it.
+    pub fn is_for_checker_only(&self) -> bool {
+        self.values.given().any(|(option, value)| {
+            matches!((option.name, value), ("text", _) | ("force", "yes") | ("deadlock", "plain"))
+        })
+    }
+
     /// Reads `name` or `name:option=value,…` against a list of algorithms.
     pub fn parse(text: &str, known: &[&'static Info]) -> Result<Self, SpecError> {
         let (name, options) = text.split_once(':').unwrap_or((text, ""));

@@ -1,6 +1,7 @@
 //! What must hold for every algorithm, whatever it is: one program, so that each algorithm is compiled into one test
 //! binary only.
 
+mod any;
 mod failures;
 mod hostile;
 mod lone_requests;

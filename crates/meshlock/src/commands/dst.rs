@@ -1,0 +1,235 @@
+//! `meshlock dst`: whole clusters under faults, one after the other, each from one seed.
+
+use std::io::Write;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use comfy_table::CellAlignment;
+use indicatif::{ProgressBar, ProgressStyle};
+use meshlock_node::cluster_sim::coverage::Coverage;
+use meshlock_node::cluster_sim::{Options, Report, run as run_seed, shortest_failure};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::output::{self, Outcome, Usage};
+
+/// How many seeds are run before it is looked whether one has failed.
+const AT_ONCE: u64 = 256;
+
+/// Arguments of `meshlock dst`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Which seeds to run; the end is not included
+    #[arg(long, default_value = "0..1000", value_name = "FROM..TO", value_parser = parse_seeds, conflicts_with = "one")]
+    seeds: Range<u64>,
+    /// Run one seed only
+    #[arg(long, value_name = "SEED")]
+    one: Option<u64>,
+    /// Let only the first so many of its faults happen
+    #[arg(long, value_name = "COUNT", requires = "one")]
+    faults: Option<usize>,
+    /// Write every event of it to this file, a JSON object a line
+    #[arg(long, value_name = "FILE", requires = "one")]
+    trace: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let example = "give two numbers, as in 0..1000";
+    let (from, to) = text.split_once("..").ok_or(example)?;
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().map_err(|_| example.to_owned());
+    let (from, to) = (number(from)?, number(to)?);
+    if from >= to {
+        return Err(format!("there is no seed from {from} up to {to}; the second number must be larger"));
+    }
+    Ok(from..to)
+}
+
+/// What all seeds together did.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    seeds: u64,
+    events: u64,
+    node_seconds: u64,
+    seconds: f64,
+    seeds_per_second: f64,
+    coverage: Vec<(String, u64)>,
+    failure: Option<Failure>,
+}
+
+/// The smallest seed that failed, with the fewest faults.
+#[derive(Debug, Serialize)]
+struct Failure {
+    seed: u64,
+    violation: String,
+    /// How many of its faults, the first ones, are enough.
+    faults: usize,
+    of: usize,
+    reproduce: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let summary = match arguments.one {
+        Some(seed) => run_one(seed, arguments)?,
+        None => run_all(arguments.seeds.clone()),
+    };
+    if arguments.json {
+        output::json(out, &summary)?;
+    } else {
+        print(&summary, out)?;
+    }
+    Ok(if summary.failure.is_some() { Outcome::Refuted } else { Outcome::Done })
+}
+
+/// Runs one seed. A panic inside is a failed check of our own, and counts as any other.
+fn attempt(seed: u64, options: &Options) -> Result<Report, String> {
+    let report = catch_unwind(AssertUnwindSafe(|| run_seed(seed, options)));
+    let report = report.map_err(|_| "it panicked; the message is above".to_owned())?;
+    match &report.violation {
+        Some(violation) => Err(violation.to_string()),
+        None => Ok(report),
+    }
+}
+
+fn run_one(seed: u64, arguments: &Arguments) -> anyhow::Result<Summary> {
+    let started = Instant::now();
+    let options =
+        Options { faults: arguments.faults, trace: arguments.trace.is_some(), ..Options::default() };
+    let report = catch_unwind(AssertUnwindSafe(|| run_seed(seed, &options)))
+        .map_err(|_| anyhow::anyhow!("seed {seed} panicked; the message is above"))?;
+    if let Some(path) = &arguments.trace {
+        let mut lines = report.trace.join("\n");
+        lines.push('\n');
+        std::fs::write(path, lines)
+            .map_err(|error| Usage::new(format!("--trace {}: {error}", path.display())))?;
+    }
+    let mut tally = Tally::default();
+    tally.add(&report);
+    let failure = report.violation.map(|violation| {
+        let faults = arguments.faults.unwrap_or(report.faults).min(report.faults);
+        failure(seed, violation.to_string(), faults, report.faults)
+    });
+    Ok(tally.summary(started, failure))
+}
+
+fn failure(seed: u64, violation: String, faults: usize, of: usize) -> Failure {
+    let reproduce = format!("meshlock dst --one {seed} --faults {faults} --trace trace.jsonl");
+    Failure { seed, violation, faults, of, reproduce }
+}
+
+/// Runs seeds on all cores until all are done or one has failed, which is then shrunk.
+fn run_all(seeds: Range<u64>) -> Summary {
+    let started = Instant::now();
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
+    let bar = ProgressBar::new(seeds.end - seeds.start)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut tally = Tally::default();
+    let mut from = seeds.start;
+    let mut failed = None;
+    while from < seeds.end && failed.is_none() {
+        let to = seeds.end.min(from + AT_ONCE);
+        let reports: Vec<(u64, Result<Report, String>)> = (from..to)
+            .into_par_iter()
+            .map(|seed| {
+                let report = attempt(seed, &Options::default());
+                bar.inc(1);
+                (seed, report)
+            })
+            .collect();
+        for (seed, report) in reports {
+            match report {
+                Ok(report) => tally.add(&report),
+                Err(violation) => failed = failed.or(Some((seed, violation))),
+            }
+        }
+        from = to;
+    }
+    bar.finish_and_clear();
+    let failure = failed.map(|(seed, violation)| shrink(seed, violation));
+    tally.summary(started, failure)
+}
+
+/// The fewest faults with which the seed still fails.
+fn shrink(seed: u64, violation: String) -> Failure {
+    let of = meshlock_node::cluster_sim::settings::Settings::draw(seed).faults.len();
+    let shortest = catch_unwind(|| shortest_failure(seed, &Options::default())).ok().flatten();
+    let found = shortest.and_then(|report| Some((report.violation?.to_string(), report.faults)));
+    let (violation, faults) = found.unwrap_or((violation, of));
+    failure(seed, violation, faults, of)
+}
+
+#[derive(Default)]
+struct Tally {
+    seeds: u64,
+    events: u64,
+    node_micros: u64,
+    coverage: Coverage,
+}
+
+impl Tally {
+    fn add(&mut self, report: &Report) {
+        self.seeds += 1;
+        self.events += report.events;
+        self.node_micros += report.node_micros;
+        self.coverage.add(&report.coverage);
+    }
+
+    fn summary(self, started: Instant, failure: Option<Failure>) -> Summary {
+        let seconds = started.elapsed().as_secs_f64();
+        Summary {
+            seeds: self.seeds,
+            events: self.events,
+            node_seconds: self.node_micros / 1_000_000,
+            seconds,
+            seeds_per_second: self.seeds as f64 / seconds.max(1e-9),
+            coverage: self.coverage.iter().map(|(what, count)| (what.to_owned(), count)).collect(),
+            failure,
+        }
+    }
+}
+
+fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = output::table(&["what was exercised", "times"]);
+    for (what, count) in &summary.coverage {
+        table.add_row([what.clone(), count.to_string()]);
+    }
+    if let Some(column) = table.column_mut(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")?;
+    let Summary { seeds, events, node_seconds, seconds, seeds_per_second, .. } = summary;
+    writeln!(
+        out,
+        "{seeds} seeds hold: {events} events, {node_seconds} simulated node-seconds, {seconds:.1} s, {seeds_per_second:.0} seeds/s"
+    )?;
+    if let Some(Failure { seed, violation, faults, of, reproduce }) = &summary.failure {
+        writeln!(out, "seed {seed} fails: {violation}")?;
+        writeln!(out, "the first {faults} of its {of} faults are enough; to see it again:\n  {reproduce}")?;
+    }
+    out.flush().context("the output could not be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_with_something_in_it() {
+        assert_eq!(parse_seeds("0..10_000"), Ok(0..10_000));
+        assert!(parse_seeds("5").unwrap_err().contains("as in 0..1000"));
+        assert!(parse_seeds("a..b").unwrap_err().contains("as in 0..1000"));
+        assert!(parse_seeds("7..7").unwrap_err().contains("must be larger"));
+    }
+
+    #[test]
+    fn a_failure_says_how_to_see_it_again() {
+        let failure = failure(7, "exclusion".to_owned(), 2, 9);
+        assert_eq!(failure.reproduce, "meshlock dst --one 7 --faults 2 --trace trace.jsonl");
+    }
+}

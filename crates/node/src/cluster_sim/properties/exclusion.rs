@@ -1,0 +1,113 @@
+//! Never more holders of a lock than permits, each counted as long as it may believe that it holds.
+//!
+//! A holder counts from when its node grants (before it knows) until it says that it has left, its process is gone, or
+//! its machine's clock has reached the end of the lease that it was told. Checked at every grant: between grants holders
+//! can only become fewer. What K is, the view of the granting node says.
+
+use std::collections::BTreeMap;
+
+use super::{Verdict, broken};
+use crate::cluster_sim::clock::{Clock, Moment};
+use crate::names::LockName;
+use crate::table::Request;
+use crate::time::Time;
+
+#[derive(Clone, Debug)]
+struct Belief {
+    lock: LockName,
+    machine: usize,
+    until: Time,
+    lost: bool,
+}
+
+/// Everyone who may believe to hold something.
+#[derive(Clone, Debug)]
+pub(in crate::cluster_sim) struct Exclusion {
+    beliefs: BTreeMap<Request, Belief>,
+    clocks: Vec<Clock>,
+    /// Whether clocks keep to the bound; if not, only fences protect, and too many holders are only counted.
+    strict: bool,
+    pub(in crate::cluster_sim) stale_holders: u64,
+}
+
+/// A grant, as a node makes it.
+pub(in crate::cluster_sim) struct Grant<'a> {
+    pub(in crate::cluster_sim) request: Request,
+    pub(in crate::cluster_sim) lock: &'a LockName,
+    pub(in crate::cluster_sim) machine: usize,
+    pub(in crate::cluster_sim) until: Time,
+    pub(in crate::cluster_sim) permits: usize,
+    /// Whether the client still lives; if not, its node will hear of it and nobody believes anything.
+    pub(in crate::cluster_sim) heard: bool,
+}
+
+impl Exclusion {
+    pub(in crate::cluster_sim) fn new(clocks: Vec<Clock>, strict: bool) -> Self {
+        Exclusion { beliefs: BTreeMap::new(), clocks, strict, stale_holders: 0 }
+    }
+
+    fn is_valid(&self, belief: &Belief, now: Moment) -> bool {
+        self.clocks[belief.machine].at(now) < belief.until
+    }
+
+    pub(in crate::cluster_sim) fn on_granted(&mut self, grant: Grant<'_>, now: Moment) -> Verdict {
+        let Grant { request, lock, machine, until, permits, heard } = grant;
+        let belief = Belief { lock: lock.clone(), machine, until, lost: false };
+        if !self.is_valid(&belief, now) {
+            return broken("exclusion", now, format!("s{machine} grants {lock} on a lease that is over"));
+        }
+        self.beliefs.insert(request, belief);
+        let verdict = self.count(lock, permits, now);
+        if !heard {
+            self.beliefs.remove(&request);
+        }
+        verdict
+    }
+
+    fn count(&mut self, lock: &LockName, permits: usize, now: Moment) -> Verdict {
+        let of_lock = self.beliefs.values().filter(|belief| belief.lock == *lock);
+        let holders: Vec<usize> =
+            of_lock.filter(|belief| self.is_valid(belief, now)).map(|belief| belief.machine).collect();
+        if holders.len() <= permits {
+            return Ok(());
+        }
+        if !self.strict {
+            self.stale_holders += 1;
+            return Ok(());
+        }
+        let what =
+            format!("{lock} has {} holders, {permits} may be; their sites: {holders:?}", holders.len());
+        broken("exclusion", now, what)
+    }
+
+    /// The lease of a machine was extended for these requests.
+    pub(in crate::cluster_sim) fn on_extended(
+        &mut self,
+        requests: impl Iterator<Item = Request>,
+        until: Time,
+        now: Moment,
+    ) -> Verdict {
+        for request in requests {
+            let Some(belief) = self.beliefs.get(&request).cloned() else { continue };
+            if belief.lost || !self.is_valid(&belief, now) {
+                let what = format!("a holder of {} at s{} came back", belief.lock, belief.machine);
+                return broken("exclusion", now, what);
+            }
+            self.beliefs.insert(request, Belief { until, ..belief });
+        }
+        Ok(())
+    }
+
+    /// It was told that it has lost.
+    pub(in crate::cluster_sim) fn on_lost(&mut self, request: Request, act_by: Time) {
+        if let Some(belief) = self.beliefs.get_mut(&request) {
+            belief.lost = true;
+            belief.until = belief.until.min(act_by);
+        }
+    }
+
+    /// It does not believe it any more.
+    pub(in crate::cluster_sim) fn on_left(&mut self, request: Request) {
+        self.beliefs.remove(&request);
+    }
+}

@@ -1,0 +1,27 @@
+//! A node's own invariants hold after every step, and no correct peer is blamed for anything.
+
+use super::{Verdict, broken};
+use crate::cluster_sim::clock::Moment;
+use crate::node::{Node, Note};
+
+/// The table's numbered invariants and those of every machine in it.
+pub(in crate::cluster_sim) fn check(node: &Node, now: Moment) -> Verdict {
+    let invariants = node.table().check_invariants();
+    invariants.or_else(|why| broken("sound", now, format!("{} breaks {why}", node.me())))
+}
+
+/// All peers here are correct.
+pub(in crate::cluster_sim) fn on_note(machine: usize, note: &Note, now: Moment) -> Verdict {
+    match note {
+        Note::Misbehaved { site, why } => {
+            broken("sound", now, format!("s{machine} blames {site}, which is correct: {why}"))
+        }
+        Note::Installed(_)
+        | Note::Opened(_)
+        | Note::Excluded { .. }
+        | Note::Granted(_)
+        | Note::GaveUp(_)
+        | Note::Proposed(_)
+        | Note::Leads(_) => Ok(()),
+    }
+}

@@ -1,0 +1,168 @@
+//! Leases: why a member that is cut off has stopped before anyone acts as if it had.
+//!
+//! A member must hold a lease of length L from the leader to hold any lock. It asks for a renewal again and again, and
+//! counts L from when it *sent* the renewal that was granted. The leader grants only after it has confirmed, after the
+//! renewal arrived, that it still leads (Raft's `ReadIndex`).
+//!
+//! ```text
+//!  member    s ─────────────── lease ───────────────▶ s+L          on the member's clock
+//!             ╲ renewal        ▲ grant
+//!  leader      a ──confirmed── g ─────────────────────────── x     on the leader's clock
+//! ```
+//!
+//! **The inequality.** A member may be excluded at x only if
+//!
+//! > x ≥ max(g, e) + L·(1+drift)
+//!
+//! where g is when this leader last granted to it, e when this leader was elected, both and x on the leader's clock.
+//! *Why it is enough.* s is before g. From g to x the leader's clock measures at least L·(1+drift), so the member's,
+//! which is slower by at most the factor 1+drift, measures at least L: at x it shows at least s+L, and the lease was
+//! valid only before s+L. A grant of an earlier leader had been confirmed by a majority that this leader's election had
+//! not yet reached, so it was asked for before e, and the same holds with e for g. *Why no less.* At x one tick earlier,
+//! with s = g and the member's clock slowest, the lease is still valid: the tests show that tick.
+//!
+//! A restarted site's old life is no exception. Its process is gone, but a client in a process of its own may not have
+//! noticed yet, and was promised the time until s+L. So the new life cannot vouch for the old one.
+//!
+//! A member tells its clients `margin` before the end that they have lost what they hold. Whatever happens then, they do
+//! not get it back: a grant that arrives later gives the member a lease again, not the locks.
+
+mod landlord;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::mutant::{Mutant, Mutants};
+use crate::time::{Drift, Span, Time};
+pub use landlord::Landlord;
+
+/// What leader and members have agreed on; the same for all sites of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// L: how long a lease is.
+    pub length: Span,
+    /// How much faster one clock may run than another.
+    pub drift: Drift,
+    /// How long before the end of the lease a member gives up what it holds.
+    pub margin: Span,
+    /// How often a member asks for a renewal.
+    pub renew_every: Span,
+}
+
+/// Why terms make no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TermsError {
+    /// Every lease would end between two renewals.
+    #[error(
+        "a lease of {length} µs with a margin of {margin} µs leaves no room for two renewals {renew_every} µs apart"
+    )]
+    TooShort {
+        /// L.
+        length: u64,
+        /// The margin.
+        margin: u64,
+        /// How often it is renewed.
+        renew_every: u64,
+    },
+}
+
+impl Terms {
+    /// Checks that one lost renewal does not end a lease.
+    pub fn check(self) -> Result<Self, TermsError> {
+        let least = self.renew_every.times(2) + self.margin;
+        if self.length <= least || self.renew_every == Span::ZERO {
+            return Err(TermsError::TooShort {
+                length: self.length.micros(),
+                margin: self.margin.micros(),
+                renew_every: self.renew_every.micros(),
+            });
+        }
+        Ok(self)
+    }
+}
+
+/// Which of a member's renewals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Renewal(u64);
+
+/// A member's own lease.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    terms: Terms,
+    mutants: Mutants,
+    /// Valid before this moment; none before the first grant.
+    end: Option<Time>,
+    /// The renewals that may still be granted, with when they were sent, oldest first.
+    sent: VecDeque<(Renewal, Time)>,
+    last: Renewal,
+    next_renewal: Time,
+}
+
+/// How many renewals may be unanswered; an older one could hardly be granted in time.
+const MOST_UNANSWERED: usize = 16;
+
+impl Lease {
+    /// No lease yet; the first renewal is due at once.
+    pub fn new(terms: Terms, mutants: Mutants, now: Time) -> Self {
+        let last = Renewal::default();
+        Lease { terms, mutants, end: None, sent: VecDeque::new(), last, next_renewal: now }
+    }
+
+    /// A renewal is sent now: its number goes with it.
+    pub fn renew(&mut self, now: Time) -> Renewal {
+        self.last = Renewal(self.last.0 + 1);
+        if self.sent.len() == MOST_UNANSWERED {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((self.last, now));
+        self.next_renewal = now + self.terms.renew_every;
+        self.last
+    }
+
+    /// The leader has granted `renewal`. Whether the lease lasts longer for it.
+    pub fn on_granted(&mut self, renewal: Renewal, now: Time) -> bool {
+        let Some(at) = self.sent.iter().position(|(number, _)| *number == renewal) else { return false };
+        let (_, sent) = self.sent[at];
+        self.sent.drain(..=at);
+        let from = if self.mutants.has(Mutant::LeaseFromReceipt) { now } else { sent };
+        let end = from + self.terms.length;
+        if now >= end || self.end.is_some_and(|current| current >= end) {
+            return false;
+        }
+        self.end = Some(end);
+        true
+    }
+
+    /// Forgets the lease and every renewal that could still be granted: this life of the site is over.
+    pub fn give_up(&mut self, now: Time) {
+        *self = Lease { last: self.last, ..Lease::new(self.terms, self.mutants, now) };
+    }
+
+    /// Whether locks may be held.
+    pub fn is_valid(&self, now: Time) -> bool {
+        self.end.is_some_and(|end| now < end)
+    }
+
+    /// Whether locks may be given to clients: there is time left beyond the margin.
+    pub fn is_comfortable(&self, now: Time) -> bool {
+        self.notice_at().is_some_and(|notice| now < notice)
+    }
+
+    /// When the lease ends.
+    pub fn end(&self) -> Option<Time> {
+        self.end
+    }
+
+    /// When clients must be told that they have lost, if no renewal is granted until then.
+    pub fn notice_at(&self) -> Option<Time> {
+        self.end.map(|end| end.before(self.terms.margin))
+    }
+
+    /// When the next renewal is due.
+    pub fn next_renewal(&self) -> Time {
+        self.next_renewal
+    }
+}

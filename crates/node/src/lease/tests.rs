@@ -1,0 +1,137 @@
+//! The inequality at its edge, and what a late grant does.
+
+use super::*;
+use crate::names::{Incarnation, Member};
+
+const TERMS: Terms = Terms {
+    length: Span::from_micros(1_000_000),
+    drift: Drift::from_ppm(50_000),
+    margin: Span::from_micros(100_000),
+    renew_every: Span::from_micros(200_000),
+};
+
+fn at(micros: u64) -> Time {
+    Time::from_micros(micros)
+}
+
+fn member() -> Member {
+    Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) }
+}
+
+/// When the leader's clock, the fastest there may be, shows `micros`, what the slowest shows.
+fn slowest(micros: u64) -> Time {
+    at(micros * 1_000_000 / (1_000_000 + u64::from(TERMS.drift.ppm())))
+}
+
+/// A renewal that is sent, confirmed and granted in the same instant, on the two clocks that drift apart the most: the
+/// member's lease and when the leader may exclude it.
+fn tightest(mutants: Mutants) -> (Lease, Landlord) {
+    let mut lease = Lease::new(TERMS, mutants, Time::ZERO);
+    let renewal = lease.renew(Time::ZERO);
+    let mut landlord = Landlord::new(TERMS, mutants, &[member()], Time::ZERO);
+    assert!(landlord.grant(&member(), Time::ZERO));
+    assert!(lease.on_granted(renewal, Time::ZERO));
+    (lease, landlord)
+}
+
+#[test]
+fn exclusion_is_possible_at_the_very_tick_at_which_the_slowest_clock_has_ended_the_lease() {
+    let (lease, landlord) = tightest(Mutants::default());
+    let over = landlord.over_at(&member());
+    assert_eq!(over, at(1_050_000));
+    assert!(landlord.is_over(&member(), over));
+    assert!(!lease.is_valid(slowest(over.micros())));
+}
+
+#[test]
+fn one_tick_earlier_the_lease_may_still_hold() {
+    let (lease, landlord) = tightest(Mutants::default());
+    let early = landlord.over_at(&member()).before(Span::TICK);
+    assert!(!landlord.is_over(&member(), early));
+    assert!(lease.is_valid(slowest(early.micros())));
+    // So a leader that excludes one tick early excludes a member that still holds.
+    let (lease, hasty) = tightest(Mutants::only(Mutant::ExclusionOneTickEarly));
+    assert!(hasty.is_over(&member(), early) && lease.is_valid(slowest(early.micros())));
+}
+
+#[test]
+fn a_lease_is_counted_from_the_sending_not_from_the_grant() {
+    let mut lease = Lease::new(TERMS, Mutants::default(), at(5));
+    let renewal = lease.renew(at(5));
+    assert!(lease.on_granted(renewal, at(400_000)));
+    assert_eq!(lease.end(), Some(at(1_000_005)));
+    assert!(lease.is_valid(at(1_000_004)) && !lease.is_valid(at(1_000_005)));
+    // Counted from the grant, it would outlive what the leader waits for.
+    let mut wrong = Lease::new(TERMS, Mutants::only(Mutant::LeaseFromReceipt), at(5));
+    let renewal = wrong.renew(at(5));
+    assert!(wrong.on_granted(renewal, at(400_000)));
+    assert!(wrong.is_valid(at(1_300_000)));
+}
+
+#[test]
+fn a_grant_that_arrives_after_its_own_end_gives_nothing() {
+    let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
+    let renewal = lease.renew(at(0));
+    assert!(!lease.on_granted(renewal, at(1_000_000)));
+    assert!(!lease.is_valid(at(1_000_000)));
+}
+
+#[test]
+fn a_grant_counts_once_and_never_shortens() {
+    let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
+    let (first, second) = (lease.renew(at(0)), lease.renew(at(200_000)));
+    assert!(lease.on_granted(second, at(210_000)));
+    assert!(!lease.on_granted(first, at(220_000)), "older than the one granted");
+    assert!(!lease.on_granted(second, at(230_000)), "a second time");
+    assert_eq!(lease.end(), Some(at(1_200_000)));
+}
+
+#[test]
+fn clients_are_told_a_margin_before_the_end() {
+    let (lease, _) = tightest(Mutants::default());
+    assert_eq!(lease.notice_at(), Some(at(900_000)));
+    assert!(lease.is_comfortable(at(899_999)) && !lease.is_comfortable(at(900_000)));
+    assert!(lease.is_valid(at(900_000)));
+}
+
+#[test]
+fn a_life_that_is_over_takes_no_grant_any_more() {
+    let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
+    let renewal = lease.renew(at(0));
+    lease.give_up(at(10));
+    assert!(!lease.on_granted(renewal, at(20)));
+    assert!(!lease.is_valid(at(20)));
+}
+
+#[test]
+fn a_new_leader_waits_for_leases_that_the_last_one_may_have_granted() {
+    let landlord = Landlord::new(TERMS, Mutants::default(), &[member()], at(7));
+    assert_eq!(landlord.over_at(&member()), at(1_050_007));
+}
+
+#[test]
+fn whoever_gives_up_is_over_at_once_and_gets_no_grant_for_what_it_sent_before() {
+    let mut landlord = Landlord::new(TERMS, Mutants::default(), &[member()], at(7));
+    assert!(landlord.grant(&member(), at(8)));
+    landlord.on_gave_up(&member());
+    assert!(landlord.is_over(&member(), at(9)));
+    assert!(!landlord.grant(&member(), at(9)));
+}
+
+#[test]
+fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
+    let mut landlord = Landlord::new(TERMS, Mutants::default(), &[], at(7));
+    landlord.on_agreed(&[member()], at(5_000_000));
+    assert_eq!(landlord.over_at(&member()), at(6_050_000));
+    // A view that keeps it changes nothing about that.
+    landlord.on_agreed(&[member()], at(5_500_000));
+    assert_eq!(landlord.over_at(&member()), at(6_050_000));
+}
+
+#[test]
+fn terms_without_room_for_a_lost_renewal_are_refused() {
+    assert!(TERMS.check().is_ok());
+    let hurried = Terms { length: Span::from_micros(500_000), ..TERMS };
+    assert!(hurried.check().is_err());
+    assert!(Terms { renew_every: Span::ZERO, ..TERMS }.check().is_err());
+}

@@ -1,0 +1,22 @@
+//! Meshlock's node: what makes the algorithms safe where things fail.
+//!
+//! Pure machines, each a value that whoever drives it gives time and messages to:
+//!
+//! - [`view`], [`rules`], [`names`], [`time`]: the words that all of them share.
+//! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
+//! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
+//! - [`membership`]: voters agree on views, by Raft.
+//! - [`table`]: who waits for what and holds what, and the machines that decide it.
+//! - [`node`]: all of them in one machine.
+
+pub mod cluster_sim;
+pub mod lease;
+pub mod links;
+pub mod membership;
+mod mutant;
+pub mod names;
+pub mod node;
+pub mod rules;
+pub mod table;
+pub mod time;
+pub mod view;

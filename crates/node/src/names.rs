@@ -1,0 +1,226 @@
+//! What things are called: sites, their incarnations, locks.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Why something cannot be a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is nothing to tell it by.
+    #[error("a {what} name is empty; give it at least one character")]
+    Empty {
+        /// What was to be named.
+        what: &'static str,
+    },
+    /// It would not fit a message.
+    #[error("a {what} name has {bytes} bytes; at most {most} are allowed: '{start}…'")]
+    TooLong {
+        /// What was to be named.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
+        /// How it begins.
+        start: String,
+    },
+    /// It could be mistaken for something else in files and addresses.
+    #[error("the site name '{name}' contains '{found}'; use letters, digits, '.', '-' and '_'")]
+    BadCharacter {
+        /// The name.
+        name: String,
+        /// The first character that is not allowed.
+        found: char,
+    },
+}
+
+fn measured(what: &'static str, text: &str, most: usize) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty { what });
+    }
+    if text.len() > most {
+        let start = text.chars().take(20).collect();
+        return Err(NameError::TooLong { what, bytes: text.len(), most, start });
+    }
+    Ok(())
+}
+
+/// The name of a site: what its configuration calls it, for ever.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct SiteName(Arc<str>);
+
+impl SiteName {
+    /// How long it may be, in bytes.
+    pub const MOST_BYTES: usize = 64;
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SiteName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        measured("site", text, Self::MOST_BYTES)?;
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if let Some(found) = text.chars().find(|&c| !allowed(c)) {
+            return Err(NameError::BadCharacter { name: text.to_owned(), found });
+        }
+        Ok(SiteName(text.into()))
+    }
+}
+
+/// The name of a lock: any text of 1 to 255 bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct LockName(Arc<str>);
+
+impl LockName {
+    /// How long it may be, in bytes.
+    pub const MOST_BYTES: usize = 255;
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The place among `members` where the lock is at home: where its token, coordinator or root starts.
+    ///
+    /// FNV-1a of the name's bytes in 64 bits, modulo the number of members: fixed for ever, because all members of a
+    /// view must compute the same.
+    pub fn home(&self, members: usize) -> usize {
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        for byte in self.0.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let members = u64::try_from(members.max(1)).unwrap_or(u64::MAX);
+        usize::try_from(hash % members).unwrap_or(0)
+    }
+}
+
+impl FromStr for LockName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        measured("lock", text, Self::MOST_BYTES)?;
+        Ok(LockName(text.into()))
+    }
+}
+
+/// What the two kinds of names share: reading from strings, printing as they are.
+macro_rules! prints_as_its_text {
+    ($($name:ident)*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                text.parse()
+            }
+        }
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.as_ref().to_owned()
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+prints_as_its_text! { SiteName LockName }
+
+/// Which life of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
+/// every start and whenever the site finds itself excluded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Incarnation(u64);
+
+impl Incarnation {
+    /// The `number`-th life; the first one is 1.
+    pub const fn new(number: u64) -> Self {
+        Incarnation(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The life after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Incarnation(self.0.saturating_add(1))
+    }
+}
+
+/// One life of one site: what a view lists.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Member {
+    /// The site.
+    pub site: SiteName,
+    /// Its life.
+    pub incarnation: Incarnation,
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.site, self.incarnation.0)
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_name_has_1_to_255_bytes() {
+        assert_eq!("".parse::<LockName>(), Err(NameError::Empty { what: "lock" }));
+        assert!("x".repeat(255).parse::<LockName>().is_ok());
+        let error = "é".repeat(128).parse::<LockName>().unwrap_err().to_string();
+        assert!(error.starts_with("a lock name has 256 bytes; at most 255"), "{error}");
+    }
+
+    #[test]
+    fn a_site_name_is_plain() {
+        assert!("db-1.eu_west".parse::<SiteName>().is_ok());
+        let error = "db 1".parse::<SiteName>().unwrap_err().to_string();
+        assert_eq!(error, "the site name 'db 1' contains ' '; use letters, digits, '.', '-' and '_'");
+        assert!("x".repeat(65).parse::<SiteName>().is_err());
+    }
+
+    #[test]
+    fn the_home_of_a_lock_is_fixed_for_ever() {
+        // FNV-1a's published test vectors: "" has no name here, "a" and "foobar" do.
+        let home = |name: &str| name.parse::<LockName>().unwrap().home(usize::MAX) as u64;
+        assert_eq!(home("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(home("foobar"), 0x8594_4171_f739_67e8);
+        assert!("a".parse::<LockName>().unwrap().home(1) == 0);
+    }
+
+    #[test]
+    fn a_name_read_from_outside_is_checked_too() {
+        let long = postcard::to_stdvec(&"x".repeat(300)).unwrap();
+        assert!(postcard::from_bytes::<LockName>(&long).is_err());
+        let name: LockName = "jobs".parse().unwrap();
+        let bytes = postcard::to_stdvec(&name).unwrap();
+        assert_eq!(postcard::from_bytes::<LockName>(&bytes), Ok(name));
+    }
+}

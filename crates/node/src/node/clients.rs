@@ -1,0 +1,156 @@
+//! What clients ask of a node, and what they are told.
+
+use meshlock_protocol::Epoch;
+
+use super::{Node, Output, RulesWanted};
+use crate::names::LockName;
+use crate::rules::{Rules, RulesText};
+use crate::table::{Request, Session, Status, Tell, Wait};
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// A lock.
+    Acquire {
+        /// Who asks.
+        session: Session,
+        /// The wish, never used before at this site.
+        request: Request,
+        /// Which lock.
+        lock: LockName,
+        /// How long to wait.
+        wait: Wait,
+    },
+    /// Not to wait any more, or to give back what it got meanwhile.
+    Cancel(Request),
+    /// To give a lock back.
+    Release(Request),
+    /// Nothing any more: the client is gone.
+    SessionEnded(Session),
+    /// Who holds a lock and who waits for it here.
+    Query {
+        /// The question's number.
+        request: Request,
+        /// Which lock.
+        lock: LockName,
+    },
+    /// Other rules for the whole cluster.
+    SetRules {
+        /// The wish.
+        request: Request,
+        /// The rules.
+        rules: RulesText,
+    },
+    /// That this site leaves the cluster.
+    Leave {
+        /// The wish.
+        request: Request,
+    },
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// About a lock.
+    Lock(Tell),
+    /// What it asked about a lock.
+    Status {
+        /// Which question.
+        request: Request,
+        /// The view that is installed.
+        epoch: Epoch,
+        /// What is known here.
+        status: Status,
+    },
+    /// The rules that it asked for hold from this view on.
+    RulesSet {
+        /// Which wish.
+        request: Request,
+        /// The view.
+        epoch: Epoch,
+    },
+    /// The rules were not changed.
+    RulesRefused {
+        /// Which wish.
+        request: Request,
+        /// Why.
+        why: String,
+    },
+    /// This site is no member any more.
+    Left {
+        /// Which wish.
+        request: Request,
+    },
+}
+
+impl Node {
+    pub(super) fn on_call(&mut self, call: Call, out: &mut Vec<Output>) {
+        match call {
+            Call::Acquire { request, .. } if self.leaving.is_some() => {
+                let tell = Tell::Refused { request, why: "this site is leaving the cluster" };
+                out.push(Output::Answer(Answer::Lock(tell)));
+            }
+            Call::Acquire { session, request, lock, wait } => {
+                self.in_table(out, |table, footing, out| {
+                    table.acquire(session, request, lock, wait, footing, out);
+                });
+            }
+            Call::Cancel(request) => {
+                self.in_table(out, |table, footing, out| table.cancel(request, footing, out));
+            }
+            Call::Release(request) => {
+                self.in_table(out, |table, footing, out| table.release(request, footing, out));
+            }
+            Call::SessionEnded(session) => {
+                self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
+            }
+            Call::Query { request, lock } => {
+                let (epoch, status) = (self.view.epoch, self.table.status(&lock));
+                out.push(Output::Answer(Answer::Status { request, epoch, status }));
+            }
+            Call::SetRules { request, rules } => self.on_set_rules(request, rules, out),
+            Call::Leave { request } => {
+                self.leaving = Some(request);
+                if !self.view.contains(&self.me) {
+                    out.push(Output::Answer(Answer::Left { request }));
+                }
+            }
+        }
+    }
+
+    /// Rules are checked here, before anyone else hears of them.
+    fn on_set_rules(&mut self, request: Request, rules: RulesText, out: &mut Vec<Output>) {
+        let refuse = |why: String| Output::Answer(Answer::RulesRefused { request, why });
+        if self.rules_wanted.is_some() {
+            return out
+                .push(refuse("another change of rules is under way; ask again when it is done".to_owned()));
+        }
+        if rules == self.view.rules {
+            let epoch = self.view.epoch;
+            return out.push(Output::Answer(Answer::RulesSet { request, epoch }));
+        }
+        let members = self.view.members.len().max(1);
+        match Rules::new(rules).and_then(|rules| rules.fit(members).map(|()| rules)) {
+            Ok(rules) => {
+                let base = self.view.rules_version;
+                self.rules_wanted = Some(RulesWanted { request, base, rules: rules.text().clone() });
+            }
+            Err(error) => out.push(refuse(error.to_string())),
+        }
+    }
+
+    /// A view has been installed: is it the one with the rules that a client asked for?
+    pub(super) fn answer_rules(&mut self, out: &mut Vec<Output>) {
+        let Some(wanted) = &self.rules_wanted else { return };
+        let RulesWanted { request, base, .. } = *wanted;
+        if wanted.rules == self.view.rules {
+            out.push(Output::Answer(Answer::RulesSet { request, epoch: self.view.epoch }));
+        } else if self.view.rules_version != base {
+            let why = "someone else changed the rules meanwhile; look at them and ask again".to_owned();
+            out.push(Output::Answer(Answer::RulesRefused { request, why }));
+        } else {
+            return;
+        }
+        self.rules_wanted = None;
+    }
+}

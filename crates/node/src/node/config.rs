@@ -1,0 +1,160 @@
+//! How a node is set up, and what is wrong with it.
+
+use crate::lease::{Terms, TermsError};
+use crate::links::Patience;
+use crate::membership::Pace;
+use crate::mutant::Mutants;
+use crate::names::SiteName;
+use crate::rules::{Rules, RulesError, RulesText};
+use crate::table::Habits;
+use crate::time::{Drift, Span};
+use crate::view::{SitesError, check_sites};
+
+/// How a node is set up. `sites`, `terms`, `pace` and `tick` are the same at all sites of a cluster.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The name of this site.
+    pub site: SiteName,
+    /// The sites that the cluster began with, in the same order everywhere; the first few of them vote. This site need not
+    /// be among them.
+    pub sites: Vec<SiteName>,
+    /// The rules that the cluster begins with; later the view has them.
+    pub rules: RulesText,
+    /// Leases.
+    pub terms: Terms,
+    /// Links.
+    pub patience: Patience,
+    /// Elections.
+    pub pace: Pace,
+    /// How long a tick of elections is.
+    pub tick: Span,
+    /// How this site treats its clients.
+    pub habits: Habits,
+    /// What is varied by chance is drawn from this.
+    pub seed: u64,
+    /// Deliberate mistakes; none outside of this crate's tests.
+    pub mutants: Mutants,
+}
+
+/// Why a node cannot be set up so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The list of sites.
+    #[error(transparent)]
+    Sites(#[from] SitesError),
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// The lease.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// Elections need ticks, and more of them than heartbeats.
+    #[error(
+        "a heartbeat every {heartbeat} ticks and an election after {election}: give 1 or more, and more for the election"
+    )]
+    Pace {
+        /// As given.
+        heartbeat: usize,
+        /// As given.
+        election: usize,
+    },
+    /// A lease that ends before a new leader can be elected ends with every leader.
+    #[error(
+        "a lease of {lease} µs ends before a lost leader is replaced, which takes up to {election} µs; lengthen it"
+    )]
+    LeaseShorterThanElection {
+        /// L.
+        lease: u64,
+        /// The longest election timeout.
+        election: u64,
+    },
+}
+
+/// A configuration that has been checked.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub(super) config: Config,
+    pub(super) rules: Rules,
+}
+
+impl Config {
+    /// Sensible defaults for a local network: leases of five seconds, a new leader within one.
+    pub fn new(site: SiteName, sites: Vec<SiteName>) -> Self {
+        let margin = Span::from_millis(500);
+        Config {
+            site,
+            sites,
+            rules: RulesText::default(),
+            terms: Terms {
+                length: Span::from_millis(5000),
+                drift: Drift::from_ppm(1000),
+                margin,
+                renew_every: Span::from_millis(1000),
+            },
+            patience: Patience {
+                ack_within: Span::from_millis(20),
+                resend_after: Span::from_millis(500),
+                unreachable_after: Span::from_millis(2500),
+            },
+            pace: Pace { heartbeat: 1, election: 5 },
+            tick: Span::from_millis(100),
+            habits: Habits {
+                local_turns: 16,
+                message_delay: Span::from_millis(50),
+                try_within: Span::from_millis(200),
+                most_locks: 1_000_000,
+                margin,
+            },
+            seed: 0,
+            mutants: Mutants::default(),
+        }
+    }
+
+    /// Checks everything.
+    pub fn check(mut self) -> Result<Checked, ConfigError> {
+        check_sites(&self.sites)?;
+        let rules = Rules::new(self.rules.clone())?;
+        let terms = self.terms.check()?;
+        let Pace { heartbeat, election } = self.pace;
+        if heartbeat == 0 || election <= heartbeat {
+            return Err(ConfigError::Pace { heartbeat, election });
+        }
+        let longest = self.tick.times(2 * election as u64);
+        if terms.length <= longest + terms.margin {
+            let (lease, election) = (terms.length.micros(), longest.micros());
+            return Err(ConfigError::LeaseShorterThanElection { lease, election });
+        }
+        self.habits.margin = terms.margin;
+        Ok(Checked { config: self, rules })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Clause;
+
+    fn config() -> Config {
+        Config::new("a".parse().unwrap(), vec!["a".parse().unwrap(), "b".parse().unwrap()])
+    }
+
+    #[test]
+    fn the_defaults_are_sound() {
+        assert!(config().check().is_ok());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_it_is() {
+        let refused = |config: Config| config.check().unwrap_err();
+        assert_eq!(refused(Config { sites: vec![], ..config() }), ConfigError::Sites(SitesError::Empty));
+        let twice = vec!["a".parse().unwrap(), "a".parse().unwrap()];
+        assert!(matches!(refused(Config { sites: twice, ..config() }), ConfigError::Sites(_)));
+        let default = Clause::exclusive("paxos");
+        let rules = RulesText { default, ..RulesText::default() };
+        assert!(matches!(refused(Config { rules, ..config() }), ConfigError::Rules(_)));
+        let pace = Pace { heartbeat: 5, election: 5 };
+        assert!(matches!(refused(Config { pace, ..config() }), ConfigError::Pace { .. }));
+        let slow = Config { tick: Span::from_millis(1000), ..config() };
+        assert!(matches!(refused(slow), ConfigError::LeaseShorterThanElection { .. }));
+    }
+}

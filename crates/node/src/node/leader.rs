@@ -1,0 +1,236 @@
+//! What a leader does besides leading the log: grants leases, and decides which view comes next.
+//!
+//! Everything here begins with an election and ends with the leadership. A view is proposed only one at a time, and from
+//! the moment of the proposal nobody whom it leaves out is granted anything: so whoever is left out when the view is
+//! agreed on has no lease, whichever leader brings it about. (A later leader that has the proposal in its log applies it before
+//! it is confirmed as leader, hence before it grants anything; one that does not have it makes it void.)
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_protocol::Epoch;
+
+use crate::lease::{Landlord, Renewal};
+use crate::membership::{Round, Term};
+use crate::names::{Member, SiteName};
+use crate::rules::RulesText;
+use crate::time::{Span, Time};
+use crate::view::View;
+
+/// One leadership.
+#[derive(Clone, Debug)]
+pub(super) struct Leadership {
+    site: SiteName,
+    pub(super) term: Term,
+    pub(super) landlord: Landlord,
+    /// Renewals that came after the last round of confirmation began.
+    waiting: Vec<(Member, Renewal)>,
+    round: Option<Confirmation>,
+    last_round: Round,
+    joiners: BTreeMap<SiteName, Joiner>,
+    /// Whom each member cannot reach, as it said last.
+    reports: BTreeMap<Member, Vec<Member>>,
+    /// Since when members that ask for renewals have not had a lease, or the view: they do not hear what they are told.
+    deaf: BTreeMap<Member, Time>,
+    /// The view that is in the log and not yet agreed on.
+    pub(super) pending: Option<View>,
+    /// The view in which a member has said that a lock is ready to run again.
+    pub(super) drained: Option<Epoch>,
+    /// Rules that were asked for.
+    pub(super) rules: Option<RulesText>,
+}
+
+/// A round in which leadership is confirmed, and the renewals that came before it began.
+#[derive(Clone, Debug)]
+struct Confirmation {
+    round: Round,
+    since: Time,
+    renewals: Vec<(Member, Renewal)>,
+}
+
+#[derive(Clone, Debug)]
+struct Joiner {
+    member: Member,
+    reached: BTreeSet<Member>,
+    since: Time,
+    heard: Time,
+}
+
+/// How the leader paces itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tempo {
+    /// How long it waits for more sites to join before it lets the first in.
+    pub(super) gather: Span,
+    /// How many sites the cluster began with: once so many are here or want in, it does not wait.
+    pub(super) expected: usize,
+    /// After how long a site that has not asked again does not want in any more.
+    pub(super) forget_joiner: Span,
+    /// After how long without an answer a round of confirmation is begun anew.
+    pub(super) retry_round: Span,
+}
+
+impl Leadership {
+    /// A leadership begins. Its rounds are numbered apart from those of any other.
+    pub(super) fn new(site: SiteName, term: Term, landlord: Landlord) -> Self {
+        Leadership {
+            site,
+            term,
+            landlord,
+            waiting: Vec::new(),
+            round: None,
+            last_round: Round(term.0 << 32),
+            joiners: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            deaf: BTreeMap::new(),
+            pending: None,
+            drained: None,
+            rules: None,
+        }
+    }
+
+    /// A member asks for a renewal and says whom it cannot reach.
+    pub(super) fn on_renew(&mut self, member: Member, renewal: Renewal, unreachable: Vec<Member>) {
+        self.reports.insert(member.clone(), unreachable);
+        self.waiting.retain(|(other, _)| *other != member);
+        self.waiting.push((member, renewal));
+    }
+
+    /// A member has shown whether it has what it was told last: its lease, the view.
+    pub(super) fn on_heard(&mut self, member: &Member, in_step: bool, now: Time) {
+        if in_step {
+            self.deaf.remove(member);
+        } else {
+            self.deaf.entry(member.clone()).or_insert(now);
+        }
+    }
+
+    /// A site asks to be let in.
+    pub(super) fn on_join(&mut self, member: Member, reached: Vec<Member>, now: Time) {
+        let known = self.joiners.get(&member.site);
+        if known.is_some_and(|known| known.member.incarnation > member.incarnation) {
+            return;
+        }
+        let since = known.filter(|known| known.member == member).map_or(now, |known| known.since);
+        let reached = reached.into_iter().collect();
+        self.joiners.insert(member.site.clone(), Joiner { member, reached, since, heard: now });
+    }
+
+    /// The round of confirmation to begin now, if renewals wait for one.
+    pub(super) fn begin_round(&mut self, now: Time, tempo: Tempo) -> Option<Round> {
+        let stuck = self.round.as_ref().is_some_and(|round| now.since(round.since) >= tempo.retry_round);
+        if self.round.is_some() && !stuck || self.round.is_none() && self.waiting.is_empty() {
+            return None;
+        }
+        let mut renewals = self.round.take().map_or_else(Vec::new, |round| round.renewals);
+        let newer = &self.waiting;
+        renewals.retain(|(member, _)| newer.iter().all(|(other, _)| other != member));
+        renewals.append(&mut self.waiting);
+        self.last_round = Round(self.last_round.0 + 1);
+        self.round = Some(Confirmation { round: self.last_round, since: now, renewals });
+        Some(self.last_round)
+    }
+
+    /// Leadership is confirmed for `round`: the renewals that may be granted, which are granted now.
+    pub(super) fn on_confirmed(&mut self, round: Round, view: &View, now: Time) -> Vec<(Member, Renewal)> {
+        let Some(confirmation) = self.round.take_if(|current| current.round == round) else {
+            return Vec::new();
+        };
+        let condemned = self.condemned(view, now);
+        let stays = |member: &Member| self.pending.as_ref().is_none_or(|next| next.contains(member));
+        let mut granted = confirmation.renewals;
+        granted.retain(|(member, _)| view.contains(member) && stays(member) && !condemned.contains(member));
+        granted.retain(|(member, _)| self.landlord.grant(member, now));
+        granted
+    }
+
+    /// The voters have agreed on `view`.
+    pub(super) fn on_agreed(&mut self, view: &View, now: Time) {
+        self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
+        self.landlord.on_agreed(&view.members, now);
+        self.reports.retain(|member, _| view.contains(member));
+        self.deaf.retain(|member, _| view.contains(member));
+        self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
+        self.rules = self.rules.take().filter(|rules| *rules != view.rules);
+    }
+
+    /// Whose lease should run out, so that the others can go on: whoever speaks to the leader but has not heard it for as
+    /// long as a lease lasts, and of any two members of which one cannot reach the other,
+    /// at least one. Again and again the one that most others are at odds with, and of several such rather another than
+    /// the leader itself.
+    fn condemned(&self, view: &View, now: Time) -> BTreeSet<Member> {
+        let long = |since: &Time| now.since(*since) >= self.landlord.terms().length;
+        let mut condemned: BTreeSet<Member> =
+            self.deaf.iter().filter(|(_, since)| long(since)).map(|(member, _)| member.clone()).collect();
+        let mut odds: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for (reporter, unreachable) in self.reports.iter().filter(|(member, _)| !condemned.contains(member)) {
+            let unreachable = unreachable.iter().filter(|member| !condemned.contains(member));
+            let Some(a) = view.place(reporter) else { continue };
+            for b in unreachable.filter_map(|member| view.place(member)).filter(|&b| b != a) {
+                odds.insert((a.min(b), a.max(b)));
+            }
+        }
+        while !odds.is_empty() {
+            let mut count = vec![0_usize; view.members.len()];
+            for &(a, b) in &odds {
+                count[a] += 1;
+                count[b] += 1;
+            }
+            let rank = |&place: &usize| (count[place], view.members[place].site != self.site, place);
+            let worst = (0..count.len()).max_by_key(rank).unwrap_or(0);
+            odds.retain(|&(a, b)| a != worst && b != worst);
+            condemned.insert(view.members[worst].clone());
+        }
+        condemned
+    }
+
+    /// When a member that is not renewed can be left out, or a joiner be let in: when to look again.
+    pub(super) fn next_due(&self, view: &View, now: Time, tempo: Tempo) -> Option<Time> {
+        let over = view.members.iter().map(|member| self.landlord.over_at(member));
+        let joins = self.joiners.values().map(|joiner| joiner.since + tempo.gather);
+        let retry = self.round.as_ref().map(|round| round.since + tempo.retry_round);
+        over.chain(joins).chain(retry).filter(|due| *due > now).min()
+    }
+
+    /// The view that should follow on `view`, if any should.
+    pub(super) fn next_view(
+        &mut self,
+        view: &View,
+        first_rules: &RulesText,
+        now: Time,
+        tempo: Tempo,
+    ) -> Option<View> {
+        if self.pending.is_some() {
+            return None;
+        }
+        self.joiners.retain(|_, joiner| now.since(joiner.heard) < tempo.forget_joiner);
+        let mut members: Vec<Member> =
+            view.members.iter().filter(|member| !self.landlord.is_over(member, now)).cloned().collect();
+        let condemned = self.condemned(view, now);
+        let must_reach: Vec<Member> =
+            members.iter().filter(|member| !condemned.contains(member)).cloned().collect();
+        let complete = members.len() + self.joiners.len() >= tempo.expected;
+        for joiner in self.joiners.values() {
+            let fresh = members.iter().all(|member| member.site != joiner.member.site);
+            let hears_leader = joiner.member.site == self.site
+                || joiner.reached.iter().any(|member| member.site == self.site);
+            let connected = hears_leader && must_reach.iter().all(|member| joiner.reached.contains(member));
+            if fresh && connected && (complete || now.since(joiner.since) >= tempo.gather) {
+                members.push(joiner.member.clone());
+            }
+        }
+        members.sort();
+        let drained = self.drained == Some(view.epoch);
+        let first = view.epoch == Epoch::default();
+        let current = if first { first_rules } else { &view.rules };
+        let rules = self.rules.as_ref().unwrap_or(current).clone();
+        if first && members.is_empty() || members == view.members && rules == view.rules && !drained {
+            return None;
+        }
+        let epoch = Epoch::new(view.epoch.number() + 1)?;
+        let rules_version = view.rules_version + u64::from(rules != view.rules && !first);
+        let past = view.past_without(&members);
+        Some(View { epoch, members, past, rules, rules_version })
+    }
+}

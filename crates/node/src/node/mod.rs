@@ -1,0 +1,359 @@
+//! One node: membership, lease, links and lock table composed into one machine.
+//!
+//! *Inputs*: [`Node::handle`] takes a moment and what happened at it ([`Input`]). *Outputs*: it appends what is to be done
+//! ([`Output`]). *Getters*: the rest. [`Node::next_due`] says when it wants to be called again though nothing happens.
+//!
+//! Before an input is looked at, everything that was due by then is done: a lease that ended while the machine was
+//! paused has ended before any message is read.
+//!
+//! **Invariants**
+//! - N1: machines run only in the view that was installed last, and only after the census of all its members.
+//! - N2: nothing of a view other than that one reaches them.
+//! - N3: a life of this site says nothing before the disk knows of it.
+//! - N4: a site that finds itself left out of a view loses everything and begins a new life.
+
+mod change;
+mod clients;
+mod config;
+mod leader;
+mod leading;
+mod talk;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use meshlock_protocol::Epoch;
+
+use crate::lease::Lease;
+use crate::links::Links;
+use crate::membership::disk::{Disk, Write};
+use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::mutant::Mutant;
+use crate::names::{Incarnation, Member, SiteName};
+use crate::rules::{Rules, RulesText};
+use crate::table::{Footing, LockTable, Request};
+use crate::time::Time;
+use crate::view::View;
+use change::Change;
+pub use clients::{Answer, Call};
+pub use config::{Checked, Config, ConfigError};
+use leader::{Leadership, Tempo};
+pub use wire::{Content, Letter, Matter, Packet, WireError};
+
+/// After so many questions without an answer another site is asked.
+const MOST_UNANSWERED: u32 = 2;
+
+/// What names a batch of writes until the disk has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Nothing but time passing.
+    Time,
+    /// A packet has come from this site; the connection vouches for the name.
+    Packet {
+        /// The sender.
+        from: SiteName,
+        /// What it sent.
+        packet: Packet,
+    },
+    /// There is a new connection to this site.
+    Connected(SiteName),
+    /// The disk has this batch and all before it.
+    Persisted(Token),
+    /// A client calls.
+    Call(Call),
+}
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this.
+    Send {
+        /// To this site.
+        to: SiteName,
+        /// What to send.
+        packet: Packet,
+    },
+    /// Write this, then say so ([`Input::Persisted`]).
+    Persist {
+        /// What to say.
+        token: Token,
+        /// What to write, together.
+        writes: Vec<Write>,
+    },
+    /// Tell a client.
+    Answer(Answer),
+    /// Worth a line in the log; nothing depends on it.
+    Note(Note),
+}
+
+/// What a node did, for whoever watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A view was installed; its machines do not run yet.
+    Installed(View),
+    /// All members' censuses are in: the machines of this view run.
+    Opened(Epoch),
+    /// This site is left out of the view, and begins a new life.
+    Excluded {
+        /// The view.
+        epoch: Epoch,
+        /// The life that is over.
+        member: Member,
+    },
+    /// This site leads, and grants a lease.
+    Granted(Member),
+    /// This site leaves: this life holds nothing and never will again.
+    GaveUp(Member),
+    /// This site leads, and proposes a view.
+    Proposed(View),
+    /// This site leads, in this term.
+    Leads(membership::Term),
+    /// A peer sent what no correct peer sends. Nothing has changed.
+    Misbehaved {
+        /// Who.
+        site: SiteName,
+        /// What.
+        why: String,
+    },
+}
+
+/// What a batch of writes was for.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    Raft(membership::Token),
+    /// This life may speak.
+    Life(Incarnation),
+}
+
+/// One node.
+pub struct Node {
+    config: Config,
+    first_rules: Rules,
+    now: Time,
+    me: Member,
+    /// Whether the disk knows of this life.
+    may_speak: bool,
+    /// Whether this site wants out.
+    leaving: Option<Request>,
+    membership: Option<Membership>,
+    lease: Lease,
+    /// The end of the lease for which clients have been told that they lost.
+    noticed: Option<Time>,
+    links: Links<Letter>,
+    table: LockTable,
+    view: View,
+    change: Change,
+    leadership: Option<Leadership>,
+    /// Who leads, as someone said.
+    leader_hint: Option<SiteName>,
+    /// How often the leader was asked for something since it last answered.
+    unanswered: u32,
+    /// Whether a new leader was asked before its time, since the last renewal that was due.
+    hurried: bool,
+    /// Whom a site that wants in has heard from, and when.
+    heard: BTreeMap<Member, Time>,
+    rules_wanted: Option<RulesWanted>,
+    /// The view in which the leader was told that a lock is ready to run again.
+    told_drained: Option<Epoch>,
+    next_tick: Time,
+    writing: VecDeque<(Token, Purpose)>,
+    last_token: Token,
+}
+
+/// New rules that a client here asked for.
+#[derive(Clone, Debug)]
+struct RulesWanted {
+    request: Request,
+    base: u64,
+    rules: RulesText,
+}
+
+impl Node {
+    /// Starts a new life of the site with what its disk has.
+    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Self {
+        let Checked { config, rules } = checked;
+        let mutants = config.mutants;
+        let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
+        let voters: Vec<SiteName> = config.sites.iter().take(MOST_VOTERS).cloned().collect();
+        let place = voters.iter().position(|voter| *voter == config.site);
+        let seed = config.seed ^ me.incarnation.number();
+        let membership =
+            place.map(|place| Membership::start(voters, place, disk, config.pace, seed, mutants));
+        let mut node = Node {
+            now,
+            may_speak: false,
+            leaving: None,
+            lease: Lease::new(config.terms, mutants, now),
+            noticed: None,
+            links: Links::new(config.patience, mutants),
+            table: LockTable::new(config.habits, mutants),
+            view: View::default(),
+            change: Change::default(),
+            leadership: None,
+            leader_hint: None,
+            unanswered: 0,
+            hurried: false,
+            heard: BTreeMap::new(),
+            rules_wanted: None,
+            told_drained: None,
+            next_tick: now + config.tick,
+            writing: VecDeque::new(),
+            last_token: Token(0),
+            first_rules: rules,
+            membership,
+            me,
+            config,
+        };
+        node.begin_life(out);
+        if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
+            node.learn(view, out);
+        }
+        node.in_membership(out, |membership, out| membership.on_start(out));
+        node.lead(out);
+        node
+    }
+
+    /// Something happened at `now`.
+    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        self.now = self.now.max(now);
+        self.pass_time(out);
+        match input {
+            Input::Time => {}
+            Input::Packet { from, packet } => self.on_packet(from, packet, out),
+            Input::Connected(site) => self.post(out, |links, now, post| links.on_connected(&site, now, post)),
+            Input::Persisted(token) => self.on_persisted(token, out),
+            Input::Call(call) => self.on_call(call, out),
+        }
+        if self.told_drained != Some(self.view.epoch) && self.table.has_drained() {
+            self.told_drained = Some(self.view.epoch);
+            self.reach_out(out);
+        }
+        self.lead(out);
+    }
+
+    /// When it wants to be called next, if nothing happens before.
+    pub fn next_due(&self) -> Time {
+        let lease = [self.lease.notice_at(), self.lease.end()].into_iter().flatten();
+        let lease = lease.filter(|due| *due > self.now);
+        let leader =
+            self.leadership.as_ref().zip(self.membership.as_ref()).and_then(|(leadership, membership)| {
+                leadership.next_due(membership.view(), self.now, self.tempo())
+            });
+        let others = [self.links.next_due(), self.table.next_due(), leader].into_iter().flatten();
+        lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
+    }
+
+    /// This life of the site.
+    pub fn me(&self) -> &Member {
+        &self.me
+    }
+
+    /// The view that was installed last.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Whether the machines of that view run.
+    pub fn is_open(&self) -> bool {
+        self.change.is_open()
+    }
+
+    /// The locks of this site.
+    pub fn table(&self) -> &LockTable {
+        &self.table
+    }
+
+    /// The lease of this site.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// The term in which this site leads, if it believes so.
+    pub fn leads(&self) -> Option<membership::Term> {
+        self.membership.as_ref()?.leads()
+    }
+
+    fn footing(&self) -> Footing {
+        let lease_end = self.lease.end().filter(|_| self.lease.is_comfortable(self.now));
+        Footing { now: self.now, lease_end }
+    }
+
+    fn tempo(&self) -> Tempo {
+        let Config { tick, terms, .. } = &self.config;
+        let expected = self.config.sites.len();
+        Tempo { gather: tick.times(2), expected, forget_joiner: terms.length, retry_round: tick.times(3) }
+    }
+
+    /// Does all that is due.
+    fn pass_time(&mut self, out: &mut Vec<Output>) {
+        if let (Some(notice), Some(end)) = (self.lease.notice_at(), self.lease.end())
+            && self.now >= notice
+            && self.noticed != Some(end)
+        {
+            self.noticed = Some(end);
+            if !self.config.mutants.has(Mutant::LapseKeepsLocks) {
+                self.in_table(out, |table, _, out| table.on_notice(end, out));
+            }
+        }
+        self.in_table(out, |table, footing, out| table.on_time(footing, out));
+        if self.now >= self.next_tick {
+            // However long the pause, it counts as one tick: nobody else's clock is missing.
+            self.next_tick = self.now + self.config.tick;
+            self.in_membership(out, |membership, out| membership.on_tick(out));
+        }
+        if self.now >= self.lease.next_renewal() {
+            self.hurried = false;
+            self.reach_out(out);
+        }
+        self.post(out, Links::on_time);
+    }
+
+    fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
+        while self.writing.front().is_some_and(|(first, _)| *first <= token) {
+            let (_, purpose) = self.writing.pop_front().expect("there is a first");
+            match purpose {
+                Purpose::Raft(token) => {
+                    self.in_membership(out, |membership, out| membership.on_persisted(token, out));
+                }
+                Purpose::Life(life) => {
+                    if life == self.me.incarnation {
+                        self.may_speak = true;
+                        self.reach_out(out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn in_membership(
+        &mut self,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Membership, &mut Vec<membership::Output>),
+    ) {
+        let Some(membership) = &mut self.membership else { return };
+        let mut wanted = Vec::new();
+        act(membership, &mut wanted);
+        for output in wanted {
+            match output {
+                membership::Output::Send { to, message } => self.send(to, Content::Raft(message), out),
+                membership::Output::Persist { token, writes } => {
+                    self.persist(writes, Purpose::Raft(token), out);
+                }
+                membership::Output::Agreed(view) => self.on_agreed(view, out),
+                membership::Output::Confirmed(round) => self.on_confirmed(round, out),
+            }
+        }
+    }
+
+    fn persist(&mut self, writes: Vec<Write>, purpose: Purpose, out: &mut Vec<Output>) {
+        self.last_token = Token(self.last_token.0 + 1);
+        self.writing.push_back((self.last_token, purpose));
+        out.push(Output::Persist { token: self.last_token, writes });
+    }
+}

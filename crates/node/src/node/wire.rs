@@ -1,0 +1,171 @@
+//! What nodes say to each other.
+//!
+//! Two ways lead from node to node. What the algorithms and the census need goes over [links](crate::links): exactly
+//! once, in order, between two lives. Everything else may be lost, repeated and reordered, and is asked for again.
+
+use meshlock_protocol::Epoch;
+use serde::{Deserialize, Serialize};
+
+use crate::lease::Renewal;
+use crate::links::Frame;
+use crate::membership::message::RaftMessage;
+use crate::names::{Incarnation, LockName, Member, SiteName};
+use crate::rules::RulesText;
+use crate::table::{Census, LockMessage};
+use crate::view::View;
+
+/// What one node sends another, with the life of the sender. (Which site it is, the connection knows.)
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Packet {
+    /// The life of the sender.
+    pub incarnation: Incarnation,
+    /// What it says.
+    pub content: Content,
+}
+
+/// Why bytes from the network are not a packet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Longer than anything that a node sends.
+    #[error("a packet of {bytes} bytes; at most {} are allowed", Packet::MOST_BYTES)]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Not in the form of a packet.
+    #[error("not a packet: {0}")]
+    Malformed(#[from] postcard::Error),
+    /// A packet, and something behind it.
+    #[error("{bytes} bytes behind the end of a packet")]
+    Trailing {
+        /// How many.
+        bytes: usize,
+    },
+}
+
+impl Packet {
+    /// How long a packet may be. The largest are a view of a thousand members and a census of ten thousand locks.
+    pub const MOST_BYTES: usize = 4 << 20;
+
+    /// As it travels.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("a packet is plain data")
+    }
+
+    /// From what has come over the network.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        if bytes.len() > Packet::MOST_BYTES {
+            return Err(WireError::TooLong { bytes: bytes.len() });
+        }
+        let (packet, rest) = postcard::take_from_bytes(bytes)?;
+        if !rest.is_empty() {
+            return Err(WireError::Trailing { bytes: rest.len() });
+        }
+        Ok(packet)
+    }
+}
+
+/// What a packet says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Content {
+    /// From voter to voter.
+    Raft(RaftMessage),
+    /// Something on the link to this life of the receiver.
+    Link {
+        /// The life of the receiver that it is meant for.
+        to: Incarnation,
+        /// What travels on the link.
+        frame: Frame<Letter>,
+    },
+    /// From a member to the leader: let my lease last longer.
+    Renew {
+        /// Which of the member's renewals.
+        renewal: Renewal,
+        /// The view that the member knows.
+        epoch: Epoch,
+        /// Whom it has not been able to reach for long.
+        unreachable: Vec<Member>,
+        /// Whether it has a lease now: whether it hears what it is told.
+        leased: bool,
+        /// Whether a lock that had more holders than permits in this view has them no more.
+        drained: bool,
+    },
+    /// From the leader, which has confirmed that it leads: it does.
+    Granted {
+        /// The life that asked: a later one counts its renewals from the start again.
+        to: Incarnation,
+        /// Which renewal.
+        renewal: Renewal,
+    },
+    /// From a site that is not in the view, to the leader: let me in.
+    Join {
+        /// The view that the site knows.
+        epoch: Epoch,
+        /// The members that answered it lately.
+        reached: Vec<Member>,
+    },
+    /// From a member, to the leader: I hold nothing and leave.
+    Leave,
+    /// From any member, to the leader: change the rules, if they have changed so often.
+    SetRules {
+        /// How often the rules had changed when this was asked for.
+        base: u64,
+        /// The new ones.
+        rules: RulesText,
+    },
+    /// The answer of a site that does not lead.
+    NotLeader {
+        /// Who does, as far as it knows.
+        leader: Option<SiteName>,
+    },
+    /// From the leader: what has been agreed on.
+    View(View),
+    /// Can you hear me?
+    Ping,
+    /// I can.
+    Pong,
+}
+
+/// What travels on links, with the view that it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Letter {
+    /// The view.
+    pub epoch: Epoch,
+    /// What is said.
+    pub matter: Matter,
+}
+
+/// What a letter says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Matter {
+    /// What my clients hold.
+    Census(Census),
+    /// From a machine to a machine.
+    Lock(LockMessage),
+    /// One of my clients has left this lock, which has more holders than permits.
+    Left(LockName),
+}
+
+impl Content {
+    /// The name of its kind, for counting.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Content::Raft(_) => "raft",
+            Content::Link { frame: Frame::Ack { .. }, .. } => "link ack",
+            Content::Link { frame: Frame::Data { body, .. }, .. } => match body.matter {
+                Matter::Census(_) => "census",
+                Matter::Lock(_) => "lock message",
+                Matter::Left(_) => "left",
+            },
+            Content::Renew { .. } => "renew",
+            Content::Granted { .. } => "lease granted",
+            Content::Join { .. } => "join",
+            Content::Leave => "leave",
+            Content::SetRules { .. } => "set rules",
+            Content::NotLeader { .. } => "not leader",
+            Content::View(_) => "view",
+            Content::Ping => "ping",
+            Content::Pong => "pong",
+        }
+    }
+}

@@ -1,0 +1,516 @@
+//! The lock table: who at this site waits for what and holds what, and the machines that decide it with other sites.
+//!
+//! Per lock there is one machine for each *lane* (as many as permits that one site may hold), of the algorithm that the
+//! view's rules name. Machines exist only while a view is *open*; holders and waiters outlive them. They start in the
+//! state that the view, the census and the lock's name determine: the same at every member.
+//!
+//! **Invariants**
+//! - T1: a client is told that it holds a lock only while the site's lease is comfortable, by a machine of an open view.
+//! - T2: whoever holds a lock is the holder of one executing lane, or the machines are stopped.
+//! - T3: fences of a lock (slot) increase at this site.
+//! - T4: whoever was told that its lock is lost does not get it back; its lane is left when it says so or when the time
+//!   it was given is over.
+
+mod census;
+mod lock;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_protocol::fence::Stamp;
+use meshlock_protocol::registry::AnyMessage;
+use meshlock_protocol::{Epoch, Fence, Outbox};
+use serde::{Deserialize, Serialize};
+
+use crate::mutant::Mutants;
+use crate::names::LockName;
+use crate::rules::Rules;
+use crate::time::{Span, Time};
+pub use census::{Census, Holding};
+use lock::{Call, Env, Lock};
+
+/// A client's connection. It dies with it, and everything it has dies with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Session(pub u64);
+
+/// One wish of a client: first it waits, then it holds. Never used twice at one site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request(pub u64);
+
+/// How long a client is ready to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// As long as it takes.
+    Forever,
+    /// Until then.
+    Until(Time),
+    /// Not at all for another holder: as long as asking takes ([`Habits::try_within`]), and not if someone here waits or
+    /// all permits that this site can have are taken.
+    Try,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tell {
+    /// It holds the lock.
+    Granted {
+        /// Which wish.
+        request: Request,
+        /// The number to hand to whatever the lock protects.
+        fence: Fence,
+        /// Which of K permits, where they are numbered.
+        slot: Option<u32>,
+        /// It must have stopped by then, on this machine's clock, unless it is told of an extension.
+        lease_end: Time,
+        /// How long before that it will be told to stop.
+        margin: Span,
+    },
+    /// The lease of this site lasts longer: so do all locks that the session holds and has not lost.
+    Extended {
+        /// Whose.
+        session: Session,
+        /// Until then.
+        lease_end: Time,
+    },
+    /// It has lost the lock, and must have stopped by then.
+    Lost {
+        /// Which wish.
+        request: Request,
+        /// Until then nobody else has it.
+        act_by: Time,
+    },
+    /// It has given the lock back.
+    Released {
+        /// Which wish.
+        request: Request,
+    },
+    /// It does not wait any more because it said so.
+    Cancelled {
+        /// Which wish.
+        request: Request,
+    },
+    /// It did not get the lock in time.
+    TimedOut {
+        /// Which wish.
+        request: Request,
+    },
+    /// It did not want to wait, and would have had to.
+    Busy {
+        /// Which wish.
+        request: Request,
+    },
+    /// It asked for what cannot be done.
+    Refused {
+        /// Which wish.
+        request: Request,
+        /// Why, and what would be right.
+        why: &'static str,
+    },
+}
+
+/// What the machines of one lock say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LockMessage {
+    /// Which lock.
+    pub lock: LockName,
+    /// From which lane of the sender.
+    pub from_lane: u32,
+    /// To which lane of the receiver.
+    pub to_lane: u32,
+    /// The sender's fence clock.
+    pub stamp: Stamp,
+    /// What the algorithm sent.
+    pub message: AnyMessage,
+}
+
+/// What the table wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tell a client.
+    Tell(Tell),
+    /// Send to the member at this place of the view.
+    Send {
+        /// Its place.
+        to: usize,
+        /// What it is sent.
+        message: LockMessage,
+    },
+    /// Tell all members that one holder of a lock that has more holders than permits has left.
+    Left(LockName),
+    /// The member at this place sent what no correct member sends.
+    Misbehaved {
+        /// Its place.
+        place: usize,
+        /// What was wrong.
+        why: &'static str,
+    },
+}
+
+/// How this site treats its own clients; need not be the same everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// How often in a row a lock is handed on among local clients before other sites are let in.
+    pub local_turns: u32,
+    /// How long a message takes at most while all is well: what the algorithms' timers count in.
+    pub message_delay: Span,
+    /// How long a client that does not want to wait is made to.
+    pub try_within: Span,
+    /// How many locks a site keeps at most.
+    pub most_locks: usize,
+    /// How long before the end of the lease clients are told (from the lease's terms).
+    pub margin: Span,
+}
+
+/// Time, and what the lease allows at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footing {
+    /// Now.
+    pub now: Time,
+    /// When the lease ends, if it is comfortable.
+    pub lease_end: Option<Time>,
+}
+
+/// The view that is open, as this site sees it.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// The view's number.
+    pub epoch: Epoch,
+    /// How many members it has.
+    pub members: usize,
+    /// This site's place among them.
+    pub me: usize,
+    /// Its rules.
+    pub rules: Rules,
+}
+
+/// What is known here about a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The algorithm that it runs.
+    pub algorithm: Option<&'static str>,
+    /// Clients of this site that hold it: wish, fence, slot, since when.
+    pub holders: Vec<(Request, Fence, Option<u32>, Time)>,
+    /// Clients of this site that wait, in order: wish, since when.
+    pub waiters: Vec<(Request, Time)>,
+}
+
+/// Something that is to happen at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    /// This one does not wait longer.
+    Deadline(LockName, Request),
+    /// This one was told that it has lost, and its time is over.
+    Doom(LockName, Request),
+    /// A timer of the machine of this lane.
+    Timer(LockName, usize, Epoch),
+}
+
+/// All locks of one site.
+#[derive(Clone, Debug)]
+pub struct LockTable {
+    habits: Habits,
+    mutants: Mutants,
+    seat: Option<Seat>,
+    locks: BTreeMap<LockName, Lock>,
+    requests: BTreeMap<Request, (Session, LockName)>,
+    sessions: BTreeMap<Session, BTreeSet<Request>>,
+    alarms: BTreeSet<(Time, Alarm)>,
+    outbox: Outbox<AnyMessage>,
+    /// Whether some lock has, or had when the view opened, more holders than permits.
+    draining: bool,
+}
+
+impl LockTable {
+    /// No locks, no view.
+    pub fn new(habits: Habits, mutants: Mutants) -> Self {
+        LockTable {
+            habits,
+            mutants,
+            seat: None,
+            locks: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            outbox: Outbox::new(),
+            draining: false,
+        }
+    }
+
+    /// A client wants `lock`.
+    pub fn acquire(
+        &mut self,
+        session: Session,
+        request: Request,
+        lock: LockName,
+        wait: Wait,
+        footing: Footing,
+        out: &mut Vec<Output>,
+    ) {
+        let refuse = |why| Output::Tell(Tell::Refused { request, why });
+        if self.requests.contains_key(&request) {
+            return out.push(refuse("this request exists already; take a new number"));
+        }
+        if !self.locks.contains_key(&lock) && self.locks.len() >= self.habits.most_locks {
+            return out.push(refuse("this site keeps as many locks as it may; use fewer names"));
+        }
+        if wait == Wait::Try && self.is_taken_here(&lock) {
+            return out.push(Output::Tell(Tell::Busy { request }));
+        }
+        let deadline = match wait {
+            Wait::Forever => None,
+            Wait::Until(deadline) => Some(deadline),
+            Wait::Try => Some(footing.now + self.habits.try_within),
+        };
+        if let Some(deadline) = deadline {
+            self.alarms.insert((deadline, Alarm::Deadline(lock.clone(), request)));
+        }
+        self.requests.insert(request, (session, lock.clone()));
+        self.sessions.entry(session).or_default().insert(request);
+        let waiter = lock::Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try };
+        self.with_lock(&lock, footing, out, |lock, env| {
+            lock.waiters.push_back(waiter);
+            lock.seek(env);
+        });
+    }
+
+    /// A client gives up waiting; if it has the lock meanwhile, it gives that back.
+    pub fn cancel(&mut self, request: Request, footing: Footing, out: &mut Vec<Output>) {
+        let Some((_, lock)) = self.requests.get(&request).cloned() else {
+            return out.push(Output::Tell(Tell::Refused { request, why: "no such request; it may be over" }));
+        };
+        if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
+            return self.release(request, footing, out);
+        }
+        self.stop_waiting(request, &lock);
+        out.push(Output::Tell(Tell::Cancelled { request }));
+    }
+
+    /// A client gives its lock back.
+    pub fn release(&mut self, request: Request, footing: Footing, out: &mut Vec<Output>) {
+        let lock = self.requests.get(&request).map(|(_, lock)| lock.clone());
+        match lock.filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.holds(request))) {
+            Some(lock) => {
+                out.push(Output::Tell(Tell::Released { request }));
+                self.leave(request, &lock, footing, out);
+            }
+            None => out.push(Output::Tell(Tell::Refused { request, why: "it does not hold the lock" })),
+        }
+    }
+
+    /// A client is gone: it neither waits nor holds any more.
+    pub fn on_session_ended(&mut self, session: Session, footing: Footing, out: &mut Vec<Output>) {
+        for request in self.sessions.get(&session).cloned().unwrap_or_default() {
+            let (_, lock) = self.requests.get(&request).cloned().expect("a session's requests exist");
+            if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
+                self.leave(request, &lock, footing, out);
+            } else {
+                self.stop_waiting(request, &lock);
+            }
+        }
+    }
+
+    /// A member's machine has sent something, in the epoch that is open.
+    pub fn on_message(&mut self, from: usize, message: LockMessage, footing: Footing, out: &mut Vec<Output>) {
+        let Some(seat) = &self.seat else { return };
+        if !self.locks.contains_key(&message.lock) && self.locks.len() >= 2 * self.habits.most_locks {
+            return out.push(Output::Misbehaved { place: from, why: "names more locks than a site keeps" });
+        }
+        let lanes = seat.rules.rule(&message.lock).per_site;
+        if message.from_lane >= lanes || message.to_lane >= lanes || from >= seat.members {
+            return out.push(Output::Misbehaved { place: from, why: "names a lane that does not exist" });
+        }
+        let LockMessage { lock, from_lane, to_lane, stamp, message } = message;
+        self.with_lock(&lock, footing, out, |lock, env| {
+            let sender = env.site_of(from, from_lane as usize);
+            if lock.clock.observe(stamp).is_err() {
+                return env.misbehaved(from, "a fence clock out of its range");
+            }
+            lock.run(to_lane as usize, Call::Receive(sender, message), env);
+        });
+    }
+
+    /// The lease will end at `end` and was not renewed: everyone who holds something is told that it is lost.
+    pub fn on_notice(&mut self, end: Time, out: &mut Vec<Output>) {
+        for (name, lock) in &mut self.locks {
+            for hold in lock.holds.iter_mut().filter(|hold| !hold.doomed) {
+                hold.doomed = true;
+                out.push(Output::Tell(Tell::Lost { request: hold.request, act_by: end }));
+                self.alarms.insert((end, Alarm::Doom(name.clone(), hold.request)));
+            }
+        }
+    }
+
+    /// Everyone who holds something loses it now: this life of the site is over.
+    pub fn lose_all(&mut self, now: Time, out: &mut Vec<Output>) {
+        for lock in self.locks.values_mut() {
+            for hold in std::mem::take(&mut lock.holds) {
+                if !hold.doomed {
+                    out.push(Output::Tell(Tell::Lost { request: hold.request, act_by: now }));
+                }
+                forget(&mut self.requests, &mut self.sessions, hold.request);
+            }
+        }
+        self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));
+    }
+
+    /// The lease lasts longer: sessions that hold something are told; whoever could not be served before is now.
+    pub fn on_extended(&mut self, lease_end: Time, footing: Footing, out: &mut Vec<Output>) {
+        let mut told = BTreeSet::new();
+        for hold in self.locks.values().flat_map(|lock| &lock.holds).filter(|hold| !hold.doomed) {
+            if let Some((session, _)) = self.requests.get(&hold.request)
+                && told.insert(*session)
+            {
+                out.push(Output::Tell(Tell::Extended { session: *session, lease_end }));
+            }
+        }
+        self.seek_all(footing, out);
+    }
+
+    /// Lets time pass: deadlines, machines' timers, the end of what was lost.
+    pub fn on_time(&mut self, footing: Footing, out: &mut Vec<Output>) {
+        while let Some((due, _)) = self.alarms.first()
+            && *due <= footing.now
+        {
+            let (_, alarm) = self.alarms.pop_first().expect("there is a first");
+            match alarm {
+                Alarm::Deadline(lock, request) => {
+                    let Some(waiter) = self.stop_waiting(request, &lock) else { continue };
+                    let tell =
+                        if waiter.is_try { Tell::Busy { request } } else { Tell::TimedOut { request } };
+                    out.push(Output::Tell(tell));
+                }
+                Alarm::Doom(lock, request) => self.leave(request, &lock, footing, out),
+                Alarm::Timer(lock, lane, epoch) => {
+                    if self.seat.as_ref().is_some_and(|seat| seat.epoch == epoch) {
+                        self.with_lock(&lock, footing, out, |lock, env| lock.run(lane, Call::Wake, env));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When [`on_time`](LockTable::on_time) has something to do next.
+    pub fn next_due(&self) -> Option<Time> {
+        self.alarms.first().map(|(due, _)| *due)
+    }
+
+    /// What is known here about a lock.
+    pub fn status(&self, lock: &LockName) -> Status {
+        let running = self.seat.as_ref().map(|seat| seat.rules.rule(lock).spec.info.name);
+        let known = self.locks.get(lock);
+        let holders = known.map_or_else(Vec::new, |lock| {
+            lock.holds.iter().map(|hold| (hold.request, hold.fence, hold.slot, hold.since)).collect()
+        });
+        let waiters = known.map_or_else(Vec::new, |lock| {
+            lock.waiters.iter().map(|waiter| (waiter.request, waiter.since)).collect()
+        });
+        Status { algorithm: running, holders, waiters }
+    }
+
+    /// The rules of the view that is open.
+    pub fn rules(&self) -> Option<&Rules> {
+        self.seat.as_ref().map(|seat| &seat.rules)
+    }
+
+    /// Whether a client of this site holds anything.
+    pub fn holds_anything(&self) -> bool {
+        self.locks.values().any(|lock| !lock.holds.is_empty())
+    }
+
+    /// Everyone who holds something here: session, wish, lock.
+    pub fn holders(&self) -> impl Iterator<Item = (Session, Request, &LockName)> {
+        let holds = self.locks.values().flat_map(|lock| &lock.holds);
+        holds.filter_map(|hold| {
+            let (session, lock) = self.requests.get(&hold.request)?;
+            Some((*session, hold.request, lock))
+        })
+    }
+
+    /// The first numbered invariant of this table, or of a machine in it, that does not hold.
+    pub fn check_invariants(&self) -> Result<(), &'static str> {
+        self.locks.values().try_for_each(|lock| lock.check_invariants(self.seat.is_some()))
+    }
+
+    /// Whether a client that does not want to wait would have to, as far as is known here.
+    fn is_taken_here(&self, lock: &LockName) -> bool {
+        let most = self.seat.as_ref().map_or(1, |seat| seat.rules.rule(lock).per_site as usize);
+        self.locks.get(lock).is_some_and(|lock| !lock.waiters.is_empty() || lock.holds.len() >= most)
+    }
+
+    /// Takes a waiter out of its queue. A request of the machine that it caused runs on; whoever is first when it is
+    /// granted gets it, or it is given back at once.
+    fn stop_waiting(&mut self, request: Request, lock: &LockName) -> Option<lock::Waiter> {
+        let waiters = &mut self.locks.get_mut(lock)?.waiters;
+        let at = waiters.iter().position(|waiter| waiter.request == request)?;
+        let waiter = waiters.remove(at)?;
+        self.forget_deadline(lock, &waiter);
+        forget(&mut self.requests, &mut self.sessions, request);
+        Some(waiter)
+    }
+
+    fn forget_deadline(&mut self, lock: &LockName, waiter: &lock::Waiter) {
+        if let Some(deadline) = waiter.deadline {
+            self.alarms.remove(&(deadline, Alarm::Deadline(lock.clone(), waiter.request)));
+        }
+    }
+
+    /// A holder leaves.
+    fn leave(&mut self, request: Request, lock: &LockName, footing: Footing, out: &mut Vec<Output>) {
+        forget(&mut self.requests, &mut self.sessions, request);
+        self.with_lock(lock, footing, out, |lock, env| lock.on_left(request, env));
+    }
+
+    /// Lets every lock with waiters ask again, as far as lease and view allow.
+    fn seek_all(&mut self, footing: Footing, out: &mut Vec<Output>) {
+        if self.seat.is_none() || footing.lease_end.is_none() {
+            return;
+        }
+        let waited: Vec<LockName> = self
+            .locks
+            .iter()
+            .filter(|(_, lock)| !lock.waiters.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in waited {
+            self.with_lock(&name, footing, out, |lock, env| lock.seek(env));
+        }
+    }
+
+    /// Does something with a lock, which is made, and its machines started, if need be.
+    fn with_lock(
+        &mut self,
+        name: &LockName,
+        footing: Footing,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Lock, &mut Env<'_>),
+    ) {
+        let lock = self.locks.entry(name.clone()).or_insert_with(Lock::new);
+        let mut env = Env {
+            name,
+            footing,
+            habits: self.habits,
+            mutants: self.mutants,
+            seat: self.seat.as_ref(),
+            alarms: &mut self.alarms,
+            outbox: &mut self.outbox,
+            out,
+        };
+        lock.touch(&mut env);
+        act(lock, &mut env);
+    }
+}
+
+fn forget(
+    requests: &mut BTreeMap<Request, (Session, LockName)>,
+    sessions: &mut BTreeMap<Session, BTreeSet<Request>>,
+    request: Request,
+) {
+    let Some((session, _)) = requests.remove(&request) else { return };
+    if let Some(of_session) = sessions.get_mut(&session) {
+        of_session.remove(&request);
+        if of_session.is_empty() {
+            sessions.remove(&session);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Time as a machine sees it: microseconds of its own monotonic clock, handed in by whoever drives it.
+//!
+//! Two sites never compare their clocks. They compare lengths of time, and a bound on how much faster one clock may
+//! run than another ([`Drift`]) says how far apart two lengths of the same time can be.
+
+use std::ops::Add;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment on one machine's own clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Time(u64);
+
+/// A length of time on one machine's own clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span(u64);
+
+impl Time {
+    /// Where a clock starts.
+    pub const ZERO: Time = Time(0);
+
+    /// So many microseconds after the start.
+    pub const fn from_micros(micros: u64) -> Self {
+        Time(micros)
+    }
+
+    /// Microseconds since the start.
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// How long ago `earlier` was; nothing if it is still to come.
+    #[must_use]
+    pub const fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The moment `span` before this one, or the start.
+    #[must_use]
+    pub const fn before(self, span: Span) -> Time {
+        Time(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    fn add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+    /// The smallest length of time there is: one tick.
+    pub const TICK: Span = Span(1);
+
+    /// So many microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Span(micros)
+    }
+
+    /// So many milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Span(millis.saturating_mul(1000))
+    }
+
+    /// In microseconds.
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// This long, `count` times.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Span {
+        Span(self.0.saturating_mul(count))
+    }
+
+    /// The `parts`-th part of it.
+    #[must_use]
+    pub const fn part(self, parts: u64) -> Span {
+        Span(self.0 / parts)
+    }
+}
+
+/// By how much the fastest clock may outrun the slowest, in millionths: whenever one clock measures a length `x`, any
+/// other measures at most `x·(1+drift)` for the same stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Drift(u32);
+
+impl Drift {
+    /// So many millionths.
+    pub const fn from_ppm(ppm: u32) -> Self {
+        Drift(ppm)
+    }
+
+    /// In millionths.
+    pub const fn ppm(self) -> u32 {
+        self.0
+    }
+
+    /// `span·(1+drift)`, rounded up: what must pass here until `span` has certainly passed everywhere.
+    #[must_use]
+    pub fn stretch(self, span: Span) -> Span {
+        let exact = u128::from(span.0) * (1_000_000 + u128::from(self.0));
+        Span(u64::try_from(exact.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretched_length_is_rounded_up_to_the_next_tick() {
+        let drift = Drift::from_ppm(100);
+        assert_eq!(drift.stretch(Span::from_micros(10_000)), Span::from_micros(10_001));
+        assert_eq!(drift.stretch(Span::from_micros(10_001)), Span::from_micros(10_003));
+        assert_eq!(drift.stretch(Span::from_micros(u64::MAX)), Span::from_micros(u64::MAX));
+        assert_eq!(Drift::from_ppm(0).stretch(Span::from_micros(7)), Span::from_micros(7));
+    }
+
+    #[test]
+    fn time_neither_overflows_nor_runs_backwards() {
+        assert_eq!(Time::from_micros(u64::MAX) + Span::TICK, Time::from_micros(u64::MAX));
+        assert_eq!(Time::from_micros(3).since(Time::from_micros(5)), Span::ZERO);
+        assert_eq!(Time::from_micros(3).before(Span::from_micros(5)), Time::ZERO);
+    }
+}

@@ -1,0 +1,177 @@
+//! Views: who takes part, under which rules, as everyone agrees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_protocol::{Epoch, SiteId};
+use serde::{Deserialize, Serialize};
+
+use crate::names::{Incarnation, LockName, Member, SiteName};
+use crate::rules::RulesText;
+
+/// Who takes part and under which rules. Agreed on through the log; each has an epoch of its own, one more than the
+/// last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct View {
+    /// Its number; 0 is the view before the first one, without members.
+    pub epoch: Epoch,
+    /// One life of each site that takes part, by name.
+    pub members: Vec<Member>,
+    /// The last life of each site that took part and does not now, by name: no life takes part a second time.
+    pub past: Vec<Member>,
+    /// Which locks run what.
+    pub rules: RulesText,
+    /// How often the rules have changed.
+    pub rules_version: u64,
+}
+
+/// Why a list of sites cannot start a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SitesError {
+    /// Nobody is named.
+    #[error("the list of sites is empty; name at least this one")]
+    Empty,
+    /// One name for two sites.
+    #[error(
+        "the site '{name}' is listed twice (places {first} and {second}); give every site a name of its own"
+    )]
+    Twice {
+        /// The name.
+        name: SiteName,
+        /// Where it is first, from 1.
+        first: usize,
+        /// Where it is again.
+        second: usize,
+    },
+}
+
+/// Checks a list of sites: somebody, and nobody twice.
+pub fn check_sites(sites: &[SiteName]) -> Result<(), SitesError> {
+    if sites.is_empty() {
+        return Err(SitesError::Empty);
+    }
+    let mut seen = BTreeSet::new();
+    for (at, name) in sites.iter().enumerate() {
+        if !seen.insert(name) {
+            let first = sites.iter().position(|other| other == name).unwrap_or(at) + 1;
+            return Err(SitesError::Twice { name: name.clone(), first, second: at + 1 });
+        }
+    }
+    Ok(())
+}
+
+impl View {
+    /// The place of this life of a site among the members.
+    pub fn place(&self, member: &Member) -> Option<usize> {
+        self.members.binary_search(member).ok()
+    }
+
+    /// Whether this life of a site takes part.
+    pub fn contains(&self, member: &Member) -> bool {
+        self.place(member).is_some()
+    }
+
+    /// The life of `site` that takes part, if one does.
+    pub fn member(&self, site: &SiteName) -> Option<&Member> {
+        let at = self.members.binary_search_by(|member| member.site.cmp(site)).ok()?;
+        Some(&self.members[at])
+    }
+
+    /// Whether this life of a site may be let in: its site does not take part, and never has in this life or a later one.
+    pub fn may_join(&self, member: &Member) -> bool {
+        let past = self.past.binary_search_by(|past| past.site.cmp(&member.site));
+        self.member(&member.site).is_none_or(|other| other.incarnation < member.incarnation)
+            && past.map_or(true, |at| self.past[at].incarnation < member.incarnation)
+    }
+
+    /// The past lives of the view with `members` that follows on this one.
+    pub(crate) fn past_without(&self, members: &[Member]) -> Vec<Member> {
+        let mut past: BTreeMap<&SiteName, Incarnation> = BTreeMap::new();
+        for member in self.past.iter().chain(&self.members) {
+            past.insert(&member.site, member.incarnation);
+        }
+        past.retain(|site, _| members.iter().all(|member| member.site != **site));
+        past.into_iter().map(|(site, incarnation)| Member { site: site.clone(), incarnation }).collect()
+    }
+
+    /// Whether members are in order of their names, and no name is there twice.
+    pub fn is_well_formed(&self) -> bool {
+        let sorted = |members: &[Member]| members.windows(2).all(|pair| pair[0].site < pair[1].site);
+        sorted(&self.members) && sorted(&self.past)
+    }
+}
+
+/// Where the members of a view stand in the algorithm of one lock. The lock's home is site 0; a member that may hold
+/// several permits takes part several times, once for each *lane*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seating {
+    members: usize,
+    home: usize,
+}
+
+impl Seating {
+    /// For the lock `name` in a view of so many members.
+    pub fn new(name: &LockName, members: usize) -> Self {
+        Seating { members, home: name.home(members) }
+    }
+
+    /// The algorithm's site for a lane of the member at `place`.
+    pub fn site(self, place: usize, lane: usize) -> SiteId {
+        SiteId::new(lane * self.members + (place + self.members - self.home) % self.members)
+    }
+
+    /// The place of the member, and its lane, that is this site of the algorithm.
+    pub fn place(self, site: SiteId) -> (usize, usize) {
+        ((site.index() % self.members + self.home) % self.members, site.index() / self.members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> SiteName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_empty_list_and_a_name_given_twice_are_refused() {
+        assert_eq!(check_sites(&[]), Err(SitesError::Empty));
+        let error = check_sites(&[name("a"), name("b"), name("a")]).unwrap_err().to_string();
+        assert!(error.starts_with("the site 'a' is listed twice (places 1 and 3)"), "{error}");
+        assert_eq!(check_sites(&[name("a"), name("b")]), Ok(()));
+    }
+
+    fn member(site: &str, incarnation: u64) -> Member {
+        Member { site: name(site), incarnation: Incarnation::new(incarnation) }
+    }
+
+    #[test]
+    fn no_life_takes_part_a_second_time() {
+        let first = View { members: vec![member("a", 1), member("b", 1)], ..View::default() };
+        let members = vec![member("b", 1)];
+        let second = View { past: first.past_without(&members), members, ..View::default() };
+        assert_eq!(second.past, [member("a", 1)]);
+        assert!(!second.may_join(&member("a", 1)) && second.may_join(&member("a", 2)));
+        assert!(!second.may_join(&member("b", 1)) && second.may_join(&member("c", 1)));
+        let members = vec![member("a", 2), member("b", 1)];
+        assert_eq!(second.past_without(&members), []);
+    }
+
+    #[test]
+    fn every_lane_of_every_member_has_a_seat_of_its_own_and_the_home_has_the_first() {
+        for lock in ["jobs", "a", "z"] {
+            let lock: LockName = lock.parse().unwrap();
+            let seating = Seating::new(&lock, 5);
+            assert_eq!(seating.site(lock.home(5), 0), SiteId::new(0));
+            let mut seats = BTreeSet::new();
+            for lane in 0..3 {
+                for place in 0..5 {
+                    let site = seating.site(place, lane);
+                    assert_eq!(seating.place(site), (place, lane));
+                    seats.insert(site);
+                }
+            }
+            assert_eq!(seats.len(), 15);
+        }
+    }
+}
