@@ -7,8 +7,8 @@
 //!
 //! [`errata`] is what it finds in the published texts.
 //!
-//! [`table`] turns the sites' code into lookups, [`state`] packs a global state into a few bytes, [`store`] keeps all of them
-//! exactly, [`search`] works them off on all cores.
+//! `table` turns the sites' code into lookups, `state` packs a global state into a few bytes, `store` keeps all of them
+//! exactly, `search` works them off on all cores.
 
 pub mod assumptions;
 mod bounds;

@@ -1,7 +1,7 @@
 //! Small deliberate bugs, to see whether the checker would notice them.
 //!
-//! Each is one short line in an algorithm that asks [`is_on`]. Without the feature `mutants`, which only tests enable, the answer
-//! is a constant, and the compiler takes the line out. With it one mutant can be switched [`on`](with) for the calling
+//! Each is one short line in an algorithm that asks `is_on`. Without the feature `mutants`, which only tests enable, the answer
+//! is a constant, and the compiler takes the line out. With it one mutant can be switched on with `with` for the calling
 //! thread. A mutant that no property catches means that a property is missing.
 
 /// One deliberate bug.

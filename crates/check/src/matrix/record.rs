@@ -174,7 +174,7 @@ pub struct Malformed {
     what: &'static str,
 }
 
-/// Reads the rows of a document that [`write`] made.
+/// Reads the rows of a document that [`write()`] made.
 pub fn read(text: &str) -> Result<Vec<Record>, Malformed> {
     let lines = text.lines().zip(1..).filter(|(line, _)| line.starts_with('|'));
     let rows = lines.map(|(line, number)| {
