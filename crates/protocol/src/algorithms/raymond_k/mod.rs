@@ -221,8 +221,9 @@ impl Algorithm for RaymondK {
             lone_most: Formula::new("2(N−1)", all_ask_all),
             heavy: Formula::new("2N−K−1 to 2(N−1)", all_ask_all),
             always: Some(Span {
-                least: Formula::new("2N−K−1", |scale| {
-                    (2 * scale.sites - scale.permits.min(scale.sites) - 1) as f64
+                least: Formula::new("2N−K−1, 0 if K ≥ N", |scale| {
+                    let enough_for_all = scale.permits >= scale.sites;
+                    if enough_for_all { 0.0 } else { (2 * scale.sites - scale.permits - 1) as f64 }
                 }),
                 most: Formula::new("2(N−1)", |scale| 2.0 * (scale.sites - 1) as f64),
             }),
