@@ -9,6 +9,7 @@ use super::properties::exclusion::Grant;
 use super::properties::{Verdict, sound};
 use super::world::{Event, World};
 use crate::links::Frame;
+use crate::membership::disk::Write;
 use crate::node::{Answer, Call, Content, Input, Letter, Matter, Node, Note, Output, Packet, Token};
 use crate::table::{Request, Tell};
 
@@ -92,6 +93,9 @@ impl World {
         match output {
             Output::Send { to, packet } => self.send(machine, to.as_str(), packet),
             Output::Persist { token, writes } => {
+                if writes.iter().any(|write| matches!(write, Write::Install(_))) {
+                    self.coverage.count("snapshot installed");
+                }
                 let slow = self.machines[machine].slow_until > self.now;
                 let most = if slow { 800_000 } else { self.settings.disk };
                 let delay = self.within(most);

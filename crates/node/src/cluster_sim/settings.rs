@@ -53,6 +53,8 @@ pub struct Settings {
     pub rules: RulesText,
     /// The lease.
     pub terms: Terms,
+    /// How long logs get; where they stay short, a voter that was away gets the state itself.
+    pub longest_log: usize,
 }
 
 impl Settings {
@@ -95,12 +97,14 @@ impl Settings {
                 margin: Span::from_millis(200),
                 renew_every: Span::from_millis(400),
             },
+            longest_log: 0,
         };
         settings.faults = faults::draw(&mut draw, &settings);
         // With two voters or fewer nobody could decide.
         if founders >= 3 && draw.usize(..5) == 0 {
             settings.stubborn = stubborn(&mut draw, machines);
         }
+        settings.longest_log = if draw.bool() { draw.usize(2..=4) } else { draw.usize(2..=64) };
         settings
     }
 
@@ -122,6 +126,7 @@ impl Settings {
         };
         config.pace = Pace { heartbeat: 1, election: 5 };
         config.tick = Span::from_millis(100);
+        config.longest_log = self.longest_log;
         config.habits.local_turns = 2;
         config.habits.message_delay = Span::from_micros(self.delay.max(1));
         config.habits.try_within = Span::from_micros(self.delay * 4 + 1000);

@@ -39,6 +39,7 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "leader lost in a view change",
         "left",
         "site left",
+        "snapshot installed",
         "stale holder, only the fence protects",
         "told that it has lost",
         "unsynced tail lost",

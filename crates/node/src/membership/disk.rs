@@ -74,6 +74,14 @@ pub(super) fn encode(view: &View) -> Vec<u8> {
     postcard::to_stdvec(view).expect("a view is plain data")
 }
 
+/// The view after `view`, if the entry has one: a view follows only on the one before it.
+pub(super) fn follow(view: &View, data: &[u8]) -> Option<View> {
+    let next = Some(data)
+        .filter(|data| !data.is_empty())
+        .and_then(|data| postcard::from_bytes::<View>(data).ok())?;
+    (next.epoch.number() == view.epoch.number() + 1 && next.is_well_formed()).then_some(next)
+}
+
 fn conf_state(voters: usize) -> eraftpb::ConfState {
     let mut state = eraftpb::ConfState::default();
     state.set_voters((1..=voters as u64).collect());
@@ -123,6 +131,18 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The state after the entry `index`, which is committed and in the log: what is saved, and what followed on it.
+    pub(super) fn saved_up_to(&self, index: u64) -> Saved {
+        let mut saved = self.saved.clone();
+        for entry in self.entries.iter().take_while(|entry| entry.index <= index) {
+            (saved.index, saved.term) = (entry.index, entry.term);
+            if let Some(view) = follow(&saved.view, &entry.data) {
+                saved.view = view;
+            }
+        }
+        saved
+    }
+
     /// What a write does to it.
     pub fn apply(&mut self, write: &Write) {
         match write {

@@ -19,7 +19,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use raft::{RawNode, StateRole, Storage as _, eraftpb};
+use raft::{RawNode, SnapshotStatus, StateRole, eraftpb};
 
 use crate::mutant::{Mutant, Mutants};
 use crate::names::SiteName;
@@ -30,8 +30,8 @@ use message::{Kind, RaftMessage};
 /// How many sites vote at most: beyond it agreement only gets slower.
 pub const MOST_VOTERS: usize = 7;
 
-/// The log is cut when it is longer than this.
-const LONGEST_LOG: usize = 64;
+/// The log is cut, to half of it, when it is longer than this; unless a host wants otherwise.
+pub const LONGEST_LOG: usize = 64;
 
 /// What names a batch of writes until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +85,8 @@ pub struct Membership {
     mutants: Mutants,
     view: View,
     applied: u64,
+    /// The log is cut when it is longer.
+    longest_log: usize,
     /// What was handed to the disk, oldest first, with what may be sent only then.
     writing: VecDeque<Writing>,
     /// Writes that nothing depends on; they go with the next batch.
@@ -103,6 +105,8 @@ pub struct Membership {
 struct Writing {
     number: u64,
     needs_disk: bool,
+    /// The state up to this entry is among the writes, in place of the log.
+    installs: Option<u64>,
     then_send: Vec<eraftpb::Message>,
 }
 
@@ -113,6 +117,7 @@ impl Membership {
         me: usize,
         disk: Disk,
         pace: Pace,
+        longest_log: usize,
         seed: u64,
         mutants: Mutants,
     ) -> Self {
@@ -143,6 +148,7 @@ impl Membership {
             mutants,
             view,
             applied,
+            longest_log,
             writing: VecDeque::new(),
             lazy: Vec::new(),
             confirmed: VecDeque::new(),
@@ -183,8 +189,12 @@ impl Membership {
         }
     }
 
-    /// One tick has passed.
+    /// One tick has passed. It does not count while the disk takes in the state that a leader has sent: an election would
+    /// read the log from before it, which is gone.
     pub fn on_tick(&mut self, out: &mut Vec<Output>) {
+        if self.writing.iter().any(|batch| batch.installs.is_some()) {
+            return;
+        }
         if self.handicap > 0 && self.raw.raft.state != StateRole::Leader {
             self.handicap -= 1;
             return;
@@ -245,10 +255,18 @@ impl Membership {
             && (first.number <= token.0 || !first.needs_disk)
         {
             let done = self.writing.pop_front().expect("there is a first");
-            self.raw.on_persist_ready(done.number);
-            self.send(done.then_send, out);
+            self.on_written(done, out);
         }
         self.pump(out);
+    }
+
+    /// The disk has everything up to this batch. State that came whole has been applied with that.
+    fn on_written(&mut self, done: Writing, out: &mut Vec<Output>) {
+        self.raw.on_persist_ready(done.number);
+        if let Some(index) = done.installs {
+            self.raw.advance_apply_to(index);
+        }
+        self.send(done.then_send, out);
     }
 
     /// Takes out what the `raft` crate wants done, until it wants nothing more.
@@ -256,13 +274,18 @@ impl Membership {
         self.on_new_role();
         while self.raw.has_ready() {
             let mut ready = self.raw.ready();
-            self.send(ready.take_messages(), out);
+            let messages = ready.take_messages();
+            let sent_state: Vec<u64> =
+                messages.iter().filter(is_snapshot).map(|message| message.to).collect();
+            self.send(messages, out);
             let writes = self.store(&ready, out);
             let (number, must_sync) = (ready.number(), ready.must_sync());
             let mut then_send = ready.take_persisted_messages();
             if self.mutants.has(Mutant::SendBeforePersist) {
                 self.send(std::mem::take(&mut then_send), out);
             }
+            let installs = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty());
+            let installs = installs.map(|snapshot| snapshot.get_metadata().index);
             let committed = ready.take_committed_entries();
             for read in ready.take_read_states() {
                 let round = read.request_ctx.as_slice().try_into().map(u64::from_be_bytes);
@@ -275,13 +298,18 @@ impl Membership {
                 let writes = std::mem::take(&mut self.lazy);
                 out.push(Output::Persist { token: Token(number), writes });
             }
+            let batch = Writing { number, needs_disk: must_sync, installs, then_send };
             if must_sync || !self.writing.is_empty() {
-                self.writing.push_back(Writing { number, needs_disk: must_sync, then_send });
+                self.writing.push_back(batch);
             } else {
-                self.raw.on_persist_ready(number);
-                self.send(then_send, out);
+                self.on_written(batch, out);
             }
             self.apply(committed, out);
+            for to in sent_state {
+                // Nobody says whether it arrives, and until someone does the leader sends that voter nothing more. So it
+                // counts as arrived; if it has not, the voter's answer to what comes next shows it.
+                self.raw.report_snapshot(to, SnapshotStatus::Finish);
+            }
         }
         self.report_confirmed(out);
     }
@@ -323,9 +351,8 @@ impl Membership {
     /// Applies committed entries: a view follows only on the one before it.
     fn apply(&mut self, committed: Vec<eraftpb::Entry>, out: &mut Vec<Output>) {
         let Some(last) = committed.last().map(|entry| entry.index) else { return };
-        for entry in committed.iter().filter(|entry| !entry.data.is_empty()) {
-            let Ok(view) = postcard::from_bytes::<View>(&entry.data) else { continue };
-            if view.epoch.number() == self.view.epoch.number() + 1 && view.is_well_formed() {
+        for entry in &committed {
+            if let Some(view) = disk::follow(&self.view, &entry.data) {
                 self.view = view;
                 out.push(Output::Agreed(self.view.clone()));
             }
@@ -335,15 +362,15 @@ impl Membership {
         self.compact();
     }
 
-    /// Replaces a long log by the state that it made.
+    /// Replaces the older half of a long log by the state that it made. The younger half stays, so that a voter that is a
+    /// little behind needs only that.
     fn compact(&mut self) {
+        let cut = self.applied.saturating_sub(self.longest_log as u64 / 2);
         let store = self.raw.mut_store();
-        if store.disk.log_length() <= LONGEST_LOG {
+        if store.disk.log_length() <= self.longest_log || cut <= store.disk.saved.index {
             return;
         }
-        let term = store.term(self.applied).expect("what is applied is in the log");
-        let saved = Saved { index: self.applied, term, view: self.view.clone() };
-        let write = Write::Compact(saved);
+        let write = Write::Compact(store.disk.saved_up_to(cut));
         store.disk.apply(&write);
         self.lazy.push(write);
     }
@@ -367,4 +394,8 @@ impl Membership {
             self.handicap = self.draw.usize(..self.pace.election);
         }
     }
+}
+
+fn is_snapshot(message: &&eraftpb::Message) -> bool {
+    message.get_msg_type() == eraftpb::MessageType::MsgSnapshot
 }

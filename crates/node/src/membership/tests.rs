@@ -21,7 +21,8 @@ impl Council {
     fn of(count: usize) -> Self {
         let names: Vec<SiteName> = (0..count).map(|at| format!("s{at}").parse().unwrap()).collect();
         let mutants = Mutants::default();
-        let start = |at| Membership::start(names.clone(), at, Disk::default(), PACE, at as u64, mutants);
+        let start =
+            |at| Membership::start(names.clone(), at, Disk::default(), PACE, LONGEST_LOG, at as u64, mutants);
         Council {
             voters: (0..count).map(start).collect(),
             disks: vec![Disk::default(); count],
@@ -91,6 +92,16 @@ impl Council {
         panic!("nobody was elected");
     }
 
+    /// Delivers and writes everything but the messages that `lost` names.
+    fn settle_without(&mut self, mut lost: impl FnMut(usize, usize, &RaftMessage) -> bool) {
+        loop {
+            self.wire.retain(|(from, to, message)| !lost(*from, *to, message));
+            if !(0..self.voters.len()).any(|at| self.write_one(at)) && !self.deliver() {
+                return;
+            }
+        }
+    }
+
     fn propose(&mut self, leader: usize, view: &View) {
         let mut out = Vec::new();
         assert!(self.voters[leader].propose(view, &mut out));
@@ -101,7 +112,8 @@ impl Council {
         self.unwritten[at].clear();
         self.wire.retain(|(from, to, _)| *from != at && *to != at);
         self.disks[at] = disk.clone();
-        self.voters[at] = Membership::start(self.names.clone(), at, disk, PACE, 99, self.mutants);
+        self.voters[at] =
+            Membership::start(self.names.clone(), at, disk, PACE, LONGEST_LOG, 99, self.mutants);
     }
 }
 
@@ -243,4 +255,104 @@ fn what_no_voter_sends_is_refused() {
     assert_eq!(refuse(&"stranger".parse().unwrap(), message.clone()), "not another voter");
     let hollow = RaftMessage { kind: Kind::Snapshot, ..message };
     assert!(refuse(&names[leader], hollow).starts_with("a snapshot message without"));
+}
+
+/// Three voters, of which one has missed so much that the leader's log does not have it any more: leader, that one.
+fn behind_by_a_whole_log() -> (Council, usize, usize) {
+    let mut council = Council::of(3);
+    let leader = council.elect();
+    let away = (leader + 1) % 3;
+    for epoch in 1..=2 * LONGEST_LOG as u32 {
+        council.propose(leader, &view(epoch));
+        council.settle_without(|from, to, _| from == away || to == away);
+    }
+    (council, leader, away)
+}
+
+#[test]
+fn a_voter_that_got_the_state_can_stand_for_election_at_once() {
+    let (mut council, leader, away) = behind_by_a_whole_log();
+    let mut installed = false;
+    for _ in 0..20 {
+        council.tick(leader);
+        // Nothing follows on the state: the log of the one that was away is empty when it stands.
+        council.settle_without(|from, to, message| {
+            installed |= message.kind == Kind::AppendResponse && from == away && !message.reject;
+            installed && (from == leader || to == leader)
+        });
+    }
+    assert!(installed && council.voters[away].log_length() == 0);
+    assert_ne!(council.voters[away].view().epoch, Epoch::default());
+    while council.wire.iter().all(|(_, _, message)| message.kind != Kind::RequestPreVote) {
+        council.tick(away);
+    }
+}
+
+#[test]
+fn no_election_begins_while_the_disk_takes_in_the_state() {
+    let (mut council, leader, away) = behind_by_a_whole_log();
+    let installs = |council: &Council| {
+        let mut writes = council.unwritten[away].iter().flat_map(|(_, writes)| writes);
+        writes.any(|write| matches!(write, Write::Install(_)))
+    };
+    while !installs(&council) {
+        let others = [leader, 3 - leader - away];
+        if !council.deliver()
+            && !others.into_iter().any(|at| council.write_one(at))
+            && !council.write_one(away)
+        {
+            council.tick(leader);
+        }
+    }
+    council.wire.clear();
+    for _ in 0..20 * PACE.election {
+        council.tick(away);
+    }
+    assert!(council.wire.is_empty());
+    council.settle();
+    assert_eq!(council.voters[away].view(), council.voters[leader].view());
+}
+
+#[test]
+fn state_that_was_lost_on_the_way_is_sent_again() {
+    let (mut council, leader, away) = behind_by_a_whole_log();
+    let mut lost = 0;
+    for _ in 0..20 {
+        council.tick(leader);
+        council.settle_without(|_, _, message| {
+            let loses = message.kind == Kind::Snapshot && lost < 3;
+            lost += usize::from(loses);
+            loses
+        });
+    }
+    assert_eq!((lost, council.voters[away].view()), (3, council.voters[leader].view()));
+}
+
+#[test]
+fn a_voter_that_is_a_little_behind_gets_entries_and_not_the_state() {
+    let mut council = Council::of(3);
+    let leader = council.elect();
+    let away = (leader + 1) % 3;
+    let (mut epoch, mut cut) = (0, false);
+    while !cut {
+        epoch += 1;
+        let before = council.voters[leader].log_length();
+        council.propose(leader, &view(epoch));
+        council.settle_without(|from, to, _| cut_off(before, from, to, away));
+        cut = council.voters[leader].log_length() < before;
+    }
+    let mut whole = 0;
+    for _ in 0..20 {
+        council.tick(leader);
+        council.settle_without(|_, _, message| {
+            whole += usize::from(message.kind == Kind::Snapshot);
+            false
+        });
+    }
+    assert_eq!((whole, council.voters[away].view()), (0, &view(epoch)));
+}
+
+/// Whether a message is lost: to or from the voter that is away, once the log is nearly full.
+fn cut_off(length: usize, from: usize, to: usize, away: usize) -> bool {
+    length + LONGEST_LOG / 4 > LONGEST_LOG && (from == away || to == away)
 }

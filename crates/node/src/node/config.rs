@@ -2,7 +2,7 @@
 
 use crate::lease::{Terms, TermsError};
 use crate::links::Patience;
-use crate::membership::Pace;
+use crate::membership::{LONGEST_LOG, Pace};
 use crate::mutant::Mutants;
 use crate::names::SiteName;
 use crate::rules::{Rules, RulesError, RulesText};
@@ -28,6 +28,8 @@ pub struct Config {
     pub pace: Pace,
     /// How long a tick of elections is.
     pub tick: Span,
+    /// How many entries the log of views may have before its older half is replaced by the state that it made.
+    pub longest_log: usize,
     /// How this site treats its clients.
     pub habits: Habits,
     /// What is varied by chance is drawn from this.
@@ -98,6 +100,7 @@ impl Config {
             },
             pace: Pace { heartbeat: 1, election: 5 },
             tick: Span::from_millis(100),
+            longest_log: LONGEST_LOG,
             habits: Habits {
                 local_turns: 16,
                 message_delay: Span::from_millis(50),

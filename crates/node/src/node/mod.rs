@@ -183,8 +183,9 @@ impl Node {
         let voters: Vec<SiteName> = config.sites.iter().take(MOST_VOTERS).cloned().collect();
         let place = voters.iter().position(|voter| *voter == config.site);
         let seed = config.seed ^ me.incarnation.number();
-        let membership =
-            place.map(|place| Membership::start(voters, place, disk, config.pace, seed, mutants));
+        let membership = place.map(|place| {
+            Membership::start(voters, place, disk, config.pace, config.longest_log, seed, mutants)
+        });
         let mut node = Node {
             now,
             may_speak: false,
