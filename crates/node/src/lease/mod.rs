@@ -36,6 +36,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::mutant::{Mutant, Mutants};
+use crate::names::SiteName;
 use crate::time::{Drift, Span, Time};
 pub use landlord::Landlord;
 
@@ -95,10 +96,18 @@ pub struct Lease {
     mutants: Mutants,
     /// Valid before this moment; none before the first grant.
     end: Option<Time>,
-    /// The renewals that may still be granted, with when they were sent, oldest first.
-    sent: VecDeque<(Renewal, Time)>,
+    /// The renewals that may still be granted, oldest first.
+    sent: VecDeque<Sent>,
     last: Renewal,
     next_renewal: Time,
+}
+
+/// A renewal that was sent: only whom it was sent to can grant it.
+#[derive(Clone, Debug)]
+struct Sent {
+    renewal: Renewal,
+    to: SiteName,
+    at: Time,
 }
 
 /// How many renewals may be unanswered; an older one could hardly be granted in time.
@@ -111,24 +120,31 @@ impl Lease {
         Lease { terms, mutants, end: None, sent: VecDeque::new(), last, next_renewal: now }
     }
 
-    /// A renewal is sent now: its number goes with it.
-    pub fn renew(&mut self, now: Time) -> Renewal {
+    /// Nothing can be asked for now: it is tried again when the next renewal would be due.
+    pub fn postpone(&mut self, now: Time) {
+        self.next_renewal = now + self.terms.renew_every;
+    }
+
+    /// A renewal is sent now, to the site that probably leads: its number goes with it.
+    pub fn renew(&mut self, to: SiteName, now: Time) -> Renewal {
         self.last = Renewal(self.last.0 + 1);
         if self.sent.len() == MOST_UNANSWERED {
             self.sent.pop_front();
         }
-        self.sent.push_back((self.last, now));
-        self.next_renewal = now + self.terms.renew_every;
+        self.sent.push_back(Sent { renewal: self.last, to, at: now });
+        self.postpone(now);
         self.last
     }
 
-    /// The leader has granted `renewal`. Whether the lease lasts longer for it.
-    pub fn on_granted(&mut self, renewal: Renewal, now: Time) -> bool {
-        let Some(at) = self.sent.iter().position(|(number, _)| *number == renewal) else { return false };
-        let (_, sent) = self.sent[at];
+    /// `by` says that it leads and has granted `renewal`, for `length`. Whether the lease lasts longer for it. What was
+    /// never asked of `by` is no grant: anyone could say it. And the lease is never longer than the leader waits.
+    pub fn on_granted(&mut self, renewal: Renewal, by: &SiteName, length: Span, now: Time) -> bool {
+        let asked = |sent: &Sent| sent.renewal == renewal && sent.to == *by;
+        let Some(at) = self.sent.iter().position(asked) else { return false };
+        let sent = self.sent[at].at;
         self.sent.drain(..=at);
         let from = if self.mutants.has(Mutant::LeaseFromReceipt) { now } else { sent };
-        let end = from + self.terms.length;
+        let end = from + self.terms.length.min(length);
         if now >= end || self.end.is_some_and(|current| current >= end) {
             return false;
         }

@@ -18,6 +18,10 @@ fn member() -> Member {
     Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) }
 }
 
+fn leader() -> SiteName {
+    "l".parse().unwrap()
+}
+
 /// When the leader's clock, the fastest there may be, shows `micros`, what the slowest shows.
 fn slowest(micros: u64) -> Time {
     at(micros * 1_000_000 / (1_000_000 + u64::from(TERMS.drift.ppm())))
@@ -27,10 +31,10 @@ fn slowest(micros: u64) -> Time {
 /// member's lease and when the leader may exclude it.
 fn tightest(mutants: Mutants) -> (Lease, Landlord) {
     let mut lease = Lease::new(TERMS, mutants, Time::ZERO);
-    let renewal = lease.renew(Time::ZERO);
+    let renewal = lease.renew(leader(), Time::ZERO);
     let mut landlord = Landlord::new(TERMS, mutants, &[member()], Time::ZERO);
     assert!(landlord.grant(&member(), Time::ZERO));
-    assert!(lease.on_granted(renewal, Time::ZERO));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, Time::ZERO));
     (lease, landlord)
 }
 
@@ -57,33 +61,52 @@ fn one_tick_earlier_the_lease_may_still_hold() {
 #[test]
 fn a_lease_is_counted_from_the_sending_not_from_the_grant() {
     let mut lease = Lease::new(TERMS, Mutants::default(), at(5));
-    let renewal = lease.renew(at(5));
-    assert!(lease.on_granted(renewal, at(400_000)));
+    let renewal = lease.renew(leader(), at(5));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(400_000)));
     assert_eq!(lease.end(), Some(at(1_000_005)));
     assert!(lease.is_valid(at(1_000_004)) && !lease.is_valid(at(1_000_005)));
     // Counted from the grant, it would outlive what the leader waits for.
     let mut wrong = Lease::new(TERMS, Mutants::only(Mutant::LeaseFromReceipt), at(5));
-    let renewal = wrong.renew(at(5));
-    assert!(wrong.on_granted(renewal, at(400_000)));
+    let renewal = wrong.renew(leader(), at(5));
+    assert!(wrong.on_granted(renewal, &leader(), TERMS.length, at(400_000)));
     assert!(wrong.is_valid(at(1_300_000)));
 }
 
 #[test]
 fn a_grant_that_arrives_after_its_own_end_gives_nothing() {
     let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
-    let renewal = lease.renew(at(0));
-    assert!(!lease.on_granted(renewal, at(1_000_000)));
+    let renewal = lease.renew(leader(), at(0));
+    assert!(!lease.on_granted(renewal, &leader(), TERMS.length, at(1_000_000)));
     assert!(!lease.is_valid(at(1_000_000)));
 }
 
 #[test]
 fn a_grant_counts_once_and_never_shortens() {
     let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
-    let (first, second) = (lease.renew(at(0)), lease.renew(at(200_000)));
-    assert!(lease.on_granted(second, at(210_000)));
-    assert!(!lease.on_granted(first, at(220_000)), "older than the one granted");
-    assert!(!lease.on_granted(second, at(230_000)), "a second time");
+    let (first, second) = (lease.renew(leader(), at(0)), lease.renew(leader(), at(200_000)));
+    assert!(lease.on_granted(second, &leader(), TERMS.length, at(210_000)));
+    assert!(!lease.on_granted(first, &leader(), TERMS.length, at(220_000)), "older than the one granted");
+    assert!(!lease.on_granted(second, &leader(), TERMS.length, at(230_000)), "a second time");
     assert_eq!(lease.end(), Some(at(1_200_000)));
+}
+
+#[test]
+fn only_the_site_that_was_asked_can_grant() {
+    let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
+    let renewal = lease.renew(leader(), at(0));
+    assert!(!lease.on_granted(renewal, &"x".parse().unwrap(), TERMS.length, at(10)));
+    assert!(!lease.is_valid(at(10)));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(20)), "a stranger's grant changes nothing");
+}
+
+#[test]
+fn a_lease_is_no_longer_than_the_leader_says_and_no_longer_than_its_own_terms() {
+    for (said, end) in [(300_000, 300_000), (5_000_000, 1_000_000)] {
+        let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
+        let renewal = lease.renew(leader(), at(0));
+        assert!(lease.on_granted(renewal, &leader(), Span::from_micros(said), at(10)));
+        assert_eq!(lease.end(), Some(at(end)), "the leader says {said}");
+    }
 }
 
 #[test]
@@ -97,9 +120,9 @@ fn clients_are_told_a_margin_before_the_end() {
 #[test]
 fn a_life_that_is_over_takes_no_grant_any_more() {
     let mut lease = Lease::new(TERMS, Mutants::default(), at(0));
-    let renewal = lease.renew(at(0));
+    let renewal = lease.renew(leader(), at(0));
     lease.give_up(at(10));
-    assert!(!lease.on_granted(renewal, at(20)));
+    assert!(!lease.on_granted(renewal, &leader(), TERMS.length, at(20)));
     assert!(!lease.is_valid(at(20)));
 }
 

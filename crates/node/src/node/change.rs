@@ -53,6 +53,7 @@ impl Node {
             return;
         }
         self.view = view;
+        self.unanswered = 0;
         out.push(Output::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
         let census = self.table.stop();

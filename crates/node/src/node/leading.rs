@@ -103,8 +103,8 @@ impl Node {
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
         for (member, renewal) in leadership.on_confirmed(round, membership.view(), self.now) {
             out.push(Output::Note(Note::Granted(member.clone())));
-            let to = member.incarnation;
-            self.send(member.site, Content::Granted { to, renewal }, out);
+            let (to, length) = (member.incarnation, self.config.terms.length);
+            self.send(member.site, Content::Granted { to, renewal, length }, out);
         }
     }
 

@@ -15,7 +15,7 @@ type Post = Outgoing<Letter>;
 impl Node {
     /// Once in a while: a member asks for its lease, another site to be let in.
     pub(super) fn reach_out(&mut self, out: &mut Vec<Output>) {
-        let renewal = self.lease.renew(self.now);
+        self.lease.postpone(self.now);
         if !self.may_speak {
             return;
         }
@@ -29,13 +29,14 @@ impl Node {
         if self.leaving.is_some() {
             if !self.table.holds_anything() {
                 self.lease.give_up(self.now);
-                self.lease.renew(self.now);
+                self.lease.postpone(self.now);
                 out.push(Output::Note(Note::GaveUp(self.me.clone())));
                 self.send(leader, Content::Leave, out);
             }
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
             let (leased, drained) = (self.lease.is_valid(self.now), self.table.has_drained());
+            let renewal = self.lease.renew(leader.clone(), self.now);
             let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
             self.send(leader, renew, out);
         } else {
@@ -59,16 +60,16 @@ impl Node {
         others.map(|member| member.site.clone()).collect()
     }
 
-    /// Who probably leads; if whoever was asked does not answer, one voter after the other.
+    /// Who probably leads. A voter knows it from the log, or soon hears that it was wrong; of others, if whoever was asked
+    /// does not answer, one voter after the other.
     pub(super) fn ask_whom(&self) -> Option<SiteName> {
         if self.leads().is_some() {
             return Some(self.me.site.clone());
         }
-        let known = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
-        let believed =
-            known.or_else(|| self.leader_hint.clone()).filter(|_| self.unanswered < MOST_UNANSWERED);
+        let known = self.membership.as_ref().and_then(|membership| membership.leader());
+        let hinted = self.leader_hint.as_ref().filter(|_| self.unanswered < MOST_UNANSWERED);
         let voters = self.config.sites.len().min(MOST_VOTERS);
-        believed.or_else(|| self.config.sites.get(self.unanswered as usize % voters).cloned())
+        known.or(hinted).or_else(|| self.config.sites.get(self.unanswered as usize % voters)).cloned()
     }
 
     pub(super) fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<Output>) {
@@ -90,17 +91,18 @@ impl Node {
             Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
                 self.on_petition(from, content, out);
             }
-            Content::Granted { to, renewal } => {
-                self.unanswered = 0;
-                if to == self.me.incarnation && self.lease.on_granted(renewal, self.now) {
+            Content::Granted { to, renewal, length } => {
+                self.on_answered(&from.site);
+                if to == self.me.incarnation && self.lease.on_granted(renewal, &from.site, length, self.now) {
                     let end = self.lease.end().expect("a lease was just granted");
                     self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
                 }
             }
-            Content::NotLeader { leader } => self.on_hint(leader, out),
+            Content::NotLeader { leader } => self.on_hint(from.site, leader, out),
             Content::View(view) => self.on_view(from.site, view, out),
             Content::Ping => self.send(from.site, Content::Pong, out),
             Content::Pong => {
+                self.on_answered(&from.site);
                 if self.view.contains(&from) || self.config.sites.contains(&from.site) {
                     self.heard.insert(from, self.now);
                 }
@@ -110,7 +112,7 @@ impl Node {
 
     /// The leader says what was agreed on.
     fn on_view(&mut self, from: SiteName, view: View, out: &mut Vec<Output>) {
-        if !self.config.sites.iter().take(MOST_VOTERS).any(|voter| *voter == from) {
+        if !self.votes(&from) {
             return Node::misbehaved(from, "a view from a site that does not vote", out);
         }
         if let Err(error) = Rules::new(view.rules.clone()) {
@@ -121,9 +123,31 @@ impl Node {
         self.learn(view, out);
     }
 
-    /// Someone says who leads. If that is news, the leader is asked at once; but only once until the next renewal is due,
-    /// because two sites may each believe that the other one leads.
-    pub(super) fn on_hint(&mut self, leader: Option<SiteName>, out: &mut Vec<Output>) {
+    /// Whether this site is one of those that can lead.
+    fn votes(&self, site: &SiteName) -> bool {
+        self.config.sites.iter().take(MOST_VOTERS).any(|voter| voter == site)
+    }
+
+    /// Who leads, as far as this site knows.
+    fn believed_leader(&self) -> Option<&SiteName> {
+        let known = self.membership.as_ref().and_then(|membership| membership.leader());
+        known.or(self.leader_hint.as_ref())
+    }
+
+    /// A site has answered something. If it is the one that probably leads, it is worth asking again.
+    fn on_answered(&mut self, from: &SiteName) {
+        if self.believed_leader() == Some(from) {
+            self.unanswered = 0;
+        }
+    }
+
+    /// A voter says that it does not lead, and perhaps who does. If that is news, the leader is asked at once; but only
+    /// once until the next renewal is due, because two sites may each believe that the other one leads.
+    fn on_hint(&mut self, from: SiteName, leader: Option<SiteName>, out: &mut Vec<Output>) {
+        if !self.votes(&from) || leader.as_ref().is_some_and(|leader| !self.votes(leader)) {
+            return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
+        }
+        self.leader_hint.take_if(|hint| *hint == from);
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
         let news = self.unanswered >= MOST_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
         self.leader_hint = Some(leader);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::lease::Renewal;
+use crate::membership::message::{Kind, RaftMessage};
 use crate::names::LockName;
 use crate::rules::{Clause, RulesText};
 use crate::table::{Session, Tell, Wait};
@@ -112,7 +113,7 @@ fn every_start_is_a_new_life_that_waits_for_the_lease_of_the_last_one() {
 }
 
 #[test]
-fn a_grant_that_was_meant_for_an_earlier_life_is_none() {
+fn a_grant_for_an_earlier_life_or_from_a_site_that_was_not_asked_is_none() {
     let mut disk = Disk::default();
     disk.apply(&Write::Incarnation(Incarnation::new(6)));
     let mut lone = Lone::start(&["b"], disk);
@@ -127,11 +128,59 @@ fn a_grant_that_was_meant_for_an_earlier_life_is_none() {
     lone.pass(Span::from_millis(1500));
     let asked = lone.sent.iter().rev().find(|(_, content)| matches!(content, Content::Renew { .. }));
     let Some((_, Content::Renew { renewal, .. })) = asked.cloned() else { panic!("it asks for its lease") };
-    for (to, valid) in [(Incarnation::new(6), false), (me.incarnation, true)] {
-        let packet = Packet { incarnation: Incarnation::new(1), content: Content::Granted { to, renewal } };
-        lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
-        assert_eq!(lone.node.lease().is_valid(lone.now), valid, "granted to {to:?}");
+    let length = Span::from_millis(5000);
+    for (from, to, valid) in
+        [("b", Incarnation::new(6), false), ("z", me.incarnation, false), ("b", me.incarnation, true)]
+    {
+        let content = Content::Granted { to, renewal, length };
+        let packet = Packet { incarnation: Incarnation::new(1), content };
+        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+        assert_eq!(lone.node.lease().is_valid(lone.now), valid, "{from} grants to {to:?}");
     }
+}
+
+#[test]
+fn who_leads_is_believed_of_voters_only_and_only_of_voters() {
+    let mut lone = Lone::start(&["b", "c"], Disk::default());
+    lone.write();
+    for (from, leader, asked) in [("z", "c", 0), ("c", "z", 0), ("b", "c", 1)] {
+        lone.sent.clear();
+        let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
+        let packet = Packet { incarnation: Incarnation::new(1), content };
+        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+        let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
+        assert_eq!(joins.count(), asked, "{from} says that {leader} leads");
+    }
+}
+
+#[test]
+fn a_voter_that_hears_its_leader_asks_nobody_else() {
+    let mut lone = Lone::start(&["a", "b", "c"], Disk::default());
+    lone.write();
+    let heartbeat = RaftMessage {
+        kind: Kind::Heartbeat,
+        term: 2,
+        log_term: 0,
+        index: 0,
+        entries: Vec::new(),
+        commit: 0,
+        commit_term: 0,
+        snapshot: None,
+        reject: false,
+        reject_hint: 0,
+        context: Vec::new(),
+    };
+    let mut asked = Vec::new();
+    for _ in 0..100 {
+        let packet = Packet { incarnation: Incarnation::new(1), content: Content::Raft(heartbeat.clone()) };
+        lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
+        lone.write();
+        lone.sent.clear();
+        lone.pass(Span::from_millis(100));
+        let joins = lone.sent.drain(..).filter(|(_, content)| matches!(content, Content::Join { .. }));
+        asked.extend(joins.map(|(to, _)| to));
+    }
+    assert!(asked.len() >= 9 && asked.iter().all(|to| to.as_str() == "b"), "{asked:?}");
 }
 
 #[test]
@@ -249,7 +298,7 @@ fn mangled_packets_end_not(voter: &str) {
             leased: true,
             drained: true,
         },
-        Content::Granted { to: me.incarnation, renewal: Renewal::default() },
+        Content::Granted { to: me.incarnation, renewal: Renewal::default(), length: Span::from_millis(5000) },
         Content::SetRules { base: 0, rules: RulesText::default() },
         Content::View(View { epoch, members: vec![me.clone(), b], ..View::default() }),
         Content::NotLeader { leader: Some("b".parse().unwrap()) },

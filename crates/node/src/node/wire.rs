@@ -12,6 +12,7 @@ use crate::membership::message::RaftMessage;
 use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 use crate::table::{Census, LockMessage};
+use crate::time::Span;
 use crate::view::View;
 
 /// What one node sends another, with the life of the sender. (Which site it is, the connection knows.)
@@ -96,6 +97,8 @@ pub enum Content {
         to: Incarnation,
         /// Which renewal.
         renewal: Renewal,
+        /// How long the leader takes a lease to be.
+        length: Span,
     },
     /// From a site that is not in the view, to the leader: let me in.
     Join {
