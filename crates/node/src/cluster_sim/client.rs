@@ -43,6 +43,8 @@ pub(super) struct Inside {
     pub(super) lease_end: Time,
     /// What the counter showed.
     pub(super) read: Option<u64>,
+    /// Whether it got in after faults had stopped.
+    pub(super) in_calm: bool,
 }
 
 /// How far a client is with its last turn.
@@ -50,7 +52,7 @@ pub(super) struct Inside {
 pub(super) enum Finale {
     /// The calm has not begun.
     NotYet,
-    /// It still has to get in once.
+    /// It still has to get in once and do its work there.
     Owed,
     /// It has, or its site has left.
     Done,

@@ -11,6 +11,7 @@ use super::world::{Event, World};
 use crate::links::Frame;
 use crate::membership::disk::Write;
 use crate::node::{Answer, Call, Content, Input, Letter, Matter, Node, Note, Output, Packet, Token};
+use crate::rules::Rules;
 use crate::table::{Request, Tell};
 
 impl World {
@@ -23,6 +24,7 @@ impl World {
         let host = &mut self.machines[machine];
         host.life += 1;
         host.dying = None;
+        host.rules = None;
         let mut out = Vec::new();
         let node = Node::start(config, host.disk.clone(), host.clock.at(self.now), &mut out);
         host.node = Some(node);
@@ -135,6 +137,7 @@ impl World {
         match note {
             Note::Installed(view) => {
                 self.coverage.count("view installed");
+                self.machines[machine].rules = Rules::new(view.rules.clone()).ok();
                 self.leases.on_installed(&view, self.now)?;
             }
             Note::Opened(_) => self.coverage.count("view opened"),
@@ -192,8 +195,10 @@ impl World {
         match *tell {
             Tell::Granted { request, fence, slot, lease_end, .. } => {
                 self.coverage.count("granted");
-                let Some(lock) = self.lock_of(machine, request) else { return Ok(()) };
-                let permits = self.permits(machine, &lock);
+                // One step may grant and then install another view: what counts is what the node had said before.
+                let lock = self.asked.get(&request).cloned().expect("only what was asked for is granted");
+                let rules = self.machines[machine].rules.as_ref();
+                let permits = rules.map_or(0, |rules| rules.rule(&lock).permits as usize);
                 if permits > 1 {
                     self.updates.exempt(&lock);
                 }
@@ -220,11 +225,6 @@ impl World {
             Tell::Refused { .. } => self.coverage.count("refused"),
         }
         Ok(())
-    }
-
-    fn permits(&self, machine: usize, lock: &crate::names::LockName) -> usize {
-        let node = self.machines[machine].node.as_ref().expect("it speaks");
-        node.table().rules().map_or(0, |rules| rules.rule(lock).permits as usize)
     }
 
     /// The process of a node dies. Its disk keeps what was completed and some of the rest; its clients will notice.

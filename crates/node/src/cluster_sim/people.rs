@@ -4,7 +4,6 @@ use meshlock_protocol::Fence;
 
 use super::client::{Finale, Inside, State};
 use super::world::{Event, World};
-use crate::names::LockName;
 use crate::node::{Answer, Call};
 use crate::table::{Request, Session, Tell, Wait};
 use crate::time::{Span, Time};
@@ -64,6 +63,7 @@ impl World {
             _ => Wait::Try,
         };
         self.clients[client].state = State::Waiting { request, lock: lock.clone() };
+        self.asked.insert(request, lock.clone());
         self.clients[client].timer += 1;
         self.call(client, Call::Acquire { session, request, lock, wait });
         if !self.calm && self.draw.usize(..8) == 0 {
@@ -89,12 +89,6 @@ impl World {
         self.clients.iter().position(|client| {
             client.machine == machine && client.state.request() == Some(request) && client.session.is_some()
         })
-    }
-
-    /// Which lock a request is for, as its node knows.
-    pub(super) fn lock_of(&self, machine: usize, request: Request) -> Option<LockName> {
-        let node = self.machines[machine].node.as_ref()?;
-        node.table().holders().find(|(_, held, _)| *held == request).map(|(.., lock)| lock.clone())
     }
 
     /// The client hears from its node.
@@ -134,7 +128,9 @@ impl World {
             return;
         }
         let read = self.updates.read(&lock, fence);
-        self.clients[client].state = State::Inside(Inside { request, lock, fence, lease_end, read });
+        let in_calm = self.calm;
+        let inside = Inside { request, lock, fence, lease_end, read, in_calm };
+        self.clients[client].state = State::Inside(inside);
         let hold = self.within(self.settings.hold);
         self.set_timer(client, hold);
     }
@@ -144,6 +140,10 @@ impl World {
         let machine = self.clients[client].machine;
         let believes = self.moment(machine, inside.lease_end) > self.now;
         let (Some(read), true) = (inside.read, believes) else {
+            // Where several may hold the lock, an old fence is no sign that anything went wrong.
+            if believes && self.updates.is_shared(&inside.lock) {
+                self.served(client, inside);
+            }
             return self.leave_lock(client, inside.request);
         };
         self.clients[client].timer += 1;
@@ -155,20 +155,27 @@ impl World {
     }
 
     /// The write is done, or was rejected: the lock is given back.
-    pub(super) fn updated(&mut self, client: usize, timer: u64) {
+    pub(super) fn updated(&mut self, client: usize, timer: u64, accepted: bool) {
         if self.clients[client].timer == timer
             && let State::Inside(inside) = self.clients[client].state.clone()
         {
+            if accepted || self.updates.is_shared(&inside.lock) {
+                self.served(client, &inside);
+            }
             self.leave_lock(client, inside.request);
+        }
+    }
+
+    /// It got in and did its work. Whoever got in before the calm has not had its turn in the calm yet.
+    fn served(&mut self, client: usize, inside: &Inside) {
+        if inside.in_calm && self.clients[client].finale == Finale::Owed {
+            self.clients[client].finale = Finale::Done;
         }
     }
 
     /// Gives the lock back: from now on it does not believe to hold it.
     fn leave_lock(&mut self, client: usize, request: Request) {
         self.exclusion.on_left(request);
-        if self.clients[client].finale == Finale::Owed {
-            self.clients[client].finale = Finale::Done;
-        }
         self.call(client, Call::Release(request));
         self.rest(client);
     }

@@ -24,7 +24,8 @@ use crate::membership::disk::{Disk, Write};
 use crate::mutant::Mutants;
 use crate::names::{LockName, SiteName};
 use crate::node::{Answer, Call, Input, Node, Packet, Token};
-use crate::table::Session;
+use crate::rules::Rules;
+use crate::table::{Request, Session};
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -96,6 +97,8 @@ pub(super) struct Machine {
     pub(super) disk: Disk,
     pub(super) unsynced: VecDeque<(Token, Vec<Write>)>,
     pub(super) clock: Clock,
+    /// The rules of the view that its process has installed last, as it said.
+    pub(super) rules: Option<Rules>,
     pub(super) paused_until: Option<Moment>,
     /// What has come for it meanwhile.
     postponed: VecDeque<Event>,
@@ -130,6 +133,8 @@ pub(super) struct World {
     pub(super) calm: bool,
     pub(super) last_session: u64,
     pub(super) last_request: u64,
+    /// Which lock each request is for.
+    pub(super) asked: BTreeMap<Request, LockName>,
     hash: EventHash,
     events: u64,
 }
@@ -142,6 +147,7 @@ impl World {
             disk: Disk::default(),
             unsynced: VecDeque::new(),
             clock,
+            rules: None,
             paused_until: None,
             postponed: VecDeque::new(),
             slow_until: Moment::default(),
@@ -172,6 +178,7 @@ impl World {
             calm: false,
             last_session: 0,
             last_request: 0,
+            asked: BTreeMap::new(),
             hash: EventHash::default(),
             events: 0,
             settings,
@@ -331,8 +338,8 @@ impl World {
                 Ok(())
             }
             Event::Update { client, timer, lock, fence, read } => {
-                self.updates.write(&lock, fence, read, self.now)?;
-                self.updated(client, timer);
+                let accepted = self.updates.write(&lock, fence, read, self.now)?;
+                self.updated(client, timer, accepted);
                 Ok(())
             }
             Event::Fault(at) => self.fault(at),
@@ -378,7 +385,7 @@ impl World {
             Fault::Leave { machine } => return self.leave(machine),
             Fault::Rules { machine, rules } => {
                 self.last_request += 1;
-                let request = crate::table::Request(self.last_request);
+                let request = Request(self.last_request);
                 return self.drive(machine, Input::Call(Call::SetRules { request, rules }));
             }
             Fault::SlowDisk { machine, length } => {

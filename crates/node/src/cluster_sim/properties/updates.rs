@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Fence;
 
-use super::{Verdict, broken};
+use super::{Violation, broken};
 use crate::cluster_sim::clock::Moment;
 use crate::names::LockName;
 
@@ -42,6 +42,11 @@ impl Updates {
         self.shared.insert(lock.clone());
     }
 
+    /// Whether several may hold this lock, or might have.
+    pub(in crate::cluster_sim) fn is_shared(&self, lock: &LockName) -> bool {
+        self.shared.contains(lock)
+    }
+
     /// What the counter shows to the holder of this fence; nothing if the fence is old.
     pub(in crate::cluster_sim) fn read(&mut self, lock: &LockName, fence: Fence) -> Option<u64> {
         let counter = self.counters.entry(lock.clone()).or_default();
@@ -51,30 +56,27 @@ impl Updates {
         seen
     }
 
-    /// The holder of this fence read `read` and writes one more.
+    /// The holder of this fence read `read` and writes one more. Whether it is let to.
     pub(in crate::cluster_sim) fn write(
         &mut self,
         lock: &LockName,
         fence: Fence,
         read: u64,
         now: Moment,
-    ) -> Verdict {
+    ) -> Result<bool, Violation> {
         let counter = self.counters.entry(lock.clone()).or_default();
         if !counter.admits(fence) {
             self.rejected += 1;
-            return Ok(());
+            return Ok(false);
         }
         counter.value = read + 1;
         counter.acknowledged += 1;
         self.accepted += 1;
         if counter.value == counter.acknowledged || self.shared.contains(lock) {
-            return Ok(());
+            return Ok(true);
         }
         let (value, count) = (counter.value, counter.acknowledged);
-        broken(
-            "updates",
-            now,
-            format!("{lock}: {count} updates were acknowledged, the counter shows {value}"),
-        )
+        let what = format!("{lock}: {count} updates were acknowledged, the counter shows {value}");
+        broken("updates", now, what).map(|()| true)
     }
 }
