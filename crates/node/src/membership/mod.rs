@@ -275,8 +275,9 @@ impl Membership {
         while self.raw.has_ready() {
             let mut ready = self.raw.ready();
             let messages = ready.take_messages();
-            let sent_state: Vec<u64> =
-                messages.iter().filter(is_snapshot).map(|message| message.to).collect();
+            let of_state =
+                |message: &&eraftpb::Message| message.get_msg_type() == eraftpb::MessageType::MsgSnapshot;
+            let sent_state: Vec<u64> = messages.iter().filter(of_state).map(|message| message.to).collect();
             self.send(messages, out);
             let writes = self.store(&ready, out);
             let (number, must_sync) = (ready.number(), ready.must_sync());
@@ -394,8 +395,4 @@ impl Membership {
             self.handicap = self.draw.usize(..self.pace.election);
         }
     }
-}
-
-fn is_snapshot(message: &&eraftpb::Message) -> bool {
-    message.get_msg_type() == eraftpb::MessageType::MsgSnapshot
 }

@@ -262,7 +262,7 @@ fn behind_by_a_whole_log() -> (Council, usize, usize) {
     let mut council = Council::of(3);
     let leader = council.elect();
     let away = (leader + 1) % 3;
-    for epoch in 1..=2 * LONGEST_LOG as u32 {
+    for epoch in 1..=2 * u32::try_from(LONGEST_LOG).unwrap() {
         council.propose(leader, &view(epoch));
         council.settle_without(|from, to, _| from == away || to == away);
     }
