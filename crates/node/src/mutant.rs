@@ -15,9 +15,9 @@ pub(crate) enum Mutant {
     GrantUnconfirmed,
     /// Machines start although the census of one member is missing.
     CensusSkipped,
-    /// After a reconnection the first message that was not acknowledged is not sent again.
+    /// A reconnection loses the first message that was not acknowledged, and the receiver does not miss it.
     ReconnectDropsOne,
-    /// The fence clock starts with the epoch of the view before.
+    /// The fences of every view begin as if it were the first one.
     FenceNotCarried,
     /// A message of an old epoch is handed to the machines of the new one.
     OldEpochAccepted,
