@@ -156,7 +156,7 @@ impl World {
                 self.leases.on_leads(machine, self.now);
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
-            Note::Misbehaved { .. } => {}
+            Note::Misbehaved { .. } | Note::CannotOpen { .. } => {}
         }
         Ok(())
     }

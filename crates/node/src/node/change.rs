@@ -121,12 +121,16 @@ impl Node {
         if missing > tolerated {
             return;
         }
+        let rules = match Rules::new(self.view.rules.clone()) {
+            Ok(rules) => rules,
+            // Others may run machines that this site does not have. To run different ones would be worse than none.
+            Err(error) => return out.push(Output::Note(Note::CannotOpen { epoch, why: error.to_string() })),
+        };
         self.change.own = None;
         self.change.open = true;
         self.change.heard.retain(|_, (_, of, _)| *of > epoch);
         out.push(Output::Note(Note::Opened(epoch)));
         let members = self.view.members.len();
-        let rules = Rules::new(self.view.rules.clone()).unwrap_or_else(|_| self.first_rules.clone());
         let seat = Seat { epoch, members, me, rules };
         self.in_table(out, |table, footing, out| table.open(seat, &all, footing, out));
         for (from, matter) in std::mem::take(&mut self.change.early) {

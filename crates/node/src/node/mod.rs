@@ -99,6 +99,14 @@ pub enum Note {
     Installed(View),
     /// All members' censuses are in: the machines of this view run.
     Opened(Epoch),
+    /// The view has rules that this site cannot follow, because its program is older than theirs: its machines do not run
+    /// until there are other rules or a newer program.
+    CannotOpen {
+        /// The view.
+        epoch: Epoch,
+        /// What is wrong with the rules.
+        why: String,
+    },
     /// This site is left out of the view, and begins a new life.
     Excluded {
         /// The view.

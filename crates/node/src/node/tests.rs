@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::lease::Renewal;
+use crate::membership::disk::{Ballot, Saved};
 use crate::membership::message::{Kind, RaftMessage};
 use crate::names::LockName;
 use crate::rules::{Clause, RulesText};
@@ -236,6 +237,25 @@ fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
         (status.algorithm, status.holders.len(), *epoch),
         (Some("maekawa"), 1, lone.node.view().epoch)
     );
+}
+
+#[test]
+fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
+    let me = Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) };
+    for (algorithm, opens) in [("maekawa", true), ("of-the-future", false)] {
+        let rules = RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };
+        let view =
+            View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], rules, ..View::default() };
+        let mut disk = Disk::default();
+        disk.apply(&Write::Install(Saved { index: 5, term: 1, view }));
+        disk.apply(&Write::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
+        let mut lone = Lone::start(&["a"], disk);
+        lone.acquire(1, "jobs");
+        lone.pass(Span::from_millis(1000));
+        let reported = |note: &Note| matches!(note, Note::CannotOpen { why, .. } if why.contains(algorithm));
+        assert_eq!((lone.node.is_open(), lone.has_granted(1)), (opens, opens), "{algorithm}");
+        assert_eq!(lone.notes.iter().any(reported), !opens, "{algorithm}");
+    }
 }
 
 #[test]

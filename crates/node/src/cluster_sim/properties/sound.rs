@@ -16,6 +16,11 @@ pub(in crate::cluster_sim) fn on_note(machine: usize, note: &Note, now: Moment) 
         Note::Misbehaved { site, why } => {
             broken("sound", now, format!("s{machine} blames {site}, which is correct: {why}"))
         }
+        Note::CannotOpen { epoch, why } => {
+            let what =
+                format!("s{machine} cannot open view {}, whose rules all sites know: {why}", epoch.number());
+            broken("sound", now, what)
+        }
         Note::Installed(_)
         | Note::Opened(_)
         | Note::Excluded { .. }
