@@ -68,16 +68,16 @@ impl Property {
     pub const fn sentence(self) -> &'static str {
         match self {
             Property::Exclusion => {
-                "chapter 9, section 9.1.2: at any instant only one process can execute the critical section (K with K permits)"
+                "chapter 9, section 9.2.2: at any instant only one process can execute the critical section (K with K permits)"
             }
             Property::Deadlock => {
-                "chapter 9, section 9.1.2: two or more sites should not endlessly wait for messages that will never arrive"
+                "chapter 9, section 9.2.2: two or more sites should not endlessly wait for messages that will never arrive"
             }
             Property::Starvation => {
-                "chapter 9, section 9.1.2: a site must not wait indefinitely while other sites repeatedly execute the critical section"
+                "chapter 9, section 9.2.2: a site must not wait indefinitely while other sites repeatedly execute the critical section"
             }
             Property::Order => {
-                "chapter 9, section 9.1.2: requests are executed in the order of their arrival by a logical clock, where the paper claims it"
+                "chapter 9, section 9.2.2: requests are executed in the order of their arrival by a logical clock, where the paper claims it"
             }
             Property::Fences => {
                 "the design: an exit happens before the next entry, so the clock at entry increases from holder to holder"
