@@ -11,7 +11,8 @@ use clap::Args;
 use comfy_table::CellAlignment;
 use indicatif::{ProgressBar, ProgressStyle};
 use meshlock_node::cluster_sim::coverage::Coverage;
-use meshlock_node::cluster_sim::{Options, Report, run as run_seed, shortest_failure};
+use meshlock_node::cluster_sim::settings::Settings;
+use meshlock_node::cluster_sim::{Options, Report, run as run_seed};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -87,13 +88,21 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     Ok(if summary.failure.is_some() { Outcome::Refuted } else { Outcome::Done })
 }
 
+/// What came of a seed: a report, unless it panicked, and what went wrong.
+type Attempt = (Option<Report>, Option<String>);
+
 /// Runs one seed. A panic inside is a failed check of our own, and counts as any other.
-fn attempt(seed: u64, options: &Options) -> Result<Report, String> {
-    let report = catch_unwind(AssertUnwindSafe(|| run_seed(seed, options)));
-    let report = report.map_err(|_| "it panicked; the message is above".to_owned())?;
-    match &report.violation {
-        Some(violation) => Err(violation.to_string()),
-        None => Ok(report),
+fn attempt(seed: u64, options: &Options) -> Attempt {
+    judged(|| run_seed(seed, options))
+}
+
+fn judged(run: impl FnOnce() -> Report) -> Attempt {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(report) => {
+            let violation = report.violation.as_ref().map(ToString::to_string);
+            (Some(report), violation)
+        }
+        Err(_) => (None, Some("it panicked; the message is above".to_owned())),
     }
 }
 
@@ -101,19 +110,20 @@ fn run_one(seed: u64, arguments: &Arguments) -> anyhow::Result<Summary> {
     let started = Instant::now();
     let options =
         Options { faults: arguments.faults, trace: arguments.trace.is_some(), ..Options::default() };
-    let report = catch_unwind(AssertUnwindSafe(|| run_seed(seed, &options)))
-        .map_err(|_| anyhow::anyhow!("seed {seed} panicked; the message is above"))?;
-    if let Some(path) = &arguments.trace {
+    let (report, violation) = attempt(seed, &options);
+    if let (Some(path), Some(report)) = (&arguments.trace, &report) {
         let mut lines = report.trace.join("\n");
         lines.push('\n');
         std::fs::write(path, lines)
             .map_err(|error| Usage::new(format!("--trace {}: {error}", path.display())))?;
     }
     let mut tally = Tally::default();
-    tally.add(&report);
-    let failure = report.violation.map(|violation| {
-        let faults = arguments.faults.unwrap_or(report.faults).min(report.faults);
-        failure(seed, violation.to_string(), faults, report.faults)
+    if let Some(report) = &report {
+        tally.add(report);
+    }
+    let failure = violation.map(|violation| {
+        let of = faults_of(seed);
+        failure(seed, violation, arguments.faults.unwrap_or(of).min(of), of)
     });
     Ok(tally.summary(started, failure))
 }
@@ -134,7 +144,7 @@ fn run_all(seeds: Range<u64>) -> Summary {
     let mut failed = None;
     while from < seeds.end && failed.is_none() {
         let to = seeds.end.min(from + AT_ONCE);
-        let reports: Vec<(u64, Result<Report, String>)> = (from..to)
+        let reports: Vec<(u64, Attempt)> = (from..to)
             .into_par_iter()
             .map(|seed| {
                 let report = attempt(seed, &Options::default());
@@ -142,11 +152,11 @@ fn run_all(seeds: Range<u64>) -> Summary {
                 (seed, report)
             })
             .collect();
-        for (seed, report) in reports {
-            match report {
-                Ok(report) => tally.add(&report),
-                Err(violation) => failed = failed.or(Some((seed, violation))),
+        for (seed, (report, violation)) in reports {
+            if let Some(report) = &report {
+                tally.add(report);
             }
+            failed = failed.or(violation.map(|violation| (seed, violation)));
         }
         from = to;
     }
@@ -157,15 +167,23 @@ fn run_all(seeds: Range<u64>) -> Summary {
 
 /// The fewest faults with which the seed still fails.
 fn shrink(seed: u64, violation: String) -> Failure {
-    let of = meshlock_node::cluster_sim::settings::Settings::draw(seed).faults.len();
-    let shortest = catch_unwind(|| shortest_failure(seed, &Options::default())).ok().flatten();
-    let found = shortest.and_then(|report| Some((report.violation?.to_string(), report.faults)));
+    let of = faults_of(seed);
+    let found = (0..of).find_map(|faults| {
+        let (_, violation) = attempt(seed, &Options { faults: Some(faults), ..Options::default() });
+        Some((violation?, faults))
+    });
     let (violation, faults) = found.unwrap_or((violation, of));
     failure(seed, violation, faults, of)
 }
 
+/// How many faults a seed has.
+fn faults_of(seed: u64) -> usize {
+    Settings::draw(seed).faults.len()
+}
+
 #[derive(Default)]
 struct Tally {
+    /// Those that hold.
     seeds: u64,
     events: u64,
     node_micros: u64,
@@ -174,7 +192,7 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, report: &Report) {
-        self.seeds += 1;
+        self.seeds += u64::from(report.violation.is_none());
         self.events += report.events;
         self.node_micros += report.node_micros;
         self.coverage.add(&report.coverage);
@@ -203,12 +221,14 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
         column.set_cell_alignment(CellAlignment::Right);
     }
     writeln!(out, "{table}")?;
-    let Summary { seeds, events, node_seconds, seconds, seeds_per_second, .. } = summary;
+    let Summary { seeds, events, node_seconds, seconds, seeds_per_second, failure, .. } = summary;
+    let but =
+        failure.as_ref().map_or_else(String::new, |failure| format!(", but seed {} does not", failure.seed));
     writeln!(
         out,
-        "{seeds} seeds hold: {events} events, {node_seconds} simulated node-seconds, {seconds:.1} s, {seeds_per_second:.0} seeds/s"
+        "{seeds} seeds hold{but}: {events} events, {node_seconds} simulated node-seconds, {seconds:.1} s, {seeds_per_second:.0} seeds/s"
     )?;
-    if let Some(Failure { seed, violation, faults, of, reproduce }) = &summary.failure {
+    if let Some(Failure { seed, violation, faults, of, reproduce }) = failure {
         writeln!(out, "seed {seed} fails: {violation}")?;
         writeln!(out, "the first {faults} of its {of} faults are enough; to see it again:\n  {reproduce}")?;
     }
@@ -225,6 +245,24 @@ mod tests {
         assert!(parse_seeds("5").unwrap_err().contains("as in 0..1000"));
         assert!(parse_seeds("a..b").unwrap_err().contains("as in 0..1000"));
         assert!(parse_seeds("7..7").unwrap_err().contains("must be larger"));
+    }
+
+    #[test]
+    fn a_seed_that_panics_fails_like_any_other() {
+        let (report, violation) = judged(|| panic!("as a check of our own would"));
+        assert!(report.is_none() && violation.is_some_and(|violation| violation.contains("panicked")));
+    }
+
+    #[test]
+    fn a_summary_with_a_failure_does_not_say_that_all_seeds_hold() {
+        let said = |failure| {
+            let mut out = Vec::new();
+            print(&Summary { seeds: 4, failure, ..Summary::default() }, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(said(None).contains("4 seeds hold: "));
+        let failed = said(Some(failure(7, "exclusion".to_owned(), 2, 9)));
+        assert!(failed.contains("4 seeds hold, but seed 7 does not: "), "{failed}");
     }
 
     #[test]
