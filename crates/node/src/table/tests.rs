@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::rules::{Clause, RulesText};
+use crate::time::Span;
 
 /// The tables of all members of a view, and what is on its way between them.
 struct Tables {
