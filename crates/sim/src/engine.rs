@@ -18,7 +18,7 @@ use crate::queue::EventQueue;
 use crate::report::{self, Report};
 use crate::settings::{Load, Settings};
 use crate::time::Time;
-use crate::trace::{Kind, Trace};
+use crate::trace::{Kind, Line, Trace};
 use crate::violation::{History, Stopped, Violation};
 
 mod faults;
@@ -436,7 +436,8 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
     fn tell_causes(&mut self, site: SiteId) {
         if T::ON {
             for (kind, peer, message) in self.causes.drain(..) {
-                self.trace.line(self.now, kind, site, peer, message.as_ref(), &self.sites[site.index()]);
+                let (time, state, message) = (self.now, &self.sites[site.index()], message.as_ref());
+                self.trace.line(Line { time, kind, site, peer, message, state });
             }
         }
     }
@@ -445,8 +446,8 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
     fn note(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
         self.history.push(self.now, kind, site, peer, message.map(Message::kind));
         if T::ON {
-            let state = &self.sites[site.index()];
-            self.trace.line(self.now, kind, site, peer, message, state);
+            let (time, state) = (self.now, &self.sites[site.index()]);
+            self.trace.line(Line { time, kind, site, peer, message, state });
         }
     }
 

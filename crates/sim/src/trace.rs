@@ -49,21 +49,30 @@ impl Kind {
 /// The name of the one lock that a simulation is about.
 const LOCK: &str = "sim";
 
+/// One line of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a, M, S> {
+    /// When it happened.
+    pub time: Time,
+    /// What happened.
+    pub kind: Kind,
+    /// Where.
+    pub site: SiteId,
+    /// The other end of a message.
+    pub peer: Option<SiteId>,
+    /// The message.
+    pub message: Option<&'a M>,
+    /// The site's state after the step that the line tells of.
+    pub state: &'a S,
+}
+
 /// Takes the lines of a trace.
 pub trait Trace {
     /// Whether there is anything to tell it; a run without a trace pays nothing for it.
     const ON: bool;
 
     /// One line.
-    fn line(
-        &mut self,
-        time: Time,
-        kind: Kind,
-        site: SiteId,
-        peer: Option<SiteId>,
-        message: Option<&impl Message>,
-        state: &impl Debug,
-    );
+    fn line(&mut self, line: Line<'_, impl Message, impl Debug>);
 
     /// So many entries are measured by now; for whoever shows how far a run is. Nothing else of a trace needs it.
     fn entered(&mut self, entries: u64) {
@@ -74,16 +83,8 @@ pub trait Trace {
 impl<T: Trace> Trace for &mut T {
     const ON: bool = T::ON;
 
-    fn line(
-        &mut self,
-        time: Time,
-        kind: Kind,
-        site: SiteId,
-        peer: Option<SiteId>,
-        message: Option<&impl Message>,
-        state: &impl Debug,
-    ) {
-        (**self).line(time, kind, site, peer, message, state);
+    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+        (**self).line(line);
     }
 
     fn entered(&mut self, entries: u64) {
@@ -98,16 +99,7 @@ pub struct NoTrace;
 impl Trace for NoTrace {
     const ON: bool = false;
 
-    fn line(
-        &mut self,
-        _: Time,
-        _: Kind,
-        _: SiteId,
-        _: Option<SiteId>,
-        _: Option<&impl Message>,
-        _: &impl Debug,
-    ) {
-    }
+    fn line(&mut self, _: Line<'_, impl Message, impl Debug>) {}
 }
 
 /// A trace that is written as JSON lines.
@@ -119,8 +111,9 @@ pub struct JsonLines<W: Write> {
     failure: Option<io::Error>,
 }
 
+/// A line as it is written.
 #[derive(Serialize)]
-struct Line {
+struct Written {
     time: f64,
     kind: Kind,
     site: usize,
@@ -154,23 +147,15 @@ impl<W: Write> JsonLines<W> {
 impl<W: Write> Trace for JsonLines<W> {
     const ON: bool = true;
 
-    fn line(
-        &mut self,
-        time: Time,
-        kind: Kind,
-        site: SiteId,
-        peer: Option<SiteId>,
-        message: Option<&impl Message>,
-        state: &impl Debug,
-    ) {
-        let line = Line {
-            time: time.as_units(),
-            kind,
-            site: site.index(),
-            peer: peer.map(SiteId::index),
+    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+        let line = Written {
+            time: line.time.as_units(),
+            kind: line.kind,
+            site: line.site.index(),
+            peer: line.peer.map(SiteId::index),
             lock: self.lock,
-            message: message.map(|message| format!("{message:?}")),
-            state: self.with_state.then(|| format!("{state:?}")),
+            message: line.message.map(|message| format!("{message:?}")),
+            state: self.with_state.then(|| format!("{:?}", line.state)),
         };
         let written = serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from);
         let written = written.and_then(|()| self.out.write_all(b"\n"));

@@ -11,7 +11,7 @@ use meshlock_sim::draw::Distribution;
 use meshlock_sim::faults::{DrawnFaults, DrawnOutages, Fault, FaultPlan, Link};
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::{Load, Rates};
-use meshlock_sim::trace::{Kind, NoTrace, Trace};
+use meshlock_sim::trace::{Kind, Line, NoTrace, Trace};
 use meshlock_sim::violation::Stopped;
 use meshlock_sim::{Report, Settings, Time, simulate};
 
@@ -63,16 +63,9 @@ struct Channels {
 impl Trace for Channels {
     const ON: bool = true;
 
-    fn line(
-        &mut self,
-        time: Time,
-        kind: Kind,
-        site: SiteId,
-        peer: Option<SiteId>,
-        message: Option<&impl Message>,
-        _: &impl Debug,
-    ) {
-        let (Some(peer), Some(message)) = (peer, message) else { return };
+    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+        let Line { time, kind, site, .. } = line;
+        let (Some(peer), Some(message)) = (line.peer, line.message) else { return };
         let text = format!("{message:?}");
         if kind == Kind::Send {
             self.under_way.entry((site, peer)).or_default().push_back((time, text));
@@ -169,18 +162,10 @@ struct Requests(Vec<u32>, Time);
 impl Trace for Requests {
     const ON: bool = true;
 
-    fn line(
-        &mut self,
-        time: Time,
-        kind: Kind,
-        site: SiteId,
-        _: Option<SiteId>,
-        _: Option<&impl Message>,
-        _: &impl Debug,
-    ) {
-        self.1 = time;
-        if kind == Kind::Request {
-            self.0[site.index()] += 1;
+    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+        self.1 = line.time;
+        if line.kind == Kind::Request {
+            self.0[line.site.index()] += 1;
         }
     }
 }

@@ -8,7 +8,7 @@ use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::world::Action;
 use meshlock_protocol::{Algorithm, Effect, SiteId, Spec};
 use meshlock_sim::Time;
-use meshlock_sim::trace::{JsonLines, Kind, Trace};
+use meshlock_sim::trace::{JsonLines, Kind, Line, Trace};
 use serde_json::Value;
 
 /// Writes the lines of `path`, with each site's state if `with_state`.
@@ -112,6 +112,7 @@ impl<A: Algorithm, W: Write> Teller<'_, A, W> {
     }
 
     fn line(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
-        self.lines.line(self.time, kind, site, peer, message, self.happened.after.site(site));
+        let (time, state) = (self.time, self.happened.after.site(site));
+        self.lines.line(Line { time, kind, site, peer, message, state });
     }
 }

@@ -4,9 +4,8 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use meshlock_protocol::{Message, SiteId};
-use meshlock_sim::Time;
-use meshlock_sim::trace::{Kind, Trace};
+use meshlock_protocol::Message;
+use meshlock_sim::trace::{Line, Trace};
 
 use crate::jobs;
 
@@ -44,16 +43,8 @@ impl<T> Drop for Progress<T> {
 impl<T: Trace> Trace for Progress<T> {
     const ON: bool = T::ON;
 
-    fn line(
-        &mut self,
-        time: Time,
-        kind: Kind,
-        site: SiteId,
-        peer: Option<SiteId>,
-        message: Option<&impl Message>,
-        state: &impl Debug,
-    ) {
-        self.trace.line(time, kind, site, peer, message, state);
+    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+        self.trace.line(line);
     }
 
     fn entered(&mut self, entries: u64) {

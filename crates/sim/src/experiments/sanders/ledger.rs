@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use meshlock_protocol::{Message, SiteId, SiteSet};
 
 use crate::time::Time;
-use crate::trace::{Kind, Trace};
+use crate::trace::{Kind, Line, Trace};
 
 /// A request: whose, and the how many-th of that site.
 type Request = (SiteId, usize);
@@ -108,16 +108,9 @@ impl Ledger {
 impl Trace for Ledger {
     const ON: bool = true;
 
-    fn line(
-        &mut self,
-        time: Time,
-        kind: Kind,
-        site: SiteId,
-        peer: Option<SiteId>,
-        message: Option<&impl Message>,
-        _: &impl Debug,
-    ) {
-        let carried = peer.zip(message.map(Message::kind));
+    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+        let Line { time, kind, site, .. } = line;
+        let carried = line.peer.zip(line.message.map(Message::kind));
         match (kind, carried) {
             (Kind::Request, _) => {
                 self.messages[site.index()].push(0);
