@@ -130,7 +130,8 @@ Every interleaving of the runs below: {} runs, of which {holds} hold, {} are vio
 cargo run --release -- check all --record docs/CHECKED.md
 ```
 
-A run that is unfinished needs more memory than its row says; with `--memory 8GiB --resume` only those are explored again.
+with `--memory` as the unfinished rows say. Such a run needs more than that; with `--memory 8GiB --resume` only those are
+explored again.
 
 N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
 may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.
