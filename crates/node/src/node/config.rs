@@ -1,5 +1,6 @@
 //! How a node is set up, and what is wrong with it.
 
+use crate::address::Address;
 use crate::lease::{Terms, TermsError};
 use crate::links::Patience;
 use crate::membership::{LONGEST_LOG, Pace};
@@ -15,6 +16,8 @@ use crate::view::{SitesError, check_sites};
 pub struct Config {
     /// The name of this site.
     pub site: SiteName,
+    /// Where other sites reach this one: the view tells them.
+    pub address: Address,
     /// The sites that the cluster began with, in the same order everywhere; the first few of them vote. This site need not
     /// be among them.
     pub sites: Vec<SiteName>,
@@ -80,10 +83,12 @@ pub struct Checked {
 }
 
 impl Config {
-    /// Sensible defaults for a local network: leases of five seconds, a new leader within one.
+    /// Sensible defaults for a local network: leases of five seconds, a new leader within one. The address is the site's
+    /// name.
     pub fn new(site: SiteName, sites: Vec<SiteName>) -> Self {
         let margin = Span::from_millis(500);
         Config {
+            address: Address::from(&site),
             site,
             sites,
             rules: RulesText::default(),

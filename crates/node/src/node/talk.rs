@@ -43,7 +43,8 @@ impl Node {
             let (now, lately) = (self.now, self.config.terms.length);
             self.heard.retain(|_, heard| now.since(*heard) < lately);
             let reached = self.heard.keys().cloned().collect();
-            self.send(leader.clone(), Content::Join { epoch, reached }, out);
+            let address = self.config.address.clone();
+            self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
             let mut asked = self.others();
             if leader != self.me.site && !asked.contains(&leader) {
                 asked.push(leader);

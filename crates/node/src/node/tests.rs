@@ -310,7 +310,7 @@ fn mangled_packets_end_not(voter: &str) {
     let link = |matter| Content::Link { to: me.incarnation, frame: letter(matter) };
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
     let patterns = [
-        Content::Join { epoch, reached: vec![me.clone()] },
+        Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
         Content::Renew {
             renewal: Renewal::default(),
             epoch,

@@ -6,6 +6,7 @@
 use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
+use crate::address::Address;
 use crate::lease::Renewal;
 use crate::links::Frame;
 use crate::membership::message::RaftMessage;
@@ -106,6 +107,8 @@ pub enum Content {
         epoch: Epoch,
         /// The members that answered it lately.
         reached: Vec<Member>,
+        /// Where the site is reached.
+        address: Address,
     },
     /// From a member, to the leader: I hold nothing and leave.
     Leave,
