@@ -3,6 +3,7 @@
 //! Pure machines, each a value that whoever drives it gives time and messages to:
 //!
 //! - [`view`], [`rules`], [`names`], [`address`], [`time`]: the words that all of them share.
+//! - [`founding`]: what makes a cluster this one and no other.
 //! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
 //! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
 //! - [`membership`]: voters agree on views, by Raft.
@@ -11,6 +12,7 @@
 
 pub mod address;
 pub mod cluster_sim;
+pub mod founding;
 pub mod lease;
 pub mod links;
 pub mod membership;

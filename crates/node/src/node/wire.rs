@@ -7,6 +7,7 @@ use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
+use crate::founding::ClusterId;
 use crate::lease::Renewal;
 use crate::links::Frame;
 use crate::membership::message::RaftMessage;
@@ -16,9 +17,11 @@ use crate::table::{Census, LockMessage};
 use crate::time::Span;
 use crate::view::View;
 
-/// What one node sends another, with the life of the sender. (Which site it is, the connection knows.)
+/// What one node sends another, with its cluster and the life of the sender. (Which site it is, the connection knows.)
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Packet {
+    /// The cluster that sender and receiver belong to.
+    pub cluster: ClusterId,
     /// The life of the sender.
     pub incarnation: Incarnation,
     /// What it says.

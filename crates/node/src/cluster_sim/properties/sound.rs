@@ -26,7 +26,8 @@ pub(in crate::cluster_sim) fn on_note(machine: usize, note: &Note, now: Moment) 
             let what = |member| format!("s{machine} installs a view in which {member} has no address");
             unknown.map_or(Ok(()), |member| broken("sound", now, what(member)))
         }
-        Note::Opened(_)
+        Note::OtherCluster { .. }
+        | Note::Opened(_)
         | Note::Excluded { .. }
         | Note::Granted(_)
         | Note::GaveUp(_)
