@@ -30,6 +30,7 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "leave",
         "rules changed",
         "slow disk",
+        "other cluster",
     ];
     let faults = kinds.map(|kind| format!("fault: {kind}"));
     let rare = [
@@ -104,6 +105,7 @@ fn breaks(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::GrantUnconfirmed => &["leases"],
         Mutant::CensusSkipped | Mutant::GrantWithoutLease | Mutant::LapseKeepsLocks => &["exclusion"],
         Mutant::ReconnectDropsOne => &["starvation"],
+        Mutant::OtherClusterAccepted => &["agreement"],
         Mutant::FenceNotCarried => &["fences"],
         // Machines notice what they cannot have been sent, and voters what they cannot have acknowledged.
         Mutant::OldEpochAccepted | Mutant::SendBeforePersist => &["sound"],

@@ -26,10 +26,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
+use crate::founding::{ClusterId, Founding, StartError};
 use crate::lease::Lease;
 use crate::links::Links;
 use crate::membership::disk::{Disk, Write};
-use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::membership::{self, Membership};
 use crate::mutant::Mutant;
 use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
@@ -122,6 +123,13 @@ pub enum Note {
     Proposed(View),
     /// This site leads, in this term.
     Leads(membership::Term),
+    /// A packet of another cluster came, and was not looked at: this site or that one is misconfigured or misaddressed.
+    OtherCluster {
+        /// Who sent it.
+        site: SiteName,
+        /// The cluster that it belongs to.
+        cluster: ClusterId,
+    },
     /// A peer sent what no correct peer sends. Nothing has changed.
     Misbehaved {
         /// Who.
@@ -134,6 +142,8 @@ pub enum Note {
 /// What a batch of writes was for.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
+    /// What nothing waits for.
+    Record,
     Raft(membership::Token),
     /// This life may speak.
     Life(Incarnation),
@@ -142,6 +152,7 @@ enum Purpose {
 /// One node.
 pub struct Node {
     config: Config,
+    cluster: ClusterId,
     first_rules: Rules,
     now: Time,
     me: Member,
@@ -183,18 +194,24 @@ struct RulesWanted {
 }
 
 impl Node {
-    /// Starts a new life of the site with what its disk has.
-    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Self {
+    /// Starts a new life of the site with what its disk has, if it is a disk of this cluster.
+    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Result<Self, StartError> {
         let Checked { config, rules } = checked;
+        let founding = Founding::new(config.cluster.clone(), &config.sites);
+        if let Some(known) = &disk.founding {
+            founding.agrees_with(known)?;
+        }
+        let is_new = disk.founding.is_none();
         let mutants = config.mutants;
         let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
-        let voters: Vec<SiteName> = config.sites.iter().take(MOST_VOTERS).cloned().collect();
+        let voters = founding.voters.clone();
         let place = voters.iter().position(|voter| *voter == config.site);
         let seed = config.seed ^ me.incarnation.number();
         let membership = place.map(|place| {
             Membership::start(voters, place, disk, config.pace, config.longest_log, seed, mutants)
         });
         let mut node = Node {
+            cluster: founding.id(),
             now,
             may_speak: false,
             leaving: None,
@@ -219,13 +236,16 @@ impl Node {
             me,
             config,
         };
+        if is_new {
+            node.persist(vec![Write::Founding(founding)], Purpose::Record, out);
+        }
         node.begin_life(out);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }
         node.in_membership(out, |membership, out| membership.on_start(out));
         node.lead(out);
-        node
+        Ok(node)
     }
 
     /// Something happened at `now`.
@@ -327,6 +347,7 @@ impl Node {
         while self.writing.front().is_some_and(|(first, _)| *first <= token) {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
             match purpose {
+                Purpose::Record => {}
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }
