@@ -45,6 +45,10 @@ async fn three_sites_count_under_one_lock_and_lose_nothing() {
     assert_eq!(sum.load(Ordering::SeqCst), 600);
 }
 
+fn waiters(node: &Node) -> usize {
+    node.engine().look(|node| node.table().counts().waiters)
+}
+
 #[tokio::test]
 async fn a_caller_that_goes_away_while_it_waits_leaves_no_trace() {
     let node = Node::local().unwrap();
@@ -53,12 +57,12 @@ async fn a_caller_that_goes_away_while_it_waits_leaves_no_trace() {
         let node = node.clone();
         async move { node.lock("a").await.map(drop) }
     });
-    while node.engine().look(|node| node.table().status(&"a".parse().unwrap()).waiters.is_empty()) {
+    while waiters(&node) == 0 {
         tokio::task::yield_now().await;
     }
     waiting.abort();
     assert!(waiting.await.is_err());
-    assert!(node.engine().look(|node| node.table().status(&"a".parse().unwrap()).waiters.is_empty()));
+    assert!(waiters(&node) == 0);
     drop(held);
     assert!(node.try_lock("a").await.is_ok());
 }

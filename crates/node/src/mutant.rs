@@ -29,12 +29,14 @@ pub(crate) enum Mutant {
     LapseKeepsLocks,
     /// Packets of another cluster are taken for this one's.
     OtherClusterAccepted,
+    /// A lock that is taken away is free before its holder's time to stop is over.
+    BrokenIsFreeAtOnce,
 }
 
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 12] = [
+    pub(crate) const ALL: [Mutant; 13] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -47,6 +49,7 @@ impl Mutant {
         Mutant::SendBeforePersist,
         Mutant::LapseKeepsLocks,
         Mutant::OtherClusterAccepted,
+        Mutant::BrokenIsFreeAtOnce,
     ];
 }
 

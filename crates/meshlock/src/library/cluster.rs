@@ -29,7 +29,9 @@ impl Cluster {
             names.iter().cloned().zip(addresses.iter().map(SocketAddr::to_string)).collect();
         let mut nodes = Vec::with_capacity(sites);
         for (name, listener) in names.iter().zip(listeners) {
-            let mut setup = Setup::new(Config::new(name.clone(), names.clone()));
+            let mut config = Config::new(name.clone(), names.clone());
+            config.address = book[name].parse().expect("an address");
+            let mut setup = Setup::new(config);
             setup.listen = Some(listener);
             setup.addresses = book.clone();
             nodes.push(Node::start(setup)?);

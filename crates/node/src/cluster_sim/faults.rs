@@ -72,6 +72,13 @@ pub enum Fault {
         /// Whose name it has.
         from: usize,
     },
+    /// An operator looks at a lock's queue and takes the lock away from whoever holds it.
+    TakeAway {
+        /// At which site.
+        machine: usize,
+        /// Which lock, of those in use.
+        lock: usize,
+    },
     /// A disk takes very long for a while.
     SlowDisk {
         /// Which site's.
@@ -93,12 +100,13 @@ impl Fault {
             Fault::Leave { .. } => "leave",
             Fault::Rules { .. } => "rules changed",
             Fault::OtherCluster { .. } => "other cluster",
+            Fault::TakeAway { .. } => "lock taken away",
             Fault::SlowDisk { .. } => "slow disk",
         }
     }
 }
 
-const KINDS: usize = 9;
+const KINDS: usize = 10;
 
 /// Draws what goes wrong, each kind fully absent about half of the time.
 pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
@@ -133,6 +141,7 @@ fn one(draw: &mut Rng, kind: usize, settings: &Settings) -> Fault {
         5 if draw.usize(..4) == 0 => Fault::Leave { machine },
         5 | 6 => Fault::Rules { machine, rules: rules(draw, machines) },
         7 => Fault::OtherCluster { machine, from: draw.usize(..machines) },
+        8 => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
         _ => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
     }
 }

@@ -392,6 +392,13 @@ impl World {
                 return self.drive(machine, Input::Call(Call::SetRules { request, rules }));
             }
             Fault::OtherCluster { machine, from } => return self.mistake(machine, from),
+            Fault::TakeAway { machine, lock } => {
+                self.last_request += 2;
+                let (query, order) = (Request(self.last_request - 1), Request(self.last_request));
+                let lock = self.settings.locks[lock].clone();
+                self.drive(machine, Input::Call(Call::Query { request: query, lock: lock.clone() }))?;
+                return self.drive(machine, Input::Call(Call::Break { request: order, lock }));
+            }
             Fault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
             }

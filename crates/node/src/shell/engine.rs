@@ -13,11 +13,13 @@ use tokio::time::sleep;
 use super::clock::now;
 use super::disk::Sink;
 use super::net::{Host, Net, Peer, Security};
+use crate::founding;
 use crate::membership::disk::Disk;
 use crate::names::SiteName;
 use crate::node::{Answer, Call, Config, ConfigError, Input, Node, Note, Output, Packet, Token};
 use crate::table::{Request, Session, Tell};
 use crate::time::Time;
+use crate::view::View;
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
@@ -47,6 +49,9 @@ pub enum StartError {
     /// Its configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Its disk.
+    #[error(transparent)]
+    Founding(#[from] founding::StartError),
     /// The machine gives no more threads or descriptors.
     #[error("cannot start the node's threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -105,7 +110,7 @@ impl Engine {
             net.learn_address(site, address);
         }
         let mut outputs = Vec::new();
-        let node = Node::start(checked, Disk::default(), now(), &mut outputs);
+        let node = Node::start(checked, Disk::default(), now(), &mut outputs)?;
         let core = Core {
             node,
             outputs,
@@ -296,7 +301,7 @@ impl Core {
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },
             Output::Answer(answer) => self.answer(&answer),
-            Output::Note(note) => self.note(&note),
+            Output::Note(note) => self.note(&note, shared),
         }
     }
 
@@ -316,7 +321,9 @@ impl Core {
                 | Tell::Busy { request }
                 | Tell::Refused { request, .. },
             )
-            | Answer::Status { request, .. }
+            | Answer::Queue { request, .. }
+            | Answer::Overview { request, .. }
+            | Answer::Broken { request, .. }
             | Answer::RulesSet { request, .. }
             | Answer::RulesRefused { request, .. }
             | Answer::Left { request } => (request, true),
@@ -327,9 +334,9 @@ impl Core {
         }
     }
 
-    fn note(&mut self, note: &Note) {
+    fn note(&self, note: &Note, shared: &Shared) {
         match note {
-            Note::Installed(view) => tracing::info!(epoch = view.epoch.number(), members = ?view.members, "view installed"),
+            Note::Installed(view) => self.installed(view, shared),
             Note::Opened(epoch) => tracing::info!(epoch = epoch.number(), "view open"),
             Note::CannotOpen { epoch, why } => {
                 tracing::error!(epoch = epoch.number(), why, "cannot follow the rules of this view; is this program older?");
@@ -337,9 +344,22 @@ impl Core {
             Note::Excluded { epoch, member } => {
                 tracing::warn!(epoch = epoch.number(), %member, "left out of the view: everything held here is lost");
             }
+            Note::OtherCluster { site, cluster } => {
+                tracing::error!(%site, %cluster, "a site of another cluster speaks; compare the configurations");
+            }
             Note::Misbehaved { site, why } => tracing::warn!(%site, why, "a peer misbehaves"),
             Note::Leads(term) => tracing::info!(term = term.0, "leads"),
             Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
+        }
+    }
+
+    /// The view says where its members are reached.
+    fn installed(&self, view: &View, shared: &Shared) {
+        tracing::info!(epoch = view.epoch.number(), members = ?view.members, "view installed");
+        for member in &view.members {
+            if let Some(address) = view.address(&member.site) {
+                shared.net.learn_address(member.site.clone(), address.to_string());
+            }
         }
     }
 }

@@ -133,8 +133,13 @@ fn length_at(bytes: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::founding::{ClusterId, Founding};
     use crate::names::Incarnation;
     use crate::node::Content;
+
+    fn cluster() -> ClusterId {
+        Founding::new("c".parse().unwrap(), &["a".parse().unwrap()]).id()
+    }
 
     fn hello() -> Hello {
         Hello { from: "a".parse().unwrap(), to: "b".parse().unwrap(), life: 1 }
@@ -167,7 +172,7 @@ mod tests {
     #[test]
     fn packets_come_out_as_they_went_in_however_the_bytes_are_cut() {
         let packets = [Content::Ping, Content::Pong, Content::Leave]
-            .map(|content| Packet { incarnation: Incarnation::new(3), content });
+            .map(|content| Packet { cluster: cluster(), incarnation: Incarnation::new(3), content });
         let mut sent = Vec::new();
         packets.iter().for_each(|packet| put_packet(packet, &mut sent).unwrap());
         for step in 1..sent.len() {
