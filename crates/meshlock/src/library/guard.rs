@@ -47,7 +47,7 @@ impl Guard {
     /// The number of this grant: larger than that of every earlier holder of the lock (with numbered permits, of the
     /// [`slot`](Guard::slot)). Hand it to whatever the lock protects, which refuses smaller ones than it has seen.
     pub fn fence(&self) -> i64 {
-        self.grant.fence.number()
+        self.grant.fence.value()
     }
 
     /// Which of the semaphore's permits this is, where they are numbered.

@@ -63,12 +63,19 @@ pub trait Listener: Send + Sync {
     fn hear(&self, answer: &Answer);
 }
 
-/// One running node.
+/// One running node. It stops when this is dropped.
 pub struct Engine {
-    shared: Arc<Shared>,
+    handle: Handle,
     stop: Arc<Notify>,
     threads: Vec<JoinHandle<()>>,
     listening: Option<SocketAddr>,
+}
+
+/// What calls a node: as many as needed, each a way to the same one.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    tasks: tokio::runtime::Handle,
 }
 
 struct Shared {
@@ -105,6 +112,7 @@ impl Engine {
         let listening = listen.as_ref().map(TcpListener::local_addr).transpose()?;
         listen.as_ref().map(|listener| listener.set_nonblocking(true)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let tasks = runtime.handle().clone();
         let net = Arc::new(Net::new(site.clone(), fastrand::u64(..), security, runtime.handle().clone()));
         for (site, address) in addresses {
             net.learn_address(site, address);
@@ -139,12 +147,27 @@ impl Engine {
             });
         };
         let thread = std::thread::Builder::new().name(format!("meshlock {site}")).spawn(run)?;
-        Ok(Engine { shared, stop, threads: vec![thread], listening })
+        let handle = Handle { shared, tasks };
+        Ok(Engine { handle, stop, threads: vec![thread], listening })
     }
 
     /// Where other sites reach this one.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.listening
+    }
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Handle;
+    fn deref(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Handle {
+    /// The runtime on the node's own thread: what runs there hears of the network soonest.
+    pub fn tasks(&self) -> &tokio::runtime::Handle {
+        &self.tasks
     }
 
     /// Begins a session for a client, which hears what concerns all that it holds.

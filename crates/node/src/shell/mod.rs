@@ -16,11 +16,15 @@
     reason = "the shell is the half of this crate that owns time, threads and the disk"
 )]
 
+mod channel;
+pub mod client;
 mod clock;
 mod disk;
 mod engine;
 mod net;
+mod permits;
 
 pub use clock::now;
-pub use engine::{Engine, Listener, Setup, StartError};
+pub use engine::{Engine, Handle, Listener, Setup, StartError};
+pub use permits::{PermitsError, agree_on_permits};
 pub use net::{ListenError, Security, listen};

@@ -4,6 +4,8 @@
 //! crashes frees its locks at once, because its kernel closes what it had open.
 
 pub mod protocol;
+mod group;
 mod serve;
+mod words;
 
-pub use serve::{ServeError, serve};
+pub use serve::{ServeError, listen, serve};

@@ -59,8 +59,8 @@ pub enum ToNode {
         lock: LockName,
         /// How long to wait.
         patience: Patience,
-        /// How many permits the client believes the lock to have; where no rule names the lock, one is made.
-        permits: u32,
+        /// How many permits the client believes the lock to have, if it does: where no rule names the lock, one is made.
+        permits: Option<u32>,
     },
     /// Not to wait any more, or to give back what came meanwhile.
     Cancel(Tag),

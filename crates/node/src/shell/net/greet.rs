@@ -8,7 +8,7 @@ use rustls::Connection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::channel::{Channel, drain_tls, open_tls};
+use super::super::channel::{Channel, Stream, drain_tls, open_tls};
 use super::frame::{FrameError, Hello, greeting, take_greeting};
 use crate::names::SiteName;
 
@@ -101,7 +101,7 @@ impl Newcomer {
         if let Some(tls) = &mut self.tls {
             tls.set_buffer_limit(None);
         }
-        let channel = Arc::new(Channel::new(self.stream, self.tls));
+        let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
         Greeted { channel, hello, rest: self.plain }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Links make sure that what matters arrives; a connection may lose what was on its way when it ends, and nothing else.
 
-mod channel;
 mod frame;
 mod greet;
 mod peer;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::channel::Channel;
+use super::super::channel::Channel;
 use super::frame::put_packet;
 use crate::names::SiteName;
 use crate::node::Packet;
@@ -43,15 +43,13 @@ impl Peer {
     pub(crate) fn push(&self, packet: &Packet) {
         let mut line = self.line();
         if let Some(current) = &line.current {
-            if current.channel.push(packet) {
+            if current.channel.push(|bytes| self.put(packet, bytes)) {
                 return;
             }
             line.current = None;
         }
-        if line.backlog.len() < MOST_BACKLOG
-            && let Err(error) = put_packet(packet, &mut line.backlog)
-        {
-            tracing::error!(site = %self.site, %error, "a packet was not sent");
+        if line.backlog.len() < MOST_BACKLOG {
+            self.put(packet, &mut line.backlog);
         }
         self.wanted.notify_one();
     }
@@ -85,7 +83,7 @@ impl Peer {
             old.channel.close();
         }
         let backlog = std::mem::take(&mut line.backlog);
-        channel.push_bytes(&backlog);
+        channel.push(|bytes| bytes.extend(backlog));
         line.current = Some(Current { channel: channel.clone(), preferred, life });
         drop(line);
         channel.flush();
@@ -96,6 +94,12 @@ impl Peer {
     pub(super) fn ended(&self, channel: &Arc<Channel>) {
         channel.close();
         self.line().current.take_if(|current| Arc::ptr_eq(&current.channel, channel));
+    }
+
+    fn put(&self, packet: &Packet, bytes: &mut Vec<u8>) {
+        if let Err(error) = put_packet(packet, bytes) {
+            tracing::error!(site = %self.site, %error, "a packet was not sent");
+        }
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {

@@ -1,4 +1,4 @@
-//! One connection to another site, written to by whoever has something to say and read by one task.
+//! One connection, written to by whoever has something to say and read by one task.
 //!
 //! Writers append to a queue, then whoever finds nobody writing writes the whole queue at once: what gathered meanwhile
 //! goes out in one piece. Only when the socket takes no more does a task wait until it does.
@@ -7,18 +7,59 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustls::Connection;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
-
-use super::frame::put_packet;
-use crate::node::Packet;
 
 /// How much may wait for a slow peer before the connection is given up. Links send again what matters.
 const MOST_WAITING: usize = 16 << 20;
 
+/// What a connection runs over.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    async fn readable(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.readable().await,
+            Stream::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    async fn writable(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.writable().await,
+            Stream::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_read(into),
+            Stream::Unix(stream) => stream.try_read(into),
+        }
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_write(bytes),
+            Stream::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    fn shut_down(&self) {
+        // It fails only where the other side has done so already.
+        let _ = match self {
+            Stream::Tcp(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
+            Stream::Unix(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
+        };
+    }
+}
+
 /// A connection whose greeting is done.
 pub(super) struct Channel {
-    stream: TcpStream,
+    stream: Stream,
     tls: Option<Mutex<Connection>>,
     queue: Mutex<Queue>,
     /// What is on its way into the socket, as the wire has it. Held while writing, never while waiting.
@@ -33,7 +74,7 @@ struct Queue {
 }
 
 impl Channel {
-    pub(super) fn new(stream: TcpStream, tls: Option<Connection>) -> Self {
+    pub(super) fn new(stream: Stream, tls: Option<Connection>) -> Self {
         Channel {
             stream,
             tls: tls.map(Mutex::new),
@@ -43,25 +84,23 @@ impl Channel {
         }
     }
 
-    /// Queues a packet; [`flush`](Channel::flush) sends it. Says whether the connection still takes any.
-    pub(super) fn push(&self, packet: &Packet) -> bool {
+    /// Queues what `put` appends; [`flush`](Channel::flush) sends it. Says whether the connection still takes any.
+    pub(super) fn push(&self, put: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut queue = locked(&self.queue);
         if queue.closed {
             return false;
         }
-        if let Err(error) = put_packet(packet, &mut queue.bytes) {
-            tracing::error!(%error, "a packet was not sent");
-        }
+        put(&mut queue.bytes);
         if queue.bytes.len() > MOST_WAITING {
-            tracing::warn!("a peer takes too slowly what it is sent; its connection is closed");
+            tracing::warn!("the other side takes too slowly what it is sent; its connection is closed");
             queue.close();
         }
         !queue.closed
     }
 
-    /// Queues bytes that were framed before.
-    pub(super) fn push_bytes(&self, bytes: &[u8]) {
-        locked(&self.queue).bytes.extend_from_slice(bytes);
+    /// Has the connection's own task flush it: for whoever must not wait.
+    pub(super) fn flush_soon(&self) {
+        self.stuck.notify_one();
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -73,7 +112,7 @@ impl Channel {
         locked(&self.queue).close();
         // Wakes the task that waits on it, and its reader.
         self.stuck.notify_one();
-        let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
+        self.stream.shut_down();
     }
 
     /// Writes what is queued, as far as the socket takes it now.
