@@ -8,6 +8,8 @@
 //! - [`membership`]: voters agree on views, by Raft.
 //! - [`table`]: who waits for what and holds what, and the machines that decide it.
 //! - [`node`]: all of them in one machine.
+//!
+//! And one module that is not pure: [`shell`], which gives the machine a disk, certificates and sockets.
 
 pub mod cluster_sim;
 pub mod lease;
@@ -17,6 +19,7 @@ mod mutant;
 pub mod names;
 pub mod node;
 pub mod rules;
+pub mod shell;
 pub mod table;
 pub mod time;
 pub mod view;
