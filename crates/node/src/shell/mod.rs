@@ -6,3 +6,4 @@
 )]
 
 pub mod store;
+pub mod tls;

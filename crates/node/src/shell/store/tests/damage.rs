@@ -74,7 +74,9 @@ fn a_flipped_bit_in_an_entry_of_the_log_is_found_always() {
             assert!(!copies.is_empty(), "entry {index} is in the file");
             for place in (0..record.len()).step_by(37) {
                 let mut changed = bytes.clone();
-                copies.iter().for_each(|at| changed[at + place] ^= 1 << (place % 8));
+                for at in &copies {
+                    changed[at + place] ^= 1 << (place % 8);
+                }
                 let error = open_changed(dir.path(), changed).map(|_| ()).unwrap_err();
                 assert!(
                     matches!(error, StoreError::Damaged { .. }),
