@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
 use super::record::{self, RecordError};
+use crate::founding::Founding;
 use crate::membership::disk::{Ballot, Disk, LogEntry, Saved, Write};
 use crate::names::{Incarnation, SiteName};
 
@@ -20,6 +21,7 @@ const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 /// Entries by index, as records.
 const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
+const FOUNDING: &str = "founding";
 const INCARNATION: &str = "incarnation";
 const BALLOT: &str = "ballot";
 const SAVED: &str = "saved";
@@ -57,6 +59,7 @@ fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
 /// The same as [`Disk::apply`] does.
 fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Error> {
     match write {
+        Write::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
         Write::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
         Write::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
         Write::Append(entries) => {
@@ -117,6 +120,9 @@ impl<'a> Reader<'a> {
     /// What was written, as if it had been applied to an empty [`Disk`].
     pub(super) fn disk(&self) -> Result<Disk, StoreError> {
         let mut disk = Disk::default();
+        if let Some(founding) = self.record::<Founding>(FOUNDING)? {
+            disk.apply(&Write::Founding(founding));
+        }
         if let Some(incarnation) = self.record::<Incarnation>(INCARNATION)? {
             disk.apply(&Write::Incarnation(incarnation));
         }

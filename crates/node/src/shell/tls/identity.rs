@@ -80,7 +80,7 @@ impl Identity {
     ///
     /// Nothing is remembered from one connection for the next, on both sides: connections last long, and a certificate that
     /// has expired since would come back in through the memory of the one before.
-    pub(super) fn calling(&self, site: &SiteName) -> Arc<ClientConfig> {
+    pub fn calling(&self, site: &SiteName) -> Arc<ClientConfig> {
         let expected = ExpectSite { authority: self.authority.clone(), site: site.clone() };
         let mut config = ClientConfig::builder_with_provider(self.authority.provider.clone())
             .with_protocol_versions(&[&TLS13])
@@ -94,7 +94,7 @@ impl Identity {
     }
 
     /// How to be called, by sites and by clients.
-    pub(super) fn called(&self) -> Arc<ServerConfig> {
+    pub fn called(&self) -> Arc<ServerConfig> {
         let expected = ExpectBearer { authority: self.authority.clone() };
         let mut config = ServerConfig::builder_with_provider(self.authority.provider.clone())
             .with_protocol_versions(&[&TLS13])

@@ -10,8 +10,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::founding::Founding;
 use crate::membership::disk::{Ballot, LogEntry, Saved};
-use crate::names::Incarnation;
+use crate::names::{ClusterName, Incarnation};
 use crate::view::View;
 
 fn site(name: &str) -> SiteName {
@@ -40,6 +41,11 @@ fn ballot(term: u64, commit: u64) -> Write {
     Write::Ballot(Ballot { term, vote: 1, commit })
 }
 
+fn founding(voters: usize) -> Write {
+    let sites: Vec<SiteName> = (0..voters).map(|number| site(&format!("site-{number}"))).collect();
+    Write::Founding(Founding::new(ClusterName::default(), &sites))
+}
+
 fn apply(disk: &mut Disk, batch: &[Write]) {
     for write in batch {
         disk.apply(write);
@@ -49,6 +55,7 @@ fn apply(disk: &mut Disk, batch: &[Write]) {
 /// Two batches as a voter writes them, one after the other.
 fn two_batches() -> [Vec<Write>; 2] {
     let first = vec![
+        founding(3),
         Write::Incarnation(Incarnation::new(1)),
         Write::Append((2..30).map(|index| entry(index, 200)).collect()),
         ballot(7, 12),
@@ -64,6 +71,7 @@ fn two_batches() -> [Vec<Write>; 2] {
 /// What a voter may do next, drawn without knowing what its log has.
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    Found(usize),
     Begin(u64),
     /// Entries behind the commit: how far behind, how many, how large.
     Append(u64, u64, usize),
@@ -74,6 +82,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
+        (0..9_usize).prop_map(Step::Found),
         any::<u64>().prop_map(Step::Begin),
         (0..9_u64, 0..9_u64, 0..3000_usize).prop_map(|(at, count, bytes)| Step::Append(at, count, bytes)),
         (0..9_u64).prop_map(Step::Commit),
@@ -98,6 +107,7 @@ impl Voter {
 
     fn write(&mut self, step: Step) -> Write {
         match step {
+            Step::Found(voters) => founding(voters),
             Step::Begin(life) => Write::Incarnation(Incarnation::new(life)),
             Step::Append(at, count, bytes) => {
                 let first = (self.commit + 1 + at).min(self.last + 1);
