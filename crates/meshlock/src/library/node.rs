@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meshlock_node::names::{LockName, NameError};
-use meshlock_node::node::{Call, Config};
-use meshlock_node::shell::{Engine, Setup, StartError, now};
+use meshlock_node::node::{Answer, Call, Config};
+use meshlock_node::shell::{Engine, Listener, Setup, StartError, now};
 use meshlock_node::table::{Request, Session, Wait};
 use meshlock_node::time::{Span, Time};
+use tokio::sync::watch;
 
 use super::blocking::wait_for;
 use super::guard::{Guard, Guards};
@@ -87,7 +88,10 @@ impl Node {
 
     /// Waits for several locks. They are taken in the order of their names, whatever the order here, so that two callers who
     /// want the same ones never wait for each other; a name that is given twice is taken once.
-    pub async fn lock_all<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Guards, AcquireError> {
+    pub async fn lock_all<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Guards, AcquireError> {
         let names = names.into_iter().map(str::parse).collect::<Result<BTreeSet<LockName>, _>>()?;
         let mut guards = Vec::with_capacity(names.len());
         for name in names {
@@ -116,6 +120,14 @@ impl Node {
         Semaphore::new(self.clone(), name.to_owned(), permits)
     }
 
+    /// Leaves the cluster: the other sites need not wait for this one. Nothing more is granted here; it completes once all that is
+    /// held here is given back and the others have agreed.
+    pub async fn leave(&self) {
+        let left = Arc::new(Left(watch::Sender::new(false)));
+        self.inner.engine.ask(left.clone(), |request| Call::Leave { request });
+        let _ = left.0.subscribe().wait_for(|left| *left).await;
+    }
+
     /// What drives the node: for whoever builds on more than locks.
     pub fn engine(&self) -> &Engine {
         &self.inner.engine
@@ -125,10 +137,8 @@ impl Node {
         let wish = Arc::new(Wish::new());
         let session = self.inner.session;
         let (wanted, listener) = (lock.clone(), wish.clone());
-        let request = self
-            .inner
-            .engine
-            .ask(listener, |request| Call::Acquire { session, request, lock: wanted, wait });
+        let request =
+            self.inner.engine.ask(listener, |request| Call::Acquire { session, request, lock: wanted, wait });
         let mut pending = Pending { node: Some(&self.inner), request };
         let stage = match wish.stage() {
             Stage::Waiting => wish.until(|stage| *stage != Stage::Waiting).await,
@@ -143,7 +153,10 @@ impl Node {
             Stage::Refused { why } => Err(AcquireError::Refused { lock, why: why.to_owned() }),
             Stage::Waiting | Stage::Lost { .. } | Stage::Over => {
                 pending.node = Some(&self.inner);
-                Err(AcquireError::Refused { lock, why: "it was lost as it was granted; ask again".to_owned() })
+                Err(AcquireError::Refused {
+                    lock,
+                    why: "it was lost as it was granted; ask again".to_owned(),
+                })
             }
         }
     }
@@ -171,6 +184,17 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Some(node) = self.node {
             node.engine.forget(self.request, Call::Cancel(self.request));
+        }
+    }
+}
+
+/// Whether the site has left.
+struct Left(watch::Sender<bool>);
+
+impl Listener for Left {
+    fn hear(&self, answer: &Answer) {
+        if let Answer::Left { .. } = answer {
+            self.0.send_replace(true);
         }
     }
 }

@@ -28,5 +28,5 @@ pub mod tls;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, StartError};
-pub use permits::{PermitsError, agree_on_permits};
 pub use net::{ListenError, Security, listen};
+pub use permits::{PermitsError, agree_on_permits};
