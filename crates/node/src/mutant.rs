@@ -27,12 +27,16 @@ pub(crate) enum Mutant {
     SendBeforePersist,
     /// A locked out holder keeps its lock when the lease ends.
     LapseKeepsLocks,
+    /// Packets of another cluster are taken for this one's.
+    OtherClusterAccepted,
+    /// A lock that is taken away is free before its holder's time to stop is over.
+    BrokenIsFreeAtOnce,
 }
 
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 11] = [
+    pub(crate) const ALL: [Mutant; 13] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -44,6 +48,8 @@ impl Mutant {
         Mutant::GrantWithoutLease,
         Mutant::SendBeforePersist,
         Mutant::LapseKeepsLocks,
+        Mutant::OtherClusterAccepted,
+        Mutant::BrokenIsFreeAtOnce,
     ];
 }
 

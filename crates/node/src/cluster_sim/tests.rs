@@ -29,7 +29,9 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "client crash",
         "leave",
         "rules changed",
+        "lock taken away",
         "slow disk",
+        "other cluster",
     ];
     let faults = kinds.map(|kind| format!("fault: {kind}"));
     let rare = [
@@ -48,6 +50,9 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "cancelled",
         "busy",
         "rules set",
+        "queue",
+        "queue without some members",
+        "taken away",
         "partial partition that stays",
     ];
     for what in faults.iter().map(String::as_str).chain(rare) {
@@ -102,8 +107,12 @@ fn breaks(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ExclusionOneTickEarly
         | Mutant::NewLeaderDoesNotWait
         | Mutant::GrantUnconfirmed => &["leases"],
-        Mutant::CensusSkipped | Mutant::GrantWithoutLease | Mutant::LapseKeepsLocks => &["exclusion"],
+        Mutant::CensusSkipped
+        | Mutant::GrantWithoutLease
+        | Mutant::LapseKeepsLocks
+        | Mutant::BrokenIsFreeAtOnce => &["exclusion"],
         Mutant::ReconnectDropsOne => &["starvation"],
+        Mutant::OtherClusterAccepted => &["agreement"],
         Mutant::FenceNotCarried => &["fences"],
         // Machines notice what they cannot have been sent, and voters what they cannot have acknowledged.
         Mutant::OldEpochAccepted | Mutant::SendBeforePersist => &["sound"],
