@@ -20,9 +20,8 @@ impl Cluster {
     pub fn local(sites: usize) -> Result<Self, StartError> {
         let name = |at: usize| -> SiteName { format!("site-{}", at + 1).parse().expect("a name") };
         let names: Vec<SiteName> = (0..sites).map(name).collect();
-        let listeners = (0..sites)
-            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let listeners =
+            (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<SocketAddr> =
             listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let book: BTreeMap<SiteName, String> =

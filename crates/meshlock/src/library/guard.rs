@@ -106,7 +106,10 @@ impl Drop for Guard {
 
 impl std::fmt::Debug for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("lock", &self.lock).field("fence", &self.fence()).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("lock", &self.lock)
+            .field("fence", &self.fence())
+            .finish_non_exhaustive()
     }
 }
 

@@ -87,7 +87,10 @@ impl Node {
 
     /// Waits for several locks. They are taken in the order of their names, whatever the order here, so that two callers who
     /// want the same ones never wait for each other; a name that is given twice is taken once.
-    pub async fn lock_all<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Guards, AcquireError> {
+    pub async fn lock_all<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Guards, AcquireError> {
         let names = names.into_iter().map(str::parse).collect::<Result<BTreeSet<LockName>, _>>()?;
         let mut guards = Vec::with_capacity(names.len());
         for name in names {
@@ -125,10 +128,8 @@ impl Node {
         let wish = Arc::new(Wish::new());
         let session = self.inner.session;
         let (wanted, listener) = (lock.clone(), wish.clone());
-        let request = self
-            .inner
-            .engine
-            .ask(listener, |request| Call::Acquire { session, request, lock: wanted, wait });
+        let request =
+            self.inner.engine.ask(listener, |request| Call::Acquire { session, request, lock: wanted, wait });
         let mut pending = Pending { node: Some(&self.inner), request };
         let stage = match wish.stage() {
             Stage::Waiting => wish.until(|stage| *stage != Stage::Waiting).await,
@@ -143,7 +144,10 @@ impl Node {
             Stage::Refused { why } => Err(AcquireError::Refused { lock, why: why.to_owned() }),
             Stage::Waiting | Stage::Lost { .. } | Stage::Over => {
                 pending.node = Some(&self.inner);
-                Err(AcquireError::Refused { lock, why: "it was lost as it was granted; ask again".to_owned() })
+                Err(AcquireError::Refused {
+                    lock,
+                    why: "it was lost as it was granted; ask again".to_owned(),
+                })
             }
         }
     }

@@ -226,9 +226,8 @@ impl Queue {
 pub(super) fn open_tls(tls: &mut Connection, mut sealed: &[u8], plain: &mut Vec<u8>) -> io::Result<Vec<u8>> {
     while !sealed.is_empty() {
         tls.read_tls(&mut sealed)?;
-        let state = tls
-            .process_new_packets()
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let state =
+            tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let start = plain.len();
         plain.resize(start + state.plaintext_bytes_to_read(), 0);
         io::Read::read_exact(&mut tls.reader(), &mut plain[start..])?;

@@ -362,7 +362,11 @@ impl Core {
             Note::Installed(view) => self.installed(view, shared),
             Note::Opened(epoch) => tracing::info!(epoch = epoch.number(), "view open"),
             Note::CannotOpen { epoch, why } => {
-                tracing::error!(epoch = epoch.number(), why, "cannot follow the rules of this view; is this program older?");
+                tracing::error!(
+                    epoch = epoch.number(),
+                    why,
+                    "cannot follow the rules of this view; is this program older?"
+                );
             }
             Note::Excluded { epoch, member } => {
                 tracing::warn!(epoch = epoch.number(), %member, "left out of the view: everything held here is lost");

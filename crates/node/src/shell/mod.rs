@@ -26,5 +26,5 @@ mod permits;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, StartError};
-pub use permits::{PermitsError, agree_on_permits};
 pub use net::{ListenError, Security, listen};
+pub use permits::{PermitsError, agree_on_permits};

@@ -26,13 +26,18 @@ impl Group {
         let owner = owner.ok_or_else(|| refuse("the system does not say who the client is"))?;
         let pid = Pid::from_raw(group).filter(|_| group > 1);
         let group = Group { group: pid.ok_or_else(|| refuse("not a process group"))?, owner };
-        if group.is_the_clients() { Ok(group) } else { Err(refuse("not a process group of the client's user")) }
+        if group.is_the_clients() {
+            Ok(group)
+        } else {
+            Err(refuse("not a process group of the client's user"))
+        }
     }
 
     fn is_the_clients(self) -> bool {
         let leader = std::fs::metadata(format!("/proc/{}", self.group.as_raw_nonzero()));
         // A group outlives its leader, and its number is not given away before the group is empty.
-        leader.map_or(true, |leader| leader.uid() == self.owner) && test_kill_process_group(self.group).is_ok()
+        leader.map_or(true, |leader| leader.uid() == self.owner)
+            && test_kill_process_group(self.group).is_ok()
     }
 
     /// Ends the group shortly before `act_by`. A client that is still there has asked it to stop before.

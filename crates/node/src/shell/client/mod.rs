@@ -3,8 +3,8 @@
 //! A session is a connection. It dies with it, and with it everything that the client waits for or holds: a program that
 //! crashes frees its locks at once, because its kernel closes what it had open.
 
-pub mod protocol;
 mod group;
+pub mod protocol;
 mod serve;
 mod words;
 

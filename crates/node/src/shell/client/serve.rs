@@ -121,8 +121,7 @@ impl Client {
     async fn talk(node: Handle, stream: UnixStream) {
         let owner = stream.peer_cred().ok().map(|credentials| credentials.uid());
         let channel = Channel::new(Stream::Unix(stream), None);
-        let client =
-            Arc::new(Client { node, channel, open: Mutex::default(), group: Mutex::default() });
+        let client = Arc::new(Client { node, channel, open: Mutex::default(), group: Mutex::default() });
         let session = client.node.open_session(client.clone());
         let reading = async {
             let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
@@ -251,7 +250,10 @@ impl Client {
         let mut open = self.open();
         if open.contains_key(&tag) || open.len() >= MOST_OPEN {
             drop(open);
-            self.refuse(tag, format!("number {tag} is in use, or more than {MOST_OPEN} are open; end some first"));
+            self.refuse(
+                tag,
+                format!("number {tag} is in use, or more than {MOST_OPEN} are open; end some first"),
+            );
             return None;
         }
         let asked = Arc::new(Asked { client: self.clone(), tag, request: OnceLock::new() });

@@ -171,8 +171,11 @@ mod tests {
 
     #[test]
     fn packets_come_out_as_they_went_in_however_the_bytes_are_cut() {
-        let packets = [Content::Ping, Content::Pong, Content::Leave]
-            .map(|content| Packet { cluster: cluster(), incarnation: Incarnation::new(3), content });
+        let packets = [Content::Ping, Content::Pong, Content::Leave].map(|content| Packet {
+            cluster: cluster(),
+            incarnation: Incarnation::new(3),
+            content,
+        });
         let mut sent = Vec::new();
         packets.iter().for_each(|packet| put_packet(packet, &mut sent).unwrap());
         for step in 1..sent.len() {

@@ -28,9 +28,13 @@ pub(super) enum GreetError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Frame(#[from] FrameError),
-    #[error("it says that it is the site '{found}', not '{expected}'; compare the addresses in the configuration")]
+    #[error(
+        "it says that it is the site '{found}', not '{expected}'; compare the addresses in the configuration"
+    )]
     OtherSite { expected: SiteName, found: SiteName },
-    #[error("it looks for the site '{sought}', and this is '{me}'; compare the addresses in its configuration")]
+    #[error(
+        "it looks for the site '{sought}', and this is '{me}'; compare the addresses in its configuration"
+    )]
     NotMe { sought: SiteName, me: SiteName },
     #[error("it says that it is the site '{said}', but its certificate is that of '{certified}'")]
     Impostor { said: SiteName, certified: SiteName },

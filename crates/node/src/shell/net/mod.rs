@@ -220,6 +220,5 @@ impl Security {
 
 /// Opens the port for other sites.
 pub fn listen(address: &str) -> Result<std::net::TcpListener, ListenError> {
-    std::net::TcpListener::bind(address)
-        .map_err(|error| ListenError { address: address.to_owned(), error })
+    std::net::TcpListener::bind(address).map_err(|error| ListenError { address: address.to_owned(), error })
 }
