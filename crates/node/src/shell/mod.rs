@@ -23,6 +23,8 @@ mod disk;
 mod engine;
 mod net;
 mod permits;
+pub mod store;
+pub mod tls;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, StartError};
