@@ -15,15 +15,20 @@
 mod client;
 pub mod clock;
 pub mod coverage;
+mod event;
 pub mod faults;
 mod hosts;
+mod judges;
+mod machine;
 mod network;
 mod people;
 pub mod properties;
 pub mod settings;
+mod storm;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod wires;
 mod world;
 
 use coverage::Coverage;

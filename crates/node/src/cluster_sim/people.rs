@@ -3,7 +3,8 @@
 use meshlock_protocol::Fence;
 
 use super::client::{Finale, Inside, State};
-use super::world::{Event, World};
+use super::event::Event;
+use super::world::World;
 use crate::node::{Answer, Call};
 use crate::table::{Request, Session, Tell, Wait};
 use crate::time::{Span, Time};
