@@ -27,12 +27,18 @@ pub(crate) enum Mutant {
     SendBeforePersist,
     /// A locked out holder keeps its lock when the lease ends.
     LapseKeepsLocks,
+    /// The locks of a client that is gone stay with it.
+    GoneClientKeepsLocks,
+    /// A disk keeps what it had written of a batch that it did not complete.
+    TornBatchKept,
+    /// Every grant of every lock has the same fence.
+    FenceStuck,
 }
 
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 11] = [
+    pub(crate) const ALL: [Mutant; 14] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -44,6 +50,9 @@ impl Mutant {
         Mutant::GrantWithoutLease,
         Mutant::SendBeforePersist,
         Mutant::LapseKeepsLocks,
+        Mutant::GoneClientKeepsLocks,
+        Mutant::TornBatchKept,
+        Mutant::FenceStuck,
     ];
 }
 

@@ -23,6 +23,12 @@ pub(super) enum Event {
         generation: u64,
         packet: Box<Packet>,
     },
+    /// A packet of a connection that has been broken since is read at last.
+    Late {
+        from: usize,
+        to: usize,
+        packet: Box<Packet>,
+    },
     /// A disk has completed a batch.
     Synced {
         machine: usize,
@@ -37,15 +43,15 @@ pub(super) enum Event {
         life: u64,
         call: Call,
     },
-    /// A client is told something.
+    /// A client process is told something.
     Told {
-        client: usize,
+        process: usize,
         session: Session,
         answer: Answer,
     },
-    /// A client notices that its node is gone.
+    /// A client process notices that its node is gone.
     Disconnected {
-        client: usize,
+        process: usize,
         session: Session,
     },
     /// A client's own timer.
@@ -62,6 +68,8 @@ pub(super) enum Event {
         read: u64,
     },
     Fault(usize),
+    /// An operator lets a site that has left come back.
+    Rejoin(usize),
     /// A partition ends.
     Unblock(usize),
     /// Faults have stopped: everything is repaired.
@@ -75,17 +83,20 @@ impl Event {
     pub(super) fn mix(&self, hash: &mut EventHash) {
         std::mem::discriminant(self).hash(hash);
         match self {
-            Event::Packet { from, to, packet, .. } => (from, to, packet).hash(hash),
+            Event::Packet { from, to, packet, .. } | Event::Late { from, to, packet } => {
+                (from, to, packet).hash(hash);
+            }
             Event::Start(at)
             | Event::Wake(at)
             | Event::Resume(at)
             | Event::Fault(at)
+            | Event::Rejoin(at)
             | Event::Unblock(at) => at.hash(hash),
             Event::Synced { machine, token, .. } => (machine, token).hash(hash),
             Event::Connect(a, b) => (a, b).hash(hash),
             Event::Call { machine, .. } => machine.hash(hash),
-            Event::Told { client, session, .. } | Event::Disconnected { client, session } => {
-                (client, session).hash(hash);
+            Event::Told { process, session, .. } | Event::Disconnected { process, session } => {
+                (process, session).hash(hash);
             }
             Event::Client { client, timer } => (client, timer).hash(hash),
             Event::Update { client, lock, fence, read, .. } => (client, lock, fence, read).hash(hash),

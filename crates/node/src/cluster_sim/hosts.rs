@@ -1,8 +1,12 @@
 //! What happens to sites: they start, act, die; their disks complete writes.
 
+use meshlock_protocol::registry::info::Tokens;
+
 use super::clock::Moment;
+use super::coverage::Rare;
 use super::event::Event;
 use super::faults::Death;
+use super::properties::starvation::SLOWEST_WRITE;
 use super::properties::{Verdict, sound};
 use super::world::World;
 use crate::membership::disk::Write;
@@ -18,7 +22,7 @@ impl World {
         let host = &mut self.machines[machine];
         host.life += 1;
         host.dying = None;
-        host.rules = None;
+        host.installed = None;
         let mut out = Vec::new();
         let node = Node::start(config, host.disk.clone(), host.clock.at(self.now), &mut out);
         host.node = Some(node);
@@ -27,11 +31,9 @@ impl World {
                 self.after(1_000, Event::Connect(machine, peer));
             }
         }
-        for at in 0..self.clients.len() {
-            if self.clients[at].machine == machine {
-                // Whoever had not noticed that the last process died does now.
-                self.disconnect(at);
-            }
+        for process in self.processes_at(machine) {
+            // Whoever had not noticed that the last process died does now.
+            self.disconnect(process);
         }
         self.perform_all(machine, out)
     }
@@ -87,13 +89,13 @@ impl World {
 
     fn perform(&mut self, machine: usize, output: Output) -> Verdict {
         match output {
-            Output::Send { to, packet } => self.send(machine, to.as_str(), packet),
+            Output::Send { to, packet } => return self.send(machine, to.as_str(), packet),
             Output::Persist { token, writes } => {
                 if writes.iter().any(|write| matches!(write, Write::Install(_))) {
-                    self.coverage.count("snapshot installed");
+                    self.coverage.saw(Rare::SnapshotInstalled);
                 }
                 let slow = self.machines[machine].slow_until > self.now;
-                let most = if slow { 800_000 } else { self.settings.disk };
+                let most = if slow { SLOWEST_WRITE } else { self.settings.disk };
                 let delay = self.within(most);
                 let host = &mut self.machines[machine];
                 host.unsynced.push_back((token, writes));
@@ -107,40 +109,42 @@ impl World {
     }
 
     /// The process of a node dies. Its disk keeps what was completed and some of the rest; its clients will notice.
-    fn crash(&mut self, machine: usize, down: u64) {
-        self.coverage.count("crashed");
+    pub(super) fn crash(&mut self, machine: usize, down: u64) {
+        let Some(node) = self.machines[machine].node.take() else { return };
         self.trace.crashed(self.now, machine);
-        let host = &mut self.machines[machine];
-        let Some(node) = host.node.take() else { return };
         self.leases.on_lease(node.me(), machine, node.lease().end());
-        if node.leads().is_some() {
-            self.coverage.count(if node.is_open() { "leader lost" } else { "leader lost in a view change" });
-        }
-        if node.table().holds_anything() {
-            self.coverage.count("holder lost with its site");
-        }
-        let kept = self.draw.usize(..=host.unsynced.len());
-        if kept < host.unsynced.len() {
-            self.coverage.count("unsynced tail lost");
-        }
-        for (_, writes) in host.unsynced.drain(..).take(kept) {
-            for write in &writes {
-                host.disk.apply(write);
-            }
-        }
-        host.unsynced.clear();
+        self.count_crash(&node);
+        let host = &mut self.machines[machine];
+        host.lose_tail(&mut self.draw, self.mutants, &mut self.coverage);
         (host.wake, host.dying) = (None, None);
         for peer in 0..self.machines.len() {
             self.cut(machine, peer);
         }
-        for at in 0..self.clients.len() {
-            if let (true, Some(session)) = (self.clients[at].machine == machine, self.clients[at].session) {
+        for process in self.processes_at(machine) {
+            if let Some(session) = self.processes[process].session {
                 let notice = self.within(100_000);
-                self.after(notice, Event::Disconnected { client: at, session });
+                self.after(notice, Event::Disconnected { process, session });
             }
         }
         let down = if self.calm { 0 } else { down.min(self.settings.calm.saturating_sub(self.now.0)) };
         self.after(down, Event::Start(machine));
+    }
+
+    fn count_crash(&mut self, node: &Node) {
+        self.coverage.saw(Rare::Crashed);
+        if node.leads().is_some() {
+            self.coverage.saw(if node.is_open() { Rare::LeaderLost } else { Rare::LeaderLostInChange });
+        }
+        if node.table().holds_anything() {
+            self.coverage.saw(Rare::HolderLost);
+        }
+        if let Some(rules) = node.table().rules() {
+            // Whoever is inside has the token.
+            let by_token = |lock| rules.rule(lock).spec.info.tokens != Tokens::None;
+            if node.table().holders().any(|(.., lock)| by_token(lock)) {
+                self.coverage.saw(Rare::TokenLost);
+            }
+        }
     }
 
     pub(super) fn synced(&mut self, machine: usize, life: u64, token: Token) -> Verdict {

@@ -2,17 +2,17 @@
 
 use super::client::{Finale, State};
 use super::clock::Moment;
+use super::coverage::{Group, Rare};
 use super::event::Event;
 use super::faults::Fault;
 use super::properties::{Verdict, starvation};
 use super::world::World;
-use crate::node::{Call, Input};
-use crate::table::Request;
+use crate::node::Call;
 
 impl World {
-    pub(super) fn fault(&mut self, at: usize) -> Verdict {
+    pub(super) fn fault(&mut self, at: usize) {
         let fault = self.settings.faults[at].1.clone();
-        self.coverage.count(&format!("fault: {}", fault.kind()));
+        self.coverage.count(Group::Fault, fault.kind(), "");
         self.trace.fault(self.now, &fault);
         match fault {
             Fault::Crash { machine, when, down } => {
@@ -27,52 +27,82 @@ impl World {
                 self.at(end, Event::Resume(machine));
             }
             Fault::Break { a, b } => self.cut(a, b),
-            Fault::Partition { blocked, length } => {
-                self.network.block(&blocked);
+            Fault::Partition { cut, holds, length } => {
+                if !cut.blocked.is_empty() {
+                    self.coverage.count(Group::Partition, cut.shape, cut.ways);
+                }
+                self.network.block(&cut.blocked, holds);
                 self.after(length, Event::Unblock(at));
             }
-            Fault::ClientCrash { client } => self.client_crash(client),
-            Fault::Leave { machine } => return self.leave(machine),
+            Fault::SlowLink { from, to, more, length } => {
+                self.network.slow_down((from, to), more, self.now.after(length));
+            }
+            Fault::ClientCrash { client } => self.client_crash(self.clients[client].process),
+            Fault::Leave { machine, back } => self.leave(machine, back),
             Fault::Rules { machine, rules } => {
-                self.last_request += 1;
-                let request = Request(self.last_request);
-                return self.drive(machine, Input::Call(Call::SetRules { request, rules }));
+                let request = self.new_request();
+                self.operate(machine, Call::SetRules { request, rules });
             }
             Fault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
             }
         }
-        Ok(())
+    }
+
+    /// An operator calls a node.
+    fn operate(&mut self, machine: usize, call: Call) {
+        let life = self.machines[machine].life;
+        self.after(0, Event::Call { machine, life, call });
+    }
+
+    /// A partition is over.
+    pub(super) fn unblock(&mut self, at: usize) {
+        if let (_, Fault::Partition { cut, holds, .. }) = self.settings.faults[at].clone()
+            && !self.calm
+        {
+            let held = self.network.unblock(&cut.blocked, holds);
+            self.release(held);
+            self.reconnect_all();
+        }
     }
 
     /// An operator takes a site out. Its clients stop.
-    pub(super) fn leave(&mut self, machine: usize) -> Verdict {
+    fn leave(&mut self, machine: usize, back: Option<u64>) {
         // Somebody must stay to serve the rest.
         let staying = self.machines.iter().filter(|host| !host.left).count();
         if self.machines[machine].node.is_none() || self.machines[machine].left || staying < 2 {
-            return Ok(());
+            return;
         }
         self.machines[machine].left = true;
-        for at in 0..self.clients.len() {
-            if self.clients[at].machine == machine && self.clients[at].state != State::Resting {
-                self.client_crash(at);
-            }
-            if self.clients[at].machine == machine {
-                self.clients[at].finale = Finale::Done;
-            }
+        for process in self.processes_at(machine) {
+            self.client_crash(process);
         }
-        self.last_request += 1;
-        let request = Request(self.last_request);
-        self.drive(machine, Input::Call(Call::Leave { request }))
+        if let Some(back) = back {
+            let left = self.settings.calm.saturating_sub(self.now.0);
+            self.after(back.min(left), Event::Rejoin(machine));
+        }
+        let request = self.new_request();
+        self.operate(machine, Call::Leave { request });
+    }
+
+    /// An operator lets a site that has left, or is about to, come back: its process ends and another one begins.
+    pub(super) fn rejoin(&mut self, machine: usize) {
+        if let Some(until) = self.machines[machine].paused_until {
+            return self.at(until, Event::Rejoin(machine));
+        }
+        if !self.calm && std::mem::take(&mut self.machines[machine].left) {
+            self.crash(machine, 0);
+        }
     }
 
     /// Repairs everything, and lets every client want in once more.
     pub(super) fn become_calm(&mut self) {
         self.calm = true;
-        self.network.heal();
-        self.network.block(&self.settings.stubborn);
+        let held = self.network.heal();
+        self.release(held);
+        self.network.block(&self.settings.stubborn, false);
         if !self.settings.stubborn.is_empty() {
-            self.coverage.count("partial partition that stays");
+            self.coverage.saw(Rare::PartitionStays);
         }
         for machine in &mut self.machines {
             machine.slow_until = Moment::default();
@@ -80,23 +110,33 @@ impl World {
         }
         self.reconnect_all();
         for at in 0..self.clients.len() {
-            let machine = self.clients[at].machine;
+            let machine = self.machine_of(at);
             let owed = !self.machines[machine].left && self.settings.is_untouched(machine);
             self.clients[at].finale = if owed { Finale::Owed } else { Finale::Done };
             if self.clients[at].state == State::Resting {
                 self.set_timer(at, 0);
             }
         }
-        let bound = starvation::bound(self.clients.len() as u64, self.settings.hold);
-        self.after(bound, Event::Bound);
+        self.after(self.bound.micros(), Event::Bound);
+    }
+
+    /// Everyone must have been served, unless turns since then have moved the bound.
+    pub(super) fn reach_bound(&mut self) -> Verdict {
+        let bound = Moment(self.settings.calm).after(self.bound.micros());
+        if self.now < bound {
+            self.at(bound, Event::Bound);
+            return Ok(());
+        }
+        starvation::check(&self.unserved(), self.now)
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.clients.iter().all(|client| client.finale == Finale::Done)
     }
 
-    pub(super) fn unserved(&self) -> Vec<String> {
+    fn unserved(&self) -> Vec<String> {
         let owed = self.clients.iter().enumerate().filter(|(_, client)| client.finale == Finale::Owed);
-        owed.map(|(at, client)| format!("client {at} of s{} ({:?})", client.machine, client.state)).collect()
+        owed.map(|(at, client)| format!("client {at} of s{} ({:?})", self.machine_of(at), client.state))
+            .collect()
     }
 }

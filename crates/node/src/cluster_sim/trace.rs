@@ -33,10 +33,12 @@ impl Trace {
 
     pub(super) fn event(&mut self, now: Moment, event: &Event) {
         match event {
-            Event::Packet { from, to, packet, .. } => self.line(now, "receive", || {
-                let message = format!("{:?}", packet.content);
-                json!({ "site": format!("s{to}"), "peer": format!("s{from}"), "message": message })
-            }),
+            Event::Packet { from, to, packet, .. } | Event::Late { from, to, packet } => {
+                self.line(now, "receive", || {
+                    let message = format!("{:?}", packet.content);
+                    json!({ "site": format!("s{to}"), "peer": format!("s{from}"), "message": message })
+                });
+            }
             Event::Call { machine, call, .. } => self.line(
                 now,
                 "call",
@@ -52,6 +54,7 @@ impl Trace {
             | Event::Client { .. }
             | Event::Update { .. }
             | Event::Fault(_)
+            | Event::Rejoin(_)
             | Event::Unblock(_)
             | Event::Calm
             | Event::Bound => {}

@@ -4,27 +4,30 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use fastrand::Rng;
+use meshlock_protocol::Epoch;
 
-use super::client::Client;
+use super::client::{Asked, Client, Process};
 use super::clock::Moment;
-use super::coverage::Coverage;
+use super::coverage::{Coverage, Rare};
 use super::event::{Event, EventHash};
-use super::faults::Fault;
 use super::machine::Machine;
 use super::network::Network;
+use super::properties::Verdict;
 use super::properties::departed::Departed;
 use super::properties::exclusion::Exclusion;
 use super::properties::fences::Fences;
 use super::properties::leases::Leases;
+use super::properties::starvation::Bound;
 use super::properties::updates::Updates;
-use super::properties::{Verdict, starvation};
 use super::settings::{Settings, site};
 use super::trace::Trace;
 use super::{Options, Report};
 use crate::mutant::Mutants;
-use crate::names::{LockName, SiteName};
+use crate::names::SiteName;
 use crate::node::{Call, Input};
+use crate::rules::Rules;
 use crate::table::Request;
+use crate::view::View;
 
 pub(super) struct World {
     pub(super) settings: Settings,
@@ -36,6 +39,7 @@ pub(super) struct World {
     pub(super) machines: Vec<Machine>,
     /// Their names.
     pub(super) names: Vec<SiteName>,
+    pub(super) processes: Vec<Process>,
     pub(super) clients: Vec<Client>,
     pub(super) network: Network,
     pub(super) exclusion: Exclusion,
@@ -46,10 +50,15 @@ pub(super) struct World {
     pub(super) coverage: Coverage,
     pub(super) trace: Trace,
     pub(super) calm: bool,
+    pub(super) bound: Bound,
     pub(super) last_session: u64,
     pub(super) last_request: u64,
-    /// Which lock each request is for.
-    pub(super) asked: BTreeMap<Request, LockName>,
+    /// All requests.
+    pub(super) asked: BTreeMap<Request, Asked>,
+    /// The newest view that was installed anywhere.
+    pub(super) newest: View,
+    /// The rules of every view.
+    pub(super) rules: BTreeMap<Epoch, Rules>,
     hash: EventHash,
     events: u64,
 }
@@ -65,8 +74,12 @@ impl World {
             draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
             machines: settings.clocks.iter().copied().map(Machine::new).collect(),
             names: (0..settings.machines).map(site).collect(),
+            processes: (0..settings.machines * settings.processes)
+                .map(|at| Process::new(at / settings.processes))
+                .collect(),
             clients: (0..settings.machines * settings.clients)
-                .map(|at| Client::new(at / settings.clients))
+                .map(|at| (at / settings.clients, at % settings.clients))
+                .map(|(machine, at)| Client::new(machine * settings.processes + at % settings.processes))
                 .collect(),
             network: Network::default(),
             exclusion: Exclusion::new(clocks.clone(), strict),
@@ -77,9 +90,12 @@ impl World {
             coverage: Coverage::default(),
             trace: Trace::new(options.trace),
             calm: false,
+            bound: Bound::new(&settings),
             last_session: 0,
             last_request: 0,
             asked: BTreeMap::new(),
+            newest: View::default(),
+            rules: BTreeMap::new(),
             hash: EventHash::default(),
             events: 0,
             settings,
@@ -119,6 +135,8 @@ impl World {
             events: self.events,
             node_micros: self.now.0 * self.settings.machines as u64,
             faults: self.settings.faults.len(),
+            calm_micros: self.now.0.saturating_sub(self.settings.calm),
+            bound_micros: self.bound.micros(),
             coverage: self.coverage,
             trace: self.trace.lines,
         }
@@ -142,6 +160,7 @@ impl World {
     fn standing_still(&self, event: &Event) -> Option<usize> {
         let (Event::Wake(machine)
         | Event::Packet { to: machine, .. }
+        | Event::Late { to: machine, .. }
         | Event::Synced { machine, .. }
         | Event::Call { machine, .. }) = event
         else {
@@ -181,14 +200,8 @@ impl World {
                 self.machines[machine].wake = None;
                 self.drive(machine, Input::Time)
             }
-            Event::Packet { from, to, generation, packet } => {
-                // What a broken connection had on its way is lost, or comes through behind the new connection's back.
-                if generation != self.network.generation(from, to) && self.draw.usize(..3) != 0 {
-                    return Ok(());
-                }
-                let from = self.names[from].clone();
-                self.drive(to, Input::Packet { from, packet: *packet })
-            }
+            Event::Packet { from, to, generation, packet } => self.arrive((from, to), generation, packet),
+            Event::Late { from, to, packet } => self.arrive_late((from, to), *packet),
             Event::Synced { machine, life, token } => self.synced(machine, life, token),
             Event::Connect(a, b) => self.connect(a, b),
             Event::Call { machine, life, call } => {
@@ -200,13 +213,13 @@ impl World {
                 }
                 self.drive(machine, Input::Call(call))
             }
-            Event::Told { client, session, answer } => {
-                self.told(client, session, answer);
+            Event::Told { process, session, answer } => {
+                self.told(process, session, answer);
                 Ok(())
             }
-            Event::Disconnected { client, session } => {
-                if self.clients[client].session == Some(session) {
-                    self.disconnect(client);
+            Event::Disconnected { process, session } => {
+                if self.processes[process].session == Some(session) {
+                    self.disconnect(process);
                 }
                 Ok(())
             }
@@ -219,31 +232,29 @@ impl World {
                 self.updated(client, timer, accepted);
                 Ok(())
             }
-            Event::Fault(at) => self.fault(at),
+            Event::Fault(at) => {
+                self.fault(at);
+                Ok(())
+            }
             Event::Unblock(at) => {
-                if let (_, Fault::Partition { blocked, .. }) = self.settings.faults[at].clone()
-                    && !self.calm
-                {
-                    self.network.unblock(&blocked);
-                    self.reconnect_all();
-                }
+                self.unblock(at);
+                Ok(())
+            }
+            Event::Rejoin(machine) => {
+                self.rejoin(machine);
                 Ok(())
             }
             Event::Calm => {
                 self.become_calm();
                 Ok(())
             }
-            Event::Bound => starvation::check(&self.unserved(), self.now),
+            Event::Bound => self.reach_bound(),
         }
     }
 
     fn coverage_at_the_end(&mut self) {
-        for (what, count) in [
-            ("update accepted", self.updates.accepted),
-            ("update rejected by its fence", self.updates.rejected),
-            ("stale holder, only the fence protects", self.exclusion.stale_holders),
-        ] {
-            (0..count.min(1_000)).for_each(|_| self.coverage.count(what));
-        }
+        self.coverage.saw_times(Rare::UpdateAccepted, self.updates.accepted);
+        self.coverage.saw_times(Rare::UpdateRejected, self.updates.rejected);
+        self.coverage.saw_times(Rare::StaleHolder, self.exclusion.stale_holders);
     }
 }
