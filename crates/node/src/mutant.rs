@@ -33,12 +33,16 @@ pub(crate) enum Mutant {
     TornBatchKept,
     /// Every grant of every lock has the same fence.
     FenceStuck,
+    /// Packets of another cluster are taken for this one's.
+    OtherClusterAccepted,
+    /// A lock that is taken away is free before its holder's time to stop is over.
+    BrokenIsFreeAtOnce,
 }
 
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 14] = [
+    pub(crate) const ALL: [Mutant; 16] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -53,6 +57,8 @@ impl Mutant {
         Mutant::GoneClientKeepsLocks,
         Mutant::TornBatchKept,
         Mutant::FenceStuck,
+        Mutant::OtherClusterAccepted,
+        Mutant::BrokenIsFreeAtOnce,
     ];
 }
 

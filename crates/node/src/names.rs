@@ -1,4 +1,4 @@
-//! What things are called: sites, their incarnations, locks.
+//! What things are called: clusters, sites, their incarnations, locks, clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,12 +28,20 @@ pub enum NameError {
         start: String,
     },
     /// It could be mistaken for something else in files and addresses.
-    #[error("the site name '{name}' contains '{found}'; use letters, digits, '.', '-' and '_'")]
+    #[error("the {what} name '{name}' contains '{found}'; use letters, digits, '.', '-' and '_'")]
     BadCharacter {
+        /// What was to be named.
+        what: &'static str,
         /// The name.
         name: String,
         /// The first character that is not allowed.
         found: char,
+    },
+    /// It would do something to the terminal that prints it.
+    #[error("a client label contains the character U+{code:04X}, which cannot be printed; leave it away")]
+    Invisible {
+        /// The first such character.
+        code: u32,
     },
 }
 
@@ -46,6 +54,50 @@ fn measured(what: &'static str, text: &str, most: usize) -> Result<(), NameError
         return Err(NameError::TooLong { what, bytes: text.len(), most, start });
     }
     Ok(())
+}
+
+/// Checks a name that also stands in files and addresses.
+fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
+    measured(what, text, SiteName::MOST_BYTES)?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    match text.chars().find(|&c| !allowed(c)) {
+        Some(found) => Err(NameError::BadCharacter { what, name: text.to_owned(), found }),
+        None => Ok(()),
+    }
+}
+
+/// The FNV-1a hash in 64 bits: fixed for ever, because all sites must compute the same.
+pub(crate) fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The name of a cluster: as plain as a site's.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ClusterName(Arc<str>);
+
+impl ClusterName {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for ClusterName {
+    fn default() -> Self {
+        ClusterName("meshlock".into())
+    }
+}
+
+impl FromStr for ClusterName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        plain("cluster", text)?;
+        Ok(ClusterName(text.into()))
+    }
 }
 
 /// The name of a site: what its configuration calls it, for ever.
@@ -67,11 +119,7 @@ impl FromStr for SiteName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        measured("site", text, Self::MOST_BYTES)?;
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        if let Some(found) = text.chars().find(|&c| !allowed(c)) {
-            return Err(NameError::BadCharacter { name: text.to_owned(), found });
-        }
+        plain("site", text)?;
         Ok(SiteName(text.into()))
     }
 }
@@ -92,13 +140,9 @@ impl LockName {
 
     /// The place among `members` where the lock is at home: where its token, coordinator or root starts.
     ///
-    /// FNV-1a of the name's bytes in 64 bits, modulo the number of members: fixed for ever, because all members of a
-    /// view must compute the same.
+    /// FNV-1a of the name's bytes, modulo the number of members: all members of a view must compute the same.
     pub fn home(&self, members: usize) -> usize {
-        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        for byte in self.0.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let hash = fnv_1a(self.0.bytes());
         let members = u64::try_from(members.max(1)).unwrap_or(u64::MAX);
         usize::try_from(hash % members).unwrap_or(0)
     }
@@ -113,7 +157,41 @@ impl FromStr for LockName {
     }
 }
 
-/// What the two kinds of names share: reading from strings, printing as they are.
+/// Who a client is, in words for people: "backup.sh, process 812 on host a". 1 to 200 bytes of printable text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ClientLabel(Arc<str>);
+
+impl ClientLabel {
+    /// How long it may be, in bytes.
+    pub const MOST_BYTES: usize = 200;
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ClientLabel {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        measured("client", text, Self::MOST_BYTES)?;
+        match text.chars().find(|&c| is_invisible(c)) {
+            Some(found) => Err(NameError::Invisible { code: u32::from(found) }),
+            None => Ok(ClientLabel(text.into())),
+        }
+    }
+}
+
+/// What a terminal does not print but obeys: control characters, line ends, and marks that reorder or hide text.
+fn is_invisible(c: char) -> bool {
+    let marks =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    c.is_control() || marks
+}
+
+/// What the kinds of names share: reading from strings, printing as they are.
 macro_rules! prints_as_its_text {
     ($($name:ident)*) => {$(
         impl TryFrom<String> for $name {
@@ -140,7 +218,7 @@ macro_rules! prints_as_its_text {
     )*};
 }
 
-prints_as_its_text! { SiteName LockName }
+prints_as_its_text! { ClusterName SiteName LockName ClientLabel }
 
 /// Which life of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
 /// every start and whenever the site finds itself excluded.
@@ -204,6 +282,20 @@ mod tests {
         let error = "db 1".parse::<SiteName>().unwrap_err().to_string();
         assert_eq!(error, "the site name 'db 1' contains ' '; use letters, digits, '.', '-' and '_'");
         assert!("x".repeat(65).parse::<SiteName>().is_err());
+    }
+
+    #[test]
+    fn a_client_label_is_what_a_terminal_can_print() {
+        let label: ClientLabel = "backup.sh, process 812 on höst a".parse().unwrap();
+        assert_eq!(label.to_string(), "backup.sh, process 812 on höst a");
+        for hostile in ["a\nb", "\u{1b}[2J", "harmless\u{202e}", "\u{feff}"] {
+            assert!(
+                matches!(hostile.parse::<ClientLabel>(), Err(NameError::Invisible { .. })),
+                "{hostile:?}"
+            );
+        }
+        assert!("x".repeat(200).parse::<ClientLabel>().is_ok());
+        assert!("x".repeat(201).parse::<ClientLabel>().is_err() && "".parse::<ClientLabel>().is_err());
     }
 
     #[test]

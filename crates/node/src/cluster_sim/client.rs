@@ -66,6 +66,8 @@ pub(super) struct Inside {
     pub(super) lease_end: Time,
     /// What the counter showed.
     pub(super) read: Option<u64>,
+    /// Whether it was told that it has lost: nothing is extended any more.
+    pub(super) lost: bool,
     /// Whether it got in after faults had stopped.
     pub(super) in_calm: bool,
 }

@@ -83,6 +83,20 @@ pub enum Fault {
         /// What to.
         rules: RulesText,
     },
+    /// A site of another cluster is called like a site of this one, and takes another one for its own.
+    OtherCluster {
+        /// Which site hears of it.
+        machine: usize,
+        /// Whose name it has.
+        from: usize,
+    },
+    /// An operator looks at a lock's queue and takes the lock away from whoever holds it.
+    TakeAway {
+        /// At which site.
+        machine: usize,
+        /// Which lock, of those in use.
+        lock: usize,
+    },
     /// A disk takes very long for a while.
     SlowDisk {
         /// Which site's.
@@ -141,7 +155,7 @@ impl Cut {
 
 impl Fault {
     /// The names of all kinds.
-    pub const KINDS: [&'static str; 9] = [
+    pub const KINDS: [&'static str; 11] = [
         "crash",
         "pause",
         "connection lost",
@@ -149,6 +163,8 @@ impl Fault {
         "client crash",
         "leave",
         "rules changed",
+        "other cluster",
+        "lock taken away",
         "slow disk",
         "slow link",
     ];
@@ -163,6 +179,8 @@ impl Fault {
             Fault::ClientCrash { .. } => "client crash",
             Fault::Leave { .. } => "leave",
             Fault::Rules { .. } => "rules changed",
+            Fault::OtherCluster { .. } => "other cluster",
+            Fault::TakeAway { .. } => "lock taken away",
             Fault::SlowDisk { .. } => "slow disk",
             Fault::SlowLink { .. } => "slow link",
         }
@@ -206,6 +224,8 @@ fn one(draw: &mut Rng, kind: &str, settings: &Settings) -> Fault {
             Fault::Leave { machine, back }
         }
         "rules changed" => Fault::Rules { machine, rules: rules(draw, machines) },
+        "other cluster" => Fault::OtherCluster { machine, from: draw.usize(..machines) },
+        "lock taken away" => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
         "slow disk" => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
         _ => {
             let (to, more) = (draw.usize(..machines), draw.u64(50_000..4_000_000));

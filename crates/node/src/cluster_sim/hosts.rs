@@ -25,7 +25,7 @@ impl World {
         host.installed = None;
         let mut out = Vec::new();
         let node = Node::start(config, host.disk.clone(), host.clock.at(self.now), &mut out);
-        host.node = Some(node);
+        host.node = Some(node.expect("its own disk"));
         for peer in 0..self.machines.len() {
             if self.network.is_down(machine, peer) {
                 self.after(1_000, Event::Connect(machine, peer));

@@ -19,6 +19,7 @@ impl World {
             Note::Installed(view) => {
                 self.coverage.saw(Rare::ViewInstalled);
                 self.machines[machine].installed = Some(view.epoch);
+                self.agreement.on_installed(machine, &view, self.now)?;
                 self.leases.on_installed(&view, self.now)?;
                 self.on_newest(view);
             }
@@ -36,6 +37,7 @@ impl World {
                 self.leases.on_leads(machine, self.now);
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
+            Note::OtherCluster { .. } => self.coverage.saw(Rare::OtherCluster),
             Note::Misbehaved { .. } | Note::CannotOpen { .. } => {}
         }
         Ok(())
@@ -81,7 +83,15 @@ impl World {
                 self.machines[machine].is_out = true;
                 None
             }
-            Answer::Status { .. } => None,
+            Answer::Queue { missing, .. } => {
+                self.coverage.saw(if missing.is_empty() { Rare::Queue } else { Rare::QueueInPart });
+                None
+            }
+            Answer::Broken { cut_off, .. } => {
+                self.coverage.saw(if cut_off.is_empty() { Rare::NothingToTake } else { Rare::TakenAway });
+                None
+            }
+            Answer::Overview { .. } => None,
         };
         let Some(process) = process else { return Ok(()) };
         let Some(session) = self.processes[process].session else { return Ok(()) };

@@ -127,15 +127,16 @@ impl World {
             Tell::Granted { request, fence, lease_end, .. } => self.enter(request, fence, lease_end),
             Tell::Extended { lease_end, .. } => {
                 for client in self.clients_in(process) {
-                    if let State::Inside(inside) = &mut self.clients[client].state {
+                    if let State::Inside(inside) = &mut self.clients[client].state
+                        && !inside.lost
+                    {
                         inside.lease_end = inside.lease_end.max(lease_end);
                     }
                 }
             }
-            Tell::Lost { request, .. } => {
+            Tell::Lost { request, act_by } => {
                 if let Some(client) = self.who_asked(request) {
-                    // It says so, and stops at once; its node need not wait until the end.
-                    self.leave_lock(client, request);
+                    self.lose(client, request, act_by);
                 }
             }
             Tell::Released { .. } => {}
@@ -159,7 +160,7 @@ impl World {
         }
         let read = self.updates.read(&lock, fence);
         let in_calm = self.calm;
-        let inside = Inside { request, lock, fence, lease_end, read, in_calm };
+        let inside = Inside { request, lock, fence, lease_end, read, lost: false, in_calm };
         self.clients[client].state = State::Inside(inside);
         let hold = self.within(self.settings.hold);
         if self.calm {
@@ -204,6 +205,17 @@ impl World {
     fn served(&mut self, client: usize, inside: &Inside) {
         if inside.in_calm && self.clients[client].finale == Finale::Owed {
             self.clients[client].finale = Finale::Done;
+        }
+    }
+
+    /// It has lost: some stop at once and say so, others use the time that they are given.
+    fn lose(&mut self, client: usize, request: Request, act_by: Time) {
+        match &mut self.clients[client].state {
+            State::Inside(inside) if self.draw.bool() => {
+                inside.lost = true;
+                inside.lease_end = inside.lease_end.min(act_by);
+            }
+            State::Inside(_) | State::Waiting { .. } | State::Resting => self.leave_lock(client, request),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What goes wrong and what operators do, when its time has come; and the calm that follows.
 
+use meshlock_protocol::Epoch;
+
 use super::client::{Finale, State};
 use super::clock::Moment;
 use super::coverage::{Group, Rare};
@@ -7,7 +9,10 @@ use super::event::Event;
 use super::faults::Fault;
 use super::properties::{Verdict, starvation};
 use super::world::World;
-use crate::node::Call;
+use crate::founding::Founding;
+use crate::names::Incarnation;
+use crate::node::{Call, Content, Packet};
+use crate::view::View;
 
 impl World {
     pub(super) fn fault(&mut self, at: usize) {
@@ -43,10 +48,28 @@ impl World {
                 let request = self.new_request();
                 self.operate(machine, Call::SetRules { request, rules });
             }
+            Fault::OtherCluster { machine, from } => self.mistake(machine, from),
+            Fault::TakeAway { machine, lock } => {
+                let lock = self.settings.locks[lock].clone();
+                let (request, order) = (self.new_request(), self.new_request());
+                self.operate(machine, Call::Query { request, lock: lock.clone() });
+                self.operate(machine, Call::Break { request: order, lock });
+            }
             Fault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
             }
         }
+    }
+
+    /// A site of another cluster, called like a site of this one, says what was agreed on there.
+    fn mistake(&mut self, to: usize, from: usize) {
+        let Some(node) = self.machines[to].node.as_ref().filter(|_| to != from) else { return };
+        let founding = Founding::new("elsewhere".parse().expect("a fixed name"), &self.names[from..=from]);
+        let epoch = Epoch::new(node.view().epoch.number() + 1).expect("few views are installed here");
+        let content = Content::View(View { epoch, ..View::default() });
+        let packet = Packet { cluster: founding.id(), incarnation: Incarnation::new(1), content };
+        let generation = self.network.generation(from, to);
+        self.after(0, Event::Packet { from, to, generation, packet: Box::new(packet) });
     }
 
     /// An operator calls a node.

@@ -11,7 +11,7 @@ use crate::mutant::Mutant;
 const SEEDS: u64 = 2000;
 
 /// Every kind of packet.
-const PACKETS: [&str; 14] = [
+const PACKETS: [&str; 16] = [
     "raft",
     "link ack",
     "census",
@@ -26,6 +26,8 @@ const PACKETS: [&str; 14] = [
     "view",
     "ping",
     "pong",
+    "ask",
+    "reply",
 ];
 
 /// Whatever a run is there for has happened.
@@ -82,10 +84,12 @@ fn writing_a_run_down_does_not_change_it() {
 }
 
 /// Which mutant breaks which property: the table in [`properties`].
-const BREAKS: [(Mutant, &str); 15] = [
+const BREAKS: [(Mutant, &str); 17] = [
     (Mutant::CensusSkipped, "exclusion"),
     (Mutant::GrantWithoutLease, "exclusion"),
     (Mutant::LapseKeepsLocks, "exclusion"),
+    (Mutant::BrokenIsFreeAtOnce, "exclusion"),
+    (Mutant::OtherClusterAccepted, "agreement"),
     (Mutant::FenceNotCarried, "fences"),
     (Mutant::FenceStuck, "fences"),
     (Mutant::FenceStuck, "updates"),

@@ -13,6 +13,7 @@ use super::event::{Event, EventHash};
 use super::machine::Machine;
 use super::network::Network;
 use super::properties::Verdict;
+use super::properties::agreement::Agreement;
 use super::properties::departed::Departed;
 use super::properties::exclusion::Exclusion;
 use super::properties::fences::Fences;
@@ -45,6 +46,7 @@ pub(super) struct World {
     pub(super) exclusion: Exclusion,
     pub(super) fences: Fences,
     pub(super) updates: Updates,
+    pub(super) agreement: Agreement,
     pub(super) departed: Departed,
     pub(super) leases: Leases,
     pub(super) coverage: Coverage,
@@ -85,6 +87,7 @@ impl World {
             exclusion: Exclusion::new(clocks.clone(), strict),
             fences: Fences::new(strict),
             updates: Updates::default(),
+            agreement: Agreement::default(),
             departed: Departed::default(),
             leases: Leases::new(settings.terms, clocks, strict),
             coverage: Coverage::default(),

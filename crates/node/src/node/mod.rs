@@ -17,6 +17,8 @@ mod clients;
 mod config;
 mod leader;
 mod leading;
+mod questions;
+mod queue;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -26,10 +28,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
+use crate::founding::{ClusterId, Founding, StartError};
 use crate::lease::Lease;
 use crate::links::Links;
 use crate::membership::disk::{Disk, Write};
-use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::membership::{self, Membership};
 use crate::mutant::Mutant;
 use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
@@ -40,6 +43,9 @@ use change::Change;
 pub use clients::{Answer, Call};
 pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
+use questions::Questions;
+pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
+pub use queue::{InLine, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
 
 /// After so many questions without an answer another site is asked.
@@ -122,6 +128,13 @@ pub enum Note {
     Proposed(View),
     /// This site leads, in this term.
     Leads(membership::Term),
+    /// A packet of another cluster came, and was not looked at: this site or that one is misconfigured or misaddressed.
+    OtherCluster {
+        /// Who sent it.
+        site: SiteName,
+        /// The cluster that it belongs to.
+        cluster: ClusterId,
+    },
     /// A peer sent what no correct peer sends. Nothing has changed.
     Misbehaved {
         /// Who.
@@ -134,6 +147,8 @@ pub enum Note {
 /// What a batch of writes was for.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
+    /// What nothing waits for.
+    Record,
     Raft(membership::Token),
     /// This life may speak.
     Life(Incarnation),
@@ -142,6 +157,7 @@ enum Purpose {
 /// One node.
 pub struct Node {
     config: Config,
+    cluster: ClusterId,
     first_rules: Rules,
     now: Time,
     me: Member,
@@ -167,6 +183,7 @@ pub struct Node {
     /// Whom a site that wants in has heard from, and when.
     heard: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
+    questions: Questions,
     /// The view in which the leader was told that a lock is ready to run again.
     told_drained: Option<Epoch>,
     next_tick: Time,
@@ -183,18 +200,24 @@ struct RulesWanted {
 }
 
 impl Node {
-    /// Starts a new life of the site with what its disk has.
-    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Self {
+    /// Starts a new life of the site with what its disk has, if it is a disk of this cluster.
+    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Result<Self, StartError> {
         let Checked { config, rules } = checked;
+        let founding = Founding::new(config.cluster.clone(), &config.sites);
+        if let Some(known) = &disk.founding {
+            founding.agrees_with(known)?;
+        }
+        let is_new = disk.founding.is_none();
         let mutants = config.mutants;
         let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
-        let voters: Vec<SiteName> = config.sites.iter().take(MOST_VOTERS).cloned().collect();
+        let voters = founding.voters.clone();
         let place = voters.iter().position(|voter| *voter == config.site);
         let seed = config.seed ^ me.incarnation.number();
         let membership = place.map(|place| {
             Membership::start(voters, place, disk, config.pace, config.longest_log, seed, mutants)
         });
         let mut node = Node {
+            cluster: founding.id(),
             now,
             may_speak: false,
             leaving: None,
@@ -210,6 +233,7 @@ impl Node {
             hurried: false,
             heard: BTreeMap::new(),
             rules_wanted: None,
+            questions: Questions::default(),
             told_drained: None,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
@@ -219,13 +243,16 @@ impl Node {
             me,
             config,
         };
+        if is_new {
+            node.persist(vec![Write::Founding(founding)], Purpose::Record, out);
+        }
         node.begin_life(out);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }
         node.in_membership(out, |membership, out| membership.on_start(out));
         node.lead(out);
-        node
+        Ok(node)
     }
 
     /// Something happened at `now`.
@@ -254,7 +281,8 @@ impl Node {
             self.leadership.as_ref().zip(self.membership.as_ref()).and_then(|(leadership, membership)| {
                 leadership.next_due(membership.view(), self.now, self.tempo())
             });
-        let others = [self.links.next_due(), self.table.next_due(), leader].into_iter().flatten();
+        let questions = self.questions.next_due();
+        let others = [self.links.next_due(), self.table.next_due(), questions, leader].into_iter().flatten();
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
     }
 
@@ -321,12 +349,14 @@ impl Node {
             self.reach_out(out);
         }
         self.post(out, Links::on_time);
+        self.pass_time_for_questions(out);
     }
 
     fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
         while self.writing.front().is_some_and(|(first, _)| *first <= token) {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
             match purpose {
+                Purpose::Record => {}
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }

@@ -5,6 +5,7 @@ use super::{MOST_UNANSWERED, Node, Note, Output, RulesWanted};
 use crate::links::{Links, Outgoing};
 use crate::membership::MOST_VOTERS;
 use crate::membership::message::RaftMessage;
+use crate::mutant::Mutant;
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
 use crate::time::Time;
@@ -43,7 +44,8 @@ impl Node {
             let (now, lately) = (self.now, self.config.terms.length);
             self.heard.retain(|_, heard| now.since(*heard) < lately);
             let reached = self.heard.keys().cloned().collect();
-            self.send(leader.clone(), Content::Join { epoch, reached }, out);
+            let address = self.config.address.clone();
+            self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
             let mut asked = self.others();
             if leader != self.me.site && !asked.contains(&leader) {
                 asked.push(leader);
@@ -76,6 +78,9 @@ impl Node {
         if from == self.me.site {
             return Node::misbehaved(from, "speaks in this site's own name", out);
         }
+        if packet.cluster != self.cluster && !self.config.mutants.has(Mutant::OtherClusterAccepted) {
+            return out.push(Output::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
+        }
         let member = Member { site: from, incarnation: packet.incarnation };
         self.on_content(member, packet.content, out);
     }
@@ -100,7 +105,10 @@ impl Node {
             }
             Content::NotLeader { leader } => self.on_hint(from.site, leader, out),
             Content::View(view) => self.on_view(from.site, view, out),
-            Content::Ping => self.send(from.site, Content::Pong, out),
+            Content::Ping if self.may_speak => self.send(from.site, Content::Pong, out),
+            Content::Ping => {}
+            Content::Ask { question, ask, lock } => self.on_ask(&from, question, ask, &lock, out),
+            Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
             Content::Pong => {
                 self.on_answered(&from.site);
                 if self.view.contains(&from) || self.config.sites.contains(&from.site) {
@@ -129,7 +137,7 @@ impl Node {
     }
 
     /// Who leads, as far as this site knows.
-    fn believed_leader(&self) -> Option<&SiteName> {
+    pub(super) fn believed_leader(&self) -> Option<&SiteName> {
         let known = self.membership.as_ref().and_then(|membership| membership.leader());
         known.or(self.leader_hint.as_ref())
     }
@@ -173,7 +181,7 @@ impl Node {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);
         }
-        let packet = Packet { incarnation: self.me.incarnation, content };
+        let packet = Packet { cluster: self.cluster, incarnation: self.me.incarnation, content };
         out.push(Output::Send { to, packet });
     }
 

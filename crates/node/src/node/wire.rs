@@ -6,6 +6,9 @@
 use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
+use super::questions::{Ask, Question, Reply};
+use crate::address::Address;
+use crate::founding::ClusterId;
 use crate::lease::Renewal;
 use crate::links::Frame;
 use crate::membership::message::RaftMessage;
@@ -15,9 +18,11 @@ use crate::table::{Census, LockMessage};
 use crate::time::Span;
 use crate::view::View;
 
-/// What one node sends another, with the life of the sender. (Which site it is, the connection knows.)
+/// What one node sends another, with its cluster and the life of the sender. (Which site it is, the connection knows.)
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Packet {
+    /// The cluster that sender and receiver belong to.
+    pub cluster: ClusterId,
     /// The life of the sender.
     pub incarnation: Incarnation,
     /// What it says.
@@ -106,6 +111,8 @@ pub enum Content {
         epoch: Epoch,
         /// The members that answered it lately.
         reached: Vec<Member>,
+        /// Where the site is reached.
+        address: Address,
     },
     /// From a member, to the leader: I hold nothing and leave.
     Leave,
@@ -127,6 +134,22 @@ pub enum Content {
     Ping,
     /// I can.
     Pong,
+    /// From any site of the cluster: about a lock.
+    Ask {
+        /// Which question.
+        question: Question,
+        /// What is asked.
+        ask: Ask,
+        /// Of which lock.
+        lock: LockName,
+    },
+    /// What the sender knows of the lock.
+    Reply {
+        /// Which question it was.
+        question: Question,
+        /// The reply.
+        reply: Reply,
+    },
 }
 
 /// What travels on links, with the view that it belongs to.
@@ -169,6 +192,8 @@ impl Content {
             Content::View(_) => "view",
             Content::Ping => "ping",
             Content::Pong => "pong",
+            Content::Ask { .. } => "ask",
+            Content::Reply { .. } => "reply",
         }
     }
 }

@@ -21,7 +21,12 @@ pub(in crate::cluster_sim) fn on_note(machine: usize, note: &Note, now: Moment) 
                 format!("s{machine} cannot open view {}, whose rules all sites know: {why}", epoch.number());
             broken("sound", now, what)
         }
-        Note::Installed(_)
+        Note::Installed(view) => {
+            let unknown = view.members.iter().find(|member| view.address(&member.site).is_none());
+            let what = |member| format!("s{machine} installs a view in which {member} has no address");
+            unknown.map_or(Ok(()), |member| broken("sound", now, what(member)))
+        }
+        Note::OtherCluster { .. }
         | Note::Opened(_)
         | Note::Excluded { .. }
         | Note::Granted(_)
@@ -44,18 +49,22 @@ pub(in crate::cluster_sim) fn travel(packet: Packet, now: Moment) -> Result<Pack
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::founding::Founding;
+    use crate::names::{Incarnation, Member};
     use crate::node::Content;
     use crate::view::View;
 
     #[test]
     fn a_packet_that_is_longer_than_receivers_accept_is_a_violation() {
         let members = |count: usize| {
-            let members = (0..count).map(|at| crate::names::Member {
+            let members = (0..count).map(|at| Member {
                 site: format!("a-site-with-quite-a-long-name-{at}").parse().unwrap(),
-                incarnation: crate::names::Incarnation::new(1),
+                incarnation: Incarnation::new(1),
             });
             let view = View { members: members.collect(), ..View::default() };
-            Packet { incarnation: crate::names::Incarnation::new(1), content: Content::View(view) }
+            let founding = Founding::new("here".parse().unwrap(), &["a".parse().unwrap()]);
+            let (cluster, incarnation) = (founding.id(), Incarnation::new(1));
+            Packet { cluster, incarnation, content: Content::View(view) }
         };
         assert_eq!(travel(members(3), Moment(0)).unwrap(), members(3));
         let violation = travel(members(200_000), Moment(0)).unwrap_err();
