@@ -5,6 +5,7 @@ mod commands;
 mod jobs;
 mod output;
 mod plot;
+mod remote;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

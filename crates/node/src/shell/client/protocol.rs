@@ -198,6 +198,28 @@ pub enum ToClient {
     Left(Tag),
 }
 
+impl ToClient {
+    /// The wish or question that it answers.
+    pub fn tag(&self) -> Option<Tag> {
+        match self {
+            ToClient::Welcome { .. } | ToClient::Extended { .. } => None,
+            ToClient::Pong { tag, .. }
+            | ToClient::Granted { tag, .. }
+            | ToClient::Lost { tag, .. }
+            | ToClient::Released(tag)
+            | ToClient::Cancelled(tag)
+            | ToClient::TimedOut(tag)
+            | ToClient::Busy(tag)
+            | ToClient::Refused { tag, .. }
+            | ToClient::Queue { tag, .. }
+            | ToClient::Status { tag, .. }
+            | ToClient::Broken { tag, .. }
+            | ToClient::RulesSet { tag, .. }
+            | ToClient::Left(tag) => Some(*tag),
+        }
+    }
+}
+
 /// A lock's queue over the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
