@@ -6,6 +6,7 @@ mod jobs;
 mod output;
 mod plot;
 mod remote;
+mod settings;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,12 +15,17 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use output::{Outcome, Usage};
+use remote::RemoteError;
+use settings::places::PlaceError;
 
 /// Exit code for an exploration that reached its limit.
 const EXIT_UNFINISHED: u8 = 2;
 
 /// Exit code for arguments or files that make no sense (`EX_USAGE` of sysexits).
 const EXIT_USAGE: u8 = 64;
+
+/// Exit code for a node that is not there (`EX_UNAVAILABLE`).
+const EXIT_NO_NODE: u8 = 69;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -39,7 +45,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("meshlock: {error:#}");
-            if error.is::<Usage>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+            exit_code(&error)
         }
     }
 }
@@ -56,6 +62,18 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Errata(arguments) => commands::errata::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Usage>() {
+        return ExitCode::from(EXIT_USAGE);
+    }
+    match (error.downcast_ref::<RemoteError>(), error.downcast_ref::<PlaceError>()) {
+        (Some(error), _) if error.is_unreachable() => ExitCode::from(EXIT_NO_NODE),
+        (None, Some(PlaceError::NoNode(_))) => ExitCode::from(EXIT_NO_NODE),
+        (None, Some(_)) => ExitCode::from(EXIT_USAGE),
+        (Some(_), _) | (None, None) => ExitCode::FAILURE,
     }
 }
 

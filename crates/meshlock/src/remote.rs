@@ -60,6 +60,13 @@ pub(crate) enum RemoteError {
     },
 }
 
+impl RemoteError {
+    /// Whether there is no node that answers, in contrast to one that refuses something.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        !matches!(self, RemoteError::Refused { .. })
+    }
+}
+
 /// A connection to a node: a session, which ends when this is dropped and no other process has the descriptor.
 #[derive(Debug)]
 pub(crate) struct Remote {
