@@ -45,7 +45,7 @@ pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
-pub use queue::{InLine, SiteQueue, Standing, Why, line};
+pub use queue::{Age, InLine, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
 
 /// After so many questions without an answer another site is asked.
