@@ -61,6 +61,8 @@ key = "site-db-1/key.pem"
 # `meshlock algorithms` lists what there is.
 [default_rule]
 algorithm = "naimi-trehel"
+#permits = 1
+#per_site = 1
 
 # Locks by name, or by how their names begin: how many may hold one at once, and how many of these at one site.
 [[rules]]

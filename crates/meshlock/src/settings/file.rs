@@ -156,7 +156,12 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<(File, Source), Usage> {
     })?;
     let mut keys = Vec::new();
     walk("", "", table.get_ref(), &mut keys);
-    for key in &keys {
+    for key in &mut keys {
+        // The head of a table begins with its brackets.
+        let line = text[..key.start].rfind('\n').map_or(0, |end| end + 1);
+        if text[line..key.start].starts_with('[') {
+            key.start = line;
+        }
         source.lines.insert(key.path.clone(), line_of(key.start));
     }
     if let Some(key) = keys.iter().find(|key| key.unknown.is_some()) {

@@ -141,14 +141,16 @@ mod tests {
 
     #[test]
     fn only_sockets_that_are_served_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(running_in(&dir.path().join("nothing")).unwrap(), Vec::<PathBuf>::new());
-        let alive = UnixListener::bind(dir.path().join("b.sock")).unwrap();
-        drop(UnixListener::bind(dir.path().join("a.sock")).unwrap());
-        fs::write(dir.path().join("c.log"), "").unwrap();
-        assert_eq!(running_in(dir.path()).unwrap(), [dir.path().join("b.sock")]);
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("meshlock");
+        assert_eq!(running_in(&dir).unwrap(), Vec::<PathBuf>::new());
+        DirBuilder::new().mode(0o700).create(&dir).unwrap();
+        let alive = UnixListener::bind(dir.join("b.sock")).unwrap();
+        drop(UnixListener::bind(dir.join("a.sock")).unwrap());
+        fs::write(dir.join("c.log"), "").unwrap();
+        assert_eq!(running_in(&dir).unwrap(), [dir.join("b.sock")]);
         drop(alive);
-        assert_eq!(running_in(dir.path()).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(running_in(&dir).unwrap(), Vec::<PathBuf>::new());
     }
 
     #[test]

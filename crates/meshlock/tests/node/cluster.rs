@@ -65,12 +65,12 @@ fn a_second_signal_ends_a_site_at_once() {
     client.acquire("jobs");
     sites[0].signal(Signal::INT);
     // It has heard the first one when it takes no wishes any more.
-    loop {
-        client.want("other");
-        if matches!(client.hear(), ToClient::Refused { why, .. } if why.contains("leaving")) {
-            break;
-        }
-    }
+    let mut wishes = 0;
+    until("it refuses wishes", || {
+        wishes += 1;
+        client.want(&format!("other-{wishes}"));
+        matches!(client.hear(), ToClient::Refused { why, .. } if why.contains("leaving"))
+    });
     sites[0].signal(Signal::INT);
     assert_eq!(sites[0].end().code(), Some(130));
 }

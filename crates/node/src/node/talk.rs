@@ -27,13 +27,12 @@ impl Node {
             self.send(leader.clone(), Content::SetRules { base, rules }, out);
         }
         let epoch = self.view.epoch;
-        if self.leaving.is_some() {
-            if !self.table.holds_anything() {
-                self.lease.give_up(self.now);
-                self.lease.postpone(self.now);
-                out.push(Output::Note(Note::GaveUp(self.me.clone())));
-                self.send(leader, Content::Leave, out);
-            }
+        // What its clients hold is theirs until they give it back, so the lease is renewed until then.
+        if self.leaving.is_some() && !self.table.holds_anything() {
+            self.lease.give_up(self.now);
+            self.lease.postpone(self.now);
+            out.push(Output::Note(Note::GaveUp(self.me.clone())));
+            self.send(leader, Content::Leave, out);
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
             let (leased, drained) = (self.lease.is_valid(self.now), self.table.has_drained());

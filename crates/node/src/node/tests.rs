@@ -268,8 +268,10 @@ fn a_site_leaves_when_its_clients_have() {
     lone.input(Input::Call(Call::Leave { request: Request(2) }));
     lone.acquire(3, "jobs");
     assert!(matches!(lone.answers.last(), Some(Answer::Lock(Tell::Refused { .. }))));
-    lone.pass(Span::from_millis(2000));
+    lone.pass(Span::from_millis(20_000));
     assert!(lone.node.view().contains(lone.node.me()), "its client has not left");
+    let lost = |answer: &Answer| matches!(answer, Answer::Lock(Tell::Lost { .. }));
+    assert!(!lone.answers.iter().any(lost), "it keeps what it holds for as long as it likes");
     lone.input(Input::Call(Call::Release(Request(1))));
     lone.pass(Span::from_millis(2000));
     assert_eq!(lone.answers.last(), Some(&Answer::Left { request: Request(2) }));
