@@ -26,7 +26,8 @@ sites = [
 #advertise = "db-1.example:7400"
 
 # Where this site keeps what it must not forget: a directory of its own, never copied or emptied while the site exists.
-# Default: /var/lib/meshlock/SITE for root, XDG_STATE_HOME/meshlock/SITE (~/.local/state/meshlock/SITE) for others.
+# Default: XDG_STATE_HOME/meshlock/SITE; where that is not set, /var/lib/meshlock/SITE for root and
+# ~/.local/state/meshlock/SITE for others.
 #data = "/var/lib/meshlock/db-1"
 
 # Where clients on this machine reach it. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.

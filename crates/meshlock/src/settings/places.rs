@@ -91,11 +91,12 @@ pub(crate) fn socket_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
 
 /// Where `site` keeps what it must not forget.
 pub(crate) fn data_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
-    if rustix::process::getuid().is_root() {
-        return Ok(Path::new("/var/lib/meshlock").join(site.as_str()));
-    }
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    let state = match absolute("XDG_STATE_HOME") {
+        Some(state) => Some(state),
+        None if rustix::process::getuid().is_root() => Some("/var/lib".into()),
+        None => absolute("HOME").map(|home| home.join(".local/state")),
+    };
     Ok(state.ok_or(PlaceError::Homeless)?.join("meshlock").join(site.as_str()))
 }
 
