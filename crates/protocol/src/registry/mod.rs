@@ -125,7 +125,7 @@ pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, 
         return Err(PlanError::TooLarge { sites, permits });
     }
     if A::INFO.permits == Permits::One && cluster.permits > 1 {
-        let many = ALL.iter().filter(|info| info.permits == Permits::Many).map(|info| info.name);
+        let many = ALL.iter().filter(|info| info.permits != Permits::One).map(|info| info.name);
         let instead = many.collect::<Vec<_>>().join(", ");
         return Err(PlanError::OnePermitOnly { algorithm: A::INFO.name, permits: cluster.permits, instead });
     }
