@@ -29,13 +29,13 @@ use std::collections::{BTreeMap, VecDeque};
 use meshlock_protocol::Epoch;
 
 use crate::lease::Lease;
-use crate::links::Links;
+use crate::links::{Links, Outgoing};
 use crate::membership::disk::{Disk, Write};
 use crate::membership::{self, MOST_VOTERS, Membership};
 use crate::mutant::Mutant;
 use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{Footing, LockTable, Request};
+use crate::table::{self, Footing, LockTable, Request};
 use crate::time::Time;
 use crate::view::View;
 use change::Change;
@@ -163,6 +163,9 @@ pub struct Node {
     view: View,
     change: Change,
     leadership: Option<Leadership>,
+    /// When there may be something to do for a leader: as soon as something happened that a leader looks at, or when time
+    /// brings it about. Every tick is such a thing, calls of clients are not.
+    lead_at: Time,
     /// Who leads, as someone said.
     leader_hint: Option<SiteName>,
     /// How often the leader was asked for something since it last answered.
@@ -173,11 +176,14 @@ pub struct Node {
     heard: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
     questions: Questions,
-    /// The view in which the leader was told that a lock is ready to run again.
-    told_drained: Option<Epoch>,
+    /// The view in which the leader was told that a fresh one is wanted.
+    told_stale: Option<Epoch>,
     next_tick: Time,
     writing: VecDeque<(Token, Purpose)>,
     last_token: Token,
+    /// Memory for what the table and the links want done, from call to call.
+    wanted: Vec<table::Output>,
+    posted: Outgoing<Letter>,
 }
 
 /// New rules that a client here asked for.
@@ -211,16 +217,19 @@ impl Node {
             view: View::default(),
             change: Change::default(),
             leadership: None,
+            lead_at: Time::ZERO,
             leader_hint: None,
             unanswered: 0,
             hurried: false,
             heard: BTreeMap::new(),
             rules_wanted: None,
             questions: Questions::default(),
-            told_drained: None,
+            told_stale: None,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
             last_token: Token(0),
+            wanted: Vec::new(),
+            posted: Outgoing::new(),
             first_rules: rules,
             membership,
             me,
@@ -231,7 +240,7 @@ impl Node {
             node.learn(view, out);
         }
         node.in_membership(out, |membership, out| membership.on_start(out));
-        node.lead(out);
+        node.lead_if_due(out);
         node
     }
 
@@ -246,21 +255,31 @@ impl Node {
             Input::Persisted(token) => self.on_persisted(token, out),
             Input::Call(call) => self.on_call(call, out),
         }
-        if self.told_drained != Some(self.view.epoch) && self.table.has_drained() {
-            self.told_drained = Some(self.view.epoch);
+        if self.told_stale != Some(self.view.epoch) && self.table.wants_fresh_view() {
+            self.told_stale = Some(self.view.epoch);
             self.reach_out(out);
         }
+        self.lead_if_due(out);
+    }
+
+    fn lead_if_due(&mut self, out: &mut Vec<Output>) {
+        if self.now < self.lead_at {
+            return;
+        }
+        self.lead_at = Time::from_micros(u64::MAX);
         self.lead(out);
+        let leader = self.leadership.as_ref().zip(self.membership.as_ref());
+        let due = leader.and_then(|(leadership, membership)| {
+            leadership.next_due(membership.view(), self.now, self.tempo())
+        });
+        self.lead_at = due.map_or(self.lead_at, |due| due.min(self.lead_at));
     }
 
     /// When it wants to be called next, if nothing happens before.
     pub fn next_due(&self) -> Time {
         let lease = [self.lease.notice_at(), self.lease.end()].into_iter().flatten();
         let lease = lease.filter(|due| *due > self.now);
-        let leader =
-            self.leadership.as_ref().zip(self.membership.as_ref()).and_then(|(leadership, membership)| {
-                leadership.next_due(membership.view(), self.now, self.tempo())
-            });
+        let leader = Some(self.lead_at).filter(|due| *due > self.now);
         let questions = self.questions.next_due();
         let others = [self.links.next_due(), self.table.next_due(), questions, leader].into_iter().flatten();
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
@@ -355,6 +374,7 @@ impl Node {
         act: impl FnOnce(&mut Membership, &mut Vec<membership::Output>),
     ) {
         let Some(membership) = &mut self.membership else { return };
+        self.lead_at = Time::ZERO;
         let mut wanted = Vec::new();
         act(membership, &mut wanted);
         for output in wanted {

@@ -35,7 +35,7 @@ impl Node {
             }
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
-            let (leased, drained) = (self.lease.is_valid(self.now), self.table.has_drained());
+            let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view());
             let renewal = self.lease.renew(leader.clone(), self.now);
             let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
             self.send(leader, renew, out);
@@ -89,6 +89,7 @@ impl Node {
                 }
             }
             Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
+                self.lead_at = Time::ZERO;
                 self.on_petition(from, content, out);
             }
             Content::Granted { to, renewal, length } => {
@@ -190,10 +191,11 @@ impl Node {
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut Links<Letter>, Time, &mut Post),
     ) {
-        let mut post = Post::new();
+        let mut post = std::mem::take(&mut self.posted);
         act(&mut self.links, self.now, &mut post);
-        for (to, frame) in post {
+        for (to, frame) in post.drain(..) {
             self.send(to.site, Content::Link { to: to.incarnation, frame }, out);
         }
+        self.posted = post;
     }
 }

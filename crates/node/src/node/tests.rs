@@ -1,6 +1,7 @@
 //! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
 
 mod questions;
+mod room;
 
 use super::*;
 use crate::lease::Renewal;
@@ -25,7 +26,11 @@ struct Lone {
 impl Lone {
     fn start(sites: &[&str], disk: Disk) -> Self {
         let sites: Vec<SiteName> = sites.iter().map(|site| site.parse().unwrap()).collect();
-        let config = Config::new("a".parse().unwrap(), sites).check().unwrap();
+        Lone::with(Config::new("a".parse().unwrap(), sites), disk)
+    }
+
+    fn with(config: Config, disk: Disk) -> Self {
+        let config = config.check().unwrap();
         let mut out = Vec::new();
         let node = Node::start(config, disk.clone(), Time::ZERO, &mut out);
         let (unwritten, sent, answers, notes) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
@@ -330,7 +335,7 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Ask { question, ask: Ask::Queue, lock: "jobs".parse().unwrap() },
         Content::Ask { question, ask: Ask::Break, lock: "jobs".parse().unwrap() },
         Content::Reply { question, reply: Reply::Broken(Vec::new()) },
-        link(Matter::Census(vec![holding])),
+        link(Matter::Census { holdings: vec![holding], last: true }),
         link(Matter::Left("jobs".parse().unwrap())),
     ];
     let (mut read, mut refused) = (0, 0);
