@@ -2,14 +2,19 @@
 //!
 //! Pure machines, each a value that whoever drives it gives time and messages to:
 //!
-//! - [`view`], [`rules`], [`names`], [`time`]: the words that all of them share.
+//! - [`view`], [`rules`], [`names`], [`address`], [`time`]: the words that all of them share.
+//! - [`founding`]: what makes a cluster this one and no other.
 //! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
 //! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
 //! - [`membership`]: voters agree on views, by Raft.
 //! - [`table`]: who waits for what and holds what, and the machines that decide it.
 //! - [`node`]: all of them in one machine.
+//!
+//! And [`shell`], which is not pure: it gives that machine a network, a disk, a clock and clients.
 
+pub mod address;
 pub mod cluster_sim;
+pub mod founding;
 pub mod lease;
 pub mod links;
 pub mod membership;
@@ -17,6 +22,7 @@ mod mutant;
 pub mod names;
 pub mod node;
 pub mod rules;
+pub mod shell;
 pub mod table;
 pub mod time;
 pub mod view;

@@ -27,6 +27,8 @@ pub(crate) enum Mutant {
     SendBeforePersist,
     /// A locked out holder keeps its lock when the lease ends.
     LapseKeepsLocks,
+    /// Packets of another cluster are taken for this one's.
+    OtherClusterAccepted,
     /// A lock that is taken away is free before its holder's time to stop is over.
     BrokenIsFreeAtOnce,
 }
@@ -34,7 +36,7 @@ pub(crate) enum Mutant {
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 12] = [
+    pub(crate) const ALL: [Mutant; 13] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -46,6 +48,7 @@ impl Mutant {
         Mutant::GrantWithoutLease,
         Mutant::SendBeforePersist,
         Mutant::LapseKeepsLocks,
+        Mutant::OtherClusterAccepted,
         Mutant::BrokenIsFreeAtOnce,
     ];
 }

@@ -1,4 +1,4 @@
-//! What things are called: sites, their incarnations, locks, clients.
+//! What things are called: clusters, sites, their incarnations, locks, clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,8 +28,10 @@ pub enum NameError {
         start: String,
     },
     /// It could be mistaken for something else in files and addresses.
-    #[error("the site name '{name}' contains '{found}'; use letters, digits, '.', '-' and '_'")]
+    #[error("the {what} name '{name}' contains '{found}'; use letters, digits, '.', '-' and '_'")]
     BadCharacter {
+        /// What was to be named.
+        what: &'static str,
         /// The name.
         name: String,
         /// The first character that is not allowed.
@@ -54,6 +56,50 @@ fn measured(what: &'static str, text: &str, most: usize) -> Result<(), NameError
     Ok(())
 }
 
+/// Checks a name that also stands in files and addresses.
+fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
+    measured(what, text, SiteName::MOST_BYTES)?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    match text.chars().find(|&c| !allowed(c)) {
+        Some(found) => Err(NameError::BadCharacter { what, name: text.to_owned(), found }),
+        None => Ok(()),
+    }
+}
+
+/// The FNV-1a hash in 64 bits: fixed for ever, because all sites must compute the same.
+pub(crate) fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The name of a cluster: as plain as a site's.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ClusterName(Arc<str>);
+
+impl ClusterName {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for ClusterName {
+    fn default() -> Self {
+        ClusterName("meshlock".into())
+    }
+}
+
+impl FromStr for ClusterName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        plain("cluster", text)?;
+        Ok(ClusterName(text.into()))
+    }
+}
+
 /// The name of a site: what its configuration calls it, for ever.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -73,11 +119,7 @@ impl FromStr for SiteName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        measured("site", text, Self::MOST_BYTES)?;
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        if let Some(found) = text.chars().find(|&c| !allowed(c)) {
-            return Err(NameError::BadCharacter { name: text.to_owned(), found });
-        }
+        plain("site", text)?;
         Ok(SiteName(text.into()))
     }
 }
@@ -98,13 +140,9 @@ impl LockName {
 
     /// The place among `members` where the lock is at home: where its token, coordinator or root starts.
     ///
-    /// FNV-1a of the name's bytes in 64 bits, modulo the number of members: fixed for ever, because all members of a
-    /// view must compute the same.
+    /// FNV-1a of the name's bytes, modulo the number of members: all members of a view must compute the same.
     pub fn home(&self, members: usize) -> usize {
-        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        for byte in self.0.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let hash = fnv_1a(self.0.bytes());
         let members = u64::try_from(members.max(1)).unwrap_or(u64::MAX);
         usize::try_from(hash % members).unwrap_or(0)
     }
@@ -180,7 +218,7 @@ macro_rules! prints_as_its_text {
     )*};
 }
 
-prints_as_its_text! { SiteName LockName ClientLabel }
+prints_as_its_text! { ClusterName SiteName LockName ClientLabel }
 
 /// Which life of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
 /// every start and whenever the site finds itself excluded.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use meshlock_protocol::{Epoch, SiteId};
 use serde::{Deserialize, Serialize};
 
+use crate::address::Address;
 use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 
@@ -18,6 +19,8 @@ pub struct View {
     pub members: Vec<Member>,
     /// The last life of each site that took part and does not now, by name: no life takes part a second time.
     pub past: Vec<Member>,
+    /// Where each member is reached, by name, as it said when it asked to be let in.
+    pub addresses: BTreeMap<SiteName, Address>,
     /// Which locks run what.
     pub rules: RulesText,
     /// How often the rules have changed.
@@ -76,6 +79,11 @@ impl View {
         Some(&self.members[at])
     }
 
+    /// Where the life of `site` that takes part is reached.
+    pub fn address(&self, site: &SiteName) -> Option<&Address> {
+        self.addresses.get(site)
+    }
+
     /// Whether this life of a site may be let in: its site does not take part, and never has in this life or a later one.
     pub fn may_join(&self, member: &Member) -> bool {
         let past = self.past.binary_search_by(|past| past.site.cmp(&member.site));
@@ -93,10 +101,12 @@ impl View {
         past.into_iter().map(|(site, incarnation)| Member { site: site.clone(), incarnation }).collect()
     }
 
-    /// Whether members are in order of their names, and no name is there twice.
+    /// Whether members are in order of their names, no name is there twice, and only members have addresses.
     pub fn is_well_formed(&self) -> bool {
         let sorted = |members: &[Member]| members.windows(2).all(|pair| pair[0].site < pair[1].site);
-        sorted(&self.members) && sorted(&self.past)
+        sorted(&self.members)
+            && sorted(&self.past)
+            && self.addresses.keys().all(|site| self.member(site).is_some())
     }
 }
 
@@ -155,6 +165,16 @@ mod tests {
         assert!(!second.may_join(&member("b", 1)) && second.may_join(&member("c", 1)));
         let members = vec![member("a", 2), member("b", 1)];
         assert_eq!(second.past_without(&members), []);
+    }
+
+    #[test]
+    fn only_members_have_addresses() {
+        let address: Address = "db-1:7400".parse().unwrap();
+        let addresses = BTreeMap::from([(name("a"), address.clone())]);
+        let view = View { members: vec![member("a", 1), member("b", 1)], addresses, ..View::default() };
+        assert!(view.is_well_formed());
+        assert_eq!((view.address(&name("a")), view.address(&name("b"))), (Some(&address), None));
+        assert!(!View { members: vec![member("b", 1)], ..view }.is_well_formed());
     }
 
     #[test]

@@ -65,6 +65,13 @@ pub enum Fault {
         /// What to.
         rules: RulesText,
     },
+    /// A site of another cluster is called like a site of this one, and takes another one for its own.
+    OtherCluster {
+        /// Which site hears of it.
+        machine: usize,
+        /// Whose name it has.
+        from: usize,
+    },
     /// An operator looks at a lock's queue and takes the lock away from whoever holds it.
     TakeAway {
         /// At which site.
@@ -92,13 +99,14 @@ impl Fault {
             Fault::ClientCrash { .. } => "client crash",
             Fault::Leave { .. } => "leave",
             Fault::Rules { .. } => "rules changed",
+            Fault::OtherCluster { .. } => "other cluster",
             Fault::TakeAway { .. } => "lock taken away",
             Fault::SlowDisk { .. } => "slow disk",
         }
     }
 }
 
-const KINDS: usize = 9;
+const KINDS: usize = 10;
 
 /// Draws what goes wrong, each kind fully absent about half of the time.
 pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
@@ -132,7 +140,8 @@ fn one(draw: &mut Rng, kind: usize, settings: &Settings) -> Fault {
         // Rarely: a site that has left does not come back.
         5 if draw.usize(..4) == 0 => Fault::Leave { machine },
         5 | 6 => Fault::Rules { machine, rules: rules(draw, machines) },
-        7 => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
+        7 => Fault::OtherCluster { machine, from: draw.usize(..machines) },
+        8 => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
         _ => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
     }
 }

@@ -1,6 +1,6 @@
 //! What happens to sites: they start, act, die; their disks complete writes; connections come and go.
 
-use meshlock_protocol::Message;
+use meshlock_protocol::{Epoch, Message};
 
 use super::client::{Finale, State};
 use super::clock::Moment;
@@ -8,11 +8,14 @@ use super::faults::Death;
 use super::properties::exclusion::Grant;
 use super::properties::{Verdict, sound};
 use super::world::{Event, World};
+use crate::founding::Founding;
 use crate::links::Frame;
 use crate::membership::disk::Write;
+use crate::names::Incarnation;
 use crate::node::{Answer, Call, Content, Input, Letter, Matter, Node, Note, Output, Packet, Token};
 use crate::rules::Rules;
 use crate::table::{Request, Tell};
+use crate::view::View;
 
 impl World {
     /// A site starts with what its disk has.
@@ -27,6 +30,7 @@ impl World {
         host.rules = None;
         let mut out = Vec::new();
         let node = Node::start(config, host.disk.clone(), host.clock.at(self.now), &mut out);
+        let node = node.expect("its own disk");
         host.node = Some(node);
         for peer in 0..self.machines.len() {
             if self.network.is_down(machine, peer) {
@@ -138,6 +142,7 @@ impl World {
             Note::Installed(view) => {
                 self.coverage.count("view installed");
                 self.machines[machine].rules = Rules::new(view.rules.clone()).ok();
+                self.agreement.on_installed(machine, &view, self.now)?;
                 self.leases.on_installed(&view, self.now)?;
             }
             Note::Opened(_) => self.coverage.count("view opened"),
@@ -156,6 +161,7 @@ impl World {
                 self.leases.on_leads(machine, self.now);
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
+            Note::OtherCluster { .. } => self.coverage.count("packet of another cluster"),
             Note::Misbehaved { .. } | Note::CannotOpen { .. } => {}
         }
         Ok(())
@@ -337,6 +343,18 @@ impl World {
         self.last_request += 1;
         let request = Request(self.last_request);
         self.drive(machine, Input::Call(Call::Leave { request }))
+    }
+
+    /// A site of another cluster, called like a site of this one, says what was agreed on there.
+    pub(super) fn mistake(&mut self, machine: usize, from: usize) -> Verdict {
+        let Some(node) = self.machines[machine].node.as_ref().filter(|_| machine != from) else {
+            return Ok(());
+        };
+        let founding = Founding::new("elsewhere".parse().expect("a fixed name"), &self.names[from..=from]);
+        let epoch = Epoch::new(node.view().epoch.number() + 1).expect("few views are installed here");
+        let content = Content::View(View { epoch, ..View::default() });
+        let packet = Packet { cluster: founding.id(), incarnation: Incarnation::new(1), content };
+        self.drive(machine, Input::Packet { from: self.names[from].clone(), packet })
     }
 
     /// When the machine's clock shows this.

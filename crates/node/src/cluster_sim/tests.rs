@@ -31,6 +31,7 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "rules changed",
         "lock taken away",
         "slow disk",
+        "other cluster",
     ];
     let faults = kinds.map(|kind| format!("fault: {kind}"));
     let rare = [
@@ -111,6 +112,7 @@ fn breaks(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::LapseKeepsLocks
         | Mutant::BrokenIsFreeAtOnce => &["exclusion"],
         Mutant::ReconnectDropsOne => &["starvation"],
+        Mutant::OtherClusterAccepted => &["agreement"],
         Mutant::FenceNotCarried => &["fences"],
         // Machines notice what they cannot have been sent, and voters what they cannot have acknowledged.
         Mutant::OldEpochAccepted | Mutant::SendBeforePersist => &["sound"],

@@ -11,6 +11,7 @@ use super::clock::{Clock, Moment};
 use super::coverage::Coverage;
 use super::faults::{Death, Fault};
 use super::network::Network;
+use super::properties::agreement::Agreement;
 use super::properties::departed::Departed;
 use super::properties::exclusion::Exclusion;
 use super::properties::fences::Fences;
@@ -126,6 +127,7 @@ pub(super) struct World {
     pub(super) exclusion: Exclusion,
     pub(super) fences: Fences,
     pub(super) updates: Updates,
+    pub(super) agreement: Agreement,
     pub(super) departed: Departed,
     pub(super) leases: Leases,
     pub(super) coverage: Coverage,
@@ -171,6 +173,7 @@ impl World {
             exclusion: Exclusion::new(clocks.clone(), strict),
             fences: Fences::new(strict),
             updates: Updates::default(),
+            agreement: Agreement::default(),
             departed: Departed::default(),
             leases: Leases::new(settings.terms, clocks, strict),
             coverage: Coverage::default(),
@@ -388,6 +391,7 @@ impl World {
                 let request = Request(self.last_request);
                 return self.drive(machine, Input::Call(Call::SetRules { request, rules }));
             }
+            Fault::OtherCluster { machine, from } => return self.mistake(machine, from),
             Fault::TakeAway { machine, lock } => {
                 self.last_request += 2;
                 let (query, order) = (Request(self.last_request - 1), Request(self.last_request));

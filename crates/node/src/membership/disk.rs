@@ -10,6 +10,7 @@ use raft::eraftpb;
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use serde::{Deserialize, Serialize};
 
+use crate::founding::Founding;
 use crate::names::Incarnation;
 use crate::view::View;
 
@@ -108,6 +109,8 @@ impl Default for Ballot {
 /// Something to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Write {
+    /// What the cluster is: at the first start.
+    Founding(Founding),
     /// The life that begins.
     Incarnation(Incarnation),
     /// Term, vote, commit.
@@ -123,6 +126,8 @@ pub enum Write {
 /// Everything that is on a site's disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
+    /// What the cluster is; nothing before the first start.
+    pub founding: Option<Founding>,
     /// The last life that has begun.
     pub incarnation: Incarnation,
     pub(super) ballot: Ballot,
@@ -146,6 +151,7 @@ impl Disk {
     /// What a write does to it.
     pub fn apply(&mut self, write: &Write) {
         match write {
+            Write::Founding(founding) => self.founding = Some(founding.clone()),
             Write::Incarnation(incarnation) => self.incarnation = *incarnation,
             Write::Ballot(ballot) => self.ballot = *ballot,
             Write::Append(entries) => {

@@ -1,22 +1,27 @@
 //! How a node is set up, and what is wrong with it.
 
+use crate::address::Address;
 use crate::lease::{Terms, TermsError};
 use crate::links::Patience;
 use crate::membership::{LONGEST_LOG, Pace};
 use crate::mutant::Mutants;
-use crate::names::SiteName;
+use crate::names::{ClusterName, SiteName};
 use crate::rules::{Rules, RulesError, RulesText};
 use crate::table::Habits;
 use crate::time::{Drift, Span};
 use crate::view::{SitesError, check_sites};
 
-/// How a node is set up. `sites`, `terms`, `pace` and `tick` are the same at all sites of a cluster.
+/// How a node is set up. `cluster`, `sites`, `terms`, `pace` and `tick` are the same at all sites of a cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The name of the cluster, for ever.
+    pub cluster: ClusterName,
     /// The name of this site.
     pub site: SiteName,
-    /// The sites that the cluster began with, in the same order everywhere; the first few of them vote. This site need not
-    /// be among them.
+    /// Where other sites reach this one: the view tells them.
+    pub address: Address,
+    /// The sites that the cluster began with, in the same order everywhere; the first few of them vote, and never change. This
+    /// site need not be among them.
     pub sites: Vec<SiteName>,
     /// The rules that the cluster begins with; later the view has them.
     pub rules: RulesText,
@@ -80,10 +85,13 @@ pub struct Checked {
 }
 
 impl Config {
-    /// Sensible defaults for a local network: leases of five seconds, a new leader within one.
+    /// Sensible defaults for a local network: leases of five seconds, a new leader within one. The address is the site's
+    /// name.
     pub fn new(site: SiteName, sites: Vec<SiteName>) -> Self {
         let margin = Span::from_millis(500);
         Config {
+            cluster: ClusterName::default(),
+            address: Address::from(&site),
             site,
             sites,
             rules: RulesText::default(),

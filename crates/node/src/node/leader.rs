@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Epoch;
 
+use crate::address::Address;
 use crate::lease::{Landlord, Renewal};
 use crate::membership::{Round, Term};
 use crate::names::{Member, SiteName};
@@ -53,6 +54,7 @@ struct Confirmation {
 #[derive(Clone, Debug)]
 struct Joiner {
     member: Member,
+    address: Address,
     reached: BTreeSet<Member>,
     since: Time,
     heard: Time,
@@ -107,14 +109,14 @@ impl Leadership {
     }
 
     /// A site asks to be let in.
-    pub(super) fn on_join(&mut self, member: Member, reached: Vec<Member>, now: Time) {
+    pub(super) fn on_join(&mut self, member: Member, address: Address, reached: Vec<Member>, now: Time) {
         let known = self.joiners.get(&member.site);
         if known.is_some_and(|known| known.member.incarnation > member.incarnation) {
             return;
         }
         let since = known.filter(|known| known.member == member).map_or(now, |known| known.since);
         let reached = reached.into_iter().collect();
-        self.joiners.insert(member.site.clone(), Joiner { member, reached, since, heard: now });
+        self.joiners.insert(member.site.clone(), Joiner { member, address, reached, since, heard: now });
     }
 
     /// The round of confirmation to begin now, if renewals wait for one.
@@ -211,6 +213,7 @@ impl Leadership {
         let must_reach: Vec<Member> =
             members.iter().filter(|member| !condemned.contains(member)).cloned().collect();
         let complete = members.len() + self.joiners.len() >= tempo.expected;
+        let mut addresses = view.addresses.clone();
         for joiner in self.joiners.values() {
             let fresh = members.iter().all(|member| member.site != joiner.member.site);
             let hears_leader = joiner.member.site == self.site
@@ -218,6 +221,7 @@ impl Leadership {
             let connected = hears_leader && must_reach.iter().all(|member| joiner.reached.contains(member));
             if fresh && connected && (complete || now.since(joiner.since) >= tempo.gather) {
                 members.push(joiner.member.clone());
+                addresses.insert(joiner.member.site.clone(), joiner.address.clone());
             }
         }
         members.sort();
@@ -231,6 +235,7 @@ impl Leadership {
         let epoch = Epoch::new(view.epoch.number() + 1)?;
         let rules_version = view.rules_version + u64::from(rules != view.rules && !first);
         let past = view.past_without(&members);
-        Some(View { epoch, members, past, rules, rules_version })
+        addresses.retain(|site, _| members.iter().any(|member| member.site == *site));
+        Some(View { epoch, members, past, addresses, rules, rules_version })
     }
 }

@@ -32,9 +32,9 @@ impl Node {
                     self.send(from.site, Content::View(view), out);
                 }
             }
-            Content::Join { epoch, reached } => {
+            Content::Join { epoch, reached, address } => {
                 if view.may_join(&from) && reached.len() <= view.members.len() + MOST_VOTERS {
-                    leadership.on_join(from.clone(), reached, now);
+                    leadership.on_join(from.clone(), address, reached, now);
                 }
                 if epoch < view.epoch {
                     self.send(from.site, Content::View(view), out);

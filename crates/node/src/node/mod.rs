@@ -23,15 +23,17 @@ mod talk;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
+use crate::founding::{ClusterId, Founding, StartError};
 use crate::lease::Lease;
 use crate::links::{Links, Outgoing};
 use crate::membership::disk::{Disk, Write};
-use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::membership::{self, Membership};
 use crate::mutant::Mutant;
 use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
@@ -46,99 +48,16 @@ use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
 pub use queue::{InLine, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
+pub use words::{Input, Note, Output, Token};
 
 /// After so many questions without an answer another site is asked.
 const MOST_UNANSWERED: u32 = 2;
 
-/// What names a batch of writes until the disk has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// Something that happened.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// Nothing but time passing.
-    Time,
-    /// A packet has come from this site; the connection vouches for the name.
-    Packet {
-        /// The sender.
-        from: SiteName,
-        /// What it sent.
-        packet: Packet,
-    },
-    /// There is a new connection to this site.
-    Connected(SiteName),
-    /// The disk has this batch and all before it.
-    Persisted(Token),
-    /// A client calls.
-    Call(Call),
-}
-
-/// Something to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Send this.
-    Send {
-        /// To this site.
-        to: SiteName,
-        /// What to send.
-        packet: Packet,
-    },
-    /// Write this, then say so ([`Input::Persisted`]).
-    Persist {
-        /// What to say.
-        token: Token,
-        /// What to write, together.
-        writes: Vec<Write>,
-    },
-    /// Tell a client.
-    Answer(Answer),
-    /// Worth a line in the log; nothing depends on it.
-    Note(Note),
-}
-
-/// What a node did, for whoever watches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// A view was installed; its machines do not run yet.
-    Installed(View),
-    /// All members' censuses are in: the machines of this view run.
-    Opened(Epoch),
-    /// The view has rules that this site cannot follow, because its program is older than theirs: its machines do not run
-    /// until there are other rules or a newer program.
-    CannotOpen {
-        /// The view.
-        epoch: Epoch,
-        /// What is wrong with the rules.
-        why: String,
-    },
-    /// This site is left out of the view, and begins a new life.
-    Excluded {
-        /// The view.
-        epoch: Epoch,
-        /// The life that is over.
-        member: Member,
-    },
-    /// This site leads, and grants a lease.
-    Granted(Member),
-    /// This site leaves: this life holds nothing and never will again.
-    GaveUp(Member),
-    /// This site leads, and proposes a view.
-    Proposed(View),
-    /// This site leads, in this term.
-    Leads(membership::Term),
-    /// A peer sent what no correct peer sends. Nothing has changed.
-    Misbehaved {
-        /// Who.
-        site: SiteName,
-        /// What.
-        why: String,
-    },
-}
-
 /// What a batch of writes was for.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
+    /// What nothing waits for.
+    Record,
     Raft(membership::Token),
     /// This life may speak.
     Life(Incarnation),
@@ -147,6 +66,7 @@ enum Purpose {
 /// One node.
 pub struct Node {
     config: Config,
+    cluster: ClusterId,
     first_rules: Rules,
     now: Time,
     me: Member,
@@ -195,18 +115,24 @@ struct RulesWanted {
 }
 
 impl Node {
-    /// Starts a new life of the site with what its disk has.
-    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Self {
+    /// Starts a new life of the site with what its disk has, if it is a disk of this cluster.
+    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Result<Self, StartError> {
         let Checked { config, rules } = checked;
+        let founding = Founding::new(config.cluster.clone(), &config.sites);
+        if let Some(known) = &disk.founding {
+            founding.agrees_with(known)?;
+        }
+        let is_new = disk.founding.is_none();
         let mutants = config.mutants;
         let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
-        let voters: Vec<SiteName> = config.sites.iter().take(MOST_VOTERS).cloned().collect();
+        let voters = founding.voters.clone();
         let place = voters.iter().position(|voter| *voter == config.site);
         let seed = config.seed ^ me.incarnation.number();
         let membership = place.map(|place| {
             Membership::start(voters, place, disk, config.pace, config.longest_log, seed, mutants)
         });
         let mut node = Node {
+            cluster: founding.id(),
             now,
             may_speak: false,
             leaving: None,
@@ -235,13 +161,16 @@ impl Node {
             me,
             config,
         };
+        if is_new {
+            node.persist(vec![Write::Founding(founding)], Purpose::Record, out);
+        }
         node.begin_life(out);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }
         node.in_membership(out, |membership, out| membership.on_start(out));
         node.lead_if_due(out);
-        node
+        Ok(node)
     }
 
     /// Something happened at `now`.
@@ -355,6 +284,7 @@ impl Node {
         while self.writing.front().is_some_and(|(first, _)| *first <= token) {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
             match purpose {
+                Purpose::Record => {}
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }

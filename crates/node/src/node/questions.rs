@@ -53,7 +53,7 @@ pub enum Reply {
 }
 
 /// A client from which a lock was taken away.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutOff {
     /// Its site.
     pub site: SiteName,

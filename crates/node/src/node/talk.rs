@@ -5,6 +5,7 @@ use super::{MOST_UNANSWERED, Node, Note, Output, RulesWanted};
 use crate::links::{Links, Outgoing};
 use crate::membership::MOST_VOTERS;
 use crate::membership::message::RaftMessage;
+use crate::mutant::Mutant;
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
 use crate::time::Time;
@@ -33,6 +34,9 @@ impl Node {
                 out.push(Output::Note(Note::GaveUp(self.me.clone())));
                 self.send(leader, Content::Leave, out);
             }
+        } else if Rules::new(self.view.rules.clone()).is_err() {
+            // Others would wait for machines that this program does not have. Its lease runs out, they go on without it, and
+            // it asks to be let in when there are rules that it knows.
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
             let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view());
@@ -43,7 +47,8 @@ impl Node {
             let (now, lately) = (self.now, self.config.terms.length);
             self.heard.retain(|_, heard| now.since(*heard) < lately);
             let reached = self.heard.keys().cloned().collect();
-            self.send(leader.clone(), Content::Join { epoch, reached }, out);
+            let address = self.config.address.clone();
+            self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
             let mut asked = self.others();
             if leader != self.me.site && !asked.contains(&leader) {
                 asked.push(leader);
@@ -75,6 +80,9 @@ impl Node {
     pub(super) fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<Output>) {
         if from == self.me.site {
             return Node::misbehaved(from, "speaks in this site's own name", out);
+        }
+        if packet.cluster != self.cluster && !self.config.mutants.has(Mutant::OtherClusterAccepted) {
+            return out.push(Output::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
         }
         let member = Member { site: from, incarnation: packet.incarnation };
         self.on_content(member, packet.content, out);
@@ -177,7 +185,7 @@ impl Node {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);
         }
-        let packet = Packet { incarnation: self.me.incarnation, content };
+        let packet = Packet { cluster: self.cluster, incarnation: self.me.incarnation, content };
         out.push(Output::Send { to, packet });
     }
 

@@ -1,5 +1,6 @@
 //! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
 
+mod leaving;
 mod questions;
 mod room;
 
@@ -32,7 +33,7 @@ impl Lone {
     fn with(config: Config, disk: Disk) -> Self {
         let config = config.check().unwrap();
         let mut out = Vec::new();
-        let node = Node::start(config, disk.clone(), Time::ZERO, &mut out);
+        let node = Node::start(config, disk.clone(), Time::ZERO, &mut out).unwrap();
         let (unwritten, sent, answers, notes) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
         let mut lone = Lone { node, disk, unwritten, now: Time::ZERO, sent, answers, notes };
         lone.take(out);
@@ -54,6 +55,12 @@ impl Lone {
         let mut out = Vec::new();
         self.node.handle(self.now, input, &mut out);
         self.take(out);
+    }
+
+    /// A life of another site of this cluster says something.
+    fn hear(&mut self, from: &str, content: Content) {
+        let packet = Packet { cluster: self.node.cluster, incarnation: Incarnation::new(1), content };
+        self.input(Input::Packet { from: from.parse().unwrap(), packet });
     }
 
     fn write(&mut self) {
@@ -129,8 +136,7 @@ fn a_grant_for_an_earlier_life_or_from_a_site_that_was_not_asked_is_none() {
     let me = lone.node.me().clone();
     let view = View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], ..View::default() };
     let mut from_b = |content| {
-        let packet = Packet { incarnation: Incarnation::new(1), content };
-        lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
+        lone.hear("b", content);
     };
     from_b(Content::View(view));
     lone.pass(Span::from_millis(1500));
@@ -141,8 +147,7 @@ fn a_grant_for_an_earlier_life_or_from_a_site_that_was_not_asked_is_none() {
         [("b", Incarnation::new(6), false), ("z", me.incarnation, false), ("b", me.incarnation, true)]
     {
         let content = Content::Granted { to, renewal, length };
-        let packet = Packet { incarnation: Incarnation::new(1), content };
-        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+        lone.hear(from, content);
         assert_eq!(lone.node.lease().is_valid(lone.now), valid, "{from} grants to {to:?}");
     }
 }
@@ -154,8 +159,7 @@ fn who_leads_is_believed_of_voters_only_and_only_of_voters() {
     for (from, leader, asked) in [("z", "c", 0), ("c", "z", 0), ("b", "c", 1)] {
         lone.sent.clear();
         let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
-        let packet = Packet { incarnation: Incarnation::new(1), content };
-        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+        lone.hear(from, content);
         let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
         assert_eq!(joins.count(), asked, "{from} says that {leader} leads");
     }
@@ -180,8 +184,7 @@ fn a_voter_that_hears_its_leader_asks_nobody_else() {
     };
     let mut asked = Vec::new();
     for _ in 0..100 {
-        let packet = Packet { incarnation: Incarnation::new(1), content: Content::Raft(heartbeat.clone()) };
-        lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
+        lone.hear("b", Content::Raft(heartbeat.clone()));
         lone.write();
         lone.sent.clear();
         lone.pass(Span::from_millis(100));
@@ -199,8 +202,7 @@ fn two_sites_that_each_believe_the_other_one_leads_are_not_asked_again_and_again
     for round in 0..10 {
         let (from, leader) = if round % 2 == 0 { ("b", "c") } else { ("c", "b") };
         let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
-        let packet = Packet { incarnation: Incarnation::new(1), content };
-        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+        lone.hear(from, content);
     }
     let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
     assert_eq!(joins.count(), 1);
@@ -212,8 +214,7 @@ fn a_view_is_taken_from_voters_only() {
     lone.write();
     let view = View { epoch: Epoch::new(1).unwrap(), ..View::default() };
     for (from, epoch) in [("z", 0), ("b", 1)] {
-        let packet = Packet { incarnation: Incarnation::new(1), content: Content::View(view.clone()) };
-        lone.input(Input::Packet { from: from.parse().unwrap(), packet });
+        lone.hear(from, Content::View(view.clone()));
         assert_eq!(lone.node.view().epoch.number(), epoch, "from {from}");
     }
     assert!(
@@ -266,29 +267,14 @@ fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
 }
 
 #[test]
-fn a_site_leaves_when_its_clients_have() {
-    let mut lone = Lone::start(&["a"], Disk::default());
-    lone.acquire(1, "jobs");
-    lone.pass(Span::from_millis(2000));
-    lone.input(Input::Call(Call::Leave { request: Request(2) }));
-    lone.acquire(3, "jobs");
-    assert!(matches!(lone.answers.last(), Some(Answer::Lock(Tell::Refused { .. }))));
-    lone.pass(Span::from_millis(2000));
-    assert!(lone.node.view().contains(lone.node.me()), "its client has not left");
-    lone.input(Input::Call(Call::Release(Request(1))));
-    lone.pass(Span::from_millis(2000));
-    assert_eq!(lone.answers.last(), Some(&Answer::Left { request: Request(2) }));
-    assert_eq!(lone.node.view().members, []);
-}
-
-#[test]
 fn a_packet_is_read_as_it_was_written_and_nothing_else_is() {
-    let packet = Packet { incarnation: Incarnation::new(3), content: Content::Ping };
+    let cluster = Founding::new("x".parse().unwrap(), &[]).id();
+    let packet = Packet { cluster, incarnation: Incarnation::new(3), content: Content::Ping };
     let mut bytes = packet.encode();
     assert_eq!(Packet::decode(&bytes), Ok(packet));
     bytes.push(0);
     assert_eq!(Packet::decode(&bytes), Err(WireError::Trailing { bytes: 1 }));
-    assert!(matches!(Packet::decode(&[9, 200]), Err(WireError::Malformed(_))));
+    assert!(matches!(Packet::decode(&[0, 0, 0, 0, 9, 200]), Err(WireError::Malformed(_))));
     let long = vec![0; Packet::MOST_BYTES + 1];
     assert!(matches!(Packet::decode(&long), Err(WireError::TooLong { .. })));
 }
@@ -318,7 +304,7 @@ fn mangled_packets_end_not(voter: &str) {
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
     let question: Question = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
-        Content::Join { epoch, reached: vec![me.clone()] },
+        Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
         Content::Renew {
             renewal: Renewal::default(),
             epoch,
@@ -341,7 +327,8 @@ fn mangled_packets_end_not(voter: &str) {
     let (mut read, mut refused) = (0, 0);
     for round in 0..40_000 {
         let content = patterns[round % patterns.len()].clone();
-        let mut bytes = Packet { incarnation: Incarnation::new(1), content }.encode();
+        let mut bytes =
+            Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content }.encode();
         for _ in 0..draw.usize(..4) {
             let at = draw.usize(..bytes.len());
             bytes[at] = draw.u8(..);
@@ -363,4 +350,38 @@ fn mangled_packets_end_not(voter: &str) {
         lone.sent.clear();
     }
     assert!(read > 10_000 && refused > 1_000, "{read} read, {refused} refused");
+}
+
+#[test]
+fn a_packet_of_another_cluster_is_noted_and_not_looked_at() {
+    let mut lone = Lone::start(&["b"], Disk::default());
+    lone.write();
+    let view = View { epoch: Epoch::new(1).unwrap(), ..View::default() };
+    let site: SiteName = "b".parse().unwrap();
+    let cluster = Founding::new("elsewhere".parse().unwrap(), std::slice::from_ref(&site)).id();
+    let (incarnation, content) = (Incarnation::new(1), Content::View(view));
+    lone.sent.clear();
+    lone.input(Input::Packet { from: site.clone(), packet: Packet { cluster, incarnation, content } });
+    assert_eq!(lone.notes, [Note::OtherCluster { site, cluster }]);
+    assert_eq!((lone.node.view(), &lone.sent), (&View::default(), &Vec::new()));
+}
+
+#[test]
+fn the_first_start_writes_down_what_the_cluster_is_and_no_later_one_may_differ() {
+    let mut lone = Lone::start(&["a", "b"], Disk::default());
+    lone.write();
+    let disk = lone.disk.clone();
+    let voters = |founding: &Founding| founding.voters.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(disk.founding.as_ref().map(voters), Some(vec!["a".to_owned(), "b".to_owned()]));
+    let start = |config: Config, disk: &Disk| {
+        Node::start(config.check().unwrap(), disk.clone(), Time::ZERO, &mut Vec::new()).err()
+    };
+    let config = |sites: &[&str]| {
+        Config::new("a".parse().unwrap(), sites.iter().map(|site| site.parse().unwrap()).collect())
+    };
+    assert_eq!(start(config(&["a", "b"]), &disk), None);
+    assert!(matches!(start(config(&["a", "c"]), &disk), Some(StartError::OtherVoters { .. })));
+    let renamed = Config { cluster: "other".parse().unwrap(), ..config(&["a", "b"]) };
+    assert!(matches!(start(renamed.clone(), &disk), Some(StartError::OtherCluster { .. })));
+    assert_eq!(start(renamed, &Disk::default()), None, "an empty disk begins anew");
 }

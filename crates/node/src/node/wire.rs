@@ -7,6 +7,8 @@ use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
 use super::questions::{Ask, Question, Reply};
+use crate::address::Address;
+use crate::founding::ClusterId;
 use crate::lease::Renewal;
 use crate::links::Frame;
 use crate::membership::message::RaftMessage;
@@ -16,9 +18,11 @@ use crate::table::{Census, LockMessage};
 use crate::time::Span;
 use crate::view::View;
 
-/// What one node sends another, with the life of the sender. (Which site it is, the connection knows.)
+/// What one node sends another, with its cluster and the life of the sender. (Which site it is, the connection knows.)
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Packet {
+    /// The cluster that sender and receiver belong to.
+    pub cluster: ClusterId,
     /// The life of the sender.
     pub incarnation: Incarnation,
     /// What it says.
@@ -107,6 +111,8 @@ pub enum Content {
         epoch: Epoch,
         /// The members that answered it lately.
         reached: Vec<Member>,
+        /// Where the site is reached.
+        address: Address,
     },
     /// From a member, to the leader: I hold nothing and leave.
     Leave,

@@ -208,6 +208,11 @@ impl Rules {
         all.map(|rule| rule.plan(members)).collect()
     }
 
+    /// What locks run that no pattern matches.
+    pub fn default_rule(&self) -> &Rule {
+        &self.default
+    }
+
     /// As they were written.
     pub fn text(&self) -> &RulesText {
         &self.text

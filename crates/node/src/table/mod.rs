@@ -13,6 +13,7 @@
 
 mod census;
 mod lock;
+mod losing;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
 use crate::time::Time;
 pub use census::{Census, Holding};
-use lock::{Call, Env, Hold, Lock, Spare};
+use lock::{Call, Env, Lock, Spare};
 pub use report::{Counts, HeldLock, HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
 pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait};
 
@@ -187,31 +188,6 @@ impl LockTable {
         });
     }
 
-    /// The lease will end at `end` and was not renewed: everyone who holds something is told that it is lost.
-    pub fn on_notice(&mut self, end: Time, out: &mut Vec<Output>) {
-        for (request, (_, name)) in &self.requests {
-            let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
-            if let Some(hold) = hold {
-                doom(name, hold, end, &mut self.alarms, out);
-            }
-        }
-    }
-
-    /// Everyone who holds something loses it now: this life of the site is over.
-    pub fn lose_all(&mut self, now: Time, out: &mut Vec<Output>) {
-        let holding: Vec<(Request, LockName)> =
-            self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
-        for (request, name) in holding {
-            let Some(lock) = self.locks.get_mut(&name) else { continue };
-            if lock.hold(request).is_some_and(|hold| hold.doomed.is_none()) {
-                out.push(Output::Tell(Tell::Lost { request, act_by: now }));
-            }
-            lock.holds.retain(|hold| hold.request != request);
-            forget(&mut self.requests, &mut self.sessions, request);
-        }
-        self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));
-    }
-
     /// The lease lasts longer: sessions that hold something are told; whoever could not be served before is now.
     pub fn on_extended(&mut self, lease_end: Time, footing: Footing, out: &mut Vec<Output>) {
         let mut told = BTreeSet::new();
@@ -363,21 +339,6 @@ impl LockTable {
         lock.touch(&mut env);
         act(lock, &mut env);
         lock.rest(&mut self.spare);
-    }
-}
-
-/// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
-fn doom(
-    name: &LockName,
-    hold: &mut Hold,
-    act_by: Time,
-    alarms: &mut BTreeSet<(Time, Alarm)>,
-    out: &mut Vec<Output>,
-) {
-    if hold.doomed.is_none() {
-        hold.doomed = Some(act_by);
-        out.push(Output::Tell(Tell::Lost { request: hold.request, act_by }));
-        alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
     }
 }
 

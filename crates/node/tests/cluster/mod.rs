@@ -35,12 +35,10 @@ impl Cluster {
             config.seed = at as u64;
             let mut out = Vec::new();
             let checked = config.check().expect("a sound configuration");
-            nodes.push(Node::start(
-                checked,
-                meshlock_node::membership::disk::Disk::default(),
-                Time::ZERO,
-                &mut out,
-            ));
+            nodes.push(
+                Node::start(checked, meshlock_node::membership::disk::Disk::default(), Time::ZERO, &mut out)
+                    .expect("an empty disk is no other cluster's"),
+            );
             starts.push(out);
         }
         let (told, wire, out) = (Vec::new(), VecDeque::new(), Vec::new());

@@ -6,11 +6,13 @@
 //! | fences of a lock (slot) strictly increase, across views, crashes and restarts | what protects where time does not | [`fences`] |
 //! | a resource that rejects old fences loses no update | what users need it for | [`updates`] |
 //! | no view is agreed on while someone whom it leaves out may have a lease, and no leader proposes one too early | why recovery is safe | [`leases`] |
+//! | of each epoch there is one view | or two views would run at once | [`agreement`] |
 //! | a client that is gone holds nothing | crashed clients free their locks at once | [`departed`] |
 //! | after faults have stopped everyone who wants in gets in | no deadlock, no starvation | [`starvation`] |
 //! | machines' own invariants hold, and no correct peer is blamed | our own bugs show early | [`sound`] |
 //! | the same seed gives the same events | or nothing found could be found again | the tests of [`super`] |
 
+pub mod agreement;
 pub mod departed;
 pub mod exclusion;
 pub mod fences;

@@ -21,7 +21,12 @@ pub(in crate::cluster_sim) fn on_note(machine: usize, note: &Note, now: Moment) 
                 format!("s{machine} cannot open view {}, whose rules all sites know: {why}", epoch.number());
             broken("sound", now, what)
         }
-        Note::Installed(_)
+        Note::Installed(view) => {
+            let unknown = view.members.iter().find(|member| view.address(&member.site).is_none());
+            let what = |member| format!("s{machine} installs a view in which {member} has no address");
+            unknown.map_or(Ok(()), |member| broken("sound", now, what(member)))
+        }
+        Note::OtherCluster { .. }
         | Note::Opened(_)
         | Note::Excluded { .. }
         | Note::Granted(_)

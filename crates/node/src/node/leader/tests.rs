@@ -52,6 +52,11 @@ impl Leadership {
         self.on_confirmed(round, view, at(millis)).into_iter().map(|(member, _)| member).collect()
     }
 
+    fn join(&mut self, member: Member, reached: Vec<Member>, now: Time) {
+        let address = format!("{}:{}", member.site, member.incarnation.number()).parse().unwrap();
+        self.on_join(member, address, reached, now);
+    }
+
     fn next(&mut self, view: &View, millis: u64) -> Option<Vec<Member>> {
         self.next_view(view, &RulesText::default(), at(millis), TEMPO).map(|next| next.members)
     }
@@ -139,12 +144,12 @@ fn a_site_is_let_in_once_it_reaches_everyone_who_stays() {
     let (mut leader, view, [a, b, c, d]) = leading();
     let fifth = member("e", 3);
     leader.renew(&[&a, &b, &c], &view, 900);
-    leader.on_join(fifth.clone(), vec![a.clone(), b.clone()], at(900));
+    leader.join(fifth.clone(), vec![a.clone(), b.clone()], at(900));
     assert_eq!(leader.next(&view, 990), None);
-    leader.on_join(fifth.clone(), vec![a.clone(), b.clone(), c.clone(), d], at(990));
+    leader.join(fifth.clone(), vec![a.clone(), b.clone(), c.clone(), d], at(990));
     assert_eq!(leader.next(&view, 991).map(|members| members.len()), Some(5));
     // It need not reach one that is about to be left out.
-    leader.on_join(fifth.clone(), vec![a.clone(), b.clone(), c.clone()], at(995));
+    leader.join(fifth.clone(), vec![a.clone(), b.clone(), c.clone()], at(995));
     assert_eq!(leader.next(&view, 1000), Some(vec![a, b, c, fifth]));
 }
 
@@ -153,9 +158,9 @@ fn a_new_life_waits_until_the_lease_of_the_old_one_is_over() {
     let (mut leader, view, [a, b, c, d]) = leading();
     leader.renew(&[&a, &b, &c, &d], &view, 500);
     let reborn = member("d", 2);
-    leader.on_join(reborn.clone(), vec![a.clone(), b.clone(), c.clone()], at(600));
+    leader.join(reborn.clone(), vec![a.clone(), b.clone(), c.clone()], at(600));
     leader.renew(&[&a, &b, &c], &view, 1200);
-    leader.on_join(reborn.clone(), vec![a.clone(), b.clone(), c.clone()], at(1300));
+    leader.join(reborn.clone(), vec![a.clone(), b.clone(), c.clone()], at(1300));
     assert_eq!(leader.next(&view, 1499), None);
     assert_eq!(leader.next(&view, 1500), Some(vec![a, b, c, reborn]));
 }
@@ -164,8 +169,24 @@ fn a_new_life_waits_until_the_lease_of_the_old_one_is_over() {
 fn an_older_life_cannot_ask_to_be_let_in_behind_a_newer_one() {
     let (mut leader, view, [a, b, c, d]) = leading();
     let everyone = vec![a, b, c, d];
-    leader.on_join(member("e", 4), everyone.clone(), at(1));
-    leader.on_join(member("e", 3), everyone, at(2));
+    leader.join(member("e", 4), everyone.clone(), at(1));
+    leader.join(member("e", 3), everyone, at(2));
     let next = leader.next(&view, 50).unwrap();
     assert!(next.contains(&member("e", 4)) && !next.contains(&member("e", 3)));
+}
+
+#[test]
+fn a_view_says_where_each_life_is_reached_that_it_lets_in_and_of_nobody_else() {
+    let (mut leader, mut view, [a, b, c, d]) = leading();
+    for member in [&a, &b, &c, &d] {
+        view.addresses.insert(member.site.clone(), "old:1".parse().unwrap());
+    }
+    leader.renew(&[&a, &b], &view, 900);
+    for joiner in [member("c", 2), member("e", 7)] {
+        leader.join(joiner, vec![a.clone(), b.clone()], at(900));
+    }
+    let next = leader.next_view(&view, &RulesText::default(), at(1000), TEMPO).unwrap();
+    let addresses = next.addresses.iter().map(|(site, address)| format!("{site} at {address}"));
+    assert_eq!(addresses.collect::<Vec<_>>(), ["a at old:1", "b at old:1", "c at c:2", "e at e:7"]);
+    assert!(next.is_well_formed());
 }

@@ -17,7 +17,7 @@ fn beside_b() -> Lone {
 }
 
 fn from_b(lone: &mut Lone, content: Content) {
-    let packet = Packet { incarnation: Incarnation::new(1), content };
+    let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
     lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
 }
 
@@ -124,7 +124,7 @@ fn a_stranger_is_told_nothing_and_breaks_nothing() {
     let question = postcard::from_bytes(&[1, 1]).unwrap();
     for ask in [Ask::Queue, Ask::Break] {
         let content = Content::Ask { question, ask, lock: jobs() };
-        let packet = Packet { incarnation: Incarnation::new(1), content };
+        let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
         lone.input(Input::Packet { from: "z".parse().unwrap(), packet });
     }
     assert_eq!(lone.sent, []);

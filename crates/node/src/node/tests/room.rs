@@ -60,21 +60,17 @@ fn census_of(count: u64) -> (Lone, Vec<Letter>) {
     lone.write();
     let me = lone.node.me().clone();
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
-    let from_b = |lone: &mut Lone, content| {
-        let packet = Packet { incarnation: Incarnation::new(1), content };
-        lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
-    };
     let view = |epoch, members| View { epoch: Epoch::new(epoch).unwrap(), members, ..View::default() };
-    from_b(&mut lone, Content::View(view(1, vec![me.clone()])));
+    lone.hear("b", Content::View(view(1, vec![me.clone()])));
     lone.pass(Span::from_millis(1500));
     let asked = lone.sent.iter().rev().find(|(_, content)| matches!(content, Content::Renew { .. }));
     let Some((_, Content::Renew { renewal, .. })) = asked.cloned() else { panic!("it asks for its lease") };
-    from_b(&mut lone, Content::Granted { to: me.incarnation, renewal, length: Span::from_millis(5000) });
+    lone.hear("b", Content::Granted { to: me.incarnation, renewal, length: Span::from_millis(5000) });
     for request in 0..count {
         lone.acquire(request, &format!("a lock with a name of some length, number {request:08}"));
     }
     lone.sent.clear();
-    from_b(&mut lone, Content::View(view(2, vec![me, b])));
+    lone.hear("b", Content::View(view(2, vec![me, b])));
     let mut letters = Vec::new();
     for (_, content) in &lone.sent {
         if let Content::Link { frame: Frame::Data { body, .. }, .. } = content {
@@ -95,7 +91,8 @@ fn a_census_of_a_hundred_thousand_locks_travels_in_pieces_that_fit_a_packet() {
         ends += usize::from(*last);
         let frame = Frame::Data { number: 1, ack: 0, body: letter.clone() };
         let content = Content::Link { to: Incarnation::new(1), frame };
-        let bytes = Packet { incarnation: Incarnation::new(1), content }.encode().len();
+        let bytes =
+            Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content }.encode().len();
         assert!(bytes < 256 << 10, "{bytes}");
     }
     assert_eq!((locks, ends), (100_000, 1));
@@ -114,8 +111,7 @@ fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
         let body = Letter { epoch: Epoch::new(2).unwrap(), matter };
         let frame = Frame::Data { number, ack: 0, body };
         let content = Content::Link { to: lone.node.me().incarnation, frame };
-        let packet = Packet { incarnation: Incarnation::new(1), content };
-        lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
+        lone.hear("b", content);
     };
     piece(&mut lone, "first", false);
     assert!(!lone.node.is_open());
