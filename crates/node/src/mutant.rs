@@ -27,6 +27,12 @@ pub(crate) enum Mutant {
     SendBeforePersist,
     /// A locked out holder keeps its lock when the lease ends.
     LapseKeepsLocks,
+    /// The locks of a client that is gone stay with it.
+    GoneClientKeepsLocks,
+    /// A disk keeps what it had written of a batch that it did not complete.
+    TornBatchKept,
+    /// Every grant of every lock has the same fence.
+    FenceStuck,
     /// Packets of another cluster are taken for this one's.
     OtherClusterAccepted,
     /// A lock that is taken away is free before its holder's time to stop is over.
@@ -36,7 +42,7 @@ pub(crate) enum Mutant {
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 13] = [
+    pub(crate) const ALL: [Mutant; 16] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -48,6 +54,9 @@ impl Mutant {
         Mutant::GrantWithoutLease,
         Mutant::SendBeforePersist,
         Mutant::LapseKeepsLocks,
+        Mutant::GoneClientKeepsLocks,
+        Mutant::TornBatchKept,
+        Mutant::FenceStuck,
         Mutant::OtherClusterAccepted,
         Mutant::BrokenIsFreeAtOnce,
     ];
