@@ -44,8 +44,10 @@ impl World {
                     self.coverage.count(Group::Message, algorithm, message.message.kind());
                 }
             }
-            Matter::Census(census) if !census.is_empty() => self.coverage.saw(Rare::HoldersCarried),
-            Matter::Census(_) | Matter::Left(_) => {}
+            Matter::Census { holdings, .. } if !holdings.is_empty() => {
+                self.coverage.saw(Rare::HoldersCarried)
+            }
+            Matter::Census { .. } | Matter::Left(_) => {}
         }
     }
 

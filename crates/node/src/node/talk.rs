@@ -34,9 +34,12 @@ impl Node {
                 out.push(Output::Note(Note::GaveUp(self.me.clone())));
                 self.send(leader, Content::Leave, out);
             }
+        } else if Rules::new(self.view.rules.clone()).is_err() {
+            // Others would wait for machines that this program does not have. Its lease runs out, they go on without it, and
+            // it asks to be let in when there are rules that it knows.
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
-            let (leased, drained) = (self.lease.is_valid(self.now), self.table.has_drained());
+            let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view());
             let renewal = self.lease.renew(leader.clone(), self.now);
             let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
             self.send(leader, renew, out);
@@ -94,6 +97,7 @@ impl Node {
                 }
             }
             Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
+                self.lead_at = Time::ZERO;
                 self.on_petition(from, content, out);
             }
             Content::Granted { to, renewal, length } => {
@@ -195,10 +199,11 @@ impl Node {
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut Links<Letter>, Time, &mut Post),
     ) {
-        let mut post = Post::new();
+        let mut post = std::mem::take(&mut self.posted);
         act(&mut self.links, self.now, &mut post);
-        for (to, frame) in post {
+        for (to, frame) in post.drain(..) {
             self.send(to.site, Content::Link { to: to.incarnation, frame }, out);
         }
+        self.posted = post;
     }
 }

@@ -1,6 +1,8 @@
 //! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
 
+mod leaving;
 mod questions;
+mod room;
 
 use super::*;
 use crate::lease::Renewal;
@@ -25,7 +27,11 @@ struct Lone {
 impl Lone {
     fn start(sites: &[&str], disk: Disk) -> Self {
         let sites: Vec<SiteName> = sites.iter().map(|site| site.parse().unwrap()).collect();
-        let config = Config::new("a".parse().unwrap(), sites).check().unwrap();
+        Lone::with(Config::new("a".parse().unwrap(), sites), disk)
+    }
+
+    fn with(config: Config, disk: Disk) -> Self {
+        let config = config.check().unwrap();
         let mut out = Vec::new();
         let node = Node::start(config, disk.clone(), Time::ZERO, &mut out).unwrap();
         let (unwritten, sent, answers, notes) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
@@ -261,22 +267,6 @@ fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
 }
 
 #[test]
-fn a_site_leaves_when_its_clients_have() {
-    let mut lone = Lone::start(&["a"], Disk::default());
-    lone.acquire(1, "jobs");
-    lone.pass(Span::from_millis(2000));
-    lone.input(Input::Call(Call::Leave { request: Request(2) }));
-    lone.acquire(3, "jobs");
-    assert!(matches!(lone.answers.last(), Some(Answer::Lock(Tell::Refused { .. }))));
-    lone.pass(Span::from_millis(2000));
-    assert!(lone.node.view().contains(lone.node.me()), "its client has not left");
-    lone.input(Input::Call(Call::Release(Request(1))));
-    lone.pass(Span::from_millis(2000));
-    assert_eq!(lone.answers.last(), Some(&Answer::Left { request: Request(2) }));
-    assert_eq!(lone.node.view().members, []);
-}
-
-#[test]
 fn a_packet_is_read_as_it_was_written_and_nothing_else_is() {
     let cluster = Founding::new("x".parse().unwrap(), &[]).id();
     let packet = Packet { cluster, incarnation: Incarnation::new(3), content: Content::Ping };
@@ -331,7 +321,7 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Ask { question, ask: Ask::Queue, lock: "jobs".parse().unwrap() },
         Content::Ask { question, ask: Ask::Break, lock: "jobs".parse().unwrap() },
         Content::Reply { question, reply: Reply::Broken(Vec::new()) },
-        link(Matter::Census(vec![holding])),
+        link(Matter::Census { holdings: vec![holding], last: true }),
         link(Matter::Left("jobs".parse().unwrap())),
     ];
     let (mut read, mut refused) = (0, 0);
