@@ -125,6 +125,7 @@ async fn a_name_that_is_none_is_refused() {
 #[tokio::test]
 async fn a_site_that_leaves_holds_nobody_up() {
     let cluster = Cluster::local(3).unwrap();
+    cluster.ready().await;
     let held = cluster[0].lock("a").await.unwrap();
     let waiting = tokio::spawn({
         let node = cluster[1].clone();

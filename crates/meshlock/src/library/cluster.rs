@@ -38,6 +38,13 @@ impl Cluster {
         Ok(Cluster { nodes })
     }
 
+    /// Waits until all sites are members of one view.
+    pub async fn ready(&self) {
+        for node in &self.nodes {
+            node.engine().until(|stand| stand.open && stand.members == self.nodes.len()).await;
+        }
+    }
+
     /// The sites.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

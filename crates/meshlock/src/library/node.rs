@@ -71,6 +71,11 @@ impl Node {
         Node::start(Setup::new(Config::new(site.clone(), vec![site])))
     }
 
+    /// Waits until this site is a member of the cluster. Nothing needs to: locks wait for it by themselves.
+    pub async fn ready(&self) {
+        self.inner.engine.until(|stand| stand.open).await;
+    }
+
     /// Waits for a lock, as long as it takes.
     pub async fn lock(&self, name: &str) -> Result<Guard, AcquireError> {
         self.acquire(name.parse()?, Wait::Forever).await

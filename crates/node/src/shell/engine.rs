@@ -9,13 +9,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use super::clock::now;
 use super::disk::{self, Sink};
 use super::net::{Host, Net, Peer, Security};
 use super::store::{Store, StoreError};
+use meshlock_protocol::Epoch;
+
 use crate::founding;
 use crate::membership::disk::{Disk, Write};
 use crate::names::SiteName;
@@ -89,8 +91,20 @@ pub struct Handle {
     tasks: tokio::runtime::Handle,
 }
 
+/// Where a node stands, for whoever waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stand {
+    /// The number of the view that is installed.
+    pub epoch: Epoch,
+    /// How many members it has.
+    pub members: usize,
+    /// Whether this site is one of them and its machines run.
+    pub open: bool,
+}
+
 struct Shared {
     core: Mutex<Core>,
+    stand: watch::Sender<Stand>,
     net: Arc<Net>,
     /// The clock's task has to look again when it is due.
     alarm: Notify,
@@ -145,7 +159,8 @@ impl Engine {
             last_session: 0,
             armed: Time::ZERO,
         };
-        let shared = Arc::new(Shared { core: Mutex::new(core), net, alarm: Notify::new() });
+        let (core, stand) = (Mutex::new(core), watch::Sender::new(Stand::default()));
+        let shared = Arc::new(Shared { core, stand, net, alarm: Notify::new() });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -234,6 +249,12 @@ impl Handle {
             core.requests.remove(&request);
             Input::Call(call)
         });
+    }
+
+    /// Waits until the node stands as `wanted` says.
+    pub async fn until(&self, wanted: impl FnMut(&Stand) -> bool) -> Stand {
+        let mut stand = self.shared.stand.subscribe();
+        *stand.wait_for(wanted).await.expect("this handle keeps the other end")
     }
 
     /// Looks at the node.
@@ -389,7 +410,10 @@ impl Core {
     fn note(&self, note: &Note, shared: &Shared) {
         match note {
             Note::Installed(view) => self.installed(view, shared),
-            Note::Opened(epoch) => tracing::info!(epoch = epoch.number(), "view open"),
+            Note::Opened(epoch) => {
+                tracing::info!(epoch = epoch.number(), "view open");
+                shared.stand.send_modify(|stand| stand.open = true);
+            }
             Note::CannotOpen { epoch, why } => {
                 tracing::error!(
                     epoch = epoch.number(),
@@ -412,6 +436,8 @@ impl Core {
     /// The view says where its members are reached.
     fn installed(&self, view: &View, shared: &Shared) {
         tracing::info!(epoch = view.epoch.number(), members = ?view.members, "view installed");
+        let (epoch, members) = (view.epoch, view.members.len());
+        shared.stand.send_replace(Stand { epoch, members, open: false });
         for member in &view.members {
             if let Some(address) = view.address(&member.site) {
                 shared.net.learn_address(member.site.clone(), address.to_string());

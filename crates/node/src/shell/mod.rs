@@ -27,6 +27,6 @@ pub mod store;
 pub mod tls;
 
 pub use clock::now;
-pub use engine::{Engine, Handle, Listener, Setup, StartError};
+pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
 pub use net::{ListenError, Security, listen};
 pub use permits::{PermitsError, agree_on_permits};
