@@ -45,7 +45,7 @@ impl World {
                 }
             }
             Matter::Census { holdings, .. } if !holdings.is_empty() => {
-                self.coverage.saw(Rare::HoldersCarried)
+                self.coverage.saw(Rare::HoldersCarried);
             }
             Matter::Census { .. } | Matter::Left(_) => {}
         }
