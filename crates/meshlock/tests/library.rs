@@ -135,6 +135,6 @@ async fn a_site_that_leaves_holds_nobody_up() {
     drop(held);
     cluster[0].leave().await;
     assert!(waiting.await.unwrap().unwrap() > fence);
-    assert_eq!(cluster[1].engine().look(|node| node.view().members.len()), 2);
+    cluster[1].engine().until(|stand| stand.open && stand.members == 2).await;
     assert!(matches!(cluster[0].lock("a").await, Err(AcquireError::Refused { .. })));
 }

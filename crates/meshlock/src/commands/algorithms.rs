@@ -57,7 +57,10 @@ fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "{table}")?;
     writeln!(out, "N sites, K permits, k the size of a quorum, T one message delay.")?;
-    writeln!(out, "* A request waits for the permit that it was sent after, even while another one is free.")?;
+    writeln!(
+        out,
+        "* A request waits for the permit that it was sent after, even while another one is free."
+    )?;
     writeln!(out, "`meshlock algorithms NAME` shows one in detail.")?;
     Ok(())
 }

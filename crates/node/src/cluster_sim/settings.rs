@@ -163,7 +163,7 @@ pub(super) fn rules(draw: &mut Rng, machines: usize) -> RulesText {
     let clause = |draw: &mut Rng| loop {
         let info = ALL[draw.usize(..ALL.len())];
         let specs: Vec<&str> = info.specs().collect();
-        let permits = if info.permits != Permits::One { draw.u32(1..=3) } else { 1 };
+        let permits = if info.permits == Permits::One { 1 } else { draw.u32(1..=3) };
         let per_site = draw.u32(1..=permits);
         let algorithm = specs[draw.usize(..specs.len())].to_owned();
         let clause = Clause { algorithm, permits, per_site };

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use meshlock_protocol::Epoch;
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
@@ -16,8 +17,6 @@ use super::clock::now;
 use super::disk::{self, Sink};
 use super::net::{Host, Net, Peer, Security};
 use super::store::{Store, StoreError};
-use meshlock_protocol::Epoch;
-
 use crate::founding;
 use crate::membership::disk::{Disk, Write};
 use crate::names::SiteName;

@@ -78,7 +78,11 @@ impl Listener for Heard {
         let heard = match answer {
             Answer::RulesSet { .. } => Ok(()),
             Answer::RulesRefused { why, .. } => Err(why.clone()),
-            _ => return,
+            Answer::Lock(_)
+            | Answer::Queue { .. }
+            | Answer::Overview { .. }
+            | Answer::Broken { .. }
+            | Answer::Left { .. } => return,
         };
         self.0.send_replace(Some(heard));
     }
