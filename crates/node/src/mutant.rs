@@ -29,12 +29,20 @@ pub(crate) enum Mutant {
     LapseKeepsLocks,
     /// Packets of another cluster are taken for this one's.
     OtherClusterAccepted,
+    /// A site that has lost its disk begins with its first life again.
+    StampIgnored,
+    /// A voter that has lost its disk votes again.
+    LostDiskVotes,
+    /// Past lives that a view does not list any more may take part again.
+    PastForgotten,
+    /// A site goes by the terms of its own configuration.
+    OwnTerms,
 }
 
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 12] = [
+    pub(crate) const ALL: [Mutant; 16] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -47,6 +55,10 @@ impl Mutant {
         Mutant::SendBeforePersist,
         Mutant::LapseKeepsLocks,
         Mutant::OtherClusterAccepted,
+        Mutant::StampIgnored,
+        Mutant::LostDiskVotes,
+        Mutant::PastForgotten,
+        Mutant::OwnTerms,
     ];
 }
 

@@ -1,8 +1,11 @@
 //! What goes wrong, drawn before the run begins: so a run can be repeated with the first few faults only.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 use super::settings::{Settings, rules};
+use crate::membership::MOST_VOTERS;
 use crate::rules::RulesText;
 
 /// In the middle of what a process dies.
@@ -72,6 +75,13 @@ pub enum Fault {
         /// Whose name it has.
         from: usize,
     },
+    /// The process of a site dies, and its disk is lost.
+    LostDisk {
+        /// Which site's.
+        machine: usize,
+        /// How long until it runs again with an empty one, in microseconds.
+        down: u64,
+    },
     /// A disk takes very long for a while.
     SlowDisk {
         /// Which site's.
@@ -93,12 +103,13 @@ impl Fault {
             Fault::Leave { .. } => "leave",
             Fault::Rules { .. } => "rules changed",
             Fault::OtherCluster { .. } => "other cluster",
+            Fault::LostDisk { .. } => "lost disk",
             Fault::SlowDisk { .. } => "slow disk",
         }
     }
 }
 
-const KINDS: usize = 9;
+const KINDS: usize = 10;
 
 /// Draws what goes wrong, each kind fully absent about half of the time.
 pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
@@ -110,11 +121,29 @@ pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
     let mut times: Vec<u64> = (0..count).map(|_| draw.u64(300_000..settings.calm)).collect();
     times.sort_unstable();
     let mut faults = Vec::new();
+    let mut lost = BTreeSet::new();
     for time in times {
         let kind = kinds[draw.usize(..kinds.len())];
-        faults.push((time, one(draw, kind, settings)));
+        let mut fault = one(draw, kind, settings);
+        if let Fault::LostDisk { machine, down } = fault
+            && !may_lose(machine, &mut lost, settings)
+        {
+            fault = Fault::Crash { machine, when: Death::AfterOutputs(0), down };
+        }
+        faults.push((time, fault));
     }
     faults
+}
+
+/// Whether this site's disk may be lost, besides those that are: of the voters' only a minority, or nothing would be left of
+/// what they agreed on.
+fn may_lose(machine: usize, lost: &mut BTreeSet<usize>, settings: &Settings) -> bool {
+    let voters = settings.founders.min(MOST_VOTERS);
+    if machine < voters && (lost.contains(&machine) || lost.len() < (voters - 1) / 2) {
+        lost.insert(machine);
+        return true;
+    }
+    machine >= voters
 }
 
 fn one(draw: &mut Rng, kind: usize, settings: &Settings) -> Fault {
@@ -133,6 +162,7 @@ fn one(draw: &mut Rng, kind: usize, settings: &Settings) -> Fault {
         5 if draw.usize(..4) == 0 => Fault::Leave { machine },
         5 | 6 => Fault::Rules { machine, rules: rules(draw, machines) },
         7 => Fault::OtherCluster { machine, from: draw.usize(..machines) },
+        8 => Fault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
         _ => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
     }
 }

@@ -10,7 +10,7 @@ use super::properties::{Verdict, sound};
 use super::world::{Event, World};
 use crate::founding::Founding;
 use crate::links::Frame;
-use crate::membership::disk::Write;
+use crate::membership::disk::{Disk, Write};
 use crate::names::Incarnation;
 use crate::node::{Answer, Call, Content, Input, Letter, Matter, Node, Note, Output, Packet, Token};
 use crate::rules::Rules;
@@ -23,9 +23,10 @@ impl World {
         if self.machines[machine].node.is_some() {
             return Ok(());
         }
-        let config = self.settings.config(machine, self.mutants).check().expect("drawn to be sound");
+        self.machines[machine].life += 1;
+        let start = self.machines[machine].life;
+        let config = self.settings.config(machine, start, self.mutants).check().expect("drawn to be sound");
         let host = &mut self.machines[machine];
-        host.life += 1;
         host.dying = None;
         host.rules = None;
         let mut out = Vec::new();
@@ -161,8 +162,17 @@ impl World {
                 self.leases.on_leads(machine, self.now);
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
+            Note::DiskReplaced { .. } => {
+                self.coverage.count("voter without its disk");
+                return sound::on_replaced(machine, self.machines[machine].lost_disk, self.now);
+            }
+            Note::OtherTerms { .. } => self.coverage.count("goes by other terms than configured"),
+            Note::TooOld(_) => self.coverage.count("life too old"),
             Note::OtherCluster { .. } => self.coverage.count("packet of another cluster"),
-            Note::Misbehaved { .. } | Note::CannotOpen { .. } => {}
+            Note::FirstStartWaits { .. }
+            | Note::EpochsExhausted
+            | Note::Misbehaved { .. }
+            | Note::CannotOpen { .. } => {}
         }
         Ok(())
     }
@@ -268,6 +278,14 @@ impl World {
         }
         let down = if self.calm { 0 } else { down.min(self.settings.calm.saturating_sub(self.now.0)) };
         self.after(down, Event::Start(machine));
+    }
+
+    /// A site's process dies, if it runs, and its disk is lost.
+    pub(super) fn lose_disk(&mut self, machine: usize, down: u64) {
+        if self.machines[machine].node.is_some() {
+            self.crash(machine, down);
+        }
+        (self.machines[machine].disk, self.machines[machine].lost_disk) = (Disk::default(), true);
     }
 
     pub(super) fn synced(&mut self, machine: usize, life: u64, token: Token) -> Verdict {

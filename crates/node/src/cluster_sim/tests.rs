@@ -31,6 +31,7 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "rules changed",
         "slow disk",
         "other cluster",
+        "lost disk",
     ];
     let faults = kinds.map(|kind| format!("fault: {kind}"));
     let rare = [
@@ -50,6 +51,9 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "busy",
         "rules set",
         "partial partition that stays",
+        "voter without its disk",
+        "life too old",
+        "goes by other terms than configured",
     ];
     for what in faults.iter().map(String::as_str).chain(rare) {
         assert!(all.of(what) > 0, "never happened: {what}");
@@ -102,13 +106,19 @@ fn breaks(mutant: Mutant) -> &'static [&'static str] {
         Mutant::LeaseFromReceipt
         | Mutant::ExclusionOneTickEarly
         | Mutant::NewLeaderDoesNotWait
-        | Mutant::GrantUnconfirmed => &["leases"],
+        | Mutant::GrantUnconfirmed
+        | Mutant::OwnTerms => &["leases"],
         Mutant::CensusSkipped | Mutant::GrantWithoutLease | Mutant::LapseKeepsLocks => &["exclusion"],
         Mutant::ReconnectDropsOne => &["starvation"],
         Mutant::OtherClusterAccepted => &["agreement"],
         Mutant::FenceNotCarried => &["fences"],
-        // Machines notice what they cannot have been sent, and voters what they cannot have acknowledged.
-        Mutant::OldEpochAccepted | Mutant::SendBeforePersist => &["sound"],
+        // Machines notice what they cannot have been sent, voters what they cannot have acknowledged, and links what the
+        // other end cannot have received in the same life.
+        Mutant::OldEpochAccepted
+        | Mutant::SendBeforePersist
+        | Mutant::LostDiskVotes
+        | Mutant::StampIgnored
+        | Mutant::PastForgotten => &["sound"],
     }
 }
 

@@ -96,6 +96,8 @@ pub(super) struct Machine {
     /// Which process.
     pub(super) life: u64,
     pub(super) disk: Disk,
+    /// Whether it has lost its disk, once or more.
+    pub(super) lost_disk: bool,
     pub(super) unsynced: VecDeque<(Token, Vec<Write>)>,
     pub(super) clock: Clock,
     /// The rules of the view that its process has installed last, as it said.
@@ -147,6 +149,7 @@ impl World {
             node: None,
             life: 0,
             disk: Disk::default(),
+            lost_disk: false,
             unsynced: VecDeque::new(),
             clock,
             rules: None,
@@ -175,7 +178,7 @@ impl World {
             updates: Updates::default(),
             agreement: Agreement::default(),
             departed: Departed::default(),
-            leases: Leases::new(settings.terms, clocks, strict),
+            leases: Leases::new(clocks, strict),
             coverage: Coverage::default(),
             trace: Trace::new(options.trace),
             calm: false,
@@ -392,6 +395,7 @@ impl World {
                 return self.drive(machine, Input::Call(Call::SetRules { request, rules }));
             }
             Fault::OtherCluster { machine, from } => return self.mistake(machine, from),
+            Fault::LostDisk { machine, down } => self.lose_disk(machine, down),
             Fault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
             }

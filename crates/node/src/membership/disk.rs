@@ -4,14 +4,14 @@
 //! **What is asked of a disk.** The writes of one batch become durable together or not at all, and batches in their
 //! order. A completed batch survives anything; of those that are not completed any number may survive a crash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use raft::eraftpb;
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use serde::{Deserialize, Serialize};
 
 use crate::founding::Founding;
-use crate::names::Incarnation;
+use crate::names::{Incarnation, SiteName};
 use crate::view::View;
 
 /// One entry of the log.
@@ -75,12 +75,13 @@ pub(super) fn encode(view: &View) -> Vec<u8> {
     postcard::to_stdvec(view).expect("a view is plain data")
 }
 
-/// The view after `view`, if the entry has one: a view follows only on the one before it.
+/// The view after `view`, if the entry has one: a view follows only on the one before it, under the same terms.
 pub(super) fn follow(view: &View, data: &[u8]) -> Option<View> {
     let next = Some(data)
         .filter(|data| !data.is_empty())
         .and_then(|data| postcard::from_bytes::<View>(data).ok())?;
-    (next.epoch.number() == view.epoch.number() + 1 && next.is_well_formed()).then_some(next)
+    let follows = next.epoch.number() == view.epoch.number() + 1 && next.agrees_with(view);
+    (follows && next.is_well_formed()).then_some(next)
 }
 
 fn conf_state(voters: usize) -> eraftpb::ConfState {
@@ -109,8 +110,22 @@ impl Default for Ballot {
 /// Something to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Write {
-    /// What the cluster is: at the first start.
-    Founding(Founding),
+    /// At the first start with this disk: what the cluster is, and the life that begins.
+    Founding {
+        /// What the cluster is.
+        founding: Founding,
+        /// The life that begins.
+        born: Incarnation,
+    },
+    /// With which disk another voter has come first.
+    Registered {
+        /// The voter.
+        site: SiteName,
+        /// The life that wrote to its disk first.
+        disk: Incarnation,
+    },
+    /// Enough others have written down that this is the disk that this voter has come with first.
+    Sworn,
     /// The life that begins.
     Incarnation(Incarnation),
     /// Term, vote, commit.
@@ -128,6 +143,12 @@ pub enum Write {
 pub struct Disk {
     /// What the cluster is; nothing before the first start.
     pub founding: Option<Founding>,
+    /// The life that wrote to this disk first; it tells this disk from any other of the same site.
+    pub born: Option<Incarnation>,
+    /// The other voters' disks: the life that wrote to each of them first.
+    pub roll: BTreeMap<SiteName, Incarnation>,
+    /// Whether this site may vote with this disk.
+    pub sworn: bool,
     /// The last life that has begun.
     pub incarnation: Incarnation,
     pub(super) ballot: Ballot,
@@ -151,7 +172,13 @@ impl Disk {
     /// What a write does to it.
     pub fn apply(&mut self, write: &Write) {
         match write {
-            Write::Founding(founding) => self.founding = Some(founding.clone()),
+            Write::Founding { founding, born } => {
+                (self.founding, self.born) = (Some(founding.clone()), Some(*born));
+            }
+            Write::Registered { site, disk } => {
+                self.roll.entry(site.clone()).or_insert(*disk);
+            }
+            Write::Sworn => self.sworn = true,
             Write::Incarnation(incarnation) => self.incarnation = *incarnation,
             Write::Ballot(ballot) => self.ballot = *ballot,
             Write::Append(entries) => {

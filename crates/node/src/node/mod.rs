@@ -17,6 +17,8 @@ mod clients;
 mod config;
 mod leader;
 mod leading;
+mod note;
+mod oath;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,8 @@ use change::Change;
 pub use clients::{Answer, Call};
 pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
+pub use note::Note;
+use oath::Oath;
 pub use wire::{Content, Letter, Matter, Packet, WireError};
 
 /// After so many questions without an answer another site is asked.
@@ -93,58 +97,14 @@ pub enum Output {
     Note(Note),
 }
 
-/// What a node did, for whoever watches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// A view was installed; its machines do not run yet.
-    Installed(View),
-    /// All members' censuses are in: the machines of this view run.
-    Opened(Epoch),
-    /// The view has rules that this site cannot follow, because its program is older than theirs: its machines do not run
-    /// until there are other rules or a newer program.
-    CannotOpen {
-        /// The view.
-        epoch: Epoch,
-        /// What is wrong with the rules.
-        why: String,
-    },
-    /// This site is left out of the view, and begins a new life.
-    Excluded {
-        /// The view.
-        epoch: Epoch,
-        /// The life that is over.
-        member: Member,
-    },
-    /// This site leads, and grants a lease.
-    Granted(Member),
-    /// This site leaves: this life holds nothing and never will again.
-    GaveUp(Member),
-    /// This site leads, and proposes a view.
-    Proposed(View),
-    /// This site leads, in this term.
-    Leads(membership::Term),
-    /// A packet of another cluster came, and was not looked at: this site or that one is misconfigured or misaddressed.
-    OtherCluster {
-        /// Who sent it.
-        site: SiteName,
-        /// The cluster that it belongs to.
-        cluster: ClusterId,
-    },
-    /// A peer sent what no correct peer sends. Nothing has changed.
-    Misbehaved {
-        /// Who.
-        site: SiteName,
-        /// What.
-        why: String,
-    },
-}
-
 /// What a batch of writes was for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Purpose {
     /// What nothing waits for.
     Record,
     Raft(membership::Token),
+    /// The disk of this voter is in writing.
+    Registered(SiteName),
     /// This life may speak.
     Life(Incarnation),
 }
@@ -153,6 +113,9 @@ enum Purpose {
 pub struct Node {
     config: Config,
     cluster: ClusterId,
+    /// Those who vote, in the order that gives each its place.
+    voters: Vec<SiteName>,
+    oath: Oath,
     first_rules: Rules,
     now: Time,
     me: Member,
@@ -203,15 +166,14 @@ impl Node {
         }
         let is_new = disk.founding.is_none();
         let mutants = config.mutants;
-        let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
-        let voters = founding.voters.clone();
-        let place = voters.iter().position(|voter| *voter == config.site);
-        let seed = config.seed ^ me.incarnation.number();
-        let membership = place.map(|place| {
-            Membership::start(voters, place, disk, config.pace, config.longest_log, seed, mutants)
-        });
+        let stamp = if mutants.has(Mutant::StampIgnored) { 0 } else { config.start_stamp };
+        let incarnation = disk.incarnation.next().max(Incarnation::stamped(stamp));
+        let me = Member { site: config.site.clone(), incarnation };
+        let oath = Oath::new(&me.site, &founding.voters, &disk, incarnation);
         let mut node = Node {
             cluster: founding.id(),
+            voters: founding.voters.clone(),
+            oath,
             now,
             may_speak: false,
             leaving: None,
@@ -232,14 +194,16 @@ impl Node {
             writing: VecDeque::new(),
             last_token: Token(0),
             first_rules: rules,
-            membership,
+            membership: None,
             me,
             config,
         };
         if is_new {
-            node.persist(vec![Write::Founding(founding)], Purpose::Record, out);
+            let born = node.oath.disk();
+            node.persist(vec![Write::Founding { founding, born }], Purpose::Record, out);
         }
         node.begin_life(out);
+        node.membership = node.as_voter(disk);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }
@@ -315,8 +279,13 @@ impl Node {
 
     fn tempo(&self) -> Tempo {
         let Config { tick, terms, .. } = &self.config;
-        let expected = self.config.sites.len();
-        Tempo { gather: tick.times(2), expected, forget_joiner: terms.length, retry_round: tick.times(3) }
+        Tempo {
+            gather: tick.times(2),
+            expected: self.config.sites.len(),
+            forget_joiner: terms.length,
+            retry_round: tick.times(3),
+            longest_past: self.config.longest_past,
+        }
     }
 
     /// Does all that is due.
@@ -335,6 +304,7 @@ impl Node {
             // However long the pause, it counts as one tick: nobody else's clock is missing.
             self.next_tick = self.now + self.config.tick;
             self.in_membership(out, |membership, out| membership.on_tick(out));
+            self.register(out);
         }
         if self.now >= self.lease.next_renewal() {
             self.hurried = false;
@@ -348,12 +318,14 @@ impl Node {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
             match purpose {
                 Purpose::Record => {}
+                Purpose::Registered(site) => self.on_written_down(site, out),
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }
                 Purpose::Life(life) => {
                     if life == self.me.incarnation {
                         self.may_speak = true;
+                        self.register(out);
                         self.reach_out(out);
                     }
                 }

@@ -25,7 +25,7 @@ use meshlock_protocol::{Epoch, Outbox};
 use crate::mutant::Mutants;
 use crate::names::LockName;
 use crate::rules::Rules;
-use crate::time::Time;
+use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use lock::{Call, Env, Lock};
 pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Status, Tell, Wait};
@@ -70,6 +70,11 @@ impl LockTable {
             outbox: Outbox::new(),
             draining: false,
         }
+    }
+
+    /// Clients are told so long before the end of the lease: it was agreed on.
+    pub(crate) fn agree_margin(&mut self, margin: Span) {
+        self.habits.margin = margin;
     }
 
     /// A client wants `lock`.
