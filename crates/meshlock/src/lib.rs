@@ -15,4 +15,8 @@
 //! assert!(world.inside().contains(first));
 //! ```
 
+mod library;
+
+pub use library::{AcquireError, Cluster, Guard, Guards, Node, Semaphore};
+pub use meshlock_node as node;
 pub use meshlock_protocol as protocol;

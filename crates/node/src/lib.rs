@@ -9,6 +9,8 @@
 //! - [`membership`]: voters agree on views, by Raft.
 //! - [`table`]: who waits for what and holds what, and the machines that decide it.
 //! - [`node`]: all of them in one machine.
+//!
+//! And [`shell`], which is not pure: it gives that machine a network, a disk, a clock and clients.
 
 pub mod address;
 pub mod cluster_sim;
@@ -20,6 +22,7 @@ mod mutant;
 pub mod names;
 pub mod node;
 pub mod rules;
+pub mod shell;
 pub mod table;
 pub mod time;
 pub mod view;

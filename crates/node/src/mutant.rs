@@ -37,12 +37,14 @@ pub(crate) enum Mutant {
     PastForgotten,
     /// A site goes by the terms of its own configuration.
     OwnTerms,
+    /// A lock that is taken away is free before its holder's time to stop is over.
+    BrokenIsFreeAtOnce,
 }
 
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 16] = [
+    pub(crate) const ALL: [Mutant; 17] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -59,6 +61,7 @@ impl Mutant {
         Mutant::LostDiskVotes,
         Mutant::PastForgotten,
         Mutant::OwnTerms,
+        Mutant::BrokenIsFreeAtOnce,
     ];
 }
 

@@ -1,4 +1,4 @@
-//! What things are called: clusters, sites, their incarnations, locks.
+//! What things are called: clusters, sites, their incarnations, locks, clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,6 +36,12 @@ pub enum NameError {
         name: String,
         /// The first character that is not allowed.
         found: char,
+    },
+    /// It would do something to the terminal that prints it.
+    #[error("a client label contains the character U+{code:04X}, which cannot be printed; leave it away")]
+    Invisible {
+        /// The first such character.
+        code: u32,
     },
 }
 
@@ -151,6 +157,40 @@ impl FromStr for LockName {
     }
 }
 
+/// Who a client is, in words for people: "backup.sh, process 812 on host a". 1 to 200 bytes of printable text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ClientLabel(Arc<str>);
+
+impl ClientLabel {
+    /// How long it may be, in bytes.
+    pub const MOST_BYTES: usize = 200;
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ClientLabel {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        measured("client", text, Self::MOST_BYTES)?;
+        match text.chars().find(|&c| is_invisible(c)) {
+            Some(found) => Err(NameError::Invisible { code: u32::from(found) }),
+            None => Ok(ClientLabel(text.into())),
+        }
+    }
+}
+
+/// What a terminal does not print but obeys: control characters, line ends, and marks that reorder or hide text.
+fn is_invisible(c: char) -> bool {
+    let marks =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    c.is_control() || marks
+}
+
 /// What the kinds of names share: reading from strings, printing as they are.
 macro_rules! prints_as_its_text {
     ($($name:ident)*) => {$(
@@ -178,7 +218,7 @@ macro_rules! prints_as_its_text {
     )*};
 }
 
-prints_as_its_text! { ClusterName SiteName LockName }
+prints_as_its_text! { ClusterName SiteName LockName ClientLabel }
 
 /// Which life of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
 /// every start and whenever the site finds itself excluded. So that a site that has lost its disk does not live a life
@@ -260,6 +300,20 @@ mod tests {
         let error = "db 1".parse::<SiteName>().unwrap_err().to_string();
         assert_eq!(error, "the site name 'db 1' contains ' '; use letters, digits, '.', '-' and '_'");
         assert!("x".repeat(65).parse::<SiteName>().is_err());
+    }
+
+    #[test]
+    fn a_client_label_is_what_a_terminal_can_print() {
+        let label: ClientLabel = "backup.sh, process 812 on höst a".parse().unwrap();
+        assert_eq!(label.to_string(), "backup.sh, process 812 on höst a");
+        for hostile in ["a\nb", "\u{1b}[2J", "harmless\u{202e}", "\u{feff}"] {
+            assert!(
+                matches!(hostile.parse::<ClientLabel>(), Err(NameError::Invisible { .. })),
+                "{hostile:?}"
+            );
+        }
+        assert!("x".repeat(200).parse::<ClientLabel>().is_ok());
+        assert!("x".repeat(201).parse::<ClientLabel>().is_err() && "".parse::<ClientLabel>().is_err());
     }
 
     #[test]

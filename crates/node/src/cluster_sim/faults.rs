@@ -82,6 +82,13 @@ pub enum Fault {
         /// How long until it runs again with an empty one, in microseconds.
         down: u64,
     },
+    /// An operator looks at a lock's queue and takes the lock away from whoever holds it.
+    TakeAway {
+        /// At which site.
+        machine: usize,
+        /// Which lock, of those in use.
+        lock: usize,
+    },
     /// A disk takes very long for a while.
     SlowDisk {
         /// Which site's.
@@ -104,12 +111,13 @@ impl Fault {
             Fault::Rules { .. } => "rules changed",
             Fault::OtherCluster { .. } => "other cluster",
             Fault::LostDisk { .. } => "lost disk",
+            Fault::TakeAway { .. } => "lock taken away",
             Fault::SlowDisk { .. } => "slow disk",
         }
     }
 }
 
-const KINDS: usize = 10;
+const KINDS: usize = 11;
 
 /// Draws what goes wrong, each kind fully absent about half of the time.
 pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
@@ -163,6 +171,7 @@ fn one(draw: &mut Rng, kind: usize, settings: &Settings) -> Fault {
         5 | 6 => Fault::Rules { machine, rules: rules(draw, machines) },
         7 => Fault::OtherCluster { machine, from: draw.usize(..machines) },
         8 => Fault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
+        9 => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
         _ => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
     }
 }

@@ -196,7 +196,15 @@ impl World {
                 self.coverage.count("site left");
                 None
             }
-            Answer::Status { .. } => None,
+            Answer::Queue { missing, .. } => {
+                self.coverage.count(if missing.is_empty() { "queue" } else { "queue without some members" });
+                None
+            }
+            Answer::Broken { cut_off, .. } => {
+                self.coverage.count(if cut_off.is_empty() { "nothing to take away" } else { "taken away" });
+                None
+            }
+            Answer::Overview { .. } => None,
         };
         let Some(client) = client else { return Ok(()) };
         let Some(session) = self.clients[client].session else { return Ok(()) };

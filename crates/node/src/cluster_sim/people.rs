@@ -104,10 +104,9 @@ impl World {
                     inside.lease_end = inside.lease_end.max(lease_end);
                 }
             }
-            Tell::Lost { request, .. } => {
+            Tell::Lost { request, act_by } => {
                 if self.clients[client].state.request() == Some(request) {
-                    // It says so, and stops at once; its node need not wait until the end.
-                    self.leave_lock(client, request);
+                    self.lose(client, request, act_by);
                 }
             }
             Tell::Released { .. } => {}
@@ -170,6 +169,14 @@ impl World {
     fn served(&mut self, client: usize, inside: &Inside) {
         if inside.in_calm && self.clients[client].finale == Finale::Owed {
             self.clients[client].finale = Finale::Done;
+        }
+    }
+
+    /// It has lost: some stop at once and say so, others use the time that they are given.
+    fn lose(&mut self, client: usize, request: Request, act_by: Time) {
+        match &mut self.clients[client].state {
+            State::Inside(inside) if self.draw.bool() => inside.lease_end = inside.lease_end.min(act_by),
+            State::Inside(_) | State::Waiting { .. } | State::Resting => self.leave_lock(client, request),
         }
     }
 

@@ -29,6 +29,7 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "client crash",
         "leave",
         "rules changed",
+        "lock taken away",
         "slow disk",
         "other cluster",
         "lost disk",
@@ -50,6 +51,9 @@ fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
         "cancelled",
         "busy",
         "rules set",
+        "queue",
+        "queue without some members",
+        "taken away",
         "partial partition that stays",
         "voter without its disk",
         "life too old",
@@ -108,7 +112,10 @@ fn breaks(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::NewLeaderDoesNotWait
         | Mutant::GrantUnconfirmed
         | Mutant::OwnTerms => &["leases"],
-        Mutant::CensusSkipped | Mutant::GrantWithoutLease | Mutant::LapseKeepsLocks => &["exclusion"],
+        Mutant::CensusSkipped
+        | Mutant::GrantWithoutLease
+        | Mutant::LapseKeepsLocks
+        | Mutant::BrokenIsFreeAtOnce => &["exclusion"],
         Mutant::ReconnectDropsOne => &["starvation"],
         Mutant::OtherClusterAccepted => &["agreement"],
         Mutant::FenceNotCarried => &["fences"],

@@ -396,6 +396,13 @@ impl World {
             }
             Fault::OtherCluster { machine, from } => return self.mistake(machine, from),
             Fault::LostDisk { machine, down } => self.lose_disk(machine, down),
+            Fault::TakeAway { machine, lock } => {
+                self.last_request += 2;
+                let (query, order) = (Request(self.last_request - 1), Request(self.last_request));
+                let lock = self.settings.locks[lock].clone();
+                self.drive(machine, Input::Call(Call::Query { request: query, lock: lock.clone() }))?;
+                return self.drive(machine, Input::Call(Call::Break { request: order, lock }));
+            }
             Fault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
             }

@@ -41,6 +41,14 @@ impl Change {
         self.open
     }
 
+    /// The members of the view from which no census has come.
+    pub(super) fn silent<'a>(&self, view: &'a View, me: &Member) -> impl Iterator<Item = &'a Member> {
+        view.members.iter().filter(move |&member| {
+            let heard = self.heard.get(&member.site);
+            member != me && heard.is_none_or(|(from, of, _)| from != member || *of != view.epoch)
+        })
+    }
+
     fn waiting_from(&self, member: &Member) -> usize {
         self.early.iter().filter(|(from, _)| from == member).count()
     }
@@ -106,20 +114,12 @@ impl Node {
     /// Starts the machines, if the census of every member is here.
     fn open_if_all_have_spoken(&mut self, out: &mut Vec<Output>) {
         let Some(me) = self.view.place(&self.me) else { return };
-        let Some(own) = self.change.own.clone() else { return };
+        if self.change.own.is_none() {
+            return;
+        }
         let epoch = self.view.epoch;
-        let mut missing = 0;
-        let mut spoken = |member: &Member| match self.change.heard.get(&member.site) {
-            _ if *member == self.me => own.clone(),
-            Some((from, of, census)) if from == member && *of == epoch => census.clone(),
-            Some(_) | None => {
-                missing += 1;
-                Census::new()
-            }
-        };
-        let all: Vec<Census> = self.view.members.iter().map(&mut spoken).collect();
         let tolerated = usize::from(self.config.mutants.has(Mutant::CensusSkipped));
-        if missing > tolerated {
+        if self.change.silent(&self.view, &self.me).nth(tolerated).is_some() {
             return;
         }
         let rules = match Rules::new(self.view.rules.clone()) {
@@ -127,9 +127,15 @@ impl Node {
             // Others may run machines that this site does not have. To run different ones would be worse than none.
             Err(error) => return out.push(Output::Note(Note::CannotOpen { epoch, why: error.to_string() })),
         };
-        self.change.own = None;
+        let mut own = self.change.own.take();
+        let mut spoken = |member: &Member| match self.change.heard.remove(&member.site) {
+            _ if *member == self.me => own.take(),
+            Some((from, of, census)) if from == *member && of == epoch => Some(census),
+            Some(_) | None => None,
+        };
+        let all: Vec<Census> =
+            self.view.members.iter().map(|member| spoken(member).unwrap_or_default()).collect();
         self.change.open = true;
-        self.change.heard.retain(|_, (_, of, _)| *of > epoch);
         out.push(Output::Note(Note::Opened(epoch)));
         let members = self.view.members.len();
         let seat = Seat { epoch, members, me, rules };

@@ -2,10 +2,12 @@
 
 use meshlock_protocol::Epoch;
 
+use super::questions::{Ask, CutOff, Overview};
+use super::queue::SiteQueue;
 use super::{Node, Output, RulesWanted};
-use crate::names::LockName;
+use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{Request, Session, Status, Tell, Wait};
+use crate::table::{Request, Session, Tell, Wait};
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
@@ -27,9 +29,28 @@ pub enum Call {
     Release(Request),
     /// Nothing any more: the client is gone.
     SessionEnded(Session),
-    /// Who holds a lock and who waits for it here.
+    /// To be known by a name, from now until its session ends.
+    Introduce {
+        /// Who speaks.
+        session: Session,
+        /// Its name.
+        who: ClientLabel,
+    },
+    /// Who holds a lock and who waits for it, in the whole cluster.
     Query {
         /// The question's number.
+        request: Request,
+        /// Which lock.
+        lock: LockName,
+    },
+    /// How this site is.
+    Overview {
+        /// The question's number.
+        request: Request,
+    },
+    /// To take a lock away from whoever holds it, in the whole cluster.
+    Break {
+        /// The order's number.
         request: Request,
         /// Which lock.
         lock: LockName,
@@ -54,13 +75,37 @@ pub enum Answer {
     /// About a lock.
     Lock(Tell),
     /// What it asked about a lock.
-    Status {
+    Queue {
         /// Which question.
         request: Request,
-        /// The view that is installed.
+        /// The view that is installed here.
         epoch: Epoch,
-        /// What is known here.
-        status: Status,
+        /// The algorithm that the lock runs; none if this program does not know the view's rules.
+        algorithm: Option<&'static str>,
+        /// How many may hold it at once.
+        permits: u32,
+        /// What the members said that replied in time, in the order of their names; [`line`](super::line) makes one
+        /// line of it.
+        sites: Vec<SiteQueue>,
+        /// The members that did not.
+        missing: Vec<SiteName>,
+    },
+    /// How this site is.
+    Overview {
+        /// Which question.
+        request: Request,
+        /// How it is.
+        overview: Box<Overview>,
+    },
+    /// A lock was taken away.
+    Broken {
+        /// Which order.
+        request: Request,
+        /// From whom. They have been told, and have as long as the margin of a lease to stop; nobody else has the lock
+        /// before.
+        cut_off: Vec<CutOff>,
+        /// Members that have not said that they did so: give the order again, if they are not gone.
+        missing: Vec<SiteName>,
     },
     /// The rules that it asked for hold from this view on.
     RulesSet {
@@ -104,9 +149,12 @@ impl Node {
             Call::SessionEnded(session) => {
                 self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
             }
-            Call::Query { request, lock } => {
-                let (epoch, status) = (self.view.epoch, self.table.status(&lock));
-                out.push(Output::Answer(Answer::Status { request, epoch, status }));
+            Call::Introduce { session, who } => self.table.introduce(session, who),
+            Call::Query { request, lock } => self.on_question(request, Ask::Queue, lock, out),
+            Call::Break { request, lock } => self.on_question(request, Ask::Break, lock, out),
+            Call::Overview { request } => {
+                let overview = Box::new(self.overview());
+                out.push(Output::Answer(Answer::Overview { request, overview }));
             }
             Call::SetRules { request, rules } => self.on_set_rules(request, rules, out),
             Call::Leave { request } => {

@@ -77,7 +77,9 @@ impl Node {
             | Content::NotLeader { .. }
             | Content::View(_)
             | Content::Ping
-            | Content::Pong => unreachable!("only petitions come here"),
+            | Content::Pong
+            | Content::Ask { .. }
+            | Content::Reply { .. } => unreachable!("only petitions come here"),
         }
     }
 

@@ -19,6 +19,8 @@ mod leader;
 mod leading;
 mod note;
 mod oath;
+mod questions;
+mod queue;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -45,6 +47,9 @@ pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
 pub use note::Note;
 use oath::Oath;
+use questions::Questions;
+pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
+pub use queue::{InLine, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
 
 /// After so many questions without an answer another site is asked.
@@ -141,6 +146,7 @@ pub struct Node {
     /// Whom a site that wants in has heard from, and when.
     heard: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
+    questions: Questions,
     /// The view in which the leader was told that a lock is ready to run again.
     told_drained: Option<Epoch>,
     next_tick: Time,
@@ -189,6 +195,7 @@ impl Node {
             hurried: false,
             heard: BTreeMap::new(),
             rules_wanted: None,
+            questions: Questions::default(),
             told_drained: None,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
@@ -238,7 +245,8 @@ impl Node {
             self.leadership.as_ref().zip(self.membership.as_ref()).and_then(|(leadership, membership)| {
                 leadership.next_due(membership.view(), self.now, self.tempo())
             });
-        let others = [self.links.next_due(), self.table.next_due(), leader].into_iter().flatten();
+        let questions = self.questions.next_due();
+        let others = [self.links.next_due(), self.table.next_due(), questions, leader].into_iter().flatten();
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
     }
 
@@ -311,6 +319,7 @@ impl Node {
             self.reach_out(out);
         }
         self.post(out, Links::on_time);
+        self.pass_time_for_questions(out);
     }
 
     fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {

@@ -107,7 +107,10 @@ impl Node {
             Content::Registered { disk } => self.on_registered(from.site, disk, out),
             Content::NotLeader { leader } => self.on_hint(from.site, leader, out),
             Content::View(view) => self.on_view(from.site, view, out),
-            Content::Ping => self.send(from.site, Content::Pong, out),
+            Content::Ping if self.may_speak => self.send(from.site, Content::Pong, out),
+            Content::Ping => {}
+            Content::Ask { question, ask, lock } => self.on_ask(&from, question, ask, &lock, out),
+            Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
             Content::Pong => {
                 self.on_answered(&from.site);
                 if self.view.contains(&from) || self.config.sites.contains(&from.site) {
@@ -139,7 +142,7 @@ impl Node {
     }
 
     /// Who leads, as far as this site knows.
-    fn believed_leader(&self) -> Option<&SiteName> {
+    pub(super) fn believed_leader(&self) -> Option<&SiteName> {
         let known = self.membership.as_ref().and_then(|membership| membership.leader());
         known.or(self.leader_hint.as_ref())
     }

@@ -1,5 +1,7 @@
 //! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
 
+mod questions;
+
 use super::*;
 use crate::lease::Renewal;
 use crate::membership::disk::{Ballot, Saved};
@@ -234,11 +236,11 @@ fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
     lone.acquire(7, "jobs");
     let (request, lock) = (Request(8), "jobs".parse().unwrap());
     lone.input(Input::Call(Call::Query { request, lock }));
-    let Some(Answer::Status { status, epoch, .. }) = lone.answers.last() else { panic!("an answer") };
-    assert_eq!(
-        (status.algorithm, status.holders.len(), *epoch),
-        (Some("maekawa"), 1, lone.node.view().epoch)
-    );
+    let Some(Answer::Queue { algorithm, sites, epoch, .. }) = lone.answers.last() else {
+        panic!("an answer")
+    };
+    let holders = sites[0].lock.holders_in_all;
+    assert_eq!((*algorithm, holders, *epoch), (Some("maekawa"), 1, lone.node.view().epoch));
 }
 
 #[test]
@@ -312,6 +314,7 @@ fn mangled_packets_end_not(voter: &str) {
     let letter = |matter| crate::links::Frame::Data { number: 1, ack: 0, body: Letter { epoch, matter } };
     let link = |matter| Content::Link { to: me.incarnation, frame: letter(matter) };
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
+    let question: Question = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
         Content::Renew {
@@ -327,6 +330,9 @@ fn mangled_packets_end_not(voter: &str) {
         Content::NotLeader { leader: Some("b".parse().unwrap()) },
         Content::Leave,
         Content::Pong,
+        Content::Ask { question, ask: Ask::Queue, lock: "jobs".parse().unwrap() },
+        Content::Ask { question, ask: Ask::Break, lock: "jobs".parse().unwrap() },
+        Content::Reply { question, reply: Reply::Broken(Vec::new()) },
         link(Matter::Census(vec![holding])),
         link(Matter::Left("jobs".parse().unwrap())),
     ];

@@ -6,6 +6,7 @@
 use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
+use super::questions::{Ask, Question, Reply};
 use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::Renewal;
@@ -150,6 +151,22 @@ pub enum Content {
     Ping,
     /// I can.
     Pong,
+    /// From any site of the cluster: about a lock.
+    Ask {
+        /// Which question.
+        question: Question,
+        /// What is asked.
+        ask: Ask,
+        /// Of which lock.
+        lock: LockName,
+    },
+    /// What the sender knows of the lock.
+    Reply {
+        /// Which question it was.
+        question: Question,
+        /// The reply.
+        reply: Reply,
+    },
 }
 
 /// What travels on links, with the view that it belongs to.
@@ -195,6 +212,8 @@ impl Content {
             Content::View(_) => "view",
             Content::Ping => "ping",
             Content::Pong => "pong",
+            Content::Ask { .. } => "ask",
+            Content::Reply { .. } => "reply",
         }
     }
 }

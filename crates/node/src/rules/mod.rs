@@ -197,6 +197,11 @@ impl Rules {
         candidate.filter(|(pattern, _)| pattern.matches(name)).map_or(&self.default, |(_, rule)| rule)
     }
 
+    /// What locks run that no pattern matches.
+    pub fn default_rule(&self) -> &Rule {
+        &self.default
+    }
+
     /// As they were written.
     pub fn text(&self) -> &RulesText {
         &self.text

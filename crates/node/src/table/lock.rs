@@ -29,8 +29,8 @@ pub(super) struct Hold {
     /// The permit's number for ever, where permits are numbered.
     pub(super) slot: Option<u32>,
     pub(super) since: Time,
-    /// It was told that it has lost.
-    pub(super) doomed: bool,
+    /// It was told that it has lost, and must have stopped by then.
+    pub(super) doomed: Option<Time>,
     /// Which lane, of the machines that run or, in a view change, of those that will.
     pub(super) lane: usize,
 }
@@ -121,7 +121,15 @@ impl Lock {
     }
 
     pub(super) fn holds(&self, request: Request) -> bool {
-        self.holds.iter().any(|hold| hold.request == request)
+        self.hold(request).is_some()
+    }
+
+    pub(super) fn hold_mut(&mut self, request: Request) -> Option<&mut Hold> {
+        self.holds.iter_mut().find(|hold| hold.request == request)
+    }
+
+    pub(super) fn hold(&self, request: Request) -> Option<&Hold> {
+        self.holds.iter().find(|hold| hold.request == request)
     }
 
     /// Starts the machines if a view is open and they do not run: nobody held the lock when it opened.
@@ -224,7 +232,7 @@ impl Lock {
         }
         let fence = self.clock.enter();
         let (slot, request) = (self.public_slot(lane, env), waiter.request);
-        self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: false, lane });
+        self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));
         true
@@ -242,7 +250,10 @@ impl Lock {
     /// A holder leaves: the next one here, or other sites.
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
         let Some(at) = self.holds.iter().position(|hold| hold.request == request) else { return };
-        let lane = self.holds.remove(at).lane;
+        let Hold { lane, doomed, .. } = self.holds.remove(at);
+        if let Some(act_by) = doomed {
+            env.alarms.remove(&(act_by, Alarm::Doom(env.name.clone(), request)));
+        }
         match &mut self.machines {
             // What the census has said of it is made good when the view opens.
             Machines::Stopped => {}

@@ -13,6 +13,7 @@
 
 mod census;
 mod lock;
+mod report;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -23,12 +24,13 @@ use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::{Epoch, Outbox};
 
 use crate::mutant::Mutants;
-use crate::names::LockName;
+use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
-use lock::{Call, Env, Lock};
-pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Status, Tell, Wait};
+use lock::{Call, Env, Hold, Lock};
+pub use report::{Counts, HeldLock, HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
+pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait};
 
 /// Something that is to happen at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +43,13 @@ enum Alarm {
     Timer(LockName, usize, Epoch),
 }
 
+/// Who is behind a session, as long as it has said so or wants something.
+#[derive(Clone, Debug, Default)]
+struct Client {
+    label: Option<ClientLabel>,
+    requests: BTreeSet<Request>,
+}
+
 /// All locks of one site.
 #[derive(Clone, Debug)]
 pub struct LockTable {
@@ -49,7 +58,7 @@ pub struct LockTable {
     seat: Option<Seat>,
     locks: BTreeMap<LockName, Lock>,
     requests: BTreeMap<Request, (Session, LockName)>,
-    sessions: BTreeMap<Session, BTreeSet<Request>>,
+    sessions: BTreeMap<Session, Client>,
     alarms: BTreeSet<(Time, Alarm)>,
     outbox: Outbox<AnyMessage>,
     /// Whether some lock has, or had when the view opened, more holders than permits.
@@ -106,7 +115,7 @@ impl LockTable {
             self.alarms.insert((deadline, Alarm::Deadline(lock.clone(), request)));
         }
         self.requests.insert(request, (session, lock.clone()));
-        self.sessions.entry(session).or_default().insert(request);
+        self.sessions.entry(session).or_default().requests.insert(request);
         let waiter = lock::Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try };
         self.with_lock(&lock, footing, out, |lock, env| {
             lock.waiters.push_back(waiter);
@@ -140,7 +149,9 @@ impl LockTable {
 
     /// A client is gone: it neither waits nor holds any more.
     pub fn on_session_ended(&mut self, session: Session, footing: Footing, out: &mut Vec<Output>) {
-        for request in self.sessions.get(&session).cloned().unwrap_or_default() {
+        let Some(client) = self.sessions.get_mut(&session) else { return };
+        client.label = None;
+        for request in client.requests.clone() {
             let (_, lock) = self.requests.get(&request).cloned().expect("a session's requests exist");
             if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
                 self.leave(request, &lock, footing, out);
@@ -148,6 +159,8 @@ impl LockTable {
                 self.stop_waiting(request, &lock);
             }
         }
+        // One that had nothing but a name is not forgotten with its last request.
+        self.sessions.remove(&session);
     }
 
     /// A member's machine has sent something, in the epoch that is open.
@@ -172,24 +185,25 @@ impl LockTable {
 
     /// The lease will end at `end` and was not renewed: everyone who holds something is told that it is lost.
     pub fn on_notice(&mut self, end: Time, out: &mut Vec<Output>) {
-        for (name, lock) in &mut self.locks {
-            for hold in lock.holds.iter_mut().filter(|hold| !hold.doomed) {
-                hold.doomed = true;
-                out.push(Output::Tell(Tell::Lost { request: hold.request, act_by: end }));
-                self.alarms.insert((end, Alarm::Doom(name.clone(), hold.request)));
+        for (request, (_, name)) in &self.requests {
+            let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
+            if let Some(hold) = hold {
+                doom(name, hold, end, &mut self.alarms, out);
             }
         }
     }
 
     /// Everyone who holds something loses it now: this life of the site is over.
     pub fn lose_all(&mut self, now: Time, out: &mut Vec<Output>) {
-        for lock in self.locks.values_mut() {
-            for hold in std::mem::take(&mut lock.holds) {
-                if !hold.doomed {
-                    out.push(Output::Tell(Tell::Lost { request: hold.request, act_by: now }));
-                }
-                forget(&mut self.requests, &mut self.sessions, hold.request);
+        let holding: Vec<(Request, LockName)> =
+            self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
+        for (request, name) in holding {
+            let Some(lock) = self.locks.get_mut(&name) else { continue };
+            if lock.hold(request).is_some_and(|hold| hold.doomed.is_none()) {
+                out.push(Output::Tell(Tell::Lost { request, act_by: now }));
             }
+            lock.holds.retain(|hold| hold.request != request);
+            forget(&mut self.requests, &mut self.sessions, request);
         }
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));
     }
@@ -197,10 +211,9 @@ impl LockTable {
     /// The lease lasts longer: sessions that hold something are told; whoever could not be served before is now.
     pub fn on_extended(&mut self, lease_end: Time, footing: Footing, out: &mut Vec<Output>) {
         let mut told = BTreeSet::new();
-        for hold in self.locks.values().flat_map(|lock| &lock.holds).filter(|hold| !hold.doomed) {
-            if let Some((session, _)) = self.requests.get(&hold.request)
-                && told.insert(*session)
-            {
+        for (request, (session, name)) in &self.requests {
+            let hold = self.locks.get(name).and_then(|lock| lock.hold(*request));
+            if hold.is_some_and(|hold| hold.doomed.is_none()) && told.insert(*session) {
                 out.push(Output::Tell(Tell::Extended { session: *session, lease_end }));
             }
         }
@@ -235,19 +248,6 @@ impl LockTable {
         self.alarms.first().map(|(due, _)| *due)
     }
 
-    /// What is known here about a lock.
-    pub fn status(&self, lock: &LockName) -> Status {
-        let running = self.seat.as_ref().map(|seat| seat.rules.rule(lock).spec.info.name);
-        let known = self.locks.get(lock);
-        let holders = known.map_or_else(Vec::new, |lock| {
-            lock.holds.iter().map(|hold| (hold.request, hold.fence, hold.slot, hold.since)).collect()
-        });
-        let waiters = known.map_or_else(Vec::new, |lock| {
-            lock.waiters.iter().map(|waiter| (waiter.request, waiter.since)).collect()
-        });
-        Status { algorithm: running, holders, waiters }
-    }
-
     /// The rules of the view that is open.
     pub fn rules(&self) -> Option<&Rules> {
         self.seat.as_ref().map(|seat| &seat.rules)
@@ -255,16 +255,15 @@ impl LockTable {
 
     /// Whether a client of this site holds anything.
     pub fn holds_anything(&self) -> bool {
-        self.locks.values().any(|lock| !lock.holds.is_empty())
+        self.holders().next().is_some()
     }
 
     /// Everyone who holds something here: session, wish, lock.
     pub fn holders(&self) -> impl Iterator<Item = (Session, Request, &LockName)> {
-        let holds = self.locks.values().flat_map(|lock| &lock.holds);
-        holds.filter_map(|hold| {
-            let (session, lock) = self.requests.get(&hold.request)?;
-            Some((*session, hold.request, lock))
-        })
+        let holds = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
+            self.locks.get(lock).is_some_and(|lock| lock.holds(**request))
+        };
+        self.requests.iter().filter(holds).map(|(request, (session, lock))| (*session, *request, lock))
     }
 
     /// The first numbered invariant of this table, or of a machine in it, that does not hold.
@@ -306,12 +305,11 @@ impl LockTable {
         if self.seat.is_none() || footing.lease_end.is_none() {
             return;
         }
-        let waited: Vec<LockName> = self
-            .locks
-            .iter()
-            .filter(|(_, lock)| !lock.waiters.is_empty())
-            .map(|(name, _)| name.clone())
-            .collect();
+        let waits = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
+            self.locks.get(lock).is_some_and(|lock| !lock.holds(**request))
+        };
+        let waited: BTreeSet<LockName> =
+            self.requests.iter().filter(waits).map(|(_, (_, lock))| lock.clone()).collect();
         for name in waited {
             self.with_lock(&name, footing, out, |lock, env| lock.seek(env));
         }
@@ -341,15 +339,30 @@ impl LockTable {
     }
 }
 
+/// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
+fn doom(
+    name: &LockName,
+    hold: &mut Hold,
+    act_by: Time,
+    alarms: &mut BTreeSet<(Time, Alarm)>,
+    out: &mut Vec<Output>,
+) {
+    if hold.doomed.is_none() {
+        hold.doomed = Some(act_by);
+        out.push(Output::Tell(Tell::Lost { request: hold.request, act_by }));
+        alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
+    }
+}
+
 fn forget(
     requests: &mut BTreeMap<Request, (Session, LockName)>,
-    sessions: &mut BTreeMap<Session, BTreeSet<Request>>,
+    sessions: &mut BTreeMap<Session, Client>,
     request: Request,
 ) {
     let Some((session, _)) = requests.remove(&request) else { return };
-    if let Some(of_session) = sessions.get_mut(&session) {
-        of_session.remove(&request);
-        if of_session.is_empty() {
+    if let Some(client) = sessions.get_mut(&session) {
+        client.requests.remove(&request);
+        if client.requests.is_empty() && client.label.is_none() {
             sessions.remove(&session);
         }
     }

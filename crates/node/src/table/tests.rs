@@ -1,5 +1,7 @@
 //! Lock tables of several sites, without network, leases or views of their own: the test hands everything on.
 
+mod reports;
+
 use std::collections::VecDeque;
 
 use super::*;
@@ -131,7 +133,7 @@ impl Tables {
     }
 
     fn fence(&self, at: usize) -> i64 {
-        self.sites[at].status(&lock()).holders[0].1.value()
+        self.sites[at].report(&lock(), self.now).holders[0].fence.value()
     }
 }
 
@@ -242,7 +244,7 @@ fn nothing_is_granted_without_a_lease_and_everything_asked_again_with_one() {
     tables.lease_end = None;
     tables.settle();
     assert_eq!(tables.granted(), [(0, 1)]);
-    assert_eq!(tables.sites[1].status(&lock()).waiters.len(), 1);
+    assert_eq!(tables.sites[1].report(&lock(), tables.now).waiters.len(), 1);
     tables.lease_end = Some(at(3000));
     tables.acquire(0, 3, Wait::Forever);
     assert_eq!(tables.granted(), [(0, 3)]);
@@ -311,7 +313,7 @@ fn permits_keep_their_numbers_through_a_view_change() {
     for site in 0..3 {
         tables.acquire(site, site as u64, Wait::Forever);
     }
-    let slot = |tables: &Tables, at: usize| tables.sites[at].status(&lock()).holders[0].2;
+    let slot = |tables: &Tables, at: usize| tables.sites[at].report(&lock(), tables.now).holders[0].slot;
     let before: Vec<_> = (0..3).map(|at| slot(&tables, at)).collect();
     let given_back = before[0];
     tables.release(0, 0);

@@ -162,14 +162,3 @@ pub struct Seat {
     /// Its rules.
     pub rules: Rules,
 }
-
-/// What is known here about a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// The algorithm that it runs.
-    pub algorithm: Option<&'static str>,
-    /// Clients of this site that hold it: wish, fence, slot, since when.
-    pub holders: Vec<(Request, Fence, Option<u32>, Time)>,
-    /// Clients of this site that wait, in order: wish, since when.
-    pub waiters: Vec<(Request, Time)>,
-}

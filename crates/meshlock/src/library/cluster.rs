@@ -1,0 +1,52 @@
+//! A whole cluster in one process, for tests and examples.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use meshlock_node::names::SiteName;
+use meshlock_node::node::Config;
+use meshlock_node::shell::{Setup, StartError};
+
+use super::node::Node;
+
+/// Several sites in one process, which talk over the loopback network.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// Starts so many sites, named `site-1` and so on.
+    pub fn local(sites: usize) -> Result<Self, StartError> {
+        let name = |at: usize| -> SiteName { format!("site-{}", at + 1).parse().expect("a name") };
+        let names: Vec<SiteName> = (0..sites).map(name).collect();
+        let listeners =
+            (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
+        let addresses: Vec<SocketAddr> =
+            listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let book: BTreeMap<SiteName, String> =
+            names.iter().cloned().zip(addresses.iter().map(SocketAddr::to_string)).collect();
+        let mut nodes = Vec::with_capacity(sites);
+        for (name, listener) in names.iter().zip(listeners) {
+            let mut config = Config::new(name.clone(), names.clone());
+            config.address = book[name].parse().expect("an address");
+            let mut setup = Setup::new(config);
+            setup.listen = Some(listener);
+            setup.addresses = book.clone();
+            nodes.push(Node::start(setup)?);
+        }
+        Ok(Cluster { nodes })
+    }
+
+    /// The sites.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+}
+
+impl std::ops::Index<usize> for Cluster {
+    type Output = Node;
+    fn index(&self, at: usize) -> &Node {
+        &self.nodes[at]
+    }
+}

@@ -1,0 +1,97 @@
+//! One wish for a lock, from asking to the end: what the node has said of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use meshlock_node::node::Answer;
+use meshlock_node::shell::Listener;
+use meshlock_node::table::Tell;
+use meshlock_node::time::{Span, Time};
+use meshlock_protocol::Fence;
+use tokio::sync::watch;
+
+/// How far a wish is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Waiting,
+    Held(Grant),
+    /// It was held, and must not be used after this moment.
+    Lost {
+        act_by: Time,
+    },
+    /// It was not granted in time.
+    TimedOut,
+    /// It would have had to wait.
+    Busy,
+    /// It cannot be granted.
+    Refused {
+        why: &'static str,
+    },
+    /// It is over.
+    Over,
+}
+
+/// What was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) fence: Fence,
+    pub(crate) slot: Option<u32>,
+    pub(crate) lease_end: Time,
+    pub(crate) margin: Span,
+}
+
+/// A wish. The node speaks to it, a guard or a caller looks at it.
+pub(crate) struct Wish {
+    stage: watch::Sender<Stage>,
+}
+
+impl Wish {
+    pub(crate) fn new() -> Self {
+        Wish { stage: watch::Sender::new(Stage::Waiting) }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        *self.stage.borrow()
+    }
+
+    /// Waits until `done` holds of the stage.
+    pub(crate) async fn until(&self, done: impl FnMut(&Stage) -> bool) -> Stage {
+        let mut stage = self.stage.subscribe();
+        *stage.wait_for(done).await.expect("the wish itself keeps the other end")
+    }
+}
+
+impl Listener for Wish {
+    fn hear(&self, answer: &Answer) {
+        let Answer::Lock(tell) = answer else { return };
+        let stage = match *tell {
+            Tell::Granted { fence, slot, lease_end, margin, .. } => {
+                Stage::Held(Grant { fence, slot, lease_end, margin })
+            }
+            Tell::Lost { act_by, .. } => Stage::Lost { act_by },
+            Tell::TimedOut { .. } => Stage::TimedOut,
+            Tell::Busy { .. } => Stage::Busy,
+            Tell::Refused { why, .. } => Stage::Refused { why },
+            Tell::Released { .. } | Tell::Cancelled { .. } => Stage::Over,
+            Tell::Extended { .. } => return,
+        };
+        self.stage.send_replace(stage);
+    }
+}
+
+/// Until when everything that one session holds is safe, unless it was lost.
+#[derive(Default)]
+pub(crate) struct LeaseEnd(AtomicU64);
+
+impl LeaseEnd {
+    pub(crate) fn get(&self) -> Time {
+        Time::from_micros(self.0.load(Ordering::Acquire))
+    }
+}
+
+impl Listener for LeaseEnd {
+    fn hear(&self, answer: &Answer) {
+        if let Answer::Lock(Tell::Extended { lease_end, .. }) = answer {
+            self.0.fetch_max(lease_end.micros(), Ordering::AcqRel);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The library: locks within one process and among the sites of a cluster on loopback.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use meshlock::{AcquireError, Cluster, Node};
+
+#[tokio::test]
+async fn a_local_node_grants_a_lock_and_takes_it_back_when_the_guard_is_dropped() {
+    let node = Node::local().unwrap();
+    let first = node.lock("orders").await.unwrap();
+    assert!(matches!(node.try_lock("orders").await, Err(AcquireError::Busy { .. })));
+    let other = node.lock("bills").await.unwrap();
+    let fence = first.fence();
+    assert!(!first.is_lost() && first.remaining() > first.margin() && other.name() == "bills");
+    drop(first);
+    let second = node.lock("orders").await.unwrap();
+    assert!(second.fence() > fence);
+}
+
+#[tokio::test]
+async fn three_sites_count_under_one_lock_and_lose_nothing() {
+    let cluster = Cluster::local(3).unwrap();
+    let (inside, sum) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut clients = Vec::new();
+    for client in 0..12 {
+        let (node, inside, sum) = (cluster[client % 3].clone(), inside.clone(), sum.clone());
+        clients.push(tokio::spawn(async move {
+            let mut last = 0;
+            for _ in 0..50 {
+                let guard = node.lock("counter").await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside");
+                assert!(guard.fence() > last);
+                last = guard.fence();
+                tokio::task::yield_now().await;
+                sum.fetch_add(1, Ordering::SeqCst);
+                inside.fetch_sub(1, Ordering::SeqCst);
+            }
+        }));
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert_eq!(sum.load(Ordering::SeqCst), 600);
+}
+
+fn waiters(node: &Node) -> usize {
+    node.engine().look(|node| node.table().counts().waiters)
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_while_it_waits_leaves_no_trace() {
+    let node = Node::local().unwrap();
+    let held = node.lock("a").await.unwrap();
+    let waiting = tokio::spawn({
+        let node = node.clone();
+        async move { node.lock("a").await.map(drop) }
+    });
+    while waiters(&node) == 0 {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    assert!(waiters(&node) == 0);
+    drop(held);
+    assert!(node.try_lock("a").await.is_ok());
+}
+
+#[test]
+fn locks_work_without_async() {
+    let node = Node::local().unwrap();
+    let held = node.lock_blocking("a").unwrap();
+    let late = node.lock_within_blocking("a", Duration::from_millis(1));
+    assert!(matches!(late, Err(AcquireError::TimedOut { .. })));
+    let waiting = std::thread::spawn({
+        let node = node.clone();
+        move || node.lock_blocking("a").unwrap().fence()
+    });
+    let fence = held.fence();
+    drop(held);
+    assert!(waiting.join().unwrap() > fence);
+}
+
+#[tokio::test]
+async fn a_semaphore_admits_as_many_as_it_has_permits() {
+    let cluster = Cluster::local(3).unwrap();
+    let pool = |at: usize| cluster[at].semaphore("pool", 2);
+    let (first, second) = (pool(0).acquire().await.unwrap(), pool(1).acquire().await.unwrap());
+    assert!(matches!(pool(2).try_acquire().await, Err(AcquireError::Busy { .. })));
+    assert_ne!(first.slot(), second.slot());
+    drop(first);
+    let third = pool(2).acquire().await.unwrap();
+    assert_ne!(third.slot(), second.slot());
+    let other = cluster[0].semaphore("pool", 3).acquire().await;
+    assert!(matches!(other, Err(AcquireError::Refused { why, .. }) if why.contains("2 permits")));
+}
+
+#[tokio::test]
+async fn several_locks_are_taken_in_one_order_whatever_the_callers_say() {
+    let node = Node::local().unwrap();
+    let both = |names: [&'static str; 2]| {
+        let node = node.clone();
+        tokio::spawn(async move {
+            for _ in 0..100 {
+                let guards = node.lock_all(names).await.unwrap();
+                assert_eq!(guards.iter().count(), 2);
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    let (one, other) = (both(["a", "b"]), both(["b", "a"]));
+    one.await.unwrap();
+    other.await.unwrap();
+    assert_eq!(node.lock_all(["c", "c"]).await.unwrap().iter().count(), 1);
+}
+
+#[tokio::test]
+async fn a_name_that_is_none_is_refused() {
+    let node = Node::local().unwrap();
+    assert!(matches!(node.lock("").await, Err(AcquireError::Name(_))));
+    assert!(matches!(node.lock(&"x".repeat(256)).await, Err(AcquireError::Name(_))));
+}

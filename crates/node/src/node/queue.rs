@@ -1,0 +1,288 @@
+//! A lock's queue over the whole cluster, as its members describe it; and why each waiter waits.
+
+use std::fmt;
+
+use meshlock_protocol::Epoch;
+use serde::{Deserialize, Serialize};
+
+use crate::names::{ClientLabel, SiteName};
+use crate::table::{HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
+use crate::time::Span;
+
+/// How far a site is with the view that it has installed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Standing {
+    /// It takes part, and its machines run.
+    Open,
+    /// It takes part, and waits to hear what the clients of these sites hold (the first [`MOST_LISTED`]).
+    Awaits(Vec<SiteName>),
+    /// The view has rules that its program does not know.
+    CannotOpen,
+    /// It does not take part.
+    Outside,
+}
+
+/// What one site says of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SiteQueue {
+    /// The site.
+    pub site: SiteName,
+    /// The view that it has installed.
+    pub epoch: Epoch,
+    /// How far it is with it.
+    pub standing: Standing,
+    /// Whether it has a lease that allows to give clients something.
+    pub leased: bool,
+    /// Whether it lets nobody in because it leaves the cluster.
+    pub leaving: bool,
+    /// What it knows of the lock.
+    pub lock: LockReport,
+}
+
+impl SiteQueue {
+    /// Whether it lists no more than a correct site does.
+    pub(super) fn is_bounded(&self) -> bool {
+        let awaited = match &self.standing {
+            Standing::Awaits(sites) => sites.len(),
+            Standing::Open | Standing::CannotOpen | Standing::Outside => 0,
+        };
+        awaited <= MOST_LISTED && self.lock.is_bounded()
+    }
+}
+
+/// Why a client waits. Prints as the end of a sentence: "it waits …".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Somebody holds the lock: of all that it could wait for, the one that has held it longest.
+    Behind {
+        /// The holder's site.
+        site: SiteName,
+        /// The holder.
+        holder: HolderReport,
+    },
+    /// Its site changes views and has to hear from others first.
+    ChangesView {
+        /// Its site.
+        site: SiteName,
+        /// Whom it waits for.
+        census_of: Vec<SiteName>,
+    },
+    /// Its site has rules that its program does not know.
+    CannotOpen {
+        /// Its site.
+        site: SiteName,
+    },
+    /// Its site does not take part in the cluster (yet, or any more).
+    Outside {
+        /// Its site.
+        site: SiteName,
+    },
+    /// Its site has no lease to give anything on: it is cut off, or the cluster has no leader.
+    NoLease {
+        /// Its site.
+        site: SiteName,
+    },
+    /// The lock has more holders than permits since its rules were changed.
+    Draining,
+    /// Nobody who answered holds it; these have not answered.
+    Unanswered {
+        /// Who they are.
+        missing: Vec<SiteName>,
+    },
+    /// Nobody holds it: it is being asked for, or handed over.
+    OnItsWay,
+}
+
+/// A client in the one line of all that wait, and why it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InLine {
+    /// Its site.
+    pub site: SiteName,
+    /// The client.
+    pub waiter: WaiterReport,
+    /// Why it waits.
+    pub why: Why,
+}
+
+/// All that wait for a lock with `permits`, those who have waited longest first. Who gets in next, the algorithm decides.
+pub fn line(sites: &[SiteQueue], missing: &[SiteName], permits: u32) -> Vec<InLine> {
+    let mut line = Vec::new();
+    for queue in sites.iter().filter(|queue| !queue.lock.waiters.is_empty()) {
+        let why = why(queue, sites, missing, permits);
+        let in_line = |waiter: &WaiterReport| InLine {
+            site: queue.site.clone(),
+            waiter: waiter.clone(),
+            why: why.clone(),
+        };
+        line.extend(queue.lock.waiters.iter().map(in_line));
+    }
+    line.sort_by_key(|waiting| std::cmp::Reverse(waiting.waiter.age));
+    line
+}
+
+/// Why clients of the site wait: what concerns the site alone comes first, then who is inside.
+fn why(queue: &SiteQueue, sites: &[SiteQueue], missing: &[SiteName], permits: u32) -> Why {
+    let site = queue.site.clone();
+    match &queue.standing {
+        Standing::Outside => return Why::Outside { site },
+        Standing::CannotOpen => return Why::CannotOpen { site },
+        Standing::Awaits(census_of) => return Why::ChangesView { site, census_of: census_of.clone() },
+        Standing::Open if !queue.leased => return Why::NoLease { site },
+        Standing::Open => {}
+    }
+    let full_here = match queue.lock.machines {
+        Machinery::Draining => return Why::Draining,
+        Machinery::Running { idle: 0, waiting: 0, .. } => oldest(std::slice::from_ref(queue)),
+        Machinery::Running { .. } | Machinery::Stopped => None,
+    };
+    let holders: u64 = sites.iter().map(|queue| queue.lock.holders_in_all).fold(0, u64::saturating_add);
+    let full = || if holders >= u64::from(permits) { oldest(sites) } else { None };
+    match full_here.or_else(full) {
+        Some((site, holder)) => Why::Behind { site, holder },
+        None if missing.is_empty() => Why::OnItsWay,
+        None => Why::Unanswered { missing: missing.to_vec() },
+    }
+}
+
+/// Who has held the lock longest.
+fn oldest(sites: &[SiteQueue]) -> Option<(SiteName, HolderReport)> {
+    let holders =
+        sites.iter().flat_map(|queue| queue.lock.holders.iter().map(|holder| (&queue.site, holder)));
+    let (site, holder) = holders.max_by_key(|(_, holder)| holder.age)?;
+    Some((site.clone(), holder.clone()))
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Behind { site, holder } => {
+                let (who, fence) = (named(holder.label.as_ref()), holder.fence.value());
+                let doomed = if holder.lost { ", which was told to stop" } else { "" };
+                write!(
+                    f,
+                    "behind {who} of {site}, which has held it for {} (fence {fence}){doomed}",
+                    Age(holder.age)
+                )
+            }
+            Why::ChangesView { site, census_of } => {
+                write!(f, "because {site} changes views and waits to hear from {}", Names(census_of))
+            }
+            Why::CannotOpen { site } => {
+                write!(f, "because {site} does not know the cluster's rules; give it a newer program")
+            }
+            Why::Outside { site } => write!(f, "because {site} is not a member of the cluster yet"),
+            Why::NoLease { site } => {
+                write!(f, "because {site} has no lease: it is cut off, or the cluster has no leader")
+            }
+            Why::Draining => {
+                write!(f, "because the lock has more holders than permits since its rules were changed")
+            }
+            Why::Unanswered { missing } => {
+                write!(f, "and nobody who answered holds it; no answer from {}", Names(missing))
+            }
+            Why::OnItsWay => write!(f, "and nobody holds it: it is being handed over"),
+        }
+    }
+}
+
+fn named(label: Option<&ClientLabel>) -> &str {
+    label.map_or("a client", ClientLabel::as_str)
+}
+
+struct Names<'a>(&'a [SiteName]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, site) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{site}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A length of time as people read it: to the tenth of a second, or in milliseconds.
+struct Age(Span);
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.micros() / 1000;
+        match millis {
+            0..1000 => write!(f, "{millis} ms"),
+            _ => write!(f, "{}.{} s", millis / 1000, millis % 1000 / 100),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meshlock_protocol::FenceClock;
+
+    use super::*;
+
+    fn holder(age: u64) -> HolderReport {
+        let fence = FenceClock::new(Epoch::default()).enter();
+        let (label, age) = (Some("backup.sh".parse().unwrap()), Span::from_millis(age));
+        HolderReport { label, fence, slot: None, age, lost: false }
+    }
+
+    fn queue(site: &str, holders: &[u64], waiters: &[u64]) -> SiteQueue {
+        let waiter = |age: &u64| WaiterReport { label: None, age: Span::from_millis(*age) };
+        let executing = u32::try_from(holders.len()).unwrap();
+        SiteQueue {
+            site: site.parse().unwrap(),
+            epoch: Epoch::default(),
+            standing: Standing::Open,
+            leased: true,
+            leaving: false,
+            lock: LockReport {
+                machines: Machinery::Running { idle: 0, waiting: 1 - executing, executing },
+                holders: holders.iter().map(|age| holder(*age)).collect(),
+                holders_in_all: holders.len() as u64,
+                waiters: waiters.iter().map(waiter).collect(),
+                waiters_in_all: waiters.len() as u64,
+            },
+        }
+    }
+
+    fn reasons(sites: &[SiteQueue], missing: &[SiteName], permits: u32) -> Vec<String> {
+        line(sites, missing, permits)
+            .iter()
+            .map(|waiting| format!("{} {}", waiting.site, waiting.why))
+            .collect()
+    }
+
+    #[test]
+    fn everyone_is_in_one_line_by_age_and_behind_the_holder() {
+        let sites = [queue("a", &[1234], &[50, 10]), queue("b", &[], &[30])];
+        let behind = "behind backup.sh of a, which has held it for 1.2 s (fence 1)";
+        assert_eq!(reasons(&sites, &[], 1), ["a", "b", "a"].map(|site| format!("{site} {behind}")));
+    }
+
+    #[test]
+    fn who_holds_as_much_as_one_site_may_is_what_its_clients_wait_for() {
+        let sites = [queue("a", &[70], &[5]), queue("b", &[900], &[])];
+        assert!(
+            reasons(&sites, &[], 3)[0].starts_with("a behind backup.sh of a, which has held it for 70 ms")
+        );
+        assert_eq!(
+            reasons(&[queue("c", &[], &[5])], &[], 3),
+            ["c and nobody holds it: it is being handed over"]
+        );
+    }
+
+    #[test]
+    fn what_keeps_a_whole_site_waiting_is_said_before_who_is_inside() {
+        let b: SiteName = "b".parse().unwrap();
+        let mut sites = [queue("a", &[], &[5]), queue("b", &[7], &[])];
+        sites[0].leased = false;
+        assert_eq!(
+            reasons(&sites, &[], 1),
+            ["a because a has no lease: it is cut off, or the cluster has no leader"]
+        );
+        sites[0].standing = Standing::Awaits(vec![b.clone()]);
+        assert_eq!(reasons(&sites, &[], 1), ["a because a changes views and waits to hear from b"]);
+        let alone = [queue("a", &[], &[5])];
+        assert_eq!(reasons(&alone, &[b], 1), ["a and nobody who answered holds it; no answer from b"]);
+    }
+}

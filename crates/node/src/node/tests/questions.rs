@@ -1,0 +1,173 @@
+//! Questions to the whole cluster, as one node asks and answers them.
+
+use super::*;
+use crate::names::ClientLabel;
+use crate::table::MOST_LISTED;
+
+/// Site a in a view with b, which votes and of which the test speaks.
+fn beside_b() -> Lone {
+    let mut lone = Lone::start(&["b"], Disk::default());
+    lone.write();
+    let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
+    let members = vec![lone.node.me().clone(), b];
+    let view = View { epoch: Epoch::new(1).unwrap(), members, ..View::default() };
+    from_b(&mut lone, Content::View(view));
+    lone.sent.clear();
+    lone
+}
+
+fn from_b(lone: &mut Lone, content: Content) {
+    let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
+    lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
+}
+
+fn jobs() -> LockName {
+    "jobs".parse().unwrap()
+}
+
+/// Asks, and gives back the question as b hears it.
+fn ask(lone: &mut Lone, call: Call) -> Option<Question> {
+    lone.sent.clear();
+    lone.input(Input::Call(call));
+    let (to, content) = lone.sent.pop()?;
+    let Content::Ask { question, .. } = content else { return None };
+    (to.as_str() == "b").then_some(question)
+}
+
+/// What b would say: this site's own words in b's name.
+fn reply_of_b(lone: &mut Lone) -> SiteQueue {
+    let question = ask(lone, Call::Query { request: Request(900), lock: jobs() }).unwrap();
+    from_b(lone, Content::Ask { question, ask: Ask::Queue, lock: jobs() });
+    let Some((_, Content::Reply { reply: Reply::Queue(mut queue), .. })) = lone.sent.last().cloned() else {
+        panic!("it replies: {:?}", lone.sent)
+    };
+    queue.site = "b".parse().unwrap();
+    lone.pass(Span::from_millis(1000));
+    lone.answers.clear();
+    queue
+}
+
+#[test]
+fn the_answer_comes_when_all_members_have_replied() {
+    let mut lone = beside_b();
+    lone.acquire(1, "jobs");
+    let of_b = reply_of_b(&mut lone);
+    let question = ask(&mut lone, Call::Query { request: Request(5), lock: jobs() }).unwrap();
+    assert_eq!(lone.answers, []);
+    from_b(&mut lone, Content::Reply { question, reply: Reply::Queue(of_b.clone()) });
+    let [Answer::Queue { request, sites, missing, permits, algorithm, .. }] = &lone.answers[..] else {
+        panic!("one answer: {:?}", lone.answers)
+    };
+    assert_eq!((*request, *permits, *algorithm), (Request(5), 1, Some("naimi-trehel")));
+    assert_eq!((sites.len(), &missing[..]), (2, &[] as &[SiteName]));
+    // This site has not heard b's census, and says so.
+    assert_eq!(sites[0].standing, Standing::Awaits(vec!["b".parse().unwrap()]));
+    let why = line(sites, missing, *permits)[0].why.to_string();
+    assert_eq!(why, "because a changes views and waits to hear from b");
+    // What comes twice or too late is not an answer.
+    from_b(&mut lone, Content::Reply { question, reply: Reply::Queue(of_b) });
+    assert_eq!(lone.answers.len(), 1);
+}
+
+#[test]
+fn whoever_has_not_replied_in_time_is_named() {
+    let mut lone = beside_b();
+    ask(&mut lone, Call::Query { request: Request(5), lock: jobs() });
+    lone.pass(Span::from_millis(999));
+    assert_eq!(lone.answers, []);
+    lone.pass(Span::from_millis(1));
+    let [Answer::Queue { missing, sites, .. }] = &lone.answers[..] else { panic!("{:?}", lone.answers) };
+    assert_eq!((missing.len(), missing[0].as_str(), sites.len()), (1, "b", 1));
+}
+
+#[test]
+fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
+    let mut lone = beside_b();
+    let of_b = reply_of_b(&mut lone);
+    let question = ask(&mut lone, Call::Query { request: Request(5), lock: jobs() }).unwrap();
+    let of_another_name = SiteQueue { site: "c".parse().unwrap(), ..of_b.clone() };
+    let mut long = of_b.clone();
+    let label: Option<ClientLabel> = None;
+    long.lock.waiters = vec![crate::table::WaiterReport { label, age: Span::ZERO }; MOST_LISTED + 1];
+    long.lock.waiters_in_all = 1000;
+    for reply in [Reply::Queue(of_another_name), Reply::Queue(long), Reply::Broken(Vec::new())] {
+        lone.notes.clear();
+        from_b(&mut lone, Content::Reply { question, reply });
+        assert!(matches!(&lone.notes[..], [Note::Misbehaved { .. }]), "{:?}", lone.notes);
+        assert_eq!(lone.answers, []);
+    }
+    from_b(&mut lone, Content::Reply { question, reply: Reply::Queue(of_b) });
+    assert_eq!(lone.answers.len(), 1);
+}
+
+#[test]
+fn only_so_many_questions_wait_and_one_more_is_refused() {
+    let mut lone = beside_b();
+    for number in 0..MOST_QUESTIONS as u64 {
+        lone.input(Input::Call(Call::Query { request: Request(number), lock: jobs() }));
+    }
+    assert_eq!(lone.answers, []);
+    lone.input(Input::Call(Call::Break { request: Request(999), lock: jobs() }));
+    assert!(matches!(
+        &lone.answers[..],
+        [Answer::Lock(Tell::Refused { request: Request(999), why })] if why.contains("ask again")
+    ));
+    lone.pass(Span::from_millis(1000));
+    assert_eq!(lone.answers.len(), 1 + MOST_QUESTIONS);
+}
+
+#[test]
+fn a_stranger_is_told_nothing_and_breaks_nothing() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.pass(Span::from_millis(1));
+    let question = postcard::from_bytes(&[1, 1]).unwrap();
+    for ask in [Ask::Queue, Ask::Break] {
+        let content = Content::Ask { question, ask, lock: jobs() };
+        let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
+        lone.input(Input::Packet { from: "z".parse().unwrap(), packet });
+    }
+    assert_eq!(lone.sent, []);
+    assert!(!lone.node.table().held(lone.now)[0].holder.lost);
+}
+
+#[test]
+fn a_break_says_who_was_cut_off_and_the_next_one_gets_in_after_the_margin() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.input(Input::Call(Call::Introduce { session: Session(1), who: "backup.sh".parse().unwrap() }));
+    lone.acquire(1, "jobs");
+    lone.pass(Span::from_millis(1));
+    lone.acquire(2, "jobs");
+    lone.answers.clear();
+    lone.input(Input::Call(Call::Break { request: Request(9), lock: jobs() }));
+    let [Answer::Lock(Tell::Lost { request, act_by }), Answer::Broken { cut_off, missing, .. }] =
+        &lone.answers[..]
+    else {
+        panic!("{:?}", lone.answers)
+    };
+    assert_eq!((*request, *act_by), (Request(1), lone.now + Span::from_millis(500)));
+    assert_eq!((cut_off.len(), missing.len()), (1, 0));
+    assert_eq!(cut_off[0].label.as_ref().unwrap().as_str(), "backup.sh");
+    lone.pass(Span::from_millis(499));
+    assert!(!lone.has_granted(2));
+    lone.pass(Span::from_millis(1));
+    assert!(lone.has_granted(2));
+}
+
+#[test]
+fn an_overview_says_how_the_site_is() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.acquire(2, "jobs");
+    lone.input(Input::Call(Call::Overview { request: Request(7) }));
+    let Some(Answer::Overview { overview, .. }) = lone.answers.pop() else { panic!("an overview") };
+    assert_eq!((overview.standing, overview.lease_left), (Standing::Outside, None));
+    lone.pass(Span::from_millis(100));
+    lone.input(Input::Call(Call::Overview { request: Request(8) }));
+    let Some(Answer::Overview { overview, .. }) = lone.answers.pop() else { panic!("an overview") };
+    assert_eq!(overview.standing, Standing::Open);
+    assert_eq!(overview.leader.unwrap().as_str(), "a");
+    assert!(overview.lease_left.unwrap() > Span::from_millis(4000));
+    assert_eq!((overview.counts.holders, overview.counts.waiters), (1, 1));
+    assert_eq!(overview.held[0].lock, jobs());
+}

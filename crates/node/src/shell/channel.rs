@@ -1,0 +1,251 @@
+//! One connection, written to by whoever has something to say and read by one task.
+//!
+//! Writers append to a queue, then whoever finds nobody writing writes the whole queue at once: what gathered meanwhile
+//! goes out in one piece. Only when the socket takes no more does a task wait until it does.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustls::Connection;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::Notify;
+
+/// How much may wait for a slow peer before the connection is given up. Links send again what matters.
+const MOST_WAITING: usize = 16 << 20;
+
+/// What a connection runs over.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    async fn readable(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.readable().await,
+            Stream::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    async fn writable(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.writable().await,
+            Stream::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_read(into),
+            Stream::Unix(stream) => stream.try_read(into),
+        }
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_write(bytes),
+            Stream::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    fn shut_down(&self) {
+        // It fails only where the other side has done so already.
+        let _ = match self {
+            Stream::Tcp(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
+            Stream::Unix(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
+        };
+    }
+}
+
+/// A connection whose greeting is done.
+pub(super) struct Channel {
+    stream: Stream,
+    tls: Option<Mutex<Connection>>,
+    queue: Mutex<Queue>,
+    /// What is on its way into the socket, as the wire has it. Held while writing, never while waiting.
+    wire: Mutex<Vec<u8>>,
+    stuck: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    closed: bool,
+}
+
+impl Channel {
+    pub(super) fn new(stream: Stream, tls: Option<Connection>) -> Self {
+        Channel {
+            stream,
+            tls: tls.map(Mutex::new),
+            queue: Mutex::default(),
+            wire: Mutex::default(),
+            stuck: Notify::new(),
+        }
+    }
+
+    /// Queues what `put` appends; [`flush`](Channel::flush) sends it. Says whether the connection still takes any.
+    pub(super) fn push(&self, put: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let mut queue = locked(&self.queue);
+        if queue.closed {
+            return false;
+        }
+        put(&mut queue.bytes);
+        if queue.bytes.len() > MOST_WAITING {
+            tracing::warn!("the other side takes too slowly what it is sent; its connection is closed");
+            queue.close();
+        }
+        !queue.closed
+    }
+
+    /// Has the connection's own task flush it: for whoever must not wait.
+    pub(super) fn flush_soon(&self) {
+        self.stuck.notify_one();
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !locked(&self.queue).closed
+    }
+
+    /// Ends the connection; what is queued is not sent.
+    pub(super) fn close(&self) {
+        locked(&self.queue).close();
+        // Wakes the task that waits on it, and its reader.
+        self.stuck.notify_one();
+        self.stream.shut_down();
+    }
+
+    /// Writes what is queued, as far as the socket takes it now.
+    pub(super) fn flush(&self) {
+        while !locked(&self.queue).bytes.is_empty() {
+            // Whoever is writing looks at the queue once more after it is done.
+            let Ok(mut wire) = self.wire.try_lock() else { return };
+            self.seal(&mut wire);
+            match self.write(&mut wire) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.stuck.notify_one();
+                }
+                Err(_) => return self.close(),
+            }
+        }
+    }
+
+    /// Turns what is queued into what the wire has, behind what is there already.
+    fn seal(&self, wire: &mut Vec<u8>) {
+        let mut queue = locked(&self.queue);
+        let Some(tls) = &self.tls else {
+            if wire.is_empty() {
+                std::mem::swap(wire, &mut queue.bytes);
+            } else {
+                wire.append(&mut queue.bytes);
+            }
+            return;
+        };
+        let bytes = std::mem::take(&mut queue.bytes);
+        drop(queue);
+        let mut tls = locked(tls);
+        let sealed = io::Write::write_all(&mut tls.writer(), &bytes).and_then(|()| drain_tls(&mut tls, wire));
+        if sealed.is_err() {
+            drop(tls);
+            self.close();
+        }
+    }
+
+    fn write(&self, wire: &mut Vec<u8>) -> io::Result<()> {
+        let mut at = 0;
+        let written = loop {
+            if at == wire.len() {
+                break Ok(());
+            }
+            match self.stream.try_write(&wire[at..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => at += count,
+                Err(error) => break Err(error),
+            }
+        };
+        wire.drain(..at);
+        written
+    }
+
+    /// Waits whenever the socket is full, until it is not, and goes on; returns when the connection ends.
+    pub(super) async fn keep_writing(&self) {
+        while self.is_open() {
+            self.stuck.notified().await;
+            loop {
+                if !self.is_open() || self.stream.writable().await.is_err() {
+                    return;
+                }
+                let done = {
+                    let mut wire = locked(&self.wire);
+                    self.seal(&mut wire);
+                    self.write(&mut wire)
+                };
+                match done {
+                    Ok(()) if locked(&self.queue).bytes.is_empty() => break,
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => return self.close(),
+                }
+            }
+        }
+    }
+
+    /// Waits for bytes and appends them to `into`; false at the end of the connection.
+    pub(super) async fn read(&self, scratch: &mut [u8], into: &mut Vec<u8>) -> io::Result<bool> {
+        let count = loop {
+            self.stream.readable().await?;
+            match self.stream.try_read(scratch) {
+                Ok(count) => break count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        };
+        match &self.tls {
+            None => into.extend_from_slice(&scratch[..count]),
+            Some(tls) => {
+                let answers = open_tls(&mut locked(tls), &scratch[..count], into)?;
+                if !answers.is_empty() {
+                    locked(&self.wire).extend(answers);
+                    self.stuck.notify_one();
+                }
+            }
+        }
+        Ok(count > 0)
+    }
+}
+
+impl Queue {
+    fn close(&mut self) {
+        self.closed = true;
+        self.bytes = Vec::new();
+    }
+}
+
+/// Opens what came over the wire. Gives back what TLS itself has to say to it.
+pub(super) fn open_tls(tls: &mut Connection, mut sealed: &[u8], plain: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+    while !sealed.is_empty() {
+        tls.read_tls(&mut sealed)?;
+        let state =
+            tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let start = plain.len();
+        plain.resize(start + state.plaintext_bytes_to_read(), 0);
+        io::Read::read_exact(&mut tls.reader(), &mut plain[start..])?;
+    }
+    let mut answers = Vec::new();
+    drain_tls(tls, &mut answers)?;
+    Ok(answers)
+}
+
+/// Appends what TLS wants on the wire.
+pub(super) fn drain_tls(tls: &mut Connection, wire: &mut Vec<u8>) -> io::Result<()> {
+    while tls.wants_write() {
+        tls.write_tls(wire)?;
+    }
+    Ok(())
+}
+
+/// The state behind a lock. A thread that panicked while holding it has left a connection that is closed soon.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

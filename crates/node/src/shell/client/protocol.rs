@@ -1,0 +1,313 @@
+//! What clients and nodes say to each other: frames of a length (u32, little-endian) and a message.
+//!
+//! The types are apart from the node's own, so that the node can change without the wire. A client numbers its wishes and
+//! questions itself (*tags*), and never uses a number twice on one connection.
+//!
+//! **Time.** A client counts on its own clock. The node says moments of its clock; the [`Welcome`](ToClient::Welcome) and
+//! each [`Pong`](ToClient::Pong) say what time it was there, so a client that notes when it asked knows that the node's
+//! clock then showed no more than that, and never believes in a lock for longer than it has it.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::names::{ClientLabel, LockName, SiteName};
+use crate::node::{CutOff, SiteQueue, Standing};
+use crate::rules::RulesText;
+use crate::time::{Span, Time};
+use crate::view::View;
+
+/// The version of this protocol.
+pub const VERSION: u16 = 1;
+
+/// How long a frame may be: a queue of a hundred sites with a hundred clients each fits.
+pub const MOST_BYTES: usize = 4 << 20;
+
+/// How many wishes and questions a connection may have open.
+pub const MOST_OPEN: usize = 4096;
+
+/// A client's number for a wish or a question.
+pub type Tag = u64;
+
+/// How long a client is ready to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Patience {
+    /// As long as it takes.
+    Forever,
+    /// So long from when the node hears of it.
+    Within(Span),
+    /// Not at all for another holder.
+    Try,
+}
+
+/// What a client says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToNode {
+    /// The first thing: who it is.
+    Hello {
+        /// Which version of the protocol it speaks.
+        version: u16,
+        /// What others are told who is in front of them.
+        who: ClientLabel,
+    },
+    /// What time is it?
+    Ping(Tag),
+    /// A lock, or a permit.
+    Acquire {
+        /// The wish.
+        tag: Tag,
+        /// Which lock.
+        lock: LockName,
+        /// How long to wait.
+        patience: Patience,
+        /// How many permits the client believes the lock to have, if it does: where no rule names the lock, one is made.
+        permits: Option<u32>,
+    },
+    /// Not to wait any more, or to give back what came meanwhile.
+    Cancel(Tag),
+    /// To give a lock back.
+    Release(Tag),
+    /// When this session loses something, to end this process group of its machine before the lock can be someone else's,
+    /// in case the client itself is gone.
+    Guard {
+        /// The process group.
+        group: i32,
+    },
+    /// Who holds a lock and who waits.
+    Queue {
+        /// The question.
+        tag: Tag,
+        /// Which lock.
+        lock: LockName,
+    },
+    /// How the site is.
+    Status {
+        /// The question.
+        tag: Tag,
+    },
+    /// To take a lock away from its holders.
+    Break {
+        /// The order.
+        tag: Tag,
+        /// Which lock.
+        lock: LockName,
+    },
+    /// Other rules.
+    SetRules {
+        /// The wish.
+        tag: Tag,
+        /// The rules.
+        rules: RulesText,
+    },
+    /// That the site leaves the cluster.
+    Leave {
+        /// The wish.
+        tag: Tag,
+    },
+}
+
+/// What a node says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToClient {
+    /// The answer to Hello.
+    Welcome {
+        /// Which version of the protocol it speaks.
+        version: u16,
+        /// Which site it is.
+        site: SiteName,
+        /// What time it is there.
+        time: Time,
+    },
+    /// The answer to Ping.
+    Pong {
+        /// Which one.
+        tag: Tag,
+        /// What time it is there.
+        time: Time,
+    },
+    /// The client has the lock.
+    Granted {
+        /// Which wish.
+        tag: Tag,
+        /// The number to hand to whatever the lock protects.
+        fence: i64,
+        /// Which permit, where they are numbered.
+        slot: Option<u32>,
+        /// Until when, on the node's clock, unless it is told of an extension.
+        lease_end: Time,
+        /// How long before that it is told to stop.
+        margin: Span,
+    },
+    /// Everything that the session holds and has not lost is safe until then.
+    Extended {
+        /// Until when, on the node's clock.
+        lease_end: Time,
+    },
+    /// The lock is lost.
+    Lost {
+        /// Which wish.
+        tag: Tag,
+        /// Until then, on the node's clock, nobody else has it.
+        act_by: Time,
+    },
+    /// The lock was given back.
+    Released(Tag),
+    /// The client does not wait any more, because it said so.
+    Cancelled(Tag),
+    /// It did not get the lock in time.
+    TimedOut(Tag),
+    /// It would have had to wait.
+    Busy(Tag),
+    /// It cannot be done.
+    Refused {
+        /// What.
+        tag: Tag,
+        /// Why, and what would be right.
+        why: String,
+    },
+    /// Who holds a lock and who waits.
+    Queue {
+        /// Which question.
+        tag: Tag,
+        /// The queue.
+        queue: Queue,
+    },
+    /// How the site is.
+    Status {
+        /// Which question.
+        tag: Tag,
+        /// How it is.
+        status: Box<Status>,
+    },
+    /// A lock was taken away.
+    Broken {
+        /// Which order.
+        tag: Tag,
+        /// From whom.
+        cut_off: Vec<CutOff>,
+        /// Members that have not answered.
+        missing: Vec<SiteName>,
+    },
+    /// The rules hold from this view on.
+    RulesSet {
+        /// Which wish.
+        tag: Tag,
+        /// The view.
+        epoch: u32,
+    },
+    /// The site is no member any more.
+    Left(Tag),
+}
+
+/// A lock's queue over the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// The view of the site that was asked.
+    pub epoch: u32,
+    /// The algorithm that the lock runs.
+    pub algorithm: Option<String>,
+    /// How many may hold it at once.
+    pub permits: u32,
+    /// What the members say.
+    pub sites: Vec<SiteQueue>,
+    /// The members that did not answer.
+    pub missing: Vec<SiteName>,
+}
+
+/// How a site is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its name.
+    pub site: SiteName,
+    /// Which life of it.
+    pub incarnation: u64,
+    /// The view that it has installed.
+    pub view: View,
+    /// How far it is with it.
+    pub standing: Standing,
+    /// Who leads, as far as it knows.
+    pub leader: Option<SiteName>,
+    /// How long its lease still lasts.
+    pub lease_left: Option<Span>,
+    /// Whether it is about to leave.
+    pub leaving: bool,
+    /// Locks that it keeps, in use or idle.
+    pub locks: u64,
+    /// Clients that hold something here.
+    pub holders: u64,
+    /// Clients that wait here.
+    pub waiters: u64,
+    /// Clients that are connected.
+    pub sessions: u64,
+    /// Locks that its clients hold, the first hundred: name, who, fence, since.
+    pub held: Vec<Held>,
+}
+
+/// A lock that a client of the site holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The lock.
+    pub lock: LockName,
+    /// Who holds it.
+    pub who: Option<ClientLabel>,
+    /// The number of the grant.
+    pub fence: i64,
+    /// For how long.
+    pub age: Span,
+}
+
+/// What is wrong with bytes from the other side.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// Longer than anything that is said.
+    #[error("a message of {bytes} bytes; at most {MOST_BYTES} are allowed")]
+    TooLong {
+        /// How long.
+        bytes: usize,
+    },
+    /// Not a message.
+    #[error("not a message of this protocol: {0}")]
+    Malformed(#[from] postcard::Error),
+}
+
+/// Appends a message as a frame.
+pub fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.extend([0; 4]);
+    *bytes = postcard::to_extend(message, std::mem::take(bytes)).expect("a message is plain data");
+    let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
+    bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Takes one message from `bytes`, if all of it is there; says how many bytes it took.
+pub fn take<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, ProtocolError> {
+    let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
+    if length > MOST_BYTES {
+        return Err(ProtocolError::TooLong { bytes: length });
+    }
+    let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
+    Ok(Some((postcard::from_bytes(body)?, 4 + length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_once_it_is_whole() {
+        let mut bytes = Vec::new();
+        put(&ToNode::Cancel(7), &mut bytes);
+        put(&ToNode::Release(8), &mut bytes);
+        let first = bytes.len() / 2;
+        assert_eq!(take::<ToNode>(&bytes[..first - 1]), Ok(None));
+        assert_eq!(take(&bytes), Ok(Some((ToNode::Cancel(7), first))));
+        assert_eq!(take(&bytes[first..]), Ok(Some((ToNode::Release(8), first))));
+    }
+
+    #[test]
+    fn what_is_too_long_or_makes_no_sense_is_refused() {
+        let long = u32::MAX.to_le_bytes();
+        assert!(matches!(take::<ToNode>(&long), Err(ProtocolError::TooLong { .. })));
+        assert!(matches!(take::<ToNode>(&[1, 0, 0, 0, 255]), Err(ProtocolError::Malformed(_))));
+    }
+}

@@ -1,0 +1,72 @@
+//! The node's answers in the words of the clients' protocol.
+
+use super::protocol::{Held, Queue, Status, Tag, ToClient};
+use crate::node::{Answer, Overview};
+use crate::table::{HeldLock, Tell};
+
+/// What the client that asked under `tag` is told, and whether that is the last of it.
+pub(super) fn answered(tag: Tag, answer: &Answer) -> Option<(ToClient, bool)> {
+    let message = match answer {
+        Answer::Lock(tell) => return told(tag, tell),
+        Answer::Queue { epoch, algorithm, permits, sites, missing, .. } => {
+            let queue = Queue {
+                epoch: epoch.number(),
+                algorithm: algorithm.map(str::to_owned),
+                permits: *permits,
+                sites: sites.clone(),
+                missing: missing.clone(),
+            };
+            ToClient::Queue { tag, queue }
+        }
+        Answer::Overview { overview, .. } => {
+            ToClient::Status { tag, status: Box::new(Status::from(&**overview)) }
+        }
+        Answer::Broken { cut_off, missing, .. } => {
+            ToClient::Broken { tag, cut_off: cut_off.clone(), missing: missing.clone() }
+        }
+        Answer::RulesSet { epoch, .. } => ToClient::RulesSet { tag, epoch: epoch.number() },
+        Answer::RulesRefused { why, .. } => ToClient::Refused { tag, why: why.clone() },
+        Answer::Left { .. } => ToClient::Left(tag),
+    };
+    Some((message, true))
+}
+
+fn told(tag: Tag, tell: &Tell) -> Option<(ToClient, bool)> {
+    Some(match *tell {
+        Tell::Granted { fence, slot, lease_end, margin, .. } => {
+            (ToClient::Granted { tag, fence: fence.value(), slot, lease_end, margin }, false)
+        }
+        Tell::Lost { act_by, .. } => (ToClient::Lost { tag, act_by }, false),
+        Tell::Released { .. } => (ToClient::Released(tag), true),
+        Tell::Cancelled { .. } => (ToClient::Cancelled(tag), true),
+        Tell::TimedOut { .. } => (ToClient::TimedOut(tag), true),
+        Tell::Busy { .. } => (ToClient::Busy(tag), true),
+        Tell::Refused { why, .. } => (ToClient::Refused { tag, why: why.to_owned() }, true),
+        Tell::Extended { .. } => return None,
+    })
+}
+
+impl From<&Overview> for Status {
+    fn from(overview: &Overview) -> Self {
+        let held = |HeldLock { lock, holder }: &HeldLock| Held {
+            lock: lock.clone(),
+            who: holder.label.clone(),
+            fence: holder.fence.value(),
+            age: holder.age,
+        };
+        Status {
+            site: overview.member.site.clone(),
+            incarnation: overview.member.incarnation.number(),
+            view: overview.view.clone(),
+            standing: overview.standing.clone(),
+            leader: overview.leader.clone(),
+            lease_left: overview.lease_left,
+            leaving: overview.leaving,
+            locks: overview.counts.locks as u64,
+            holders: overview.counts.holders as u64,
+            waiters: overview.counts.waiters as u64,
+            sessions: overview.counts.sessions as u64,
+            held: overview.held.iter().map(held).collect(),
+        }
+    }
+}

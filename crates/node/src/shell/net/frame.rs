@@ -1,0 +1,200 @@
+//! How packets lie on the wire: a greeting that says who speaks which version, then frames of a length and a packet.
+//!
+//! ```text
+//!  greeting:  "MESHLOCK"  lowest version u16  highest version u16  length u32  Hello
+//!  frame:     length u32  packet
+//! ```
+//!
+//! Numbers are little-endian. A greeting can be read by every version there will be; what follows is of the highest version
+//! that both sides speak.
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::SiteName;
+use crate::node::{Packet, WireError};
+
+/// The lowest and the highest version of the wire that this program speaks.
+pub(crate) const VERSIONS: (u16, u16) = (1, 1);
+
+const MAGIC: &[u8; 8] = b"MESHLOCK";
+const PREAMBLE: usize = MAGIC.len() + 2 + 2 + 4;
+const MOST_HELLO_BYTES: usize = 1024;
+
+/// What both sides of a new connection say first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// Who speaks.
+    pub(crate) from: SiteName,
+    /// Whom it believes to speak to.
+    pub(crate) to: SiteName,
+    /// A number that this start of the program drew: tells a peer that its older connections are to a program that is gone.
+    pub(crate) life: u64,
+}
+
+/// What is wrong with what came over a connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FrameError {
+    /// Something else than a site of Meshlock speaks.
+    #[error("the other side does not speak Meshlock's protocol; is the address right?")]
+    Foreign,
+    /// No version that both speak.
+    #[error(
+        "the other side speaks versions {theirs_lowest} to {theirs_highest} of the protocol, this one {} to {}; \
+         run versions of meshlock that are at most one apart",
+        VERSIONS.0, VERSIONS.1
+    )]
+    Version {
+        /// The oldest version that the other side speaks.
+        theirs_lowest: u16,
+        /// The newest.
+        theirs_highest: u16,
+    },
+    /// A greeting that is too long or makes no sense.
+    #[error("a greeting that makes no sense")]
+    Hello,
+    /// Not a packet.
+    #[error(transparent)]
+    Packet(#[from] WireError),
+}
+
+/// The bytes of a greeting.
+pub(crate) fn greeting(hello: &Hello) -> Vec<u8> {
+    let body = postcard::to_stdvec(hello).expect("a greeting is plain data");
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSIONS.0.to_le_bytes());
+    bytes.extend(VERSIONS.1.to_le_bytes());
+    bytes.extend(u32::try_from(body.len()).expect("names are short").to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// Takes a greeting from the front of `bytes`, if all of it is there.
+pub(crate) fn take_greeting(bytes: &mut Vec<u8>) -> Result<Option<Hello>, FrameError> {
+    let known = bytes.len().min(MAGIC.len());
+    if bytes[..known] != MAGIC[..known] {
+        return Err(FrameError::Foreign);
+    }
+    if bytes.len() < PREAMBLE {
+        return Ok(None);
+    }
+    let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let (theirs_lowest, theirs_highest) = (short(8), short(10));
+    if theirs_lowest > VERSIONS.1 || theirs_highest < VERSIONS.0 {
+        return Err(FrameError::Version { theirs_lowest, theirs_highest });
+    }
+    let length = length_at(bytes, 12);
+    if length > MOST_HELLO_BYTES {
+        return Err(FrameError::Hello);
+    }
+    let Some(body) = bytes.get(PREAMBLE..PREAMBLE + length) else { return Ok(None) };
+    let hello = postcard::from_bytes(body).map_err(|_| FrameError::Hello)?;
+    bytes.drain(..PREAMBLE + length);
+    Ok(Some(hello))
+}
+
+/// Appends a packet as a frame. One that is too long for any receiver is left out and reported.
+pub(crate) fn put_packet(packet: &Packet, bytes: &mut Vec<u8>) -> Result<(), WireError> {
+    let start = bytes.len();
+    bytes.extend([0; 4]);
+    let mut filled = postcard::to_extend(packet, std::mem::take(bytes)).expect("a packet is plain data");
+    let length = filled.len() - start - 4;
+    if length > Packet::MOST_BYTES {
+        filled.truncate(start);
+        *bytes = filled;
+        return Err(WireError::TooLong { bytes: length });
+    }
+    let head = u32::try_from(length).expect("checked against the limit").to_le_bytes();
+    filled[start..start + 4].copy_from_slice(&head);
+    *bytes = filled;
+    Ok(())
+}
+
+/// Gives every whole packet at the front of `bytes` to `each` and takes it away.
+pub(crate) fn take_packets(bytes: &mut Vec<u8>, mut each: impl FnMut(Packet)) -> Result<(), FrameError> {
+    let mut at = 0;
+    while bytes.len() - at >= 4 {
+        let length = length_at(bytes, at);
+        if length > Packet::MOST_BYTES {
+            return Err(WireError::TooLong { bytes: length }.into());
+        }
+        let Some(body) = bytes.get(at + 4..at + 4 + length) else { break };
+        each(Packet::decode(body)?);
+        at += 4 + length;
+    }
+    bytes.drain(..at);
+    Ok(())
+}
+
+fn length_at(bytes: &[u8], at: usize) -> usize {
+    let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    usize::try_from(u32::from_le_bytes(word)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::founding::{ClusterId, Founding};
+    use crate::names::Incarnation;
+    use crate::node::Content;
+
+    fn cluster() -> ClusterId {
+        Founding::new("c".parse().unwrap(), &["a".parse().unwrap()]).id()
+    }
+
+    fn hello() -> Hello {
+        Hello { from: "a".parse().unwrap(), to: "b".parse().unwrap(), life: 1 }
+    }
+
+    #[test]
+    fn a_greeting_is_read_once_it_is_whole_and_leaves_the_rest() {
+        let whole = greeting(&hello());
+        for cut in 0..whole.len() {
+            assert_eq!(take_greeting(&mut whole[..cut].to_vec()), Ok(None), "{cut} bytes");
+        }
+        let mut more = whole;
+        more.push(7);
+        assert_eq!(take_greeting(&mut more), Ok(Some(hello())));
+        assert_eq!(more, [7]);
+    }
+
+    #[test]
+    fn whoever_speaks_something_else_is_told_apart_by_the_first_bytes() {
+        assert_eq!(take_greeting(&mut b"GET / HTTP/1.1".to_vec()), Err(FrameError::Foreign));
+        let mut newer = greeting(&hello());
+        newer[8..12].copy_from_slice(&[9, 0, 9, 0]);
+        let refused = FrameError::Version { theirs_lowest: 9, theirs_highest: 9 };
+        assert_eq!(take_greeting(&mut newer), Err(refused));
+        let mut long = greeting(&hello());
+        long[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(take_greeting(&mut long), Err(FrameError::Hello));
+    }
+
+    #[test]
+    fn packets_come_out_as_they_went_in_however_the_bytes_are_cut() {
+        let packets = [Content::Ping, Content::Pong, Content::Leave].map(|content| Packet {
+            cluster: cluster(),
+            incarnation: Incarnation::new(3),
+            content,
+        });
+        let mut sent = Vec::new();
+        packets.iter().for_each(|packet| put_packet(packet, &mut sent).unwrap());
+        for step in 1..sent.len() {
+            let (mut held, mut got) = (Vec::new(), Vec::new());
+            for piece in sent.chunks(step) {
+                held.extend(piece);
+                take_packets(&mut held, |packet| got.push(packet)).unwrap();
+            }
+            assert_eq!(got, packets);
+            assert!(held.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_refused_before_it_is_awaited() {
+        let mut bytes = u32::MAX.to_le_bytes().to_vec();
+        assert!(matches!(
+            take_packets(&mut bytes, |_| {}),
+            Err(FrameError::Packet(WireError::TooLong { .. }))
+        ));
+    }
+}

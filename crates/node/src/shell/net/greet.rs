@@ -1,0 +1,185 @@
+//! How a connection begins: TLS if it is wanted, then both sides say who they are.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::Connection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::super::channel::{Channel, Stream, drain_tls, open_tls};
+use super::frame::{FrameError, Hello, greeting, take_greeting};
+use crate::names::SiteName;
+
+/// How long a new connection may take until both have said who they are.
+pub(super) const GREET_WITHIN: Duration = Duration::from_secs(5);
+
+/// After how long without an acknowledgement by the other machine a connection is given up.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
+
+/// After how long without traffic the other machine is asked whether it is still there; then every second, thrice.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GreetError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(
+        "it says that it is the site '{found}', not '{expected}'; compare the addresses in the configuration"
+    )]
+    OtherSite { expected: SiteName, found: SiteName },
+    #[error(
+        "it looks for the site '{sought}', and this is '{me}'; compare the addresses in its configuration"
+    )]
+    NotMe { sought: SiteName, me: SiteName },
+    #[error("it says that it is the site '{said}', but its certificate is that of '{certified}'")]
+    Impostor { said: SiteName, certified: SiteName },
+    #[error("no answer within {} seconds", GREET_WITHIN.as_secs())]
+    Silent,
+}
+
+/// A connection that has greeted.
+pub(super) struct Greeted {
+    pub(super) channel: Arc<Channel>,
+    pub(super) hello: Hello,
+    /// What has come behind the greeting.
+    pub(super) rest: Vec<u8>,
+}
+
+/// A connection that is still to greet: bytes both ways, TLS or not.
+struct Newcomer {
+    stream: TcpStream,
+    tls: Option<Connection>,
+    plain: Vec<u8>,
+}
+
+impl Newcomer {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return self.stream.write_all(bytes).await };
+        io::Write::write_all(&mut tls.writer(), bytes)?;
+        self.write_tls().await
+    }
+
+    async fn write_tls(&mut self) -> io::Result<()> {
+        let mut wire = Vec::new();
+        if let Some(tls) = &mut self.tls {
+            drain_tls(tls, &mut wire)?;
+        }
+        self.stream.write_all(&wire).await
+    }
+
+    async fn read(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        let count = self.stream.read(&mut bytes).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let Some(tls) = &mut self.tls else {
+            self.plain.extend_from_slice(&bytes[..count]);
+            return Ok(());
+        };
+        let opened = open_tls(tls, &bytes[..count], &mut self.plain);
+        // Also where TLS ends in an error it has something to say: why.
+        let answers = opened.as_ref().map(Clone::clone).unwrap_or_default();
+        self.stream.write_all(&answers).await?;
+        if opened.is_err() {
+            self.write_tls().await?;
+        }
+        opened.map(drop)
+    }
+
+    async fn hello(&mut self) -> Result<Hello, GreetError> {
+        loop {
+            if let Some(hello) = take_greeting(&mut self.plain)? {
+                return Ok(hello);
+            }
+            self.read().await?;
+        }
+    }
+
+    fn greeted(mut self, hello: Hello) -> Greeted {
+        if let Some(tls) = &mut self.tls {
+            tls.set_buffer_limit(None);
+        }
+        let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
+        Greeted { channel, hello, rest: self.plain }
+    }
+}
+
+/// Greets the site that was dialled.
+pub(super) async fn greet(
+    stream: TcpStream,
+    tls: Option<Connection>,
+    me: Hello,
+    certified: impl Fn(&Connection) -> Result<SiteName, io::Error>,
+) -> Result<Greeted, GreetError> {
+    tune(&stream)?;
+    let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
+    let expected = me.to.clone();
+    newcomer.write_tls().await?;
+    newcomer.write(&greeting(&me)).await?;
+    let hello = newcomer.hello().await?;
+    if hello.from != expected {
+        return Err(GreetError::OtherSite { expected, found: hello.from });
+    }
+    check_certificate(newcomer.tls.as_ref(), &hello, certified)?;
+    Ok(newcomer.greeted(hello))
+}
+
+/// Lets a connection that came in say who it is, and answers.
+pub(super) async fn welcome(
+    stream: TcpStream,
+    tls: Option<Connection>,
+    me: &SiteName,
+    life: u64,
+    certified: impl Fn(&Connection) -> Result<SiteName, io::Error>,
+) -> Result<Greeted, GreetError> {
+    tune(&stream)?;
+    let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
+    let hello = newcomer.hello().await;
+    if let Ok(hello) = &hello {
+        check_certificate(newcomer.tls.as_ref(), hello, certified)?;
+    }
+    let to = hello.as_ref().map_or_else(|_| me.clone(), |hello| hello.from.clone());
+    if matches!(&hello, Ok(_) | Err(GreetError::Frame(FrameError::Version { .. }))) {
+        // Also to a peer of another version: it can tell its user why.
+        newcomer.write(&greeting(&Hello { from: me.clone(), to, life })).await?;
+    }
+    let hello = hello?;
+    if hello.to != *me {
+        return Err(GreetError::NotMe { sought: hello.to, me: me.clone() });
+    }
+    Ok(newcomer.greeted(hello))
+}
+
+fn check_certificate(
+    tls: Option<&Connection>,
+    hello: &Hello,
+    certified: impl Fn(&Connection) -> Result<SiteName, io::Error>,
+) -> Result<(), GreetError> {
+    let Some(tls) = tls else { return Ok(()) };
+    let certified = certified(tls)?;
+    if certified == hello.from {
+        return Ok(());
+    }
+    Err(GreetError::Impostor { said: hello.from.clone(), certified })
+}
+
+/// No delay, and an end in seconds for connections that lead nowhere.
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt::{
+        set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+    };
+    stream.set_nodelay(true)?;
+    let timeout = u32::try_from(UNACKNOWLEDGED.as_millis()).unwrap_or(u32::MAX);
+    set_tcp_user_timeout(stream, timeout)?;
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, IDLE)?;
+    set_tcp_keepintvl(stream, Duration::from_secs(1))?;
+    set_tcp_keepcnt(stream, 3)?;
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! The network: a connection to each site that this one talks to, dialled when there is something to say.
+//!
+//! Links make sure that what matters arrives; a connection may lose what was on its way when it ends, and nothing else.
+
+mod frame;
+mod greet;
+mod peer;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use crate::names::SiteName;
+use crate::node::Packet;
+use frame::{Hello, take_packets};
+use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
+pub(super) use peer::Peer;
+
+/// How many connections may be greeting at once.
+const MOST_GREETING: usize = 256;
+
+/// How long a site that could not be reached is left alone: first, and at most.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// How much is read from a connection at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// How connections between sites are protected.
+#[derive(Clone, Debug, Default)]
+pub enum Security {
+    /// Not at all: whoever reaches the port can say that it is any site. Only where the network itself is trusted.
+    #[default]
+    Plain,
+}
+
+/// Why the port for other sites cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {error}; is another node running there?")]
+pub struct ListenError {
+    /// As given.
+    pub address: String,
+    /// What the system says.
+    pub error: io::Error,
+}
+
+/// Who hears what comes over the network.
+pub(super) trait Host: Send + Sync + 'static {
+    fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>);
+    fn on_connected(self: &Arc<Self>, site: &SiteName);
+}
+
+/// All connections of one site.
+pub(super) struct Net {
+    me: SiteName,
+    life: u64,
+    security: Security,
+    tasks: Handle,
+    /// Where sites are reached, as configuration or view say.
+    book: Mutex<BTreeMap<SiteName, String>>,
+    peers: Mutex<BTreeMap<SiteName, Arc<Peer>>>,
+}
+
+impl Net {
+    pub(super) fn new(me: SiteName, life: u64, security: Security, tasks: Handle) -> Self {
+        Net { me, life, security, tasks, book: Mutex::default(), peers: Mutex::default() }
+    }
+
+    /// Says where a site is reached.
+    pub(super) fn learn_address(&self, site: SiteName, address: String) {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).insert(site, address);
+    }
+
+    fn address(&self, site: &SiteName) -> Option<String> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned()
+    }
+
+    /// The peer of this name; it is dialled once there is something to send to it.
+    pub(super) fn peer<H: Host>(self: &Arc<Self>, site: &SiteName, host: &Arc<H>) -> Arc<Peer> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(peer) = peers.get(site) {
+            return peer.clone();
+        }
+        let peer = Arc::new(Peer::new(site.clone()));
+        peers.insert(site.clone(), peer.clone());
+        self.tasks.spawn(self.clone().keep_dialling(peer.clone(), host.clone()));
+        peer
+    }
+
+    /// Lets other sites in.
+    pub(super) async fn keep_accepting<H: Host>(self: Arc<Self>, listener: TcpListener, host: Arc<H>) {
+        let greeting = Arc::new(Semaphore::new(MOST_GREETING));
+        loop {
+            let Ok(permit) = greeting.clone().acquire_owned().await else { return };
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, most likely: wait until some are free again.
+                    tracing::warn!(%error, "cannot take a connection");
+                    sleep(BACKOFF.1).await;
+                    continue;
+                }
+            };
+            let (net, host) = (self.clone(), host.clone());
+            self.tasks.spawn(async move {
+                let greeted = net.welcome(stream).await;
+                drop(permit);
+                match greeted {
+                    Ok(greeted) => net.talk(greeted, false, host).await,
+                    Err(error) => tracing::warn!(%address, %error, "a connection was refused"),
+                }
+            });
+        }
+    }
+
+    async fn welcome(&self, stream: TcpStream) -> Result<Greeted, GreetError> {
+        let tls = self.security.accepting()?;
+        let welcome = welcome(stream, tls, &self.me, self.life, Security::certified);
+        timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
+    }
+
+    /// Dials a site whenever something is to be sent to it and there is no connection.
+    async fn keep_dialling<H: Host>(self: Arc<Self>, peer: Arc<Peer>, host: Arc<H>) {
+        let mut backoff = BACKOFF.0;
+        let mut complained = false;
+        loop {
+            peer.wanted.notified().await;
+            if peer.is_connected() {
+                continue;
+            }
+            match self.dial(&peer.site).await {
+                Ok(greeted) => {
+                    (backoff, complained) = (BACKOFF.0, false);
+                    self.tasks.spawn(self.clone().talk(greeted, true, host.clone()));
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut complained, true) {
+                        tracing::warn!(site = %peer.site, %error, "cannot reach a site");
+                    }
+                    peer.give_up();
+                    sleep(backoff).await;
+                    backoff = (backoff * 2).min(BACKOFF.1);
+                }
+            }
+        }
+    }
+
+    async fn dial(&self, site: &SiteName) -> Result<Greeted, GreetError> {
+        let Some(address) = self.address(site) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "its address is not known here").into());
+        };
+        let dial = async {
+            let stream = TcpStream::connect(&address).await?;
+            let hello = Hello { from: self.me.clone(), to: site.clone(), life: self.life };
+            greet(stream, self.security.dialling(site)?, hello, Security::certified).await
+        };
+        timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
+    }
+
+    /// Talks over a connection until it ends.
+    async fn talk<H: Host>(self: Arc<Self>, greeted: Greeted, dialled: bool, host: Arc<H>) {
+        let Greeted { channel, hello, rest } = greeted;
+        let site = hello.from;
+        let peer = self.peer(&site, &host);
+        if !peer.adopt(&channel, dialled == (self.me < site), hello.life) {
+            return;
+        }
+        host.on_connected(&site);
+        let writing = async {
+            channel.keep_writing().await;
+        };
+        let reading = async {
+            let (mut bytes, mut scratch) = (rest, vec![0; READ_BYTES]);
+            loop {
+                let mut packets = Vec::new();
+                let taken = take_packets(&mut bytes, |packet| packets.push(packet));
+                if !packets.is_empty() {
+                    host.on_packets(&site, packets);
+                }
+                if let Err(error) = taken {
+                    tracing::warn!(%site, %error, "a connection is closed");
+                    return;
+                }
+                if !channel.read(&mut scratch, &mut bytes).await.unwrap_or(false) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = writing => {}
+            () = reading => {}
+        }
+        peer.ended(&channel);
+    }
+}
+
+impl Security {
+    fn accepting(&self) -> io::Result<Option<rustls::Connection>> {
+        match self {
+            Security::Plain => Ok(None),
+        }
+    }
+
+    fn dialling(&self, _site: &SiteName) -> io::Result<Option<rustls::Connection>> {
+        match self {
+            Security::Plain => Ok(None),
+        }
+    }
+
+    /// The site that the other side's certificate names.
+    fn certified(_tls: &rustls::Connection) -> io::Result<SiteName> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Opens the port for other sites.
+pub fn listen(address: &str) -> Result<std::net::TcpListener, ListenError> {
+    std::net::TcpListener::bind(address).map_err(|error| ListenError { address: address.to_owned(), error })
+}

@@ -1,0 +1,84 @@
+//! Semaphores without configuration: whoever uses one says how many permits it has, and the cluster's rules follow.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::engine::{Handle, Listener};
+use crate::names::LockName;
+use crate::node::{Answer, Call};
+use crate::rules::{Clause, Rules, RulesError};
+
+/// What runs semaphores that no rule names.
+const ALGORITHM: &str = "bulgannawar-vaidya";
+
+/// Why a lock does not have the permits that a program expects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PermitsError {
+    /// A rule says something else, and other programs rely on it.
+    #[error(
+        "the cluster's rules give '{lock}' {has} permits and this program expects {wants}; change one of the two"
+    )]
+    Differ {
+        /// Which lock.
+        lock: LockName,
+        /// What the rules say.
+        has: u32,
+        /// What the program says.
+        wants: u32,
+    },
+    /// Such rules make no sense.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// The cluster did not take them.
+    #[error("the cluster's rules for '{lock}' could not be changed: {why}")]
+    Refused {
+        /// Which lock.
+        lock: LockName,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Sees to it that the cluster's rules give the lock so many permits. Where no rule names the lock, one is added; where one
+/// does and says something else, that is an error.
+pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> Result<(), PermitsError> {
+    loop {
+        let text = node.look(|node| node.view().rules.clone());
+        let rules = Rules::new(text.clone())?;
+        let rule = rules.rule(lock);
+        if rule.permits == permits {
+            return Ok(());
+        }
+        if !std::ptr::eq(rule, rules.default_rule()) {
+            return Err(PermitsError::Differ { lock: lock.clone(), has: rule.permits, wants: permits });
+        }
+        let mut wanted = text.clone();
+        wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));
+        Rules::new(wanted.clone())?;
+        let heard = Arc::new(Heard(watch::Sender::new(None)));
+        node.ask(heard.clone(), |request| Call::SetRules { request, rules: wanted });
+        let mut answer = heard.0.subscribe();
+        let answer = answer.wait_for(Option::is_some).await.expect("`heard` lives here").clone();
+        // Whoever changed them meanwhile may have wanted the same: look again.
+        if let Some(Err(why)) = answer
+            && node.look(|node| node.view().rules == text)
+        {
+            return Err(PermitsError::Refused { lock: lock.clone(), why });
+        }
+    }
+}
+
+/// Whether the rules were changed.
+struct Heard(watch::Sender<Option<Result<(), String>>>);
+
+impl Listener for Heard {
+    fn hear(&self, answer: &Answer) {
+        let heard = match answer {
+            Answer::RulesSet { .. } => Ok(()),
+            Answer::RulesRefused { why, .. } => Err(why.clone()),
+            _ => return,
+        };
+        self.0.send_replace(Some(heard));
+    }
+}
