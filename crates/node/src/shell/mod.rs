@@ -24,6 +24,8 @@ mod engine;
 mod log;
 mod net;
 mod permits;
+pub mod store;
+pub mod tls;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, StartError};

@@ -1,0 +1,151 @@
+//! Who this process is, and whom it believes: read from three files, and checked before anyone is called.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::NoServerSessionStorage;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ServerConfig};
+use webpki::KeyUsage;
+
+use super::error::IdentityError;
+use super::name::Bearer;
+use super::verify::{Authority, ExpectBearer, ExpectSite};
+use crate::names::SiteName;
+
+/// The largest file that is read; a chain of certificates has a few thousand bytes.
+const MOST_BYTES: u64 = 1 << 18;
+
+/// Where the three files are.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The certificate of the cluster's authority; two while one replaces the other.
+    pub authority: PathBuf,
+    /// The certificate of this process, and whatever stands between it and the authority.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+impl Files {
+    /// As `meshlock ca issue` lays them out.
+    pub fn in_directory(dir: &Path) -> Self {
+        Files { authority: dir.join("ca.pem"), certificate: dir.join("cert.pem"), key: dir.join("key.pem") }
+    }
+}
+
+/// Who this process is, and whom it believes.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    bearer: Bearer,
+    authority: Arc<Authority>,
+    shown: Arc<SingleCertAndKey>,
+}
+
+impl Identity {
+    /// Reads the files, and checks that they belong together and are valid now.
+    pub fn load(files: &Files) -> Result<Self, IdentityError> {
+        let authority = read_authority(&files.authority)?;
+        let chain = certificates(&files.certificate)?;
+        let key = read_key(&files.key)?;
+        let mismatch = |error: rustls::Error| IdentityError::Key {
+            key: files.key.clone(),
+            certificate: files.certificate.clone(),
+            why: error.to_string(),
+        };
+        let shown = CertifiedKey::from_der(chain.clone(), key, &authority.provider).map_err(mismatch)?;
+        let bearer = authority.judge(&chain[0], &chain[1..], KeyUsage::client_auth(), UnixTime::now());
+        let bearer =
+            bearer.map_err(|fault| IdentityError::Certificate { file: files.certificate.clone(), fault })?;
+        Ok(Identity {
+            bearer,
+            authority: Arc::new(authority),
+            shown: Arc::new(SingleCertAndKey::from(shown)),
+        })
+    }
+
+    /// Who this process is.
+    pub fn bearer(&self) -> &Bearer {
+        &self.bearer
+    }
+
+    /// How to call `site`: whoever else answers is refused.
+    ///
+    /// Nothing is remembered from one connection for the next, on both sides: connections last long, and a certificate that
+    /// has expired since would come back in through the memory of the one before.
+    pub fn calling(&self, site: &SiteName) -> Arc<ClientConfig> {
+        let expected = ExpectSite { authority: self.authority.clone(), site: site.clone() };
+        let mut config = ClientConfig::builder_with_provider(self.authority.provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .expect("the provider has the cipher suites of TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(expected))
+            .with_client_cert_resolver(self.shown.clone());
+        config.resumption = Resumption::disabled();
+        config.enable_sni = false;
+        Arc::new(config)
+    }
+
+    /// How to be called, by sites and by clients.
+    pub fn called(&self) -> Arc<ServerConfig> {
+        let expected = ExpectBearer { authority: self.authority.clone() };
+        let mut config = ServerConfig::builder_with_provider(self.authority.provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .expect("the provider has the cipher suites of TLS 1.3")
+            .with_client_cert_verifier(Arc::new(expected))
+            .with_cert_resolver(self.shown.clone());
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Arc::new(config)
+    }
+}
+
+pub(super) fn read_authority(file: &Path) -> Result<Authority, IdentityError> {
+    let wrong =
+        |error: webpki::Error| IdentityError::Authority { file: file.to_owned(), why: error.to_string() };
+    Authority::new(&certificates(file)?).map_err(wrong)
+}
+
+/// The certificates in a file, at least one.
+pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let bytes = read(file)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let missing = || IdentityError::Content { file: file.to_owned(), what: "certificate" };
+    found.ok().filter(|found| !found.is_empty()).ok_or_else(missing)
+}
+
+/// The key in a file that not everyone can read.
+pub(super) fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
+    let bytes = read_secret(file)?;
+    PrivateKeyDer::from_pem_slice(&bytes)
+        .map_err(|_| IdentityError::Content { file: file.to_owned(), what: "private key" })
+}
+
+pub(super) fn read_secret(file: &Path) -> Result<Vec<u8>, IdentityError> {
+    let metadata = std::fs::metadata(file).map_err(|error| unreadable(file, error))?;
+    if metadata.permissions().mode() & 0o007 != 0 {
+        return Err(IdentityError::Open { file: file.to_owned() });
+    }
+    read(file)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, IdentityError> {
+    let mut bytes = Vec::new();
+    let opened = File::open(file).and_then(|from| from.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    opened.map_err(|error| unreadable(file, error))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(unreadable(file, io::Error::other(format!("more than {MOST_BYTES} bytes"))));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(file: &Path, error: io::Error) -> IdentityError {
+    IdentityError::File { file: file.to_owned(), error }
+}

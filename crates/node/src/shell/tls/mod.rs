@@ -1,0 +1,19 @@
+//! Certificates: how sites know each other, and how clients are kept from passing for sites.
+//!
+//! A cluster has a certificate authority of its own ([`ca`]); whatever it has not signed is not let in, whoever else has.
+//! Both sides show a certificate, over TLS 1.3 and nothing older. The name in it ([`Bearer`]) is the site's or the client's
+//! name; where on the network it came from does not matter.
+
+pub mod ca;
+mod connect;
+mod error;
+mod identity;
+mod name;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use connect::{Acceptor, Connector};
+pub use error::{Fault, IdentityError, TlsError};
+pub use identity::{Files, Identity};
+pub use name::{Bearer, BearerError, ClientName, ClientNameError};
