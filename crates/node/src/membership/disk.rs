@@ -107,25 +107,25 @@ impl Default for Ballot {
     }
 }
 
+/// With which disks voters have come first. A disk is told from another one of the same site by the life that wrote to it
+/// first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pledges {
+    /// This disk.
+    pub disk: Incarnation,
+    /// Whether this site may vote with it.
+    pub sworn: bool,
+    /// The other voters' disks.
+    pub roll: BTreeMap<SiteName, Incarnation>,
+}
+
 /// Something to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Write {
-    /// At the first start with this disk: what the cluster is, and the life that begins.
-    Founding {
-        /// What the cluster is.
-        founding: Founding,
-        /// The life that begins.
-        born: Incarnation,
-    },
-    /// With which disk another voter has come first.
-    Registered {
-        /// The voter.
-        site: SiteName,
-        /// The life that wrote to its disk first.
-        disk: Incarnation,
-    },
-    /// Enough others have written down that this is the disk that this voter has come with first.
-    Sworn,
+    /// What the cluster is: at the first start.
+    Founding(Founding),
+    /// What this site knows of voters' disks.
+    Pledges(Pledges),
     /// The life that begins.
     Incarnation(Incarnation),
     /// Term, vote, commit.
@@ -143,12 +143,8 @@ pub enum Write {
 pub struct Disk {
     /// What the cluster is; nothing before the first start.
     pub founding: Option<Founding>,
-    /// The life that wrote to this disk first; it tells this disk from any other of the same site.
-    pub born: Option<Incarnation>,
-    /// The other voters' disks: the life that wrote to each of them first.
-    pub roll: BTreeMap<SiteName, Incarnation>,
-    /// Whether this site may vote with this disk.
-    pub sworn: bool,
+    /// What this site knows of voters' disks; nothing before the first start.
+    pub pledges: Option<Pledges>,
     /// The last life that has begun.
     pub incarnation: Incarnation,
     pub(super) ballot: Ballot,
@@ -172,13 +168,8 @@ impl Disk {
     /// What a write does to it.
     pub fn apply(&mut self, write: &Write) {
         match write {
-            Write::Founding { founding, born } => {
-                (self.founding, self.born) = (Some(founding.clone()), Some(*born));
-            }
-            Write::Registered { site, disk } => {
-                self.roll.entry(site.clone()).or_insert(*disk);
-            }
-            Write::Sworn => self.sworn = true,
+            Write::Founding(founding) => self.founding = Some(founding.clone()),
+            Write::Pledges(pledges) => self.pledges = Some(pledges.clone()),
             Write::Incarnation(incarnation) => self.incarnation = *incarnation,
             Write::Ballot(ballot) => self.ballot = *ballot,
             Write::Append(entries) => {

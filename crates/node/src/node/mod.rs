@@ -206,8 +206,8 @@ impl Node {
             config,
         };
         if is_new {
-            let born = node.oath.disk();
-            node.persist(vec![Write::Founding { founding, born }], Purpose::Record, out);
+            let writes = vec![Write::Founding(founding), Write::Pledges(node.oath.pledges())];
+            node.persist(writes, Purpose::Record, out);
         }
         node.begin_life(out);
         node.membership = node.as_voter(disk);

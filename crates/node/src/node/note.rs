@@ -52,7 +52,8 @@ pub enum Note {
         /// Those who have not.
         silent: Vec<SiteName>,
     },
-    /// A later life of this site has taken part than this one, which begins a still later one: its disk was lost.
+    /// This life is too old to be let in, and a later one begins: the site's disk was lost and its clock set back, or its stamps
+    /// are behind those of sites that nobody remembers.
     TooOld(Member),
     /// This site leads, and there is no number left for the next view: this cluster is at its end. Found another one.
     EpochsExhausted,

@@ -31,22 +31,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::wire::Content;
 use super::{Node, Note, Output, Purpose};
 use crate::membership::Membership;
-use crate::membership::disk::{Disk, Write};
+use crate::membership::disk::{Disk, Pledges, Write};
 use crate::mutant::Mutant;
 use crate::names::{Incarnation, SiteName};
 
 /// What this site knows of voters' disks: its own and the others'.
 #[derive(Clone, Debug)]
 pub(super) struct Oath {
-    /// The life that wrote to this disk first.
-    disk: Incarnation,
+    /// What the disk will have once all that was handed to it is written.
+    pledges: Pledges,
+    /// Those of the others' disks that are still being written down.
+    writing: BTreeSet<SiteName>,
     /// The other voters.
     others: Vec<SiteName>,
     phase: Phase,
-    /// The others' disks, as written down here.
-    roll: BTreeMap<SiteName, Incarnation>,
-    /// Those that are being written down.
-    writing: BTreeMap<SiteName, Incarnation>,
     /// How often it has asked the others.
     asked: u32,
 }
@@ -75,16 +73,17 @@ fn enough(voters: usize) -> usize {
 impl Oath {
     /// Of this site, with what its disk has; `life` is the one that begins.
     pub(super) fn new(site: &SiteName, voters: &[SiteName], disk: &Disk, life: Incarnation) -> Self {
+        let first = Pledges { disk: life, sworn: false, roll: BTreeMap::new() };
+        let pledges = disk.pledges.clone().unwrap_or(first);
         let phase = if !voters.contains(site) {
             Phase::Bystander
-        } else if disk.sworn || enough(voters.len()) == 0 {
+        } else if pledges.sworn || enough(voters.len()) == 0 {
             Phase::Sworn
         } else {
             Phase::Registers(BTreeSet::new())
         };
         let others = voters.iter().filter(|voter| *voter != site).cloned().collect();
-        let roll = disk.roll.clone();
-        Oath { disk: disk.born.unwrap_or(life), others, phase, roll, writing: BTreeMap::new(), asked: 0 }
+        Oath { pledges, writing: BTreeSet::new(), others, phase, asked: 0 }
     }
 
     /// Whether this site votes.
@@ -92,9 +91,9 @@ impl Oath {
         self.phase == Phase::Sworn
     }
 
-    /// Of which life this disk is.
-    pub(super) fn disk(&self) -> Incarnation {
-        self.disk
+    /// What the first start writes down.
+    pub(super) fn pledges(&self) -> Pledges {
+        self.pledges.clone()
     }
 }
 
@@ -105,7 +104,7 @@ impl Node {
         if !self.may_speak {
             return;
         }
-        let disk = self.oath.disk;
+        let disk = self.oath.pledges.disk;
         let asked: Vec<SiteName> =
             self.oath.others.iter().filter(|site| !known.contains(*site)).cloned().collect();
         self.oath.asked = self.oath.asked.wrapping_add(1);
@@ -125,19 +124,21 @@ impl Node {
         if !self.may_speak {
             return;
         }
-        if let Some(disk) = self.oath.roll.get(&from).copied() {
-            self.send(from, Content::Registered { disk }, out);
-        } else if !self.oath.writing.contains_key(&from) {
-            self.oath.writing.insert(from.clone(), disk);
-            let write = Write::Registered { site: from.clone(), disk };
-            self.persist(vec![write], Purpose::Registered(from), out);
+        if self.oath.writing.contains(&from) {
+            return;
         }
+        if let Some(disk) = self.oath.pledges.roll.get(&from).copied() {
+            return self.send(from, Content::Registered { disk }, out);
+        }
+        self.oath.writing.insert(from.clone());
+        self.oath.pledges.roll.insert(from.clone(), disk);
+        self.persist(vec![Write::Pledges(self.oath.pledges())], Purpose::Registered(from), out);
     }
 
     /// The disk of `site` is in writing now.
     pub(super) fn on_written_down(&mut self, site: SiteName, out: &mut Vec<Output>) {
-        if let Some(disk) = self.oath.writing.remove(&site) {
-            self.oath.roll.insert(site.clone(), disk);
+        self.oath.writing.remove(&site);
+        if let Some(disk) = self.oath.pledges.roll.get(&site).copied() {
             self.send(site, Content::Registered { disk }, out);
         }
     }
@@ -148,18 +149,19 @@ impl Node {
             return Node::misbehaved(from, "has a disk in writing, though it does not vote", out);
         }
         let needed = enough(self.oath.others.len() + 1);
-        let mine = self.oath.disk == disk || self.config.mutants.has(Mutant::LostDiskVotes);
+        let mine = self.oath.pledges.disk == disk || self.config.mutants.has(Mutant::LostDiskVotes);
         let Phase::Registers(known) = &mut self.oath.phase else { return };
         if !mine {
             self.oath.phase = Phase::Refused;
-            let note = Note::DiskReplaced { by: from, known: disk, disk: self.oath.disk };
+            let note = Note::DiskReplaced { by: from, known: disk, disk: self.oath.pledges.disk };
             return out.push(Output::Note(note));
         }
         known.insert(from);
         if known.len() >= needed {
             self.oath.phase = Phase::Sworn;
             // What a voter promises is written behind this, and said only when it is written.
-            self.persist(vec![Write::Sworn], Purpose::Record, out);
+            self.oath.pledges.sworn = true;
+            self.persist(vec![Write::Pledges(self.oath.pledges())], Purpose::Record, out);
             self.membership = self.as_voter(Disk::default());
         }
     }

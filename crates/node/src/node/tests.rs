@@ -4,7 +4,7 @@ mod questions;
 
 use super::*;
 use crate::lease::Renewal;
-use crate::membership::disk::{Ballot, Saved};
+use crate::membership::disk::{Ballot, Pledges, Saved};
 use crate::membership::message::{Kind, RaftMessage};
 use crate::names::LockName;
 use crate::rules::{Clause, RulesText};
@@ -162,7 +162,8 @@ fn who_leads_is_believed_of_voters_only_and_only_of_voters() {
 #[test]
 fn a_voter_that_hears_its_leader_asks_nobody_else() {
     let mut disk = Disk::default();
-    disk.apply(&Write::Sworn);
+    let pledges = Pledges { disk: Incarnation::new(1), sworn: true, roll: BTreeMap::new() };
+    disk.apply(&Write::Pledges(pledges));
     let mut lone = Lone::start(&["a", "b", "c"], disk);
     lone.write();
     let heartbeat = RaftMessage {

@@ -43,7 +43,7 @@ pub(super) fn note(note: &Note) {
             );
         }
         Note::TooOld(member) => {
-            tracing::warn!(%member, "a later life of this site took part before: its disk was lost, or its clock set back");
+            tracing::warn!(%member, "this life is too old to be let in, a later one begins; was the disk lost, or the clock set back?");
         }
         Note::EpochsExhausted => {
             tracing::error!("there is no number left for another view: found another cluster");

@@ -18,6 +18,10 @@ fn any_two_sets_that_are_enough_share_as_many_as_may_lose_their_disks() {
     assert_eq!([1, 2, 3, 4, 5, 6, 7].map(enough), [0, 1, 2, 2, 3, 4, 5]);
 }
 
+fn is_sworn(disk: &Disk) -> bool {
+    disk.pledges.as_ref().is_some_and(|pledges| pledges.sworn)
+}
+
 /// The disk that `lone` registered last, and with whom.
 fn registers(lone: &mut Lone) -> Vec<(String, Incarnation)> {
     let asked = lone.sent.drain(..).filter_map(|(to, content)| {
@@ -37,13 +41,13 @@ fn a_voter_votes_once_enough_others_have_its_disk_in_writing_and_for_ever_after(
     lone.hear("b", Content::Registered { disk });
     lone.pass(Span::from_millis(2000));
     assert!(registers(&mut lone).iter().all(|(to, _)| to == "c"), "b has answered");
-    assert!(lone.node.membership.is_none() && !lone.disk.sworn, "one of two others is not enough");
+    assert!(lone.node.membership.is_none() && !is_sworn(&lone.disk), "one of two others is not enough");
     lone.pass(Span::from_millis(5000));
     let silent = vec!["c".parse().unwrap()];
     assert!(lone.notes.contains(&Note::FirstStartWaits { silent }));
     lone.hear("c", Content::Registered { disk });
     lone.write();
-    assert!(lone.node.membership.is_some() && lone.disk.sworn);
+    assert!(lone.node.membership.is_some() && is_sworn(&lone.disk));
     let again = Lone::start(&["a", "b", "c"], lone.disk);
     assert!(again.node.membership.is_some());
 }
@@ -73,7 +77,7 @@ fn a_voter_whose_disk_is_not_the_first_one_does_not_vote_and_says_so() {
     }
     lone.sent.clear();
     lone.pass(Span::from_millis(5000));
-    assert!(lone.node.membership.is_none() && !lone.disk.sworn);
+    assert!(lone.node.membership.is_none() && !is_sworn(&lone.disk));
     assert!(
         lone.sent.iter().all(|(_, content)| !matches!(content, Content::Raft(_) | Content::Register { .. }))
     );
