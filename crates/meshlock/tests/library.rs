@@ -121,3 +121,19 @@ async fn a_name_that_is_none_is_refused() {
     assert!(matches!(node.lock("").await, Err(AcquireError::Name(_))));
     assert!(matches!(node.lock(&"x".repeat(256)).await, Err(AcquireError::Name(_))));
 }
+
+#[tokio::test]
+async fn a_site_that_leaves_holds_nobody_up() {
+    let cluster = Cluster::local(3).unwrap();
+    let held = cluster[0].lock("a").await.unwrap();
+    let waiting = tokio::spawn({
+        let node = cluster[1].clone();
+        async move { node.lock("a").await.map(|guard| guard.fence()) }
+    });
+    let fence = held.fence();
+    drop(held);
+    cluster[0].leave().await;
+    assert!(waiting.await.unwrap().unwrap() > fence);
+    assert_eq!(cluster[1].engine().look(|node| node.view().members.len()), 2);
+    assert!(matches!(cluster[0].lock("a").await, Err(AcquireError::Refused { .. })));
+}

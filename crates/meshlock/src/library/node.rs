@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meshlock_node::names::{LockName, NameError};
-use meshlock_node::node::{Call, Config};
-use meshlock_node::shell::{Engine, Setup, StartError, now};
+use meshlock_node::node::{Answer, Call, Config};
+use meshlock_node::shell::{Engine, Listener, Setup, StartError, now};
 use meshlock_node::table::{Request, Session, Wait};
 use meshlock_node::time::{Span, Time};
+use tokio::sync::watch;
 
 use super::blocking::wait_for;
 use super::guard::{Guard, Guards};
@@ -119,6 +120,14 @@ impl Node {
         Semaphore::new(self.clone(), name.to_owned(), permits)
     }
 
+    /// Leaves the cluster: the other sites need not wait for this one. Nothing more is granted here; it completes once all that is
+    /// held here is given back and the others have agreed.
+    pub async fn leave(&self) {
+        let left = Arc::new(Left(watch::Sender::new(false)));
+        self.inner.engine.ask(left.clone(), |request| Call::Leave { request });
+        let _ = left.0.subscribe().wait_for(|left| *left).await;
+    }
+
     /// What drives the node: for whoever builds on more than locks.
     pub fn engine(&self) -> &Engine {
         &self.inner.engine
@@ -175,6 +184,17 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Some(node) = self.node {
             node.engine.forget(self.request, Call::Cancel(self.request));
+        }
+    }
+}
+
+/// Whether the site has left.
+struct Left(watch::Sender<bool>);
+
+impl Listener for Left {
+    fn hear(&self, answer: &Answer) {
+        if let Answer::Left { .. } = answer {
+            self.0.send_replace(true);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The disk's thread: what the node wants written is written in order, several batches in one go if they have gathered.
 
 use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,16 +26,21 @@ pub(super) enum Sink {
 /// Starts the disk's thread: `write` makes writes durable, `done` is told the last token that is.
 ///
 /// A write that fails is tried again until it succeeds: the node is not told, so it promises nothing meanwhile, its lease is
-/// not renewed on what the disk does not have, and its clients learn of it in time.
+/// not renewed on what the disk does not have, and its clients learn of it in time. Once the node has `stopped`, it is not
+/// tried again.
 pub(super) fn start<E: Display>(
     name: String,
     mut write: impl FnMut(&[Write]) -> Result<(), E> + Send + 'static,
     done: impl Fn(Token) + Send + 'static,
+    stopped: Arc<AtomicBool>,
 ) -> std::io::Result<(Sink, JoinHandle<()>)> {
     let (sender, receiver) = channel();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         while let Some((token, writes)) = gather(&receiver) {
             while let Err(error) = write(&writes) {
+                if stopped.load(Ordering::Acquire) {
+                    return;
+                }
                 tracing::error!(%error, "cannot write what the cluster agreed on; trying again");
                 std::thread::sleep(RETRY_AFTER);
             }
@@ -55,7 +62,7 @@ fn gather(receiver: &Receiver<Batch>) -> Option<Batch> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
     use crate::names::Incarnation;
@@ -69,7 +76,7 @@ mod tests {
             Ok::<(), String>(())
         };
         let done = move |token: Token| to_say.lock().unwrap().push((token, seen.lock().unwrap().len()));
-        let (sink, thread) = start("disk".to_owned(), write, done).unwrap();
+        let (sink, thread) = start("disk".to_owned(), write, done, Arc::default()).unwrap();
         let Sink::Thread(sender) = sink else { panic!("a thread was asked for") };
         let life = |number| Write::Incarnation(Incarnation::new(number));
         for number in 1..=10 {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,15 +13,15 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::clock::{now, stamp};
-use super::disk::Sink;
+use super::disk::{self, Sink};
 use super::net::{Host, Net, Peer, Security};
+use super::store::{Store, StoreError};
 use crate::founding;
-use crate::membership::disk::Disk;
+use crate::membership::disk::{Disk, Write};
 use crate::names::SiteName;
 use crate::node::{Answer, Call, Config, ConfigError, Input, Node, Note, Output, Packet, Token};
 use crate::table::{Request, Session, Tell};
 use crate::time::Time;
-use crate::view::View;
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
@@ -34,12 +36,15 @@ pub struct Setup {
     pub addresses: BTreeMap<SiteName, String>,
     /// How connections are protected.
     pub security: Security,
+    /// Where what must not be forgotten is kept; nowhere if everything may end with the process, as for a site that is a
+    /// cluster of its own.
+    pub data: Option<PathBuf>,
 }
 
 impl Setup {
     /// Without a network.
     pub fn new(config: Config) -> Self {
-        Setup { config, listen: None, addresses: BTreeMap::new(), security: Security::default() }
+        Setup { config, listen: None, addresses: BTreeMap::new(), security: Security::default(), data: None }
     }
 }
 
@@ -50,6 +55,9 @@ pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Its disk.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What its disk says.
     #[error(transparent)]
     Founding(#[from] founding::StartError),
     /// The machine gives no more threads or descriptors.
@@ -67,6 +75,7 @@ pub trait Listener: Send + Sync {
 pub struct Engine {
     handle: Handle,
     stop: Arc<Notify>,
+    stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     listening: Option<SocketAddr>,
 }
@@ -106,7 +115,7 @@ type Touched = Vec<Arc<Peer>>;
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: Setup) -> Result<Self, StartError> {
-        let Setup { mut config, listen, addresses, security } = setup;
+        let Setup { mut config, listen, addresses, security, data } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
         let checked = config.check()?;
@@ -118,8 +127,11 @@ impl Engine {
         for (site, address) in addresses {
             net.learn_address(site, address);
         }
+        let opened = data.map(|data| Store::open(&data, &site)).transpose()?;
+        let (store, disk) =
+            opened.map_or_else(|| (None, Disk::default()), |(store, disk)| (Some(store), disk));
         let mut outputs = Vec::new();
-        let node = Node::start(checked, Disk::default(), now(), &mut outputs)?;
+        let node = Node::start(checked, disk, now(), &mut outputs)?;
         let core = Core {
             node,
             outputs,
@@ -133,8 +145,17 @@ impl Engine {
             armed: Time::ZERO,
         };
         let shared = Arc::new(Shared { core: Mutex::new(core), net, alarm: Notify::new() });
-        let stop = Arc::new(Notify::new());
-        let (host, stopped) = (shared.clone(), stop.clone());
+        let (stop, stopped) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let mut threads = Vec::new();
+        if let Some(mut store) = store {
+            let host = shared.clone();
+            let done = move |token| host.step(|_| Input::Persisted(token));
+            let write = move |writes: &[Write]| store.write(writes);
+            let (sink, thread) = disk::start(format!("disk {site}"), write, done, stopped.clone())?;
+            shared.lock().disk = sink;
+            threads.push(thread);
+        }
+        let (host, ends) = (shared.clone(), stop.clone());
         let run = move || {
             runtime.block_on(async {
                 if let Some(listener) = listen {
@@ -143,13 +164,13 @@ impl Engine {
                 }
                 tokio::select! {
                     () = keep_time(&host) => {}
-                    () = stopped.notified() => {}
+                    () = ends.notified() => {}
                 }
             });
         };
-        let thread = std::thread::Builder::new().name(format!("meshlock {site}")).spawn(run)?;
+        threads.push(std::thread::Builder::new().name(format!("site {site}")).spawn(run)?);
         let handle = Handle { shared, tasks };
-        Ok(Engine { handle, stop, threads: vec![thread], listening })
+        Ok(Engine { handle, stop, stopped, threads, listening })
     }
 
     /// Where other sites reach this one.
@@ -221,7 +242,12 @@ impl Handle {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
         self.stop.notify_one();
+        if let Ok(mut core) = self.handle.shared.core.lock() {
+            // The disk's thread ends once nobody can send it more.
+            core.disk = Sink::Memory;
+        }
         let me = std::thread::current().id();
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {
             let _ = thread.join();
@@ -325,7 +351,7 @@ impl Core {
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },
             Output::Answer(answer) => self.answer(&answer),
-            Output::Note(note) => self.note(&note, shared),
+            Output::Note(note) => Core::note(&note, shared),
         }
     }
 
@@ -358,15 +384,10 @@ impl Core {
         }
     }
 
-    fn note(&self, note: &Note, shared: &Shared) {
-        if let Note::Installed(view) = note {
-            self.installed(view, shared);
-        }
+    /// Writes a note down; and a view says where its members are reached.
+    fn note(note: &Note, shared: &Shared) {
         super::log::note(note);
-    }
-
-    /// The view says where its members are reached.
-    fn installed(&self, view: &View, shared: &Shared) {
+        let Note::Installed(view) = note else { return };
         for member in &view.members {
             if let Some(address) = view.address(&member.site) {
                 shared.net.learn_address(member.site.clone(), address.to_string());

@@ -9,7 +9,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::super::channel::{Channel, Stream, drain_tls, open_tls};
+use super::super::tls::TlsError;
 use super::frame::{FrameError, Hello, greeting, take_greeting};
+use super::security::certified;
 use crate::names::SiteName;
 
 /// How long a new connection may take until both have said who they are.
@@ -36,8 +38,13 @@ pub(super) enum GreetError {
         "it looks for the site '{sought}', and this is '{me}'; compare the addresses in its configuration"
     )]
     NotMe { sought: SiteName, me: SiteName },
-    #[error("it says that it is the site '{said}', but its certificate is that of '{certified}'")]
-    Impostor { said: SiteName, certified: SiteName },
+    #[error(
+        "it says that it is the site '{said}', but its certificate is that of {}",
+        certified.as_ref().map_or_else(|| "no site".to_owned(), |site| format!("'{site}'"))
+    )]
+    Impostor { said: SiteName, certified: Option<SiteName> },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("no answer within {} seconds", GREET_WITHIN.as_secs())]
     Silent,
 }
@@ -72,11 +79,11 @@ impl Newcomer {
         self.stream.write_all(&wire).await
     }
 
-    async fn read(&mut self) -> io::Result<()> {
+    async fn read(&mut self) -> Result<(), GreetError> {
         let mut bytes = [0; 4096];
         let count = self.stream.read(&mut bytes).await?;
         if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         let Some(tls) = &mut self.tls else {
             self.plain.extend_from_slice(&bytes[..count]);
@@ -86,10 +93,8 @@ impl Newcomer {
         // Also where TLS ends in an error it has something to say: why.
         let answers = opened.as_ref().map(Clone::clone).unwrap_or_default();
         self.stream.write_all(&answers).await?;
-        if opened.is_err() {
-            self.write_tls().await?;
-        }
-        opened.map(drop)
+        self.write_tls().await?;
+        opened.map(drop).map_err(|error| TlsError::of(error).into())
     }
 
     async fn hello(&mut self) -> Result<Hello, GreetError> {
@@ -115,7 +120,6 @@ pub(super) async fn greet(
     stream: TcpStream,
     tls: Option<Connection>,
     me: Hello,
-    certified: impl Fn(&Connection) -> Result<SiteName, io::Error>,
 ) -> Result<Greeted, GreetError> {
     tune(&stream)?;
     let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
@@ -126,7 +130,7 @@ pub(super) async fn greet(
     if hello.from != expected {
         return Err(GreetError::OtherSite { expected, found: hello.from });
     }
-    check_certificate(newcomer.tls.as_ref(), &hello, certified)?;
+    check_certificate(newcomer.tls.as_ref(), &hello)?;
     Ok(newcomer.greeted(hello))
 }
 
@@ -136,13 +140,12 @@ pub(super) async fn welcome(
     tls: Option<Connection>,
     me: &SiteName,
     life: u64,
-    certified: impl Fn(&Connection) -> Result<SiteName, io::Error>,
 ) -> Result<Greeted, GreetError> {
     tune(&stream)?;
     let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
     let hello = newcomer.hello().await;
     if let Ok(hello) = &hello {
-        check_certificate(newcomer.tls.as_ref(), hello, certified)?;
+        check_certificate(newcomer.tls.as_ref(), hello)?;
     }
     let to = hello.as_ref().map_or_else(|_| me.clone(), |hello| hello.from.clone());
     if matches!(&hello, Ok(_) | Err(GreetError::Frame(FrameError::Version { .. }))) {
@@ -156,17 +159,13 @@ pub(super) async fn welcome(
     Ok(newcomer.greeted(hello))
 }
 
-fn check_certificate(
-    tls: Option<&Connection>,
-    hello: &Hello,
-    certified: impl Fn(&Connection) -> Result<SiteName, io::Error>,
-) -> Result<(), GreetError> {
+/// Whoever has a certificate of the cluster can speak for the site that it names, and for no other.
+fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), GreetError> {
     let Some(tls) = tls else { return Ok(()) };
-    let certified = certified(tls)?;
-    if certified == hello.from {
-        return Ok(());
+    match certified(tls) {
+        Some(certified) if certified == hello.from => Ok(()),
+        certified => Err(GreetError::Impostor { said: hello.from.clone(), certified }),
     }
-    Err(GreetError::Impostor { said: hello.from.clone(), certified })
 }
 
 /// No delay, and an end in seconds for connections that lead nowhere.

@@ -5,6 +5,7 @@
 mod frame;
 mod greet;
 mod peer;
+mod security;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,6 +22,7 @@ use crate::node::Packet;
 use frame::{Hello, take_packets};
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
 pub(super) use peer::Peer;
+pub use security::Security;
 
 /// How many connections may be greeting at once.
 const MOST_GREETING: usize = 256;
@@ -30,14 +32,6 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 
 /// How much is read from a connection at once.
 const READ_BYTES: usize = 64 << 10;
-
-/// How connections between sites are protected.
-#[derive(Clone, Debug, Default)]
-pub enum Security {
-    /// Not at all: whoever reaches the port can say that it is any site. Only where the network itself is trusted.
-    #[default]
-    Plain,
-}
 
 /// Why the port for other sites cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +114,7 @@ impl Net {
 
     async fn welcome(&self, stream: TcpStream) -> Result<Greeted, GreetError> {
         let tls = self.security.accepting()?;
-        let welcome = welcome(stream, tls, &self.me, self.life, Security::certified);
+        let welcome = welcome(stream, tls, &self.me, self.life);
         timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
     }
 
@@ -157,7 +151,7 @@ impl Net {
         let dial = async {
             let stream = TcpStream::connect(&address).await?;
             let hello = Hello { from: self.me.clone(), to: site.clone(), life: self.life };
-            greet(stream, self.security.dialling(site)?, hello, Security::certified).await
+            greet(stream, self.security.dialling(site)?, hello).await
         };
         timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
     }
@@ -196,25 +190,6 @@ impl Net {
             () = reading => {}
         }
         peer.ended(&channel);
-    }
-}
-
-impl Security {
-    fn accepting(&self) -> io::Result<Option<rustls::Connection>> {
-        match self {
-            Security::Plain => Ok(None),
-        }
-    }
-
-    fn dialling(&self, _site: &SiteName) -> io::Result<Option<rustls::Connection>> {
-        match self {
-            Security::Plain => Ok(None),
-        }
-    }
-
-    /// The site that the other side's certificate names.
-    fn certified(_tls: &rustls::Connection) -> io::Result<SiteName> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

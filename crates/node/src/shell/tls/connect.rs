@@ -1,4 +1,4 @@
-//! Securing a connection, for the one who calls and for the one who is called.
+//! Securing a connection with the usual streams, for tests: the sites themselves write to sockets in their own way ([`net`](super::super::net)).
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::names::SiteName;
 
 /// Calls one site. Made once, used for every connection to it.
 #[derive(Clone)]
-pub struct Connector(pub(super) tokio_rustls::TlsConnector);
+pub(super) struct Connector(pub(super) tokio_rustls::TlsConnector);
 
 impl Connector {
     /// For calls to `site`.
-    pub fn new(identity: &Identity, site: &SiteName) -> Self {
+    pub(super) fn new(identity: &Identity, site: &SiteName) -> Self {
         let config: Arc<ClientConfig> = identity.calling(site);
         Connector(config.into())
     }
 
     /// Secures a connection that this side has opened: whoever is at its other end is that site, or there is an error. How
     /// long that may take is for the caller to bound.
-    pub async fn connect<S>(&self, stream: S) -> Result<client::TlsStream<S>, TlsError>
+    pub(super) async fn connect<S>(&self, stream: S) -> Result<client::TlsStream<S>, TlsError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -37,18 +37,18 @@ impl Connector {
 
 /// Is called, by sites and by clients.
 #[derive(Clone)]
-pub struct Acceptor(pub(super) tokio_rustls::TlsAcceptor);
+pub(super) struct Acceptor(pub(super) tokio_rustls::TlsAcceptor);
 
 impl Acceptor {
     /// For whoever the identity's authority has given a name.
-    pub fn new(identity: &Identity) -> Self {
+    pub(super) fn new(identity: &Identity) -> Self {
         let config: Arc<ServerConfig> = identity.called();
         Acceptor(config.into())
     }
 
     /// Secures a connection that the other side has opened, and says who that is. How long that may take is for the caller
     /// to bound.
-    pub async fn accept<S>(&self, stream: S) -> Result<(server::TlsStream<S>, Bearer), TlsError>
+    pub(super) async fn accept<S>(&self, stream: S) -> Result<(server::TlsStream<S>, Bearer), TlsError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

@@ -5,6 +5,7 @@
 //! name; where on the network it came from does not matter.
 
 pub mod ca;
+#[cfg(test)]
 mod connect;
 mod error;
 mod identity;
@@ -13,7 +14,8 @@ mod name;
 mod tests;
 mod verify;
 
-pub use connect::{Acceptor, Connector};
+#[cfg(test)]
+use connect::{Acceptor, Connector};
 pub use error::{Fault, IdentityError, TlsError};
 pub use identity::{Files, Identity};
 pub use name::{Bearer, BearerError, ClientName, ClientNameError};
