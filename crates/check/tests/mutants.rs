@@ -2,18 +2,23 @@
 //! survives is a missing property.
 
 use meshlock_check::{Bounds, Properties, Property, Report, Verdict, explore_spec, story_spec};
-use meshlock_protocol::Spec;
+use meshlock_protocol::algorithms::suzuki_kasami::SuzukiKasami;
 use meshlock_protocol::mutant::{self, Mutant};
+use meshlock_protocol::world::{Violation, World};
+use meshlock_protocol::{SiteId, Slot, Spec};
 
 /// Where a mutant is looked for, and by which property it must be caught.
 fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
-    use Property::{Deadlock, Exclusion, Invariants, Order, Tokens};
+    use Property::{
+        Deadlock, Exclusion, Fences, Invariants, Messages, Order, Quiet, Refusals, Starvation, Tokens,
+    };
     let run = Bounds::new;
     match mutant {
         Mutant::LamportLostMax => ("lamport", run(2, 2), Exclusion),
         // Nobody gets in wrongly: an answer with a small clock is no proof, so the site that waits for one waits for ever.
         Mutant::LamportDeafClock => ("lamport", run(2, 2), Deadlock),
         Mutant::LamportReleaseNotToAll => ("lamport", run(2, 1), Deadlock),
+        Mutant::LamportOmitsUnasked => ("lamport", run(2, 1), Messages),
         Mutant::RicartAgrawalaEarlyReply | Mutant::RicartAgrawalaWrongTieBreak => {
             ("ricart-agrawala", run(2, 1), Exclusion)
         }
@@ -24,6 +29,7 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
             ("maekawa:deadlock=fail", run(3, 1), Deadlock)
         }
         Mutant::ArbiterKeepsForTheDead => ("majority", run(3, 1).with_crashes(1), Deadlock),
+        Mutant::ArbiterOwesOn => ("majority", run(2, 1).with_crashes(1).with_recoveries(), Quiet),
         Mutant::RequesterYieldsInside => ("maekawa", run(3, 1), Exclusion),
         Mutant::SandersForgottenGrant => ("sanders:structure=figure-4", run(3, 1), Exclusion),
         Mutant::SuzukiKasamiTokenKept => ("suzuki-kasami", run(2, 1), Tokens),
@@ -34,16 +40,31 @@ fn hunt(mutant: Mutant) -> (&'static str, Bounds, Property) {
         Mutant::RaymondKOldReply => ("raymond-k", run(3, 2).with_permits(2), Exclusion),
         Mutant::RaymondKOffByOne => ("raymond-k", run(3, 1).with_permits(2), Exclusion),
         Mutant::MakkiTwoPermits => ("makki", run(3, 1), Invariants),
+        Mutant::MakkiEndlessTimer => ("makki", run(3, 1), Starvation),
         Mutant::SrimaniReddyTokenKept => ("srimani-reddy", run(3, 1).with_permits(2), Tokens),
+        Mutant::SrimaniReddyWrongSlot => ("srimani-reddy", run(3, 1).with_permits(2), Fences),
         Mutant::TokenRingForgottenCall => ("token-ring", run(3, 1), Deadlock),
         Mutant::DelegatedForgottenTail => ("delegated", run(3, 2), Deadlock),
+        Mutant::DelegatedLateRefused => ("delegated", run(3, 1), Refusals),
+        Mutant::FenceClockDeaf => {
+            unreachable!("the explorer has no clocks: it remembers who knows of which entry")
+        }
     }
 }
 
-fn explored(mutant: Mutant) -> (Spec, Bounds, Report) {
-    let (spec, bounds, property) = hunt(mutant);
+/// Mutants that one property alone can catch: everyone is served, in order, one at a time, and yet something is wrong.
+const SUBTLE: [Mutant; 5] = [
+    Mutant::LamportOmitsUnasked,
+    Mutant::ArbiterOwesOn,
+    Mutant::MakkiEndlessTimer,
+    Mutant::SrimaniReddyWrongSlot,
+    Mutant::DelegatedLateRefused,
+];
+
+fn explored(mutant: Mutant, properties: Properties) -> (Spec, Bounds, Report) {
+    let (spec, bounds, _) = hunt(mutant);
     let spec: Spec = spec.parse().expect("a registered algorithm");
-    let bounds = bounds.checking([property].into_iter().collect());
+    let bounds = bounds.checking(properties);
     let report = explore_spec(&spec, &bounds);
     (spec, bounds, report)
 }
@@ -54,7 +75,7 @@ fn every_mutant_is_caught_by_its_property() {
     for mutant in Mutant::ALL {
         let property = hunt(mutant).2;
         let (report, story) = mutant::with(mutant, || {
-            let (spec, bounds, report) = explored(mutant);
+            let (spec, bounds, report) = explored(mutant, [property].into_iter().collect());
             let story = story_spec(&spec, &bounds, &report.path);
             (report, story)
         });
@@ -68,11 +89,50 @@ fn every_mutant_is_caught_by_its_property() {
 }
 
 #[test]
+fn every_property_has_a_mutant_to_catch() {
+    for property in Property::ALL {
+        assert!(
+            Mutant::ALL.into_iter().any(|mutant| hunt(mutant).2 == property),
+            "{property:?} catches nothing"
+        );
+    }
+}
+
+#[test]
+fn without_its_property_a_subtle_mutant_would_survive() {
+    for mutant in SUBTLE {
+        let property = hunt(mutant).2;
+        let (_, _, caught) = mutant::with(mutant, || explored(mutant, Properties::all()));
+        assert_eq!(caught.verdict.property(), Some(property), "{mutant:?}: {}", caught.verdict);
+        let (_, _, missed) = mutant::with(mutant, || explored(mutant, Properties::all().without(property)));
+        assert_eq!(missed.verdict, Verdict::Holds, "{mutant:?}: {}", missed.verdict);
+    }
+}
+
+#[test]
 fn where_the_mutants_are_caught_nothing_is_wrong_without_them() {
     for mutant in Mutant::ALL {
-        let (spec, bounds, _) = hunt(mutant);
-        let spec: Spec = spec.parse().expect("a registered algorithm");
-        let report = explore_spec(&spec, &bounds.checking(Properties::all()));
+        let (_, _, report) = explored(mutant, Properties::all());
         assert_eq!(report.verdict, Verdict::Holds, "{mutant:?}");
     }
+}
+
+/// What the world finds wrong when one site after the other enters.
+fn one_after_the_other() -> Option<Violation> {
+    let mut world = World::<SuzukiKasami>::of(3).tolerant();
+    for site in SiteId::all(3) {
+        let _ = world.request(site);
+        world.settle();
+        let _ = world.release(site);
+    }
+    assert_eq!(world.entries().len(), 3, "everyone was inside");
+    world.violation().cloned()
+}
+
+#[test]
+fn a_fence_clock_that_hears_nothing_is_caught_by_the_world() {
+    let [_, second, _] = SiteId::first();
+    let caught = mutant::with(Mutant::FenceClockDeaf, one_after_the_other);
+    assert_eq!(caught, Some(Violation::FenceFellBack { site: second, slot: Slot::default() }));
+    assert_eq!(one_after_the_other(), None);
 }

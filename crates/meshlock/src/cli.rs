@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, check, compare, demo, dst, errata, quorum, reproduce, sim};
+use crate::commands::{algorithms, ca, check, compare, demo, dst, errata, quorum, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -39,4 +39,6 @@ pub(crate) enum Command {
     Errata(errata::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
+    /// Make the cluster's certificate authority, and certificates for its sites and clients
+    Ca(ca::Arguments),
 }

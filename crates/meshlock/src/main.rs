@@ -54,6 +54,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Dst(arguments) => commands::dst::run(&arguments, out),
         Command::Errata(arguments) => commands::errata::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
+        Command::Ca(arguments) => commands::ca::run(&arguments, out),
     }
 }
 

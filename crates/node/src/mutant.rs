@@ -27,6 +27,12 @@ pub(crate) enum Mutant {
     SendBeforePersist,
     /// A locked out holder keeps its lock when the lease ends.
     LapseKeepsLocks,
+    /// The locks of a client that is gone stay with it.
+    GoneClientKeepsLocks,
+    /// A disk keeps what it had written of a batch that it did not complete.
+    TornBatchKept,
+    /// Every grant of every lock has the same fence.
+    FenceStuck,
     /// Packets of another cluster are taken for this one's.
     OtherClusterAccepted,
     /// A site that has lost its disk begins with its first life again.
@@ -44,7 +50,7 @@ pub(crate) enum Mutant {
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 17] = [
+    pub(crate) const ALL: [Mutant; 20] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -56,6 +62,9 @@ impl Mutant {
         Mutant::GrantWithoutLease,
         Mutant::SendBeforePersist,
         Mutant::LapseKeepsLocks,
+        Mutant::GoneClientKeepsLocks,
+        Mutant::TornBatchKept,
+        Mutant::FenceStuck,
         Mutant::OtherClusterAccepted,
         Mutant::StampIgnored,
         Mutant::LostDiskVotes,

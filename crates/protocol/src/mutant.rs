@@ -1,6 +1,6 @@
 //! Small deliberate bugs, to see whether the checker would notice them.
 //!
-//! Each is one short line in an algorithm that asks `is_on`. Without the feature `mutants`, which only tests enable, the answer
+//! Each is one short line in an algorithm, or in its host, that asks `is_on`. Without the feature `mutants`, which only tests enable, the answer
 //! is a constant, and the compiler takes the line out. With it one mutant can be switched on with `with` for the calling
 //! thread. A mutant that no property catches means that a property is missing.
 
@@ -13,6 +13,8 @@ pub enum Mutant {
     LamportDeafClock,
     /// `lamport`: who leaves does not tell the last site.
     LamportReleaseNotToAll,
+    /// `lamport`: a reply is left out that only `omit-replies` may leave out.
+    LamportOmitsUnasked,
     /// `ricart-agrawala`: a waiting site replies at once to a request that its own precedes.
     RicartAgrawalaEarlyReply,
     /// `ricart-agrawala`: of two requests with the same clock each is taken for the earlier.
@@ -27,6 +29,8 @@ pub enum Mutant {
     ArbiterForgottenFail,
     /// The same: what a failed site had is not taken back.
     ArbiterKeepsForTheDead,
+    /// The same: who has welcomed a site that came back goes on owing it a welcome.
+    ArbiterOwesOn,
     /// The same: an INQUIRE that comes before a FAILED is not remembered.
     RequesterForgottenInquire,
     /// The same: a site yields although it is inside.
@@ -49,20 +53,29 @@ pub enum Mutant {
     RaymondKOffByOne,
     /// `makki`: who leaves gives two permits back.
     MakkiTwoPermits,
+    /// `makki`: whoever collects winds its timer up again and again.
+    MakkiEndlessTimer,
     /// `srimani-reddy`: an idle holder sends a token and keeps it.
     SrimaniReddyTokenKept,
+    /// `srimani-reddy`: whoever enters says that it is on the first permit.
+    SrimaniReddyWrongSlot,
     /// `token-ring`: a site that wants in itself forgets that its successor does.
     TokenRingForgottenCall,
     /// `delegated`: whoever was appended to a chain too late is forgotten.
     DelegatedForgottenTail,
+    /// `delegated`: the leader is reported for an APPEND that came too late.
+    DelegatedLateRefused,
+    /// The host: its fence clock does not hear the stamps that come with messages.
+    FenceClockDeaf,
 }
 
 impl Mutant {
-    /// Every one.
-    pub const ALL: [Mutant; 24] = [
+    /// Every one of an algorithm.
+    pub const ALL: [Mutant; 29] = [
         Mutant::LamportLostMax,
         Mutant::LamportDeafClock,
         Mutant::LamportReleaseNotToAll,
+        Mutant::LamportOmitsUnasked,
         Mutant::RicartAgrawalaEarlyReply,
         Mutant::RicartAgrawalaWrongTieBreak,
         Mutant::CarvalhoForgottenDeferred,
@@ -70,6 +83,7 @@ impl Mutant {
         Mutant::LodhaQueueByArrival,
         Mutant::ArbiterForgottenFail,
         Mutant::ArbiterKeepsForTheDead,
+        Mutant::ArbiterOwesOn,
         Mutant::RequesterForgottenInquire,
         Mutant::RequesterYieldsInside,
         Mutant::SandersForgottenGrant,
@@ -81,9 +95,12 @@ impl Mutant {
         Mutant::RaymondKOldReply,
         Mutant::RaymondKOffByOne,
         Mutant::MakkiTwoPermits,
+        Mutant::MakkiEndlessTimer,
         Mutant::SrimaniReddyTokenKept,
+        Mutant::SrimaniReddyWrongSlot,
         Mutant::TokenRingForgottenCall,
         Mutant::DelegatedForgottenTail,
+        Mutant::DelegatedLateRefused,
     ];
 }
 

@@ -1,6 +1,6 @@
 //! What the machine finds when it looks into an erratum.
 
-use crate::{Progress, Property, Report, Verdict, explore_spec_with, story_spec};
+use crate::{Progress, Property, Report, Verdict};
 
 use super::{Erratum, Evidence, Reckoning, Run};
 
@@ -101,6 +101,14 @@ impl Erratum {
                     finding.judgement = Judgement::Confirmed;
                 }
             }
+            Evidence::Suspicion { printed } => {
+                for run in *printed {
+                    finding.note(run, &explore(run, None, &mut progress), None);
+                }
+                if finding.counterexample.is_some() {
+                    finding.judgement = Judgement::Confirmed;
+                }
+            }
             Evidence::Calculation(calculate) => {
                 finding.reckoned = calculate();
                 let confirmed = finding.reckoned.iter().all(|row| row.right == row.claimed)
@@ -121,7 +129,7 @@ impl Finding {
             return self.explored.push(explored(run, report));
         };
         if self.counterexample.is_none() {
-            let story = story_spec(&run.parsed(), &run.bounds(property), &report.path);
+            let story = run.story(property, &report.path);
             self.counterexample = Some(Counterexample {
                 run: *run,
                 property: broken,
@@ -133,8 +141,7 @@ impl Finding {
 }
 
 fn explore(run: &Run, property: Option<Property>, progress: &mut impl FnMut(&Run, &Progress)) -> Report {
-    let report = explore_spec_with(&run.parsed(), &run.bounds(property), |so_far| progress(run, so_far));
-    report.expect("errata ask for runs that can start")
+    run.explore(property, |so_far| progress(run, so_far))
 }
 
 fn explored(run: &Run, report: &Report) -> Explored {

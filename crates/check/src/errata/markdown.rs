@@ -8,8 +8,9 @@ const INTRODUCTION: &str = "\
 # Errata of the published texts
 
 Shown by machine, and generated: `meshlock errata --markdown` writes this page, `meshlock errata ID` looks into one claim anew.
-The printed rules are switchable variants of the algorithms (`text=…`), explored breadth first, so a counterexample is a shortest
-one. The repaired rules are what Meshlock ships, explored to the end, unless it says otherwise, with every property
+The printed rules are switchable variants of the algorithms (`text=…`), or, where what ships has no place for them, a small machine
+of their own (`singhal-1989-recovery`, which without `text=` has its slips mended). They are explored breadth first, so a
+counterexample is a shortest one. The repaired rules are what Meshlock ships, explored to the end, unless it says otherwise, with every property
 checked. Sites are numbered from 0.
 
 *Confirmed*: the text errs as claimed, and what replaces it holds. *Refuted*: the machine does not bear the claim out.
@@ -82,12 +83,12 @@ impl Finding {
         writeln!(f, "**Repair.** {}", erratum.repair)?;
         if !self.explored.is_empty() {
             let heading = match self.judgement {
-                Judgement::Refuted => "Explored.",
+                Judgement::Refuted if self.counterexample.is_some() => "Explored.",
                 Judgement::NotRepaired => "Explored, and does not hold.",
-                Judgement::Confirmed if self.explored.iter().all(|explored| explored.finished) => {
-                    "Explored, and holds."
+                _ if self.explored.iter().all(|explored| explored.finished) => "Explored, and holds.",
+                Judgement::Confirmed | Judgement::Refuted => {
+                    "Explored, not everywhere to the end, and nothing is wrong."
                 }
-                Judgement::Confirmed => "Explored, not everywhere to the end, and nothing is wrong.",
             };
             writeln!(f, "\n**{heading}**\n")?;
         }

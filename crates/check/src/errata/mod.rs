@@ -10,6 +10,7 @@ mod finding;
 mod list;
 mod markdown;
 mod run;
+mod twin;
 
 pub use calculation::Reckoning;
 pub use finding::{Counterexample, Explored, Finding, Judgement};
@@ -53,6 +54,11 @@ pub enum Evidence {
     Assumption {
         /// Where they hold without it.
         without: &'static [Run],
+    },
+    /// The text looks wrong; whether anything comes of it is to be seen.
+    Suspicion {
+        /// Where its rules are tried.
+        printed: &'static [Run],
     },
     /// The text contradicts itself, in figures.
     Calculation(fn() -> Vec<Reckoning>),

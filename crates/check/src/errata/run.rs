@@ -4,7 +4,11 @@ use std::fmt;
 
 use meshlock_protocol::Spec;
 
-use crate::{Bounds, Properties, Property};
+use super::twin::{self, SinghalRecovery};
+use crate::{
+    Bounds, Progress, Properties, Property, Report, Step, Story, explore_spec_with, explore_with, story,
+    story_spec,
+};
 
 /// What to explore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +23,12 @@ pub struct Run {
     pub permits: usize,
     /// Whether messages may overtake each other.
     pub unordered: bool,
+    /// How many messages may arrive a second time.
+    pub duplicates: u8,
     /// How many sites may fail.
     pub crashes: u8,
+    /// Whether failed sites come back.
+    pub recoveries: bool,
     /// How many states are enough, if the run is too large to be explored to its end.
     pub enough: Option<usize>,
 }
@@ -28,7 +36,17 @@ pub struct Run {
 impl Run {
     /// `sites` that ask `entries` times each over FIFO channels, one permit, nothing fails.
     pub(super) const fn new(spec: &'static str, sites: usize, entries: u8) -> Self {
-        Run { spec, sites, entries, permits: 1, unordered: false, crashes: 0, enough: None }
+        Run {
+            spec,
+            sites,
+            entries,
+            permits: 1,
+            unordered: false,
+            duplicates: 0,
+            crashes: 0,
+            recoveries: false,
+            enough: None,
+        }
     }
 
     /// The same over channels that keep no order.
@@ -41,6 +59,16 @@ impl Run {
         Run { permits, ..self }
     }
 
+    /// The same with messages that arrive a second time.
+    pub(super) const fn duplicates(self, duplicates: u8) -> Self {
+        Run { duplicates, ..self }
+    }
+
+    /// The same with failed sites that come back.
+    pub(super) const fn recoveries(self) -> Self {
+        Run { recoveries: true, ..self }
+    }
+
     /// The same with sites that fail at any moment.
     pub(super) const fn crashes(self, crashes: u8) -> Self {
         Run { crashes, ..self }
@@ -51,14 +79,36 @@ impl Run {
         Run { enough: Some(states), ..self }
     }
 
-    pub(super) fn parsed(&self) -> Spec {
-        self.spec.parse().expect("errata name registered algorithms and options")
+    fn parsed(&self) -> Spec {
+        self.spec.parse().expect("errata name registered algorithms and options, or a twin's")
+    }
+
+    /// Explores it, for one property or all.
+    pub(super) fn explore(&self, property: Option<Property>, progress: impl FnMut(&Progress)) -> Report {
+        let bounds = self.bounds(property);
+        let report = match twin::values(self.spec) {
+            Some(values) => explore_with::<SinghalRecovery>(&bounds, &values, progress),
+            None => explore_spec_with(&self.parsed(), &bounds, progress),
+        };
+        report.expect("errata ask for runs that can start")
+    }
+
+    /// Tells what was found.
+    pub(super) fn story(&self, property: Option<Property>, path: &[Step]) -> Story {
+        let bounds = self.bounds(property);
+        match twin::values(self.spec) {
+            Some(values) => story::<SinghalRecovery>(&bounds, &values, path),
+            None => story_spec(&self.parsed(), &bounds, path),
+        }
     }
 
     /// The bounds, with one property or all.
-    pub(super) fn bounds(&self, property: Option<Property>) -> Bounds {
-        let bounds =
-            Bounds::new(self.sites, self.entries).with_permits(self.permits).with_crashes(self.crashes);
+    fn bounds(&self, property: Option<Property>) -> Bounds {
+        let bounds = Bounds::new(self.sites, self.entries)
+            .with_permits(self.permits)
+            .with_duplicates(self.duplicates)
+            .with_crashes(self.crashes);
+        let bounds = if self.recoveries { bounds.with_recoveries() } else { bounds };
         let bounds = if self.unordered { bounds.unordered() } else { bounds };
         let properties = property.map_or_else(Properties::all, |property| [property].into_iter().collect());
         Bounds { most_states: self.enough.unwrap_or(usize::MAX), ..bounds.checking(properties) }
@@ -73,10 +123,16 @@ impl fmt::Display for Run {
         if self.permits > 1 {
             write!(f, ", {} permits", self.permits)?;
         }
-        match self.crashes {
-            0 => Ok(()),
-            1 => f.write_str(", one failure at any moment"),
-            crashes => write!(f, ", {crashes} failures at any moment"),
+        match self.duplicates {
+            0 => {}
+            1 => f.write_str(", one message twice")?,
+            duplicates => write!(f, ", {duplicates} messages twice")?,
         }
+        match self.crashes {
+            0 => {}
+            1 => f.write_str(", one failure at any moment")?,
+            crashes => write!(f, ", {crashes} failures at any moment")?,
+        }
+        if self.recoveries { f.write_str(" and a return") } else { Ok(()) }
     }
 }

@@ -12,7 +12,7 @@ use comfy_table::CellAlignment;
 use indicatif::{ProgressBar, ProgressStyle};
 use meshlock_node::cluster_sim::coverage::Coverage;
 use meshlock_node::cluster_sim::settings::Settings;
-use meshlock_node::cluster_sim::{Options, Report, run as run_seed};
+use meshlock_node::cluster_sim::{Options, Report, fewest_faults, run as run_seed};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -60,8 +60,35 @@ struct Summary {
     node_seconds: u64,
     seconds: f64,
     seeds_per_second: f64,
-    coverage: Vec<(String, u64)>,
+    coverage: Vec<Exercised>,
+    /// The seed that came nearest to the time within which everyone must be served.
+    slowest: Option<Slowest>,
     failure: Option<Failure>,
+}
+
+/// How long after its faults a seed took to serve everyone, of what is allowed.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Slowest {
+    seed: u64,
+    seconds: f64,
+    allowed: f64,
+}
+
+impl Slowest {
+    fn part(self) -> f64 {
+        self.seconds / self.allowed
+    }
+}
+
+/// What was exercised how often.
+#[derive(Debug, Serialize)]
+struct Exercised {
+    group: &'static str,
+    what: &'static str,
+    /// Of which kind, where there are several.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    kind: &'static str,
+    times: u64,
 }
 
 /// The smallest seed that failed, with the fewest faults.
@@ -161,18 +188,17 @@ fn run_all(seeds: Range<u64>) -> Summary {
         from = to;
     }
     bar.finish_and_clear();
-    let failure = failed.map(|(seed, violation)| shrink(seed, violation));
+    let failure = failed.map(|(seed, violation)| {
+        let run = |faults| attempt(seed, &Options { faults: Some(faults), ..Options::default() });
+        shrink(seed, violation, run)
+    });
     tally.summary(started, failure)
 }
 
-/// The fewest faults with which the seed still fails.
-fn shrink(seed: u64, violation: String) -> Failure {
+/// The fewest faults with which the seed still fails; `run` runs it with so many.
+fn shrink(seed: u64, violation: String, run: impl Fn(usize) -> Attempt) -> Failure {
     let of = faults_of(seed);
-    let found = (0..of).find_map(|faults| {
-        let (_, violation) = attempt(seed, &Options { faults: Some(faults), ..Options::default() });
-        Some((violation?, faults))
-    });
-    let (violation, faults) = found.unwrap_or((violation, of));
+    let (faults, violation) = fewest_faults(seed, |faults| run(faults).1).unwrap_or((of, violation));
     failure(seed, violation, faults, of)
 }
 
@@ -188,6 +214,7 @@ struct Tally {
     events: u64,
     node_micros: u64,
     coverage: Coverage,
+    slowest: Option<Slowest>,
 }
 
 impl Tally {
@@ -196,6 +223,12 @@ impl Tally {
         self.events += report.events;
         self.node_micros += report.node_micros;
         self.coverage.add(&report.coverage);
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        let (took, allowed) = (seconds(report.calm_micros), seconds(report.bound_micros));
+        let this = Slowest { seed: report.seed, seconds: took, allowed };
+        if self.slowest.is_none_or(|slowest| slowest.part() < this.part()) {
+            self.slowest = Some(this);
+        }
     }
 
     fn summary(self, started: Instant, failure: Option<Failure>) -> Summary {
@@ -206,18 +239,23 @@ impl Tally {
             node_seconds: self.node_micros / 1_000_000,
             seconds,
             seeds_per_second: self.seeds as f64 / seconds.max(1e-9),
-            coverage: self.coverage.iter().map(|(what, count)| (what.to_owned(), count)).collect(),
+            coverage: self
+                .coverage
+                .iter()
+                .map(|(group, what, kind, times)| Exercised { group: group.name(), what, kind, times })
+                .collect(),
+            slowest: self.slowest,
             failure,
         }
     }
 }
 
 fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut table = output::table(&["what was exercised", "times"]);
-    for (what, count) in &summary.coverage {
-        table.add_row([what.clone(), count.to_string()]);
+    let mut table = output::table(&["", "what was exercised", "kind", "times"]);
+    for Exercised { group, what, kind, times } in &summary.coverage {
+        table.add_row([*group, *what, *kind, &times.to_string()]);
     }
-    if let Some(column) = table.column_mut(1) {
+    if let Some(column) = table.column_mut(3) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     writeln!(out, "{table}")?;
@@ -228,6 +266,13 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
         out,
         "{seeds} seeds hold{but}: {events} events, {node_seconds} simulated node-seconds, {seconds:.1} s, {seeds_per_second:.0} seeds/s"
     )?;
+    if let Some(slowest @ Slowest { seed, seconds, allowed }) = summary.slowest {
+        let percent = slowest.part() * 100.0;
+        writeln!(
+            out,
+            "after its faults seed {seed} came nearest to the bound: {seconds:.1} s of {allowed:.1} s ({percent:.0} %) until everyone was served"
+        )?;
+    }
     if let Some(Failure { seed, violation, faults, of, reproduce }) = failure {
         writeln!(out, "seed {seed} fails: {violation}")?;
         writeln!(out, "the first {faults} of its {of} faults are enough; to see it again:\n  {reproduce}")?;
@@ -237,6 +282,10 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use meshlock_node::cluster_sim::clock::Moment;
+    use meshlock_node::cluster_sim::coverage::Group;
+    use meshlock_node::cluster_sim::properties::Violation;
+
     use super::*;
 
     #[test]
@@ -263,6 +312,36 @@ mod tests {
         assert!(said(None).contains("4 seeds hold: "));
         let failed = said(Some(failure(7, "exclusion".to_owned(), 2, 9)));
         assert!(failed.contains("4 seeds hold, but seed 7 does not: "), "{failed}");
+    }
+
+    /// As if every crash of a process were a violation.
+    fn with_a_bug(seed: u64, faults: usize) -> Attempt {
+        judged(|| {
+            let mut report = run_seed(seed, &Options { faults: Some(faults), ..Options::default() });
+            if report.coverage.of(Group::Fault, "crash") > 0 {
+                let what = "a process crashed".to_owned();
+                report.violation = Some(Violation { property: "bug", what, at: Moment(1) });
+            }
+            report
+        })
+    }
+
+    #[test]
+    fn a_failure_is_shrunk_to_the_first_fault_that_causes_it_and_one_less_holds() {
+        let first_crash = |seed| {
+            let faults = Settings::draw(seed).faults;
+            faults.iter().position(|(_, fault)| fault.kind() == "crash")
+        };
+        let seed = (0..100).find(|seed| first_crash(*seed) > Some(2)).unwrap();
+        let all = with_a_bug(seed, faults_of(seed)).1.unwrap();
+        let failure = shrink(seed, all, |faults| with_a_bug(seed, faults));
+        assert_eq!(Some(failure.faults), first_crash(seed).map(|at| at + 1));
+        assert_eq!(failure.of, faults_of(seed));
+        assert!(failure.violation.contains("a process crashed"), "{}", failure.violation);
+        assert!(with_a_bug(seed, failure.faults).1.is_some());
+        assert_eq!(with_a_bug(seed, failure.faults - 1).1, None);
+        let line = format!("meshlock dst --one {seed} --faults {} --trace trace.jsonl", failure.faults);
+        assert_eq!(failure.reproduce, line);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Client processes: each wants a lock, counts something up under it, gives it back, rests, and wants again.
+//! Clients: each wants a lock, counts something up under it, gives it back, rests, and wants again. Those of one process
+//! share its session, so that a session may wait for several locks and hold several.
 
 use meshlock_protocol::Fence;
 
@@ -7,22 +8,44 @@ use crate::names::LockName;
 use crate::table::{Request, Session};
 use crate::time::Time;
 
-/// One client process.
+/// A process with clients in it, and its connection to the site's node.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct Process {
     /// Which site it talks to.
     pub(super) machine: usize,
     /// Its connection; none while the site is down or the process dead.
     pub(super) session: Option<Session>,
-    pub(super) state: State,
-    /// Timers of an earlier state do not count.
-    pub(super) timer: u64,
     /// When the last thing that it was told arrives.
     pub(super) last_told: Moment,
     /// When the last thing that it asked arrives.
     pub(super) last_call: Moment,
+}
+
+impl Process {
+    pub(super) fn new(machine: usize) -> Self {
+        let (last_told, last_call) = (Moment::default(), Moment::default());
+        Process { machine, session: None, last_told, last_call }
+    }
+}
+
+/// One client.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    /// In which process it is.
+    pub(super) process: usize,
+    pub(super) state: State,
+    /// Timers of an earlier state do not count.
+    pub(super) timer: u64,
     /// In the calm at the end every client gets in once more; then it is done.
     pub(super) finale: Finale,
+}
+
+/// What a request is for, and who made it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) lock: LockName,
+    pub(super) session: Session,
+    pub(super) client: usize,
 }
 
 /// What a client is doing.
@@ -43,6 +66,8 @@ pub(super) struct Inside {
     pub(super) lease_end: Time,
     /// What the counter showed.
     pub(super) read: Option<u64>,
+    /// Whether it was told that it has lost: nothing is extended any more.
+    pub(super) lost: bool,
     /// Whether it got in after faults had stopped.
     pub(super) in_calm: bool,
 }
@@ -59,15 +84,17 @@ pub(super) enum Finale {
 }
 
 impl Client {
-    pub(super) fn new(machine: usize) -> Self {
-        Client {
-            machine,
-            session: None,
-            state: State::Resting,
-            timer: 0,
-            last_told: Moment::default(),
-            last_call: Moment::default(),
-            finale: Finale::NotYet,
+    pub(super) fn new(process: usize) -> Self {
+        Client { process, state: State::Resting, timer: 0, finale: Finale::NotYet }
+    }
+}
+
+impl State {
+    pub(super) fn request(&self) -> Option<Request> {
+        match self {
+            State::Resting => None,
+            State::Waiting { request, .. } => Some(*request),
+            State::Inside(inside) => Some(inside.request),
         }
     }
 }

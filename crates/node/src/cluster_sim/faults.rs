@@ -8,6 +8,9 @@ use super::settings::{Settings, rules};
 use crate::membership::MOST_VOTERS;
 use crate::rules::RulesText;
 
+/// How many things go wrong at most.
+const MOST: usize = 40;
+
 /// In the middle of what a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
@@ -46,9 +49,22 @@ pub enum Fault {
     },
     /// Nothing passes in these directions.
     Partition {
-        /// From, to.
-        blocked: Vec<(usize, usize)>,
+        /// In which.
+        cut: Cut,
+        /// Whether packets come when it is over, or are lost.
+        holds: bool,
         /// How long, in microseconds.
+        length: u64,
+    },
+    /// Packets in one direction take seconds.
+    SlowLink {
+        /// From this site.
+        from: usize,
+        /// To this one.
+        to: usize,
+        /// How much longer they take, in microseconds.
+        more: u64,
+        /// How long this goes on, in microseconds.
         length: u64,
     },
     /// The process of a client dies.
@@ -56,10 +72,12 @@ pub enum Fault {
         /// Which one.
         client: usize,
     },
-    /// An operator takes a site out of the cluster.
+    /// An operator takes a site out of the cluster, and perhaps lets it in again.
     Leave {
         /// Which site.
         machine: usize,
+        /// After how long it comes back, in microseconds, if it does.
+        back: Option<u64>,
     },
     /// An operator changes the rules.
     Rules {
@@ -98,7 +116,70 @@ pub enum Fault {
     },
 }
 
+/// Which links a partition cuts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// In which shape.
+    pub shape: &'static str,
+    /// Both ways or one way.
+    pub ways: &'static str,
+    /// From, to.
+    pub blocked: Vec<(usize, usize)>,
+}
+
+impl Cut {
+    /// All shapes, and the ways in which each comes.
+    pub const SHAPES: [(&'static str, &'static [&'static str]); 4] = [
+        ("in two", &["both ways", "one way"]),
+        ("one site alone", &["both ways", "one way"]),
+        ("one pair", &["both ways", "one way"]),
+        ("any links", &["one way"]),
+    ];
+
+    /// Draws one: of the fourth kind each direction of each link by itself.
+    fn draw(draw: &mut Rng, machines: usize) -> Cut {
+        let (shape, ways) = Cut::SHAPES[draw.usize(..Cut::SHAPES.len())];
+        let ways = ways[draw.usize(..ways.len())];
+        let side: Vec<bool> = (0..machines).map(|_| draw.bool()).collect();
+        let (a, b) = (draw.usize(..machines), draw.usize(..machines));
+        let part = draw.usize(1..8);
+        let mut cuts = |from: usize, to: usize| match shape {
+            "in two" => side[from] && !side[to],
+            "one site alone" => from == a,
+            "one pair" => from == a && to == b,
+            _ => draw.usize(..8) < part,
+        };
+        let links = (0..machines).flat_map(|from| (0..machines).map(move |to| (from, to)));
+        let mut blocked: Vec<(usize, usize)> =
+            links.filter(|&(from, to)| from != to && cuts(from, to)).collect();
+        let turned: Vec<(usize, usize)> = blocked.iter().map(|&(from, to)| (to, from)).collect();
+        match (ways, side[a]) {
+            ("both ways", _) => blocked.extend(turned),
+            // Deaf or mute, each as often.
+            (_, true) => blocked = turned,
+            (_, false) => {}
+        }
+        Cut { shape, ways, blocked }
+    }
+}
+
 impl Fault {
+    /// The names of all kinds.
+    pub const KINDS: [&'static str; 12] = [
+        "crash",
+        "pause",
+        "connection lost",
+        "partition",
+        "client crash",
+        "leave",
+        "rules changed",
+        "other cluster",
+        "lost disk",
+        "lock taken away",
+        "slow disk",
+        "slow link",
+    ];
+
     /// Its name, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -113,19 +194,18 @@ impl Fault {
             Fault::LostDisk { .. } => "lost disk",
             Fault::TakeAway { .. } => "lock taken away",
             Fault::SlowDisk { .. } => "slow disk",
+            Fault::SlowLink { .. } => "slow link",
         }
     }
 }
 
-const KINDS: usize = 11;
-
 /// Draws what goes wrong, each kind fully absent about half of the time.
 pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
-    let kinds: Vec<usize> = (0..KINDS).filter(|_| draw.bool()).collect();
+    let kinds: Vec<&str> = Fault::KINDS.into_iter().filter(|_| draw.bool()).collect();
     if kinds.is_empty() {
         return Vec::new();
     }
-    let count = draw.usize(1..=25);
+    let count = draw.usize(1..=MOST);
     let mut times: Vec<u64> = (0..count).map(|_| draw.u64(300_000..settings.calm)).collect();
     times.sort_unstable();
     let mut faults = Vec::new();
@@ -154,42 +234,33 @@ fn may_lose(machine: usize, lost: &mut BTreeSet<usize>, settings: &Settings) -> 
     machine >= voters
 }
 
-fn one(draw: &mut Rng, kind: usize, settings: &Settings) -> Fault {
+fn one(draw: &mut Rng, kind: &str, settings: &Settings) -> Fault {
     let machines = settings.machines;
     let machine = draw.usize(..machines);
     match kind {
-        0 => {
+        "crash" => {
             let when = if draw.bool() { Death::AtNextWrite } else { Death::AfterOutputs(draw.usize(..8)) };
             Fault::Crash { machine, when, down: draw.u64(1_000..4_000_000) }
         }
-        1 => Fault::Pause { machine, length: draw.u64(1_000..5_000_000) },
-        2 => Fault::Break { a: machine, b: draw.usize(..machines) },
-        3 => Fault::Partition { blocked: blocked(draw, machines), length: draw.u64(100_000..6_000_000) },
-        4 => Fault::ClientCrash { client: draw.usize(..machines * settings.clients) },
-        // Rarely: a site that has left does not come back.
-        5 if draw.usize(..4) == 0 => Fault::Leave { machine },
-        5 | 6 => Fault::Rules { machine, rules: rules(draw, machines) },
-        7 => Fault::OtherCluster { machine, from: draw.usize(..machines) },
-        8 => Fault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
-        9 => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
-        _ => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
-    }
-}
-
-/// Partitions of every shape: in two, one site alone, one link; and each of them both ways or one way.
-fn blocked(draw: &mut Rng, machines: usize) -> Vec<(usize, usize)> {
-    let side: Vec<bool> = match draw.usize(..3) {
-        0 => (0..machines).map(|_| draw.bool()).collect(),
-        1 => {
-            let alone = draw.usize(..machines);
-            (0..machines).map(|at| at == alone).collect()
+        "pause" => Fault::Pause { machine, length: draw.u64(1_000..5_000_000) },
+        "connection lost" => Fault::Break { a: machine, b: draw.usize(..machines) },
+        "partition" => {
+            let (cut, holds) = (Cut::draw(draw, machines), draw.bool());
+            Fault::Partition { cut, holds, length: draw.u64(100_000..6_000_000) }
         }
+        "client crash" => Fault::ClientCrash { client: draw.usize(..machines * settings.clients) },
+        "leave" => {
+            let back = (draw.usize(..4) > 0).then(|| draw.u64(1_000..5_000_000));
+            Fault::Leave { machine, back }
+        }
+        "rules changed" => Fault::Rules { machine, rules: rules(draw, machines) },
+        "other cluster" => Fault::OtherCluster { machine, from: draw.usize(..machines) },
+        "lost disk" => Fault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
+        "lock taken away" => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
+        "slow disk" => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
         _ => {
-            let (a, b) = (draw.usize(..machines), draw.usize(..machines));
-            return if draw.bool() { vec![(a, b), (b, a)] } else { vec![(a, b)] };
+            let (to, more) = (draw.usize(..machines), draw.u64(50_000..4_000_000));
+            Fault::SlowLink { from: machine, to, more, length: draw.u64(100_000..3_000_000) }
         }
-    };
-    let one_way = draw.bool();
-    let pairs = (0..machines).flat_map(|a| (0..machines).map(move |b| (a, b)));
-    pairs.filter(|&(a, b)| if one_way { side[a] && !side[b] } else { side[a] != side[b] }).collect()
+    }
 }

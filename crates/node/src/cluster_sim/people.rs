@@ -2,8 +2,11 @@
 
 use meshlock_protocol::Fence;
 
-use super::client::{Finale, Inside, State};
-use super::world::{Event, World};
+use super::client::{Asked, Finale, Inside, State};
+use super::coverage::Rare;
+use super::event::Event;
+use super::properties::starvation::LONGEST_HOLD_UP;
+use super::world::World;
 use crate::node::{Answer, Call};
 use crate::table::{Request, Session, Tell, Wait};
 use crate::time::{Span, Time};
@@ -15,11 +18,27 @@ impl World {
         self.after(micros, Event::Client { client, timer });
     }
 
-    fn call(&mut self, client: usize, call: Call) {
-        let machine = self.clients[client].machine;
+    /// The site that a client talks to.
+    pub(super) fn machine_of(&self, client: usize) -> usize {
+        self.processes[self.clients[client].process].machine
+    }
+
+    /// The processes that talk to this site.
+    pub(super) fn processes_at(&self, machine: usize) -> impl Iterator<Item = usize> + use<> {
+        let each = self.settings.processes;
+        machine * each..(machine + 1) * each
+    }
+
+    /// The clients of a process.
+    fn clients_in(&self, process: usize) -> Vec<usize> {
+        (0..self.clients.len()).filter(|at| self.clients[*at].process == process).collect()
+    }
+
+    fn call(&mut self, process: usize, call: Call) {
+        let machine = self.processes[process].machine;
         let (delay, life) = (self.within(200), self.machines[machine].life);
-        let at = self.now.after(delay).max(self.clients[client].last_call);
-        self.clients[client].last_call = at;
+        let at = self.now.after(delay).max(self.processes[process].last_call);
+        self.processes[process].last_call = at;
         self.at(at, Event::Call { machine, life, call });
     }
 
@@ -31,28 +50,32 @@ impl World {
         match self.clients[client].state.clone() {
             State::Resting => self.ask(client),
             State::Waiting { request, .. } => {
-                self.call(client, Call::Cancel(request));
+                self.call(self.clients[client].process, Call::Cancel(request));
             }
             State::Inside(inside) => self.count_up(client, &inside),
         }
     }
 
+    /// A number for something that is asked for.
+    pub(super) fn new_request(&mut self) -> Request {
+        self.last_request += 1;
+        Request(self.last_request)
+    }
+
     /// Asks for a lock, over a new connection if need be.
     fn ask(&mut self, client: usize) {
-        let machine = self.clients[client].machine;
-        if self.clients[client].finale == Finale::Done || self.machines[machine].left {
+        let process = self.clients[client].process;
+        let machine = self.processes[process].machine;
+        let host = &self.machines[machine];
+        if self.clients[client].finale == Finale::Done || host.left || host.node.is_none() {
             return;
         }
-        if self.machines[machine].node.is_none() {
-            return;
-        }
-        if self.clients[client].session.is_none() {
+        let session = self.processes[process].session.unwrap_or_else(|| {
             self.last_session += 1;
-            self.clients[client].session = Some(Session(self.last_session));
-        }
-        let session = self.clients[client].session.expect("it has one now");
-        self.last_request += 1;
-        let request = Request(self.last_request);
+            Session(self.last_session)
+        });
+        self.processes[process].session = Some(session);
+        let request = self.new_request();
         let lock = self.settings.locks[self.draw.usize(..self.settings.locks.len())].clone();
         let clock = self.machines[machine].clock.at(self.now);
         let patience = Span::from_micros(self.draw.u64(1_000..3_000_000));
@@ -63,49 +86,56 @@ impl World {
             _ => Wait::Try,
         };
         self.clients[client].state = State::Waiting { request, lock: lock.clone() };
-        self.asked.insert(request, lock.clone());
+        self.asked.insert(request, Asked { lock: lock.clone(), session, client });
         self.clients[client].timer += 1;
-        self.call(client, Call::Acquire { session, request, lock, wait });
+        self.call(process, Call::Acquire { session, request, lock, wait });
         if !self.calm && self.draw.usize(..8) == 0 {
             let patience = self.draw.u64(1_000..2_000_000);
             self.set_timer(client, patience);
         }
     }
 
-    /// Which client this is about.
-    pub(super) fn whose(&self, machine: usize, tell: &Tell) -> Option<usize> {
-        let request = match *tell {
-            Tell::Extended { session, .. } => {
-                return self.clients.iter().position(|client| client.session == Some(session));
-            }
+    /// The client that made a request, if its process still lives and it has not turned to something else.
+    pub(super) fn who_asked(&self, request: Request) -> Option<usize> {
+        let Asked { client, session, .. } = *self.asked.get(&request)?;
+        let lives = self.processes[self.clients[client].process].session == Some(session);
+        (lives && self.clients[client].state.request() == Some(request)).then_some(client)
+    }
+
+    /// The process that is told this, if it still lives.
+    pub(super) fn whom(&self, tell: &Tell) -> Option<usize> {
+        let session = match tell {
+            Tell::Extended { session, .. } => *session,
             Tell::Granted { request, .. }
             | Tell::Lost { request, .. }
             | Tell::Released { request }
             | Tell::Cancelled { request }
             | Tell::TimedOut { request }
             | Tell::Busy { request }
-            | Tell::Refused { request, .. } => request,
+            | Tell::Refused { request, .. } => self.asked.get(request)?.session,
         };
-        self.clients.iter().position(|client| {
-            client.machine == machine && client.state.request() == Some(request) && client.session.is_some()
-        })
+        self.processes.iter().position(|process| process.session == Some(session))
     }
 
-    /// The client hears from its node.
-    pub(super) fn told(&mut self, client: usize, session: Session, answer: Answer) {
+    /// A process hears from its node.
+    pub(super) fn told(&mut self, process: usize, session: Session, answer: Answer) {
         let Answer::Lock(tell) = answer else { return };
-        if self.clients[client].session != Some(session) {
+        if self.processes[process].session != Some(session) {
             return;
         }
         match tell {
-            Tell::Granted { request, fence, lease_end, .. } => self.enter(client, request, fence, lease_end),
+            Tell::Granted { request, fence, lease_end, .. } => self.enter(request, fence, lease_end),
             Tell::Extended { lease_end, .. } => {
-                if let State::Inside(inside) = &mut self.clients[client].state {
-                    inside.lease_end = inside.lease_end.max(lease_end);
+                for client in self.clients_in(process) {
+                    if let State::Inside(inside) = &mut self.clients[client].state
+                        && !inside.lost
+                    {
+                        inside.lease_end = inside.lease_end.max(lease_end);
+                    }
                 }
             }
             Tell::Lost { request, act_by } => {
-                if self.clients[client].state.request() == Some(request) {
+                if let Some(client) = self.who_asked(request) {
                     self.lose(client, request, act_by);
                 }
             }
@@ -114,29 +144,34 @@ impl World {
             | Tell::TimedOut { request }
             | Tell::Busy { request }
             | Tell::Refused { request, .. } => {
-                if self.clients[client].state.request() == Some(request) {
+                if let Some(client) = self.who_asked(request) {
                     self.rest(client);
                 }
             }
         }
     }
 
-    fn enter(&mut self, client: usize, request: Request, fence: Fence, lease_end: Time) {
-        let State::Waiting { request: waiting, lock } = self.clients[client].state.clone() else { return };
-        if waiting != request {
-            return;
+    fn enter(&mut self, request: Request, fence: Fence, lease_end: Time) {
+        let Some(client) = self.who_asked(request) else { return };
+        let State::Waiting { lock, .. } = self.clients[client].state.clone() else { return };
+        let others = self.clients_in(self.clients[client].process);
+        if others.iter().any(|other| matches!(self.clients[*other].state, State::Inside(_))) {
+            self.coverage.saw(Rare::Several);
         }
         let read = self.updates.read(&lock, fence);
         let in_calm = self.calm;
-        let inside = Inside { request, lock, fence, lease_end, read, in_calm };
+        let inside = Inside { request, lock, fence, lease_end, read, lost: false, in_calm };
         self.clients[client].state = State::Inside(inside);
         let hold = self.within(self.settings.hold);
+        if self.calm {
+            self.bound.on_turn(hold);
+        }
         self.set_timer(client, hold);
     }
 
     /// Its work is done: writes the result, if it still believes to hold the lock.
     fn count_up(&mut self, client: usize, inside: &Inside) {
-        let machine = self.clients[client].machine;
+        let machine = self.machine_of(client);
         let believes = self.moment(machine, inside.lease_end) > self.now;
         let (Some(read), true) = (inside.read, believes) else {
             // Where several may hold the lock, an old fence is no sign that anything went wrong.
@@ -148,7 +183,8 @@ impl World {
         self.clients[client].timer += 1;
         let timer = self.clients[client].timer;
         // Now and then it is held up between looking at its clock and writing: then only the fence protects.
-        let delay = if self.draw.usize(..20) == 0 { self.draw.u64(..5_000_000) } else { self.within(1_000) };
+        let held_up = !self.calm && self.draw.usize(..20) == 0;
+        let delay = self.within(if held_up { LONGEST_HOLD_UP } else { 1_000 });
         let (lock, fence) = (inside.lock.clone(), inside.fence);
         self.after(delay, Event::Update { client, timer, lock, fence, read });
     }
@@ -175,7 +211,10 @@ impl World {
     /// It has lost: some stop at once and say so, others use the time that they are given.
     fn lose(&mut self, client: usize, request: Request, act_by: Time) {
         match &mut self.clients[client].state {
-            State::Inside(inside) if self.draw.bool() => inside.lease_end = inside.lease_end.min(act_by),
+            State::Inside(inside) if self.draw.bool() => {
+                inside.lost = true;
+                inside.lease_end = inside.lease_end.min(act_by);
+            }
             State::Inside(_) | State::Waiting { .. } | State::Resting => self.leave_lock(client, request),
         }
     }
@@ -183,7 +222,7 @@ impl World {
     /// Gives the lock back: from now on it does not believe to hold it.
     fn leave_lock(&mut self, client: usize, request: Request) {
         self.exclusion.on_left(request);
-        self.call(client, Call::Release(request));
+        self.call(self.clients[client].process, Call::Release(request));
         self.rest(client);
     }
 
@@ -193,33 +232,32 @@ impl World {
         self.set_timer(client, rest);
     }
 
-    /// The client's process dies, and another one takes its place later. Its node notices by the connection.
-    pub(super) fn client_crash(&mut self, client: usize) {
-        if let Some(session) = self.clients[client].session {
-            if let Some(request) = self.clients[client].state.request() {
-                self.exclusion.on_left(request);
+    /// A process of clients dies, and another one takes its place later. Its node notices by the connection.
+    pub(super) fn client_crash(&mut self, process: usize) {
+        if let Some(session) = self.processes[process].session {
+            for client in self.clients_in(process) {
+                match self.clients[client].state {
+                    State::Resting => {}
+                    State::Waiting { .. } => self.coverage.saw(Rare::CrashedWaiting),
+                    State::Inside(_) => self.coverage.saw(Rare::CrashedHolding),
+                }
+                if let Some(request) = self.clients[client].state.request() {
+                    self.exclusion.on_left(request);
+                }
             }
-            self.call(client, Call::SessionEnded(session));
+            self.call(process, Call::SessionEnded(session));
         }
-        self.disconnect(client);
+        self.disconnect(process);
     }
 
-    /// The connection is gone: whatever it held it has lost, and it knows.
-    pub(super) fn disconnect(&mut self, client: usize) {
-        if let State::Inside(inside) = &self.clients[client].state {
-            self.exclusion.on_left(inside.request);
-        }
-        self.clients[client].session = None;
-        self.rest(client);
-    }
-}
-
-impl State {
-    pub(super) fn request(&self) -> Option<Request> {
-        match self {
-            State::Resting => None,
-            State::Waiting { request, .. } => Some(*request),
-            State::Inside(inside) => Some(inside.request),
+    /// The connection is gone: whatever its clients held they have lost, and know it.
+    pub(super) fn disconnect(&mut self, process: usize) {
+        self.processes[process].session = None;
+        for client in self.clients_in(process) {
+            if let State::Inside(inside) = &self.clients[client].state {
+                self.exclusion.on_left(inside.request);
+            }
+            self.rest(client);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::rules::{Clause, Rules, RulesText};
 use crate::time::{Drift, Span};
 
 /// How long faults go on, in microseconds.
-const STORMY: std::ops::Range<u64> = 6_000_000..14_000_000;
+const STORMY: std::ops::Range<u64> = 6_000_000..20_000_000;
 
 /// Everything that a seed determines before the first event.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Settings {
     pub beyond_drift: bool,
     /// How many clients each site has.
     pub clients: usize,
+    /// How many processes they are in at each site: those of one process share a session.
+    pub processes: usize,
     /// The locks that they want.
     pub locks: Vec<LockName>,
     /// The longest delay of a message, in microseconds.
@@ -80,7 +82,8 @@ impl Settings {
             .map(|_| Clock::new(draw.u64(..1 << 40), [0, fastest, draw.u32(..=fastest)][draw.usize(..3)]))
             .collect();
         let locks = ["jobs", "pool", "a", "zebra"][..draw.usize(1..=4)].iter();
-        let clients = draw.usize(1..=3);
+        let clients = draw.usize(1..=4);
+        let processes = draw.usize(1..=clients);
         let mut settings = Settings {
             seed,
             machines,
@@ -89,6 +92,7 @@ impl Settings {
             clocks,
             beyond_drift,
             clients,
+            processes,
             locks: locks.map(|name| name.parse().expect("a fixed name")).collect(),
             delay: [0, 500, 5_000, 40_000][draw.usize(..4)],
             hold: [1_000, 100_000, 2_500_000][draw.usize(..3)],

@@ -1,86 +1,65 @@
 //! Seeds hold, the same seed is the same run, everything rare is exercised, and mutants are caught.
 
+use std::panic::catch_unwind;
+
+use super::coverage::{Group, Rare};
+use super::faults::{Cut, Fault};
 use super::*;
 use crate::mutant::Mutant;
 
-/// How many seeds each of the four tests below runs; `meshlock dst` runs as many as one likes.
-const A_QUARTER: u64 = 500;
+/// How many seeds are run here; `meshlock dst` runs as many as one likes.
+const SEEDS: u64 = 2000;
 
-fn hold(quarter: u64) -> Coverage {
+/// Every kind of packet.
+const PACKETS: [&str; 16] = [
+    "raft",
+    "link ack",
+    "census",
+    "lock message",
+    "left",
+    "renew",
+    "lease granted",
+    "join",
+    "leave",
+    "set rules",
+    "not leader",
+    "view",
+    "ping",
+    "pong",
+    "ask",
+    "reply",
+];
+
+/// Whatever a run is there for has happened.
+fn exercises_everything(all: &Coverage) {
+    let rare = Rare::ALL.iter().map(|rare| rare.key());
+    let faults = Fault::KINDS.into_iter().map(|kind| (Group::Fault, kind));
+    let packets = PACKETS.into_iter().map(|kind| (Group::Packet, kind));
+    let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (Group::Message, info.name));
+    for (group, what) in rare.chain(faults).chain(packets).chain(algorithms) {
+        assert!(all.of(group, what) > 0, "never happened: {} {what}", group.name());
+    }
+    for (shape, ways) in Cut::SHAPES {
+        for way in ways {
+            let seen = |&(of, what, kind, _): &(Group, &str, &str, u64)| {
+                of == Group::Partition && (what, kind) == (shape, *way)
+            };
+            assert!(all.iter().any(|row| seen(&row)), "no partition {shape}, {way}");
+        }
+    }
+}
+
+#[test]
+fn two_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
     let mut all = Coverage::default();
-    for seed in quarter * A_QUARTER..(quarter + 1) * A_QUARTER {
+    for seed in 0..SEEDS {
         let report = run(seed, &Options::default());
         if let Some(violation) = report.violation {
             panic!("{violation}\nrun it again with: meshlock dst --one {seed} --trace trace.jsonl");
         }
         all.add(&report.coverage);
     }
-    all
-}
-
-#[test]
-fn the_first_quarter_of_seeds_holds_and_exercises_everything_rare() {
-    let all = hold(0);
-    let kinds = [
-        "crash",
-        "pause",
-        "connection lost",
-        "partition",
-        "client crash",
-        "leave",
-        "rules changed",
-        "lock taken away",
-        "slow disk",
-        "other cluster",
-        "lost disk",
-    ];
-    let faults = kinds.map(|kind| format!("fault: {kind}"));
-    let rare = [
-        "found itself excluded",
-        "holder lost with its site",
-        "leader lost",
-        "leader lost in a view change",
-        "left",
-        "site left",
-        "snapshot installed",
-        "stale holder, only the fence protects",
-        "told that it has lost",
-        "unsynced tail lost",
-        "update rejected by its fence",
-        "timed out",
-        "cancelled",
-        "busy",
-        "rules set",
-        "queue",
-        "queue without some members",
-        "taken away",
-        "partial partition that stays",
-        "voter without its disk",
-        "life too old",
-        "goes by other terms than configured",
-    ];
-    for what in faults.iter().map(String::as_str).chain(rare) {
-        assert!(all.of(what) > 0, "never happened: {what}");
-    }
-    for info in meshlock_protocol::registry::ALL {
-        let said = format!("message: {} ", info.name);
-        assert!(all.iter().any(|(what, _)| what.starts_with(&said)), "{} never took part", info.name);
-    }
-}
-
-#[test]
-fn the_second_quarter_of_seeds_holds() {
-    hold(1);
-}
-
-#[test]
-fn the_third_quarter_of_seeds_holds() {
-    hold(2);
-}
-
-#[test]
-fn the_fourth_quarter_of_seeds_holds() {
-    hold(3);
+    exercises_everything(&all);
 }
 
 #[test]
@@ -104,57 +83,61 @@ fn writing_a_run_down_does_not_change_it() {
     }
 }
 
-/// What each mutant breaks: the properties that guard against just that mistake.
-fn breaks(mutant: Mutant) -> &'static [&'static str] {
-    match mutant {
-        Mutant::LeaseFromReceipt
-        | Mutant::ExclusionOneTickEarly
-        | Mutant::NewLeaderDoesNotWait
-        | Mutant::GrantUnconfirmed
-        | Mutant::OwnTerms => &["leases"],
-        Mutant::CensusSkipped
-        | Mutant::GrantWithoutLease
-        | Mutant::LapseKeepsLocks
-        | Mutant::BrokenIsFreeAtOnce => &["exclusion"],
-        Mutant::ReconnectDropsOne => &["starvation"],
-        Mutant::OtherClusterAccepted => &["agreement"],
-        Mutant::FenceNotCarried => &["fences"],
-        // Machines notice what they cannot have been sent, voters what they cannot have acknowledged, and links what the
-        // other end cannot have received in the same life.
-        Mutant::OldEpochAccepted
-        | Mutant::SendBeforePersist
-        | Mutant::LostDiskVotes
-        | Mutant::StampIgnored
-        | Mutant::PastForgotten => &["sound"],
-    }
-}
+/// Which mutant breaks which property: the table in [`properties`].
+const BREAKS: [(Mutant, &str); 21] = [
+    (Mutant::CensusSkipped, "exclusion"),
+    (Mutant::GrantWithoutLease, "exclusion"),
+    (Mutant::LapseKeepsLocks, "exclusion"),
+    (Mutant::BrokenIsFreeAtOnce, "exclusion"),
+    (Mutant::OtherClusterAccepted, "agreement"),
+    (Mutant::FenceNotCarried, "fences"),
+    (Mutant::FenceStuck, "fences"),
+    (Mutant::FenceStuck, "updates"),
+    (Mutant::LeaseFromReceipt, "leases"),
+    (Mutant::ExclusionOneTickEarly, "leases"),
+    (Mutant::NewLeaderDoesNotWait, "leases"),
+    (Mutant::GrantUnconfirmed, "leases"),
+    (Mutant::ReconnectDropsOne, "starvation"),
+    (Mutant::GoneClientKeepsLocks, "departed"),
+    (Mutant::OldEpochAccepted, "sound"),
+    (Mutant::SendBeforePersist, "sound"),
+    (Mutant::OwnTerms, "leases"),
+    (Mutant::LostDiskVotes, "sound"),
+    (Mutant::StampIgnored, "sound"),
+    (Mutant::PastForgotten, "sound"),
+    (Mutant::TornBatchKept, PANIC),
+];
 
-/// The first seed of `0..tried` in which the mutant breaks what it should.
-fn caught(mutant: Mutant, tried: u64) -> Option<u64> {
+/// Raft's own checks end the process of a voter whose disk contradicts itself.
+const PANIC: &str = "panic";
+
+/// The first seed of `0..tried` in which the mutant breaks this property.
+fn caught(mutant: Mutant, property: &str, tried: u64) -> Option<u64> {
     let options = Options { mutants: Mutants::only(mutant), ..Options::default() };
     (0..tried).find(|seed| {
-        let violation = run(*seed, &options).violation;
-        violation.is_some_and(|violation| breaks(mutant).contains(&violation.property))
+        let broken = catch_unwind(|| run(*seed, &options).violation);
+        broken.map_or(property == PANIC, |broken| broken.is_some_and(|broken| broken.property == property))
     })
 }
 
 #[test]
 fn every_mutant_is_caught_by_the_property_that_it_breaks() {
+    for (mutant, property) in BREAKS {
+        assert!(caught(mutant, property, 2000).is_some(), "{mutant:?} never broke {property}");
+    }
     for mutant in Mutant::ALL {
-        let found = caught(mutant, 2000);
-        assert!(found.is_some(), "{mutant:?} never broke {:?}", breaks(mutant));
+        assert!(BREAKS.iter().any(|(listed, _)| *listed == mutant), "{mutant:?} breaks nothing");
     }
 }
 
 #[test]
 fn a_failure_is_shrunk_to_the_first_faults_that_still_cause_it() {
     let options = Options { mutants: Mutants::only(Mutant::LapseKeepsLocks), ..Options::default() };
-    let seed = caught(Mutant::LapseKeepsLocks, 2000).unwrap();
-    let all = settings::Settings::draw(seed).faults.len();
-    let shortest = shortest_failure(seed, &options).unwrap();
-    assert!(shortest.violation.is_some() && shortest.faults <= all);
-    for fewer in 0..shortest.faults {
-        let report = run(seed, &Options { faults: Some(fewer), ..options.clone() });
-        assert_eq!(report.violation, None, "{fewer} faults were enough");
+    let seed = caught(Mutant::LapseKeepsLocks, "exclusion", 2000).unwrap();
+    let fails = |faults| run(seed, &Options { faults: Some(faults), ..options.clone() }).violation;
+    let (fewest, violation) = fewest_faults(seed, fails).unwrap();
+    assert_eq!(fails(fewest), Some(violation));
+    for fewer in 0..fewest {
+        assert_eq!(fails(fewer), None, "{fewer} faults were enough");
     }
 }

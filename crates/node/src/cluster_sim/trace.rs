@@ -4,9 +4,10 @@ use meshlock_protocol::Fence;
 use serde_json::{Value, json};
 
 use super::clock::Moment;
+use super::event::Event;
 use super::faults::Fault;
 use crate::names::LockName;
-use crate::node::{Call, Note, Packet};
+use crate::node::Note;
 
 /// The lines so far, if they are wanted.
 #[derive(Clone, Debug)]
@@ -30,14 +31,34 @@ impl Trace {
         }
     }
 
-    pub(super) fn packet(&mut self, now: Moment, from: usize, to: usize, packet: &Packet) {
-        self.line(now, "receive", || {
-            json!({ "site": format!("s{to}"), "peer": format!("s{from}"), "message": format!("{:?}", packet.content) })
-        });
-    }
-
-    pub(super) fn call(&mut self, now: Moment, machine: usize, call: &Call) {
-        self.line(now, "call", || json!({ "site": format!("s{machine}"), "message": format!("{call:?}") }));
+    pub(super) fn event(&mut self, now: Moment, event: &Event) {
+        match event {
+            Event::Packet { from, to, packet, .. } | Event::Late { from, to, packet } => {
+                self.line(now, "receive", || {
+                    let message = format!("{:?}", packet.content);
+                    json!({ "site": format!("s{to}"), "peer": format!("s{from}"), "message": message })
+                });
+            }
+            Event::Call { machine, call, .. } => self.line(
+                now,
+                "call",
+                || json!({ "site": format!("s{machine}"), "message": format!("{call:?}") }),
+            ),
+            Event::Start(_)
+            | Event::Wake(_)
+            | Event::Resume(_)
+            | Event::Synced { .. }
+            | Event::Connect(..)
+            | Event::Told { .. }
+            | Event::Disconnected { .. }
+            | Event::Client { .. }
+            | Event::Update { .. }
+            | Event::Fault(_)
+            | Event::Rejoin(_)
+            | Event::Unblock(_)
+            | Event::Calm
+            | Event::Bound => {}
+        }
     }
 
     pub(super) fn note(&mut self, now: Moment, machine: usize, note: &Note) {

@@ -129,8 +129,8 @@ fn through_bad_weather(seed: u64, count: u32, mutants: Mutants) -> Vec<u32> {
             }
             // The connection breaks: some of what is on its way is lost, and what is not may come after the new one's.
             30 => {
-                to_b.truncate(draw.usize(..=to_b.len()));
-                to_a.truncate(draw.usize(..=to_a.len()));
+                to_b.truncate(if draw.bool() { 0 } else { draw.usize(..=to_b.len()) });
+                to_a.truncate(if draw.bool() { 0 } else { draw.usize(..=to_a.len()) });
                 at_a.on_connected(&b.site, now, &mut out);
                 at_b.on_connected(&a.site, now, &mut out);
             }
@@ -167,8 +167,8 @@ fn every_message_arrives_once_and_in_order_whatever_connections_do() {
 #[test]
 fn a_link_that_drops_one_message_on_reconnection_is_caught() {
     let all: Vec<u32> = (0..500).collect();
-    // Where the message that is dropped has arrived before, nothing is lost.
+    // Where the oldest message without an acknowledgement has arrived each time, and only that was lost, nothing is.
     let arrived = |seed| through_bad_weather(seed, 500, Mutants::only(Mutant::ReconnectDropsOne));
     let caught = (0..50).filter(|&seed| arrived(seed) != all).count();
-    assert!(caught > 25, "{caught} of 50");
+    assert!(caught >= 45, "{caught} of 50");
 }

@@ -5,6 +5,7 @@ use meshlock_protocol::Epoch;
 use super::questions::{Ask, CutOff, Overview};
 use super::queue::SiteQueue;
 use super::{Node, Output, RulesWanted};
+use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
 use crate::table::{Request, Session, Tell, Wait};
@@ -146,6 +147,7 @@ impl Node {
             Call::Release(request) => {
                 self.in_table(out, |table, footing, out| table.release(request, footing, out));
             }
+            Call::SessionEnded(_) if self.config.mutants.has(Mutant::GoneClientKeepsLocks) => {}
             Call::SessionEnded(session) => {
                 self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
             }

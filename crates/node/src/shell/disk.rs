@@ -1,12 +1,10 @@
 //! The disk's thread: what the node wants written is written in order, several batches in one go if they have gathered.
 
-use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::store::StoreError;
 use crate::membership::disk::Write;
 use crate::node::Token;
 
@@ -25,24 +23,27 @@ pub(super) enum Sink {
 
 /// Starts the disk's thread: `write` makes writes durable, `done` is told the last token that is.
 ///
-/// A write that fails is tried again until it succeeds: the node is not told, so it promises nothing meanwhile, its lease is
-/// not renewed on what the disk does not have, and its clients learn of it in time. Once the node has `stopped`, it is not
-/// tried again.
-pub(super) fn start<E: Display>(
+/// A write for which there is no room is tried again until there is: the node is not told, so it promises nothing meanwhile, its lease is
+/// not renewed on what the disk does not have, and its clients learn of it in time. Once the other end of `stopped` is gone,
+/// it is not tried again.
+pub(super) fn start(
     name: String,
-    mut write: impl FnMut(&[Write]) -> Result<(), E> + Send + 'static,
+    mut write: impl FnMut(&[Write]) -> Result<(), StoreError> + Send + 'static,
     done: impl Fn(Token) + Send + 'static,
-    stopped: Arc<AtomicBool>,
+    stopped: Receiver<()>,
 ) -> std::io::Result<(Sink, JoinHandle<()>)> {
     let (sender, receiver) = channel();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         while let Some((token, writes)) = gather(&receiver) {
             while let Err(error) = write(&writes) {
-                if stopped.load(Ordering::Acquire) {
-                    return;
+                if !error.is_passing() {
+                    return tracing::error!(%error, "the disk has failed: this site takes no part any more");
                 }
                 tracing::error!(%error, "cannot write what the cluster agreed on; trying again");
-                std::thread::sleep(RETRY_AFTER);
+                // Nothing is ever said here: it ends with the node.
+                if stopped.recv_timeout(RETRY_AFTER) == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
             }
             done(token);
         }
@@ -62,7 +63,7 @@ fn gather(receiver: &Receiver<Batch>) -> Option<Batch> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::names::Incarnation;
@@ -73,10 +74,10 @@ mod tests {
         let (to_write, to_say, seen) = (written.clone(), said.clone(), written.clone());
         let write = move |writes: &[Write]| {
             to_write.lock().unwrap().extend_from_slice(writes);
-            Ok::<(), String>(())
+            Ok(())
         };
         let done = move |token: Token| to_say.lock().unwrap().push((token, seen.lock().unwrap().len()));
-        let (sink, thread) = start("disk".to_owned(), write, done, Arc::default()).unwrap();
+        let (sink, thread) = start("disk".to_owned(), write, done, channel().1).unwrap();
         let Sink::Thread(sender) = sink else { panic!("a thread was asked for") };
         let life = |number| Write::Incarnation(Incarnation::new(number));
         for number in 1..=10 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -75,7 +75,8 @@ pub trait Listener: Send + Sync {
 pub struct Engine {
     handle: Handle,
     stop: Arc<Notify>,
-    stopped: Arc<AtomicBool>,
+    /// Goes away with the node.
+    running: Option<Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     listening: Option<SocketAddr>,
 }
@@ -145,13 +146,14 @@ impl Engine {
             armed: Time::ZERO,
         };
         let shared = Arc::new(Shared { core: Mutex::new(core), net, alarm: Notify::new() });
-        let (stop, stopped) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let stop = Arc::new(Notify::new());
+        let (running, stopped) = channel();
         let mut threads = Vec::new();
         if let Some(mut store) = store {
             let host = shared.clone();
             let done = move |token| host.step(|_| Input::Persisted(token));
             let write = move |writes: &[Write]| store.write(writes);
-            let (sink, thread) = disk::start(format!("disk {site}"), write, done, stopped.clone())?;
+            let (sink, thread) = disk::start(format!("disk {site}"), write, done, stopped)?;
             shared.lock().disk = sink;
             threads.push(thread);
         }
@@ -170,7 +172,7 @@ impl Engine {
         };
         threads.push(std::thread::Builder::new().name(format!("site {site}")).spawn(run)?);
         let handle = Handle { shared, tasks };
-        Ok(Engine { handle, stop, stopped, threads, listening })
+        Ok(Engine { handle, stop, running: Some(running), threads, listening })
     }
 
     /// Where other sites reach this one.
@@ -242,7 +244,7 @@ impl Handle {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.stopped.store(true, Ordering::Release);
+        self.running = None;
         self.stop.notify_one();
         if let Ok(mut core) = self.handle.shared.core.lock() {
             // The disk's thread ends once nobody can send it more.

@@ -230,7 +230,8 @@ impl Lock {
         if let Some(deadline) = waiter.deadline {
             env.alarms.remove(&(deadline, Alarm::Deadline(env.name.clone(), waiter.request)));
         }
-        let fence = self.clock.enter();
+        let stuck = env.mutants.has(Mutant::FenceStuck);
+        let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
         let (slot, request) = (self.public_slot(lane, env), waiter.request);
         self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;

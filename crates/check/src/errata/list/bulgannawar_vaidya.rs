@@ -49,4 +49,22 @@ pub(super) const ERRATA: &[Erratum] = &[
             repaired: &[Run::new("bulgannawar-vaidya:inform=0,choice=random", 5, 2).permits(2)],
         },
     },
+    Erratum {
+        id: "bulgannawar-vaidya-holder-silent",
+        source: "Bulgannawar & Vaidya 1994, section 2, Handle_REQUEST, case 3 in prose",
+        title: "an idle holder queues a request and does not send the token",
+        printed: "A site that keeps a token and gets a request sets its pointer and adds the requester to the token-queue, with its \
+                  tag. That is all.",
+        wrong: "A token-queue is worked off when its site leaves the critical section. A site that never asks again never does, and \
+                whoever asked it waits for ever, with two sites.",
+        repair: "Queue the request, then send the token, as the pseudo-code does.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("bulgannawar-vaidya:inform=0,text=holder-silent", 2, 1),
+            property: Property::Deadlock,
+            repaired: &[
+                Run::new("bulgannawar-vaidya:inform=0", 3, 2),
+                Run::new("bulgannawar-vaidya:inform=0,choice=random", 3, 2).permits(2),
+            ],
+        },
+    },
 ];

@@ -22,6 +22,41 @@ pub(super) const ERRATA: &[Erratum] = &[
         },
     },
     Erratum {
+        id: "suzuki-kasami-outdated",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.11, outdated requests",
+        title: "is a REQUEST with the last number not outdated, too?",
+        printed: "A REQUEST(j, n) is outdated if RN_i[j] > n.",
+        wrong: "Claim: it must be ≥. A copy of the last REQUEST counts as a current one, and could draw the token to a site that \
+                does not need it.",
+        repair: "None is needed. Who keeps the idle token has compared RN with LN before: a request that still waits was served \
+                 then, and a copy of one that is served does not make RN = LN + 1. (What ships reports a copy, because \
+                 no correct channel brings one.)",
+        evidence: Evidence::Suspicion {
+            printed: &[
+                Run::new("suzuki-kasami:text=outdated", 2, 2).unordered().duplicates(2),
+                Run::new("suzuki-kasami:text=outdated", 3, 1).unordered().duplicates(1),
+            ],
+        },
+    },
+    Erratum {
+        id: "raymond-recovery-delay",
+        source: "Kshemkalyani & Singhal ch. 9, section 9.12.7",
+        title: "a recovering site that waits for a while makes a second privilege",
+        printed: "A node that restarts selects a delay for its recovery phase and waits for ADVISE messages. If HOLDER_B = A for \
+                  all neighbours B of A, then A holds the privilege.",
+        wrong: "A neighbour whose ADVISE takes longer than the delay may be the one on whose side the privilege is. With three sites \
+                two are inside, even if the site waits again as long as nobody has advised it.",
+        repair: "Wait for the ADVISE of every neighbour; RESTART and ADVISE carry an incarnation.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("raymond:text=printed", 3, 1).crashes(1).recoveries(),
+            property: Property::Exclusion,
+            repaired: &[
+                Run::new("raymond", 3, 1).crashes(1).recoveries(),
+                Run::new("raymond:tree=line", 3, 1).crashes(1).recoveries(),
+            ],
+        },
+    },
+    Erratum {
         id: "maekawa-chapter-deadlock",
         source: "Kshemkalyani & Singhal ch. 9, section 9.8.1",
         title: "an INQUIRE that comes before a FAILED is forgotten",

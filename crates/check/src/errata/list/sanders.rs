@@ -38,6 +38,27 @@ pub(super) const ERRATA: &[Erratum] = &[
         },
     },
     Erratum {
+        id: "sanders-figure-1b",
+        source: "Sanders 1987, section 5, INQUIRE, step 2, for Figure 1b",
+        title: "with every site minding itself, two that have granted themselves wait for each other",
+        printed: "A waiting site yields to an INQUIRE only if it has had a FAIL or has yielded, and Figure 1b is a special case: \
+                  there it should always yield to itself, or grant itself last.",
+        wrong: "The later of two sites inquires of itself before the FAIL of the earlier one comes, and forgets it. But the case is \
+                not special: it is the INQUIRE that comes before a FAIL once more. Remembered, no site need yield to itself \
+                without a reason (`text=own-inquire`).",
+        repair: "Remember the INQUIRE, or always yield to oneself. What ships does both: the second saves the FAILs here.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("sanders:structure=distributed,text=without-remedy", 2, 1),
+            property: Property::Deadlock,
+            repaired: &[
+                Run::new("sanders:structure=distributed", 3, 1).unordered(),
+                Run::new("sanders:structure=distributed,text=own-inquire", 3, 1).unordered(),
+                Run::new("sanders:structure=figure-4,text=own-inquire", 3, 2),
+                Run::new("sanders:structure=figure-2,text=own-inquire", 4, 1),
+            ],
+        },
+    },
+    Erratum {
         id: "sanders-local-recovery",
         source: "Sanders 1987, section 7.1",
         title: "local recovery lets two in, because a grant was not remembered",

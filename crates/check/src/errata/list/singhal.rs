@@ -36,4 +36,71 @@ pub(super) const ERRATA: &[Erratum] = &[
             ],
         },
     },
+    Erratum {
+        id: "singhal-recovery-numbers",
+        source: "Singhal 1989, section VI-B, crash recovery procedure, step 2",
+        title: "a site that comes back numbers its requests from 1 again, and they look outdated",
+        printed: "A recovering site sets all entries of its SN to 0, which is said to do no harm: the update rules set them right \
+                  when the site gets the token next.",
+        wrong: "It does not get the token next: its own number is among those entries, and whoever knows a request of its former \
+                life discards the new one. It waits for ever, with two sites.",
+        repair: "Keep the own number on stable storage. What ships keeps how often the site has failed, and begins every number with \
+                 it.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("singhal-1989-recovery:text=numbers", 2, 2).crashes(1).recoveries(),
+            property: Property::Deadlock,
+            repaired: &[
+                Run::new("singhal-1989-recovery", 2, 2).crashes(1).recoveries(),
+                Run::new("singhal-heuristic", 2, 2).crashes(1).recoveries(),
+            ],
+        },
+    },
+    Erratum {
+        id: "singhal-recovery-own-entry",
+        source: "Singhal 1989, section VI-B, crash recovery procedure, step 2, and case III",
+        title: "a site that comes back believes that it waits, and enters unasked",
+        printed: "A recovering site sets all entries of its SV to R. If it had waited, and recovers before the token arrives that was \
+                  on its way to it, all is said to be normal.",
+        wrong: "All entries are one too many: with its own at R the site takes the token for an answer, and is inside although no \
+                process of it has asked.",
+        repair: "Its own entry is N. What ships drops the token, which the others know to be lost, and makes another.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("singhal-1989-recovery:text=own-entry", 2, 1).crashes(1).recoveries(),
+            property: Property::Exclusion,
+            repaired: &[Run::new("singhal-heuristic", 2, 2).crashes(1).recoveries()],
+        },
+    },
+    Erratum {
+        id: "singhal-failed-in-token",
+        source: "Singhal 1989, section VI-B, case III, first situation",
+        title: "the token is sent to a site that all know to have failed",
+        printed: "If all sites learn of a failure before the token is sent to the failed site, they set its SV entry to N, and so \
+                  nobody sends it the token.",
+        wrong: "TSV is forgotten. If the token has learnt of the request, the update rules restore the entry from there, and the \
+                token goes to the failed site. Three sites.",
+        repair: "Clear the entries of failed sites in TSV too, and leave them out of the arbitration.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("singhal-1989-recovery:text=in-token", 3, 1).crashes(1),
+            property: Property::Invariants,
+            repaired: &[
+                Run::new("singhal-1989-recovery", 3, 1).crashes(1),
+                Run::new("singhal-heuristic", 3, 1).crashes(1),
+            ],
+        },
+    },
+    Erratum {
+        id: "singhal-case-iii-indices",
+        source: "Singhal 1989, section VI-B, case III, first situation",
+        title: "who learns of a failure marks itself, not the failed site",
+        printed: "When a site S_j learns that site S_i is down, S_j sets its SV[j] to N; therefore S_j is pushed to the highest end of \
+                  the staircase pattern.",
+        wrong: "The indices are mistaken. To the letter the holder of the idle token forgets that it has it, and when it asks next it \
+                waits for it for ever. Two sites.",
+        repair: "It sets SV[i] to N, as cases I and II have it.",
+        evidence: Evidence::Exploration {
+            printed: Run::new("singhal-1989-recovery:text=indices", 2, 1).crashes(1).recoveries(),
+            property: Property::Deadlock,
+            repaired: &[Run::new("singhal-1989-recovery", 2, 2).crashes(1).recoveries()],
+        },
+    },
 ];

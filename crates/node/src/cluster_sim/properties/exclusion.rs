@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use super::{Verdict, broken};
 use crate::cluster_sim::clock::{Clock, Moment};
 use crate::names::LockName;
-use crate::table::Request;
+use crate::table::{Request, Session};
 use crate::time::Time;
 
 #[derive(Clone, Debug)]
 struct Belief {
+    session: Session,
     lock: LockName,
     machine: usize,
     until: Time,
@@ -33,6 +34,7 @@ pub(in crate::cluster_sim) struct Exclusion {
 /// A grant, as a node makes it.
 pub(in crate::cluster_sim) struct Grant<'a> {
     pub(in crate::cluster_sim) request: Request,
+    pub(in crate::cluster_sim) session: Session,
     pub(in crate::cluster_sim) lock: &'a LockName,
     pub(in crate::cluster_sim) machine: usize,
     pub(in crate::cluster_sim) until: Time,
@@ -51,8 +53,8 @@ impl Exclusion {
     }
 
     pub(in crate::cluster_sim) fn on_granted(&mut self, grant: Grant<'_>, now: Moment) -> Verdict {
-        let Grant { request, lock, machine, until, permits, heard } = grant;
-        let belief = Belief { lock: lock.clone(), machine, until, lost: false };
+        let Grant { request, session, lock, machine, until, permits, heard } = grant;
+        let belief = Belief { session, lock: lock.clone(), machine, until, lost: false };
         if !self.is_valid(&belief, now) {
             return broken("exclusion", now, format!("s{machine} grants {lock} on a lease that is over"));
         }
@@ -80,20 +82,21 @@ impl Exclusion {
         broken("exclusion", now, what)
     }
 
-    /// The lease of a machine was extended for these requests.
+    /// A session is told that all it holds and has not lost lasts longer. What that is, the clients know: whoever was
+    /// granted a lock and not told that it has lost it believes to have it again, whatever its node thinks.
     pub(in crate::cluster_sim) fn on_extended(
         &mut self,
-        requests: impl Iterator<Item = Request>,
+        session: Session,
         until: Time,
         now: Moment,
     ) -> Verdict {
-        for request in requests {
-            let Some(belief) = self.beliefs.get(&request).cloned() else { continue };
-            if belief.lost || !self.is_valid(&belief, now) {
+        let of_session = |belief: &&mut Belief| belief.session == session && !belief.lost;
+        for belief in self.beliefs.values_mut().filter(of_session) {
+            if self.clocks[belief.machine].at(now) >= belief.until {
                 let what = format!("a holder of {} at s{} came back", belief.lock, belief.machine);
                 return broken("exclusion", now, what);
             }
-            self.beliefs.insert(request, Belief { until, ..belief });
+            belief.until = until;
         }
         Ok(())
     }

@@ -73,7 +73,21 @@ impl Leases {
         next: &View,
         now: Moment,
     ) -> Verdict {
-        let Some((elected, granted)) = self.leaders.get(&machine) else { return Ok(()) };
+        if last.epoch.number() + 1 != next.epoch.number() {
+            let (next, last) = (next.epoch.number(), last.epoch.number());
+            return broken(
+                "leases",
+                now,
+                format!("s{machine} proposes view {next}, and has installed {last}"),
+            );
+        }
+        let Some((elected, granted)) = self.leaders.get(&machine) else {
+            return broken(
+                "leases",
+                now,
+                format!("s{machine} proposes a view and has not said that it leads"),
+            );
+        };
         let at = self.clocks[machine].at(now);
         let out =
             last.members.iter().filter(|member| !next.contains(member) && !self.gave_up.contains(member));

@@ -1,8 +1,8 @@
-//! A node's own invariants hold after every step, and no correct peer is blamed for anything.
+//! A node's own invariants hold after every step, what it sends can be read, and no correct peer is blamed for anything.
 
-use super::{Verdict, broken};
+use super::{Verdict, Violation, broken};
 use crate::cluster_sim::clock::Moment;
-use crate::node::{Node, Note};
+use crate::node::{Node, Note, Packet};
 
 /// The table's numbered invariants and those of every machine in it.
 pub(in crate::cluster_sim) fn check(node: &Node, now: Moment) -> Verdict {
@@ -41,10 +41,46 @@ pub(in crate::cluster_sim) fn on_note(machine: usize, note: &Note, now: Moment) 
     }
 }
 
+/// A packet as its receiver reads it: within the size that receivers accept, and what was sent.
+pub(in crate::cluster_sim) fn travel(packet: Packet, now: Moment) -> Result<Packet, Violation> {
+    let why = match Packet::decode(&packet.encode()) {
+        Ok(read) if read == packet => return Ok(read),
+        Ok(read) => format!("{packet:?} was read as {read:?}"),
+        Err(error) => format!("a {} packet cannot be read: {error}", packet.content.kind()),
+    };
+    broken("sound", now, why).map(|()| packet)
+}
+
 /// A voter is refused for its disk only if it has lost one.
 pub(in crate::cluster_sim) fn on_replaced(machine: usize, lost_disk: bool, now: Moment) -> Verdict {
     if lost_disk {
         return Ok(());
     }
     broken("sound", now, format!("s{machine} does not vote, though its disk is the first one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::founding::Founding;
+    use crate::names::{Incarnation, Member};
+    use crate::node::Content;
+    use crate::view::View;
+
+    #[test]
+    fn a_packet_that_is_longer_than_receivers_accept_is_a_violation() {
+        let members = |count: usize| {
+            let members = (0..count).map(|at| Member {
+                site: format!("a-site-with-quite-a-long-name-{at}").parse().unwrap(),
+                incarnation: Incarnation::new(1),
+            });
+            let view = View { members: members.collect(), ..View::default() };
+            let founding = Founding::new("here".parse().unwrap(), &["a".parse().unwrap()]);
+            let (cluster, incarnation) = (founding.id(), Incarnation::new(1));
+            Packet { cluster, incarnation, content: Content::View(view) }
+        };
+        assert_eq!(travel(members(3), Moment(0)).unwrap(), members(3));
+        let violation = travel(members(200_000), Moment(0)).unwrap_err();
+        assert!(violation.what.contains("a view packet cannot be read"), "{violation}");
+    }
 }

@@ -9,9 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::super::channel::{Channel, Stream, drain_tls, open_tls};
-use super::super::tls::TlsError;
+use super::super::tls::{TlsError, site_of};
 use super::frame::{FrameError, Hello, greeting, take_greeting};
-use super::security::certified;
 use crate::names::SiteName;
 
 /// How long a new connection may take until both have said who they are.
@@ -38,11 +37,8 @@ pub(super) enum GreetError {
         "it looks for the site '{sought}', and this is '{me}'; compare the addresses in its configuration"
     )]
     NotMe { sought: SiteName, me: SiteName },
-    #[error(
-        "it says that it is the site '{said}', but its certificate is that of {}",
-        certified.as_ref().map_or_else(|| "no site".to_owned(), |site| format!("'{site}'"))
-    )]
-    Impostor { said: SiteName, certified: Option<SiteName> },
+    #[error("it says that it is the site '{said}', but its certificate is that of '{certified}'")]
+    Impostor { said: SiteName, certified: SiteName },
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error("no answer within {} seconds", GREET_WITHIN.as_secs())]
@@ -162,10 +158,11 @@ pub(super) async fn welcome(
 /// Whoever has a certificate of the cluster can speak for the site that it names, and for no other.
 fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), GreetError> {
     let Some(tls) = tls else { return Ok(()) };
-    match certified(tls) {
-        Some(certified) if certified == hello.from => Ok(()),
-        certified => Err(GreetError::Impostor { said: hello.from.clone(), certified }),
+    let certified = site_of(tls)?;
+    if certified == hello.from {
+        return Ok(());
     }
+    Err(GreetError::Impostor { said: hello.from.clone(), certified })
 }
 
 /// No delay, and an end in seconds for connections that lead nowhere.

@@ -79,8 +79,8 @@ impl Store {
         Ok((store, disk))
     }
 
-    /// Writes a batch. When this returns `Ok` all of it survives whatever happens; when it does not, all of it or nothing
-    /// will be there, and everything written before is.
+    /// Writes a batch, and waits for the disk. When this returns `Ok` all of it survives whatever happens; when it does not,
+    /// all of it or nothing will be there, and everything written before is.
     ///
     /// After an error that [is passing](StoreError::is_passing) the same batch may be written again, and must be before any
     /// other; writing it twice does no harm. After any other error every further write is refused.

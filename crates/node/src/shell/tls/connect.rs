@@ -1,62 +1,79 @@
-//! Securing a connection with the usual streams, for tests: the sites themselves write to sockets in their own way ([`net`](super::super::net)).
+//! Secured connections, without a socket: bytes in, bytes out, for whoever has one.
 
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::{client, server};
+use rustls::server::NoServerSessionStorage;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use super::error::{Fault, TlsError};
 use super::identity::Identity;
 use super::name::Bearer;
+use super::verify::{ExpectBearer, ExpectSite};
 use crate::names::SiteName;
 
-/// Calls one site. Made once, used for every connection to it.
-#[derive(Clone)]
-pub(super) struct Connector(pub(super) tokio_rustls::TlsConnector);
-
-impl Connector {
-    /// For calls to `site`.
-    pub(super) fn new(identity: &Identity, site: &SiteName) -> Self {
-        let config: Arc<ClientConfig> = identity.calling(site);
-        Connector(config.into())
+impl Identity {
+    /// A connection that this side has opened, to `site`: whoever else is there is refused.
+    pub fn call(&self, site: &SiteName) -> Result<Connection, TlsError> {
+        begin_call(Arc::new(self.calling(site)))
     }
 
-    /// Secures a connection that this side has opened: whoever is at its other end is that site, or there is an error. How
-    /// long that may take is for the caller to bound.
-    pub(super) async fn connect<S>(&self, stream: S) -> Result<client::TlsStream<S>, TlsError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        // The name that counts is the one in the certificate. This one is neither sent nor looked at.
-        let unused = ServerName::try_from("meshlock.invalid").expect("it is a DNS name");
-        self.0.connect(unused, stream).await.map_err(TlsError::of)
+    /// A connection that another site or a client has opened; [`bearer_of`] says who, once the handshake is over.
+    pub fn answer(&self) -> Result<Connection, TlsError> {
+        begin_answer(Arc::new(self.called()))
+    }
+
+    /// Nothing is remembered from one connection for the next, on both sides: connections last long, and a certificate that
+    /// has expired since would come back in through the memory of the one before.
+    pub(super) fn calling(&self, site: &SiteName) -> ClientConfig {
+        let expected = ExpectSite { authority: self.authority.clone(), site: site.clone() };
+        let mut config = ClientConfig::builder_with_provider(self.authority.provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .expect("the provider has the cipher suites of TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(expected))
+            .with_client_cert_resolver(self.shown.clone());
+        config.resumption = Resumption::disabled();
+        config.enable_sni = false;
+        config
+    }
+
+    pub(super) fn called(&self) -> ServerConfig {
+        let expected = ExpectBearer { authority: self.authority.clone() };
+        let mut config = ServerConfig::builder_with_provider(self.authority.provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .expect("the provider has the cipher suites of TLS 1.3")
+            .with_client_cert_verifier(Arc::new(expected))
+            .with_cert_resolver(self.shown.clone());
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config
     }
 }
 
-/// Is called, by sites and by clients.
-#[derive(Clone)]
-pub(super) struct Acceptor(pub(super) tokio_rustls::TlsAcceptor);
+pub(super) fn begin_call(config: Arc<ClientConfig>) -> Result<Connection, TlsError> {
+    // The name that counts is the one in the certificate. This one is neither sent nor looked at.
+    let unused = ServerName::try_from("meshlock.invalid").expect("it is a DNS name");
+    Ok(ClientConnection::new(config, unused).map_err(TlsError::of_rustls)?.into())
+}
 
-impl Acceptor {
-    /// For whoever the identity's authority has given a name.
-    pub(super) fn new(identity: &Identity) -> Self {
-        let config: Arc<ServerConfig> = identity.called();
-        Acceptor(config.into())
-    }
+pub(super) fn begin_answer(config: Arc<ServerConfig>) -> Result<Connection, TlsError> {
+    Ok(ServerConnection::new(config).map_err(TlsError::of_rustls)?.into())
+}
 
-    /// Secures a connection that the other side has opened, and says who that is. How long that may take is for the caller
-    /// to bound.
-    pub(super) async fn accept<S>(&self, stream: S) -> Result<(server::TlsStream<S>, Bearer), TlsError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let stream = self.0.accept(stream).await.map_err(TlsError::of)?;
-        let (_, connection) = stream.get_ref();
-        let certificate = connection.peer_certificates().and_then(<[_]>::first);
-        let bearer = Bearer::of(certificate.ok_or(TlsError::Anonymous)?);
-        let bearer = bearer.map_err(|error| TlsError::Peer(Fault::Name(error)))?;
-        Ok((stream, bearer))
+/// Who is at the other end, once the handshake is over.
+pub fn bearer_of(connection: &Connection) -> Result<Bearer, TlsError> {
+    let certificate = connection.peer_certificates().and_then(<[_]>::first);
+    let bearer = Bearer::of(certificate.ok_or(TlsError::Anonymous)?);
+    bearer.map_err(|error| TlsError::Peer(Fault::Name(error)))
+}
+
+/// The site at the other end, once the handshake is over. A client is refused.
+pub fn site_of(connection: &Connection) -> Result<SiteName, TlsError> {
+    match bearer_of(connection)? {
+        Bearer::Site(site) => Ok(site),
+        Bearer::Client(client) => Err(TlsError::NotASite { client }),
     }
 }

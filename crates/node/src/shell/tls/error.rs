@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustls::{AlertDescription, CertificateError};
 
-use super::name::{Bearer, BearerError};
+use super::name::{Bearer, BearerError, ClientName};
 use crate::names::SiteName;
 
 /// What is wrong with a certificate.
@@ -90,6 +90,14 @@ pub enum TlsError {
         /// Who is there.
         found: Bearer,
     },
+    /// A client is where only sites may be.
+    #[error(
+        "the peer is the client '{client}', and only sites may call here; give it the address for clients"
+    )]
+    NotASite {
+        /// Who it is.
+        client: ClientName,
+    },
     /// The other side does not want our certificate.
     #[error("the peer refuses this side's certificate: {0}")]
     Refused(&'static str),
@@ -105,7 +113,7 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// What an error of a secured stream means. The one who calls learns that its certificate is refused only when it first
+    /// What an error of a secured connection means, as the reader of its socket has it. The one who calls learns that its certificate is refused only when it first
     /// reads: with TLS 1.3 its part of the handshake is over by then.
     pub fn of(error: io::Error) -> Self {
         match error.downcast::<rustls::Error>() {
@@ -115,7 +123,7 @@ impl TlsError {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is not about certificates")]
-    fn of_rustls(error: rustls::Error) -> Self {
+    pub(super) fn of_rustls(error: rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidCertificate(CertificateError::Other(other)) => {
                 match other.0.downcast_ref::<Refusal>() {

@@ -6,19 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::version::TLS13;
-use rustls::{ClientConfig, ServerConfig};
 use webpki::KeyUsage;
 
 use super::error::IdentityError;
 use super::name::Bearer;
-use super::verify::{Authority, ExpectBearer, ExpectSite};
-use crate::names::SiteName;
+use super::verify::Authority;
 
 /// The largest file that is read; a chain of certificates has a few thousand bytes.
 const MOST_BYTES: u64 = 1 << 18;
@@ -45,8 +40,8 @@ impl Files {
 #[derive(Clone, Debug)]
 pub struct Identity {
     bearer: Bearer,
-    authority: Arc<Authority>,
-    shown: Arc<SingleCertAndKey>,
+    pub(super) authority: Arc<Authority>,
+    pub(super) shown: Arc<SingleCertAndKey>,
 }
 
 impl Identity {
@@ -74,36 +69,6 @@ impl Identity {
     /// Who this process is.
     pub fn bearer(&self) -> &Bearer {
         &self.bearer
-    }
-
-    /// How to call `site`: whoever else answers is refused.
-    ///
-    /// Nothing is remembered from one connection for the next, on both sides: connections last long, and a certificate that
-    /// has expired since would come back in through the memory of the one before.
-    pub fn calling(&self, site: &SiteName) -> Arc<ClientConfig> {
-        let expected = ExpectSite { authority: self.authority.clone(), site: site.clone() };
-        let mut config = ClientConfig::builder_with_provider(self.authority.provider.clone())
-            .with_protocol_versions(&[&TLS13])
-            .expect("the provider has the cipher suites of TLS 1.3")
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(expected))
-            .with_client_cert_resolver(self.shown.clone());
-        config.resumption = Resumption::disabled();
-        config.enable_sni = false;
-        Arc::new(config)
-    }
-
-    /// How to be called, by sites and by clients.
-    pub fn called(&self) -> Arc<ServerConfig> {
-        let expected = ExpectBearer { authority: self.authority.clone() };
-        let mut config = ServerConfig::builder_with_provider(self.authority.provider.clone())
-            .with_protocol_versions(&[&TLS13])
-            .expect("the provider has the cipher suites of TLS 1.3")
-            .with_client_cert_verifier(Arc::new(expected))
-            .with_cert_resolver(self.shown.clone());
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Arc::new(config)
     }
 }
 

@@ -5,7 +5,6 @@
 //! name; where on the network it came from does not matter.
 
 pub mod ca;
-#[cfg(test)]
 mod connect;
 mod error;
 mod identity;
@@ -14,8 +13,7 @@ mod name;
 mod tests;
 mod verify;
 
-#[cfg(test)]
-use connect::{Acceptor, Connector};
+pub use connect::{bearer_of, site_of};
 pub use error::{Fault, IdentityError, TlsError};
 pub use identity::{Files, Identity};
 pub use name::{Bearer, BearerError, ClientName, ClientNameError};

@@ -1,4 +1,4 @@
-//! Handshakes over a pipe in memory, with certificates made for the purpose.
+//! Handshakes in memory, with certificates made for the purpose.
 
 use std::fs;
 use std::io;
@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::{ServerName, UnixTime};
+use rustls::Connection;
+use rustls::pki_types::UnixTime;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::*;
 use crate::names::SiteName;
@@ -36,33 +36,45 @@ fn issued(dir: &Path, bearer: &Bearer) -> Identity {
     Identity::load(&ca::issue(dir, bearer, ca::BEARER_DAYS).unwrap()).unwrap()
 }
 
-/// What both sides get when `caller` calls `wanted` and `called` answers: the caller tries to read one byte too, because it
-/// learns only then that it was refused.
+/// What both sides get when `caller` calls `wanted` and `called` answers.
 fn shake(
     caller: &Identity,
     wanted: &str,
     called: &Identity,
-) -> (Result<u8, TlsError>, Result<Bearer, TlsError>) {
-    shake_with(Connector::new(caller, &named(wanted)), Acceptor::new(called))
+) -> (Result<(), TlsError>, Result<Bearer, TlsError>) {
+    shake_hands(caller.call(&named(wanted)).unwrap(), called.answer().unwrap())
 }
 
-fn shake_with(connector: Connector, acceptor: Acceptor) -> (Result<u8, TlsError>, Result<Bearer, TlsError>) {
-    let (here, there) = duplex(1 << 16);
-    let calling = async {
-        let mut stream = connector.connect(here).await?;
-        stream.read_u8().await.map_err(TlsError::of)
-    };
-    let answering = async {
-        let (mut stream, bearer) = acceptor.accept(there).await?;
-        stream.write_u8(42).await.map_err(TlsError::Io)?;
-        stream.shutdown().await.map_err(TlsError::Io)?;
-        Ok(bearer)
-    };
-    run(async { tokio::join!(calling, answering) })
+fn shake_hands(
+    mut calling: Connection,
+    mut called: Connection,
+) -> (Result<(), TlsError>, Result<Bearer, TlsError>) {
+    let (mut caller, mut answerer) = (Ok(()), Ok(()));
+    for _ in 0..4 {
+        answerer = answerer.and_then(|()| pass(&mut calling, &mut called));
+        caller = caller.and_then(|()| pass(&mut called, &mut calling));
+    }
+    assert!(caller.is_err() || !calling.is_handshaking(), "the caller is done");
+    assert!(answerer.is_err() || caller.is_err() || !called.is_handshaking(), "so is the other side");
+    (caller, answerer.and_then(|()| bearer_of(&called)))
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+/// Passes on what one side has to say.
+fn pass(from: &mut Connection, to: &mut Connection) -> Result<(), TlsError> {
+    let mut wire = Vec::new();
+    while from.wants_write() {
+        from.write_tls(&mut wire).unwrap();
+    }
+    hear(to, &wire)
+}
+
+fn hear(connection: &mut Connection, mut wire: &[u8]) -> Result<(), TlsError> {
+    while !wire.is_empty() {
+        connection.read_tls(&mut wire).unwrap();
+        let heard = connection.process_new_packets();
+        heard.map_err(|error| TlsError::of(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -70,7 +82,7 @@ fn two_sites_know_each_other_by_name() {
     let dir = authority();
     let (a, b) = (issued(dir.path(), &site("a")), issued(dir.path(), &site("B_2.eu")));
     let (caller, called) = shake(&a, "B_2.eu", &b);
-    assert_eq!((caller.unwrap(), called.unwrap()), (42, site("a")));
+    assert_eq!((caller.unwrap(), called.unwrap()), ((), site("a")));
 }
 
 #[test]
@@ -91,7 +103,7 @@ fn a_client_may_call_but_is_never_taken_for_a_site() {
     let dir = authority();
     let (a, other) = (issued(dir.path(), &site("a")), issued(dir.path(), &client("a")));
     let (caller, called) = shake(&other, "a", &a);
-    assert_eq!((caller.unwrap(), called.unwrap()), (42, client("a")));
+    assert_eq!((caller.unwrap(), called.unwrap()), ((), client("a")));
     let (caller, called) = shake(&a, "a", &other);
     let error = caller.unwrap_err();
     assert!(matches!(error, TlsError::Peer(Fault::Use)), "{error}");
@@ -135,11 +147,11 @@ fn an_expired_certificate_is_refused_by_both_sides() {
     let [old, new] = [("old", 10), ("new", 30)]
         .map(|(name, days)| Identity::load(&ca::issue(dir.path(), &site(name), days).unwrap()).unwrap());
     let hands = |caller: &Identity, wanted: &str, called: &Identity| {
-        let mut calling = (*caller.calling(&named(wanted))).clone();
+        let (mut calling, mut answering) = (caller.calling(&named(wanted)), called.called());
         calling.time_provider = Arc::new(Ahead(20));
-        let mut answering = (*called.called()).clone();
         answering.time_provider = Arc::new(Ahead(20));
-        shake_with(Connector(Arc::new(calling).into()), Acceptor(Arc::new(answering).into()))
+        let calling = connect::begin_call(Arc::new(calling)).unwrap();
+        shake_hands(calling, connect::begin_answer(Arc::new(answering)).unwrap())
     };
     let (caller, called) = hands(&new, "old", &old);
     let error = caller.unwrap_err();
@@ -174,35 +186,41 @@ fn a_certificate_is_judged_by_the_time_it_is_looked_at() {
 #[test]
 fn who_does_not_speak_tls_gets_an_error_and_not_a_connection() {
     let dir = authority();
-    let a = issued(dir.path(), &site("a"));
-    let (mut here, there) = duplex(1 << 10);
-    let acceptor = Acceptor::new(&a);
-    let error = run(async {
-        let (_, accepted) = tokio::join!(here.write_all(b"GET / HTTP/1.1\r\n\r\n"), acceptor.accept(there));
-        accepted.map(|_| ()).unwrap_err()
-    });
+    let mut called = issued(dir.path(), &site("a")).answer().unwrap();
+    let error = hear(&mut called, b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
     assert!(matches!(error, TlsError::OtherProtocol(_)), "{error}");
     assert!(error.to_string().contains("is it set to plain TCP?"), "{error}");
-
-    let (here, there) = duplex(1 << 10);
-    drop(here);
-    let error = run(Acceptor::new(&a).accept(there)).map(|_| ()).unwrap_err();
-    assert!(matches!(error, TlsError::Io(_)), "{error}");
+    assert!(matches!(bearer_of(&called), Err(TlsError::Anonymous)));
 }
 
 #[test]
 fn who_shows_no_certificate_is_refused() {
     let dir = authority();
     let a = issued(dir.path(), &site("a"));
-    let mut anonymous = (*a.calling(&named("a"))).clone();
+    let mut anonymous = a.calling(&named("a"));
     anonymous.client_auth_cert_resolver = Arc::new(Nobody);
-    let (here, there) = duplex(1 << 16);
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(anonymous));
-    let name = ServerName::try_from("x").unwrap();
-    let acceptor = Acceptor::new(&a);
-    let (_, accepted) = run(async { tokio::join!(connector.connect(name, here), acceptor.accept(there)) });
-    let error = accepted.map(|_| ()).unwrap_err();
+    let calling = connect::begin_call(Arc::new(anonymous)).unwrap();
+    let (caller, called) = shake_hands(calling, a.answer().unwrap());
+    let error = called.unwrap_err();
     assert!(matches!(error, TlsError::Anonymous), "{error}");
+    assert_eq!(
+        caller.unwrap_err().to_string(),
+        "the peer refuses this side's certificate: the peer got none"
+    );
+}
+
+#[test]
+fn where_only_sites_may_be_a_client_is_refused_by_name() {
+    let dir = authority();
+    let (a, laptop) = (issued(dir.path(), &site("a")), issued(dir.path(), &client("laptop")));
+    let (mut calling, mut called) = (laptop.call(&named("a")).unwrap(), a.answer().unwrap());
+    for _ in 0..4 {
+        pass(&mut calling, &mut called).unwrap();
+        pass(&mut called, &mut calling).unwrap();
+    }
+    assert_eq!(site_of(&calling).unwrap(), named("a"));
+    let error = site_of(&called).unwrap_err().to_string();
+    assert!(error.starts_with("the peer is the client 'laptop', and only sites may call here"), "{error}");
 }
 
 #[derive(Debug)]

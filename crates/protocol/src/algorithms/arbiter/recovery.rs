@@ -26,6 +26,7 @@
 //! failed one runs again; and, for a return, FIFO: so what was sent to the former life comes before the WELCOME, and is
 //! dropped until then.
 
+use crate::mutant::{self, Mutant};
 use crate::{Clock, Phase, SiteId};
 
 use super::{Arbiter, Coterie, Judged, Life, Message, Post, QuorumSite, Requester};
@@ -94,6 +95,9 @@ impl<C: Coterie> QuorumSite<C> {
     pub(super) fn welcome_the_owed(&mut self, post: &mut Post<'_>) {
         for site in self.presence.take_owed().iter() {
             self.welcome(site, post);
+            if mutant::is_on(Mutant::ArbiterOwesOn) {
+                self.presence.owe(site);
+            }
         }
     }
 

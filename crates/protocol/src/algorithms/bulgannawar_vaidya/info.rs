@@ -24,17 +24,6 @@ fn informed(scale: Scale) -> f64 {
     2.0_f64.min((scale.sites - 1) as f64)
 }
 
-impl Text {
-    fn of(values: &Values) -> Self {
-        match values.get("text") {
-            "printed" => Text::Printed,
-            "token-prose" => Text::TokenProse,
-            "holder-prose" => Text::HolderProse,
-            _ => Text::Repaired,
-        }
-    }
-}
-
 impl Algorithm for BulgannawarVaidya {
     type Plan = Plan;
 
@@ -63,8 +52,8 @@ impl Algorithm for BulgannawarVaidya {
                 default: "last-seen",
             },
             OptionInfo::texts(
-                &["repaired", "printed", "token-prose", "holder-prose"],
-                "printed: every INFORM is obeyed, however old; …-prose: a pointer as the prose has it; requests get lost; \
+                Text::WORDS,
+                "printed: every INFORM is obeyed, however old; others: as the prose has it, or could be read; requests get lost; \
                  for the checker only",
             ),
         ],

@@ -31,7 +31,7 @@
 //! **Departures**
 //! - Where prose and pseudo-code differ, the pseudo-code is followed: `Handle_TOKEN` sets the pointer of the token that
 //!   was *asked for* to the tag; an idle holder sets the pointer of the token it *gives*; it queues before it sends.
-//!   (`text=token-prose` and `holder-prose` keep the first two readings for the checker; errata
+//!   (`text=token-prose`, `holder-prose` and `holder-silent` keep the other readings for the checker; errata
 //!   `bulgannawar-vaidya-…`.)
 //! - Tokens count their possessions, and an INFORM is obeyed only if it is news. As printed (`text=printed`) an INFORM
 //!   that arrives late closes a circle of pointers, the request comes home and its site waits for ever, from N = 3, K = 1 on:
@@ -56,9 +56,12 @@ mod info;
 mod message;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use info::Plan;
 pub use message::{Ask, Entry, Message, Tag, Token};
+
+use text::Text;
 
 use crate::mutant::{self, Mutant};
 use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId, Slot};
@@ -94,18 +97,6 @@ struct Settings {
     inform: usize,
     choice: Choice,
     text: Text,
-}
-
-/// Which text the sites follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Text {
-    Repaired,
-    /// The pseudo-code, in which every INFORM is obeyed; for the checker.
-    Printed,
-    /// Repaired, but case 2 of `Handle_TOKEN` as in the prose: the pointer of the token that *came* turns to the tag.
-    TokenProse,
-    /// Repaired, but case 3 of `Handle_REQUEST` as in the prose: the pointer of the token *asked for* turns.
-    HolderProse,
 }
 
 /// How a site chooses the token to ask for.
@@ -245,7 +236,11 @@ impl BulgannawarVaidya {
                 token.queue.push_back(Entry { ask, tag });
                 let turned = if self.settings.text == Text::HolderProse { wanted } else { token.id };
                 self.way_mut(turned).pointer = ask.site;
-                give(token, out);
+                if self.settings.text == Text::HolderSilent {
+                    self.stage = Stage::Keeping(token);
+                } else {
+                    give(token, out);
+                }
             }
             Stage::Waiting(token) if *token == wanted => self.node_queue.push(Held { ask, possessions }),
             // Only as the prose has it; the request goes nowhere.
@@ -306,7 +301,7 @@ impl BulgannawarVaidya {
             _ if possessions <= way.possessions && !mutant::is_on(Mutant::BulgannawarVaidyaStaleInform) => {
                 return;
             }
-            Text::Repaired | Text::TokenProse | Text::HolderProse => {
+            Text::Repaired | Text::TokenProse | Text::HolderProse | Text::HolderSilent => {
                 way.possessions = possessions;
                 !waiting
             }

@@ -56,6 +56,7 @@ mod tests;
 
 pub use message::{Message, Permit, Waiter};
 
+use crate::mutant::{self, Mutant};
 use crate::shared::Shared;
 use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId};
 use desk::{Desk, Order};
@@ -197,6 +198,9 @@ impl Delegated {
         let rules = &self.rules;
         if from != rules.leader || after > self.number || !rules.cluster.is_peer(self.me, new.site) {
             return out.misbehaved(from, "an append that no leader could send");
+        }
+        if mutant::is_on(Mutant::DelegatedLateRefused) && self.want == Want::Nothing {
+            return out.misbehaved(from, "an append that comes too late");
         }
         if after < self.number {
             return;

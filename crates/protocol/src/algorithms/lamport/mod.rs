@@ -198,7 +198,8 @@ impl Lamport {
         self.hear(theirs);
         self.enqueue(theirs);
         let own_is_later = matches!(&self.want, Want::Entry { request, .. } if theirs < *request);
-        if self.replies == Replies::Always || !own_is_later {
+        let may_omit = self.replies == Replies::IfNeeded || mutant::is_on(Mutant::LamportOmitsUnasked);
+        if !(may_omit && own_is_later) {
             out.send(from, Message::Reply { clock: self.clock.tick(), to: theirs.clock });
         }
         self.enter_if_first(out);
@@ -351,6 +352,15 @@ impl Algorithm for Lamport {
 
     fn is_quiet(&self) -> bool {
         self.want == Want::Nothing && self.queue.is_empty()
+    }
+
+    /// Without `omit-replies` no message is ever saved.
+    fn cost_span(&self) -> Option<Span> {
+        let always = Self::INFO.costs.always;
+        match self.replies {
+            Replies::Always => always.map(|span| Span { least: span.most, ..span }),
+            Replies::IfNeeded => always,
+        }
     }
 
     fn timestamp(&self) -> Option<Timestamp> {

@@ -180,6 +180,9 @@ impl Site for Makki {
         if *stay != Stay::Collecting {
             return;
         }
+        if mutant::is_on(Mutant::MakkiEndlessTimer) {
+            return out.set_timer(2);
+        }
         *stay = Stay::Resting;
         if self.collected.is_empty() {
             let mut others = SiteSet::all(self.cluster.sites);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
-    Span, Tokens,
+    Span, Text, Tokens,
 };
 use crate::registry::values::Values;
 use crate::shared::Shared;
@@ -17,6 +17,7 @@ use super::{Edge, Holder, Message, Raymond, Tree};
 #[derive(Clone, Debug)]
 pub struct Plan {
     tree: Shared<Tree>,
+    text: Text,
 }
 
 /// A site of the balanced tree has at most three neighbours, and a place in its queue for each and for itself.
@@ -36,15 +37,20 @@ impl Algorithm for Raymond {
         assumes: "reliable channels; for recovery also FIFO and certain knowledge of failures",
         order: Order::Fair,
         failures: Failures { crash: false, recovery: true, partition: false },
-        options: &[OptionInfo {
-            name: "tree",
-            about: "who is whose neighbour",
-            range: Range::WordsOr {
-                words: &["balanced", "star", "line"],
-                notation: "the edges of a tree, as 0-1/1-2/1-3",
+        options: &[
+            OptionInfo {
+                name: "tree",
+                about: "who is whose neighbour",
+                range: Range::WordsOr {
+                    words: &["balanced", "star", "line"],
+                    notation: "the edges of a tree, as 0-1/1-2/1-3",
+                },
+                default: "balanced",
             },
-            default: "balanced",
-        }],
+            OptionInfo::text(
+                "printed: recovery ends after a delay, which makes a second privilege; for the checker only",
+            ),
+        ],
         variants: &["raymond:tree=star", "raymond:tree=line"],
         messages: &[
             MessageInfo {
@@ -87,7 +93,7 @@ impl Algorithm for Raymond {
             "line" => Tree::line(cluster.sites),
             edges => Tree::given(cluster.sites, edges)?,
         };
-        Ok(Plan { tree: Shared::new(tree) })
+        Ok(Plan { tree: Shared::new(tree), text: values.text() })
     }
 
     /// All edges point at the home of the privilege.
@@ -180,6 +186,7 @@ impl Raymond {
         Raymond {
             me,
             tree: plan.tree.clone(),
+            text: plan.text,
             incarnation: 0,
             want: Phase::Idle,
             holder: Holder::Unknown,

@@ -33,7 +33,8 @@
 //! - REQUEST and PRIVILEGE carry how often the privilege has crossed their edge, so that duplicates and what overtakes
 //!   are recognised. The chapter's channels do not duplicate.
 //! - Recovery waits for the ADVISE of *every* neighbour. The chapter waits for a chosen delay: a missing ADVISE would
-//!   then make a second privilege. RESTART and ADVISE carry the incarnation of the site that asks.
+//!   then make a second privilege (`text=printed` keeps the delay for the checker; erratum
+//!   `raymond-recovery-delay`). RESTART and ADVISE carry the incarnation of the site that asks.
 //! - A failed neighbour leaves the queue: its process is gone, and the privilege is not sent where it would be lost. A
 //!   recovered site asks again for whoever still waits behind it, so ASKED need not be reconstructed. The queue is
 //!   rebuilt in the order in which the ADVISE arrive; the former order is lost with the site.
@@ -62,6 +63,7 @@ pub use tree::Tree;
 use std::collections::VecDeque;
 
 use crate::mutant::{self, Mutant};
+use crate::registry::info::Text;
 use crate::shared::Shared;
 use crate::{NOT_A_PEER, Outbox, Phase, Site, SiteId};
 
@@ -73,6 +75,7 @@ pub struct Raymond {
     // Who I am.
     me: SiteId,
     tree: Shared<Tree>,
+    text: Text,
     /// How often I have restarted. The only thing kept on stable storage.
     incarnation: u32,
     // What I want.
@@ -159,6 +162,10 @@ impl Site for Raymond {
     /// Nothing to do: the peer's own RESTART says all.
     fn restart(&mut self, out: &mut Outbox<Message>) {
         self.on_own_restart(out);
+    }
+
+    fn wake(&mut self, out: &mut Outbox<Message>) {
+        self.on_delay_over(out);
     }
 }
 

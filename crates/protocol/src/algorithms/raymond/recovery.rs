@@ -11,9 +11,13 @@
 //! Where neighbours recover at the same time, each answers the other as soon as it can: at once if it has heard the
 //! other, else when only the other is missing: then it says "not on my side" if all the rest said so.
 
+use crate::registry::info::Text;
 use crate::{Outbox, Phase, SiteId};
 
 use super::{Edge, Holder, Message, Raymond};
+
+/// How long the printed recovery waits for advice, in message delays. It is only a guess: a message may take longer.
+const DELAY: u32 = 2;
 
 /// What a recovering site has learnt so far.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +75,19 @@ impl Raymond {
         for neighbour in self.tree.neighbours(self.me) {
             out.send(neighbour, Message::Restart { incarnation: self.incarnation });
         }
+        if self.text == Text::Printed {
+            out.set_timer(DELAY);
+        }
+        self.finish_recovery(out);
+    }
+
+    /// As printed: the delay is over, and what has come must do. Where nothing has, the site waits once more.
+    pub(super) fn on_delay_over(&mut self, out: &mut Outbox<Message>) {
+        let Holder::Sought(recovery) = &mut self.holder else { return };
+        if recovery.talks.iter().all(|talk| !talk.heard) {
+            return out.set_timer(DELAY);
+        }
+        recovery.missing = 0;
         self.finish_recovery(out);
     }
 
@@ -127,7 +144,10 @@ impl Raymond {
             return; // For a former life.
         }
         let Holder::Sought(recovery) = &mut self.holder else {
-            return out.misbehaved(from, "advice that nobody waits for");
+            if self.text == Text::Repaired {
+                out.misbehaved(from, "advice that nobody waits for");
+            }
+            return;
         };
         let talk = &mut recovery.talks[place];
         if incarnation > self.incarnation || talk.heard {

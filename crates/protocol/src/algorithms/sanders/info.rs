@@ -166,13 +166,17 @@ impl Algorithm for Sanders {
         if !values.flag("force") {
             structure.check().map_err(|flaw| refused(flaw.to_string()))?;
         }
+        let slips = Slips::of(values);
+        // Figure 1b owes it to the remedy, which is one of the slips, that it cannot deadlock.
+        let figure_1b = structure.all().all(|site| structure.status(site).len() == 1);
+        let without_remedy = figure_1b && slips.has(Slip::OwnInquire);
         let deadlock = match values.get("deadlock") {
-            _ if structure.cannot_deadlock() => Deadlock::Plain,
+            _ if structure.cannot_deadlock() && !without_remedy => Deadlock::Plain,
             "yield" => Deadlock::Yield,
             "plain" => Deadlock::Plain,
             _ => Deadlock::Fail,
         };
-        Ok(Plan(Shared::new(Rules { structure, deadlock, slips: Slips::of(values) })))
+        Ok(Plan(Shared::new(Rules { structure, deadlock, slips })))
     }
 
     /// A holder is inside on a request older than any that can follow, and its inform set has granted it. Whoever

@@ -38,8 +38,9 @@
 //! - Two sites start to ask each other when half of the inform sites they shared have failed, not when all have:
 //!   the two may know of different halves ([`Mend::AtHalf`](crate::information::Mend::AtHalf)).
 //! - A site that waits answers its own INQUIRE by YIELD at once, in every form: the text offers it as a remedy for
-//!   the deadlock of Figure 1b, and the proof of its theorem takes it for granted. Its own REQUEST is handled at
-//!   once; delayed, it is unsafe.
+//!   the deadlock of Figure 1b, and the proof of its theorem takes it for granted. With the INQUIRE remembered it is
+//!   not needed, but saves the FAILs there (`text=own-inquire` and `without-remedy`; erratum `sanders-figure-1b`).
+//! - A site's own REQUEST is handled at once; delayed, it is unsafe.
 //! - Messages name the request and the round they concern, so that late ones and duplicates are recognised.
 //!
 //! **Invariants**
@@ -261,7 +262,8 @@ impl Sanders {
         while let Want::Entry { request, missing, blocked, inquired } = &mut self.want {
             let me = self.me;
             let always = self.rules.deadlock == Deadlock::Yield || !blocked.is_empty();
-            let due = |from: &SiteId| !missing.contains(*from) && (always || *from == me);
+            let to_itself = !self.rules.slips.has(Slip::OwnInquire);
+            let due = |from: &SiteId| !missing.contains(*from) && (always || (to_itself && *from == me));
             let Some(to) = inquired.iter().find(due) else { return };
             inquired.remove(to);
             missing.insert(to);

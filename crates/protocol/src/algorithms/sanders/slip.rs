@@ -7,8 +7,10 @@ use crate::registry::values::Values;
 pub(super) enum Slips {
     /// None: the repaired text.
     None,
-    /// All: the printed text.
+    /// All: the printed text, with what it proposes itself for Figure 1b.
     All,
+    /// All: the printed rules without that proposal.
+    WithoutRemedy,
     Only(Slip),
 }
 
@@ -19,6 +21,8 @@ pub(super) enum Slip {
     ForgottenInquire,
     /// Section 5: a newcomer that precedes the granted request, but not all queued ones, is not sent FAIL.
     UntoldNewcomer,
+    /// Section 5: a site answers an INQUIRE of its own like any other, and so may keep its own grant from itself.
+    OwnInquire,
     /// Section 7.1: requests do not carry failures, and only who waits for the failed site asks the additions.
     SilentRecovery,
     /// Section 7.1: two sites ask each other only when all that they shared has failed.
@@ -27,15 +31,25 @@ pub(super) enum Slip {
 
 impl Slips {
     /// The values of the option `text`.
-    pub(super) const WORDS: &[&str] =
-        &["repaired", "printed", "forgotten-inquire", "untold-newcomer", "silent-recovery", "late-mending"];
+    pub(super) const WORDS: &[&str] = &[
+        "repaired",
+        "printed",
+        "without-remedy",
+        "forgotten-inquire",
+        "untold-newcomer",
+        "own-inquire",
+        "silent-recovery",
+        "late-mending",
+    ];
 
     /// What the option asks for.
     pub(super) fn of(values: &Values) -> Self {
         match values.get("text") {
             "printed" => Slips::All,
+            "without-remedy" => Slips::WithoutRemedy,
             "forgotten-inquire" => Slips::Only(Slip::ForgottenInquire),
             "untold-newcomer" => Slips::Only(Slip::UntoldNewcomer),
+            "own-inquire" => Slips::Only(Slip::OwnInquire),
             "silent-recovery" => Slips::Only(Slip::SilentRecovery),
             "late-mending" => Slips::Only(Slip::LateMending),
             _ => Slips::None,
@@ -46,7 +60,8 @@ impl Slips {
     pub(super) fn has(self, slip: Slip) -> bool {
         match self {
             Slips::None => false,
-            Slips::All => true,
+            Slips::All => slip != Slip::OwnInquire,
+            Slips::WithoutRemedy => true,
             Slips::Only(made) => made == slip,
         }
     }

@@ -222,7 +222,8 @@ impl SrimaniReddy {
     }
 
     fn become_executing(&mut self, token: Box<Token>, out: &mut Outbox<Message>) {
-        out.enter_slot(token.slot);
+        let slot = if mutant::is_on(Mutant::SrimaniReddyWrongSlot) { Slot::default() } else { token.slot };
+        out.enter_slot(slot);
         self.want = Want::Exit { token };
     }
 

@@ -25,7 +25,8 @@
 //! - Step (b) compares `RN_j[i]` with `LN[i]`. The chapter prints `LN[j]`, the holder's own number: then an idle holder
 //!   keeps the token from a site that waits, with N = 2 (`text=printed` keeps that variant for the checker;
 //!   erratum `suzuki-kasami-step-b`).
-//! - A REQUEST is outdated if its number is not larger than the largest known; the chapter says if it is smaller.
+//! - A REQUEST is outdated if its number is not larger than the largest known; the chapter says if it is smaller, which
+//!   does no harm (`text=outdated`; erratum `suzuki-kasami-outdated`).
 //! - Step (e) looks at the sites in turn, beginning with the one after the holder, so that no site is favoured.
 //! - The token counts its hand-overs, so that a duplicate of it is recognised. The papers' channels do not duplicate.
 //!
@@ -35,12 +36,16 @@
 //! - I3: nobody knows of a request that was not made.
 //! - I4: a site without the token has one request more than the token has served exactly while it waits.
 
+mod text;
+
 use std::collections::VecDeque;
+
+use text::Text;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
-    Text, Tokens,
+    Tokens,
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
@@ -185,7 +190,7 @@ impl SuzukiKasami {
     /// Algorithm 9.7, step (b): remember the number, and hand a parked token over if the request is not served yet.
     fn on_request(&mut self, from: SiteId, number: Count, out: &mut Outbox<Message>) {
         let known = self.requested[from.index()];
-        if number == known {
+        if number == known && self.text != Text::Outdated {
             return out.misbehaved(from, "a request with the number of its last");
         }
         if number < known {
@@ -193,7 +198,7 @@ impl SuzukiKasami {
             return;
         }
         if let State::Parked(token) = &self.state
-            && self.text == Text::Repaired
+            && self.text != Text::Printed
             && number > token.served[from.index()].next()
         {
             return out.misbehaved(from, "a request ahead of one that was not served");
@@ -209,7 +214,7 @@ impl SuzukiKasami {
     /// The condition of step (b).
     fn must_have(&self, token: &Token, from: SiteId, number: Count) -> bool {
         match self.text {
-            Text::Repaired => token.is_wanted_by(from, number),
+            Text::Repaired | Text::Outdated => token.is_wanted_by(from, number),
             Text::Printed => number == token.served[self.me.index()].next(),
         }
     }
@@ -284,8 +289,10 @@ impl Algorithm for SuzukiKasami {
         assumes: "reliable channels",
         order: Order::Fair,
         failures: Failures::NONE,
-        options: &[OptionInfo::text(
-            "printed: step (b) with the holder's own number, which deadlocks; for the checker only",
+        options: &[OptionInfo::texts(
+            Text::WORDS,
+            "printed: step (b) with the holder's own number, which deadlocks; outdated: a REQUEST with the last number counts \
+             again, which does no harm; for the checker only",
         )],
         variants: &[],
         messages: &[
@@ -315,7 +322,7 @@ impl Algorithm for SuzukiKasami {
     };
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
-        Ok(Plan { cluster, text: values.text() })
+        Ok(Plan { cluster, text: Text::of(values) })
     }
 
     /// The token is with the holder, or idle at site 0. No request has been made.
@@ -357,7 +364,7 @@ impl Algorithm for SuzukiKasami {
             queued.len() == token.queue.len() && !queued.contains(self.me),
             "I1: no site is in the token's queue twice, and the site that has it is not there"
         );
-        if matches!(self.state, State::Parked(_)) && self.text == Text::Repaired {
+        if matches!(self.state, State::Parked(_)) && self.text != Text::Printed {
             invariant!(
                 queued.is_empty()
                     && self.requested.iter().zip(&token.served).all(|(asked, served)| asked <= served),
