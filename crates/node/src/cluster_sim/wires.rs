@@ -26,7 +26,7 @@ impl World {
         let generation = self.network.generation(from, to);
         let calm = Moment(self.settings.calm);
         if let Sent::Arrives(arrival, packet) = self.network.send((from, to), packet, self.now, delay, calm) {
-            self.at(arrival, Event::Packet { from, to, generation, packet: Box::new(packet) });
+            self.at(arrival, Event::Packet { from, to, generation, packet });
         }
     }
 

@@ -113,6 +113,7 @@ impl Node {
         }
         self.view = view;
         self.unanswered = 0;
+        self.go_by_its_terms(out);
         out.push(Output::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
         let census = self.table.stop();

@@ -17,6 +17,8 @@ mod clients;
 mod config;
 mod leader;
 mod leading;
+mod note;
+mod oath;
 mod questions;
 mod queue;
 mod talk;
@@ -44,21 +46,25 @@ use change::Change;
 pub use clients::{Answer, Call};
 pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
+pub use note::Note;
+use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
 pub use queue::{InLine, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
-pub use words::{Input, Note, Output, Token};
+pub use words::{Input, Output, Token};
 
 /// After so many questions without an answer another site is asked.
 const MOST_UNANSWERED: u32 = 2;
 
 /// What a batch of writes was for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Purpose {
     /// What nothing waits for.
     Record,
     Raft(membership::Token),
+    /// The disk of this voter is in writing.
+    Registered(SiteName),
     /// This life may speak.
     Life(Incarnation),
 }
@@ -67,6 +73,9 @@ enum Purpose {
 pub struct Node {
     config: Config,
     cluster: ClusterId,
+    /// Those who vote, in the order that gives each its place.
+    voters: Vec<SiteName>,
+    oath: Oath,
     first_rules: Rules,
     now: Time,
     me: Member,
@@ -124,15 +133,14 @@ impl Node {
         }
         let is_new = disk.founding.is_none();
         let mutants = config.mutants;
-        let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
-        let voters = founding.voters.clone();
-        let place = voters.iter().position(|voter| *voter == config.site);
-        let seed = config.seed ^ me.incarnation.number();
-        let membership = place.map(|place| {
-            Membership::start(voters, place, disk, config.pace, config.longest_log, seed, mutants)
-        });
+        let stamp = if mutants.has(Mutant::StampIgnored) { 0 } else { config.start_stamp };
+        let incarnation = disk.incarnation.next().max(Incarnation::stamped(stamp));
+        let me = Member { site: config.site.clone(), incarnation };
+        let oath = Oath::new(&me.site, &founding.voters, &disk, incarnation);
         let mut node = Node {
             cluster: founding.id(),
+            voters: founding.voters.clone(),
+            oath,
             now,
             may_speak: false,
             leaving: None,
@@ -157,14 +165,16 @@ impl Node {
             wanted: Vec::new(),
             posted: Outgoing::new(),
             first_rules: rules,
-            membership,
+            membership: None,
             me,
             config,
         };
         if is_new {
-            node.persist(vec![Write::Founding(founding)], Purpose::Record, out);
+            let writes = vec![Write::Founding(founding), Write::Pledges(node.oath.pledges())];
+            node.persist(writes, Purpose::Record, out);
         }
         node.begin_life(out);
+        node.membership = node.as_voter(disk);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }
@@ -251,8 +261,13 @@ impl Node {
 
     fn tempo(&self) -> Tempo {
         let Config { tick, terms, .. } = &self.config;
-        let expected = self.config.sites.len();
-        Tempo { gather: tick.times(2), expected, forget_joiner: terms.length, retry_round: tick.times(3) }
+        Tempo {
+            gather: tick.times(2),
+            expected: self.config.sites.len(),
+            forget_joiner: terms.length,
+            retry_round: tick.times(3),
+            longest_past: self.config.longest_past,
+        }
     }
 
     /// Does all that is due.
@@ -271,6 +286,7 @@ impl Node {
             // However long the pause, it counts as one tick: nobody else's clock is missing.
             self.next_tick = self.now + self.config.tick;
             self.in_membership(out, |membership, out| membership.on_tick(out));
+            self.register(out);
         }
         if self.now >= self.lease.next_renewal() {
             self.hurried = false;
@@ -285,12 +301,14 @@ impl Node {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
             match purpose {
                 Purpose::Record => {}
+                Purpose::Registered(site) => self.on_written_down(site, out),
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }
                 Purpose::Life(life) => {
                     if life == self.me.incarnation {
                         self.may_speak = true;
+                        self.register(out);
                         self.reach_out(out);
                     }
                 }

@@ -114,6 +114,23 @@ pub enum Content {
         /// Where the site is reached.
         address: Address,
     },
+    /// From the leader, which has confirmed that it leads, to a site that wants in: a life as early as this is over.
+    TooOld {
+        /// The life that asked.
+        life: Incarnation,
+        /// The last life of its site that took part, or that is refused.
+        last: Incarnation,
+    },
+    /// From a voter that has not voted yet, to another one: write down that this is my disk.
+    Register {
+        /// The life that wrote to it first.
+        disk: Incarnation,
+    },
+    /// The answer: this is the disk that I have in writing for you.
+    Registered {
+        /// The life that wrote to it first.
+        disk: Incarnation,
+    },
     /// From a member, to the leader: I hold nothing and leave.
     Leave,
     /// From any member, to the leader: change the rules, if they have changed so often.
@@ -191,6 +208,9 @@ impl Content {
             Content::Renew { .. } => "renew",
             Content::Granted { .. } => "lease granted",
             Content::Join { .. } => "join",
+            Content::TooOld { .. } => "too old",
+            Content::Register { .. } => "register",
+            Content::Registered { .. } => "registered",
             Content::Leave => "leave",
             Content::SetRules { .. } => "set rules",
             Content::NotLeader { .. } => "not leader",

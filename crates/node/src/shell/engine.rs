@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::clock::now;
+use super::clock::{now, stamp};
 use super::disk::{self, Sink};
 use super::net::{Host, Net, Peer, Security};
 use super::store::{Store, StoreError};
@@ -23,7 +23,6 @@ use crate::names::SiteName;
 use crate::node::{Answer, Call, Config, ConfigError, Input, Node, Note, Output, Packet, Token};
 use crate::table::{Request, Session, Tell};
 use crate::time::Time;
-use crate::view::View;
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
@@ -130,7 +129,8 @@ type Touched = Vec<Arc<Peer>>;
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: Setup) -> Result<Self, StartError> {
-        let Setup { config, listen, addresses, security, data } = setup;
+        let Setup { mut config, listen, addresses, security, data } = setup;
+        config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
         let checked = config.check()?;
         let listening = listen.as_ref().map(TcpListener::local_addr).transpose()?;
@@ -373,7 +373,7 @@ impl Core {
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },
             Output::Answer(answer) => self.answer(&answer),
-            Output::Note(note) => self.note(&note, shared),
+            Output::Note(note) => Core::note(&note, shared),
         }
     }
 
@@ -406,35 +406,13 @@ impl Core {
         }
     }
 
-    fn note(&self, note: &Note, shared: &Shared) {
-        match note {
-            Note::Installed(view) => self.installed(view, shared),
-            Note::Opened(epoch) => {
-                tracing::info!(epoch = epoch.number(), "view open");
-                shared.stand.send_modify(|stand| stand.open = true);
-            }
-            Note::CannotOpen { epoch, why } => {
-                tracing::error!(
-                    epoch = epoch.number(),
-                    why,
-                    "cannot follow the rules of this view; is this program older?"
-                );
-            }
-            Note::Excluded { epoch, member } => {
-                tracing::warn!(epoch = epoch.number(), %member, "left out of the view: everything held here is lost");
-            }
-            Note::OtherCluster { site, cluster } => {
-                tracing::error!(%site, %cluster, "a site of another cluster speaks; compare the configurations");
-            }
-            Note::Misbehaved { site, why } => tracing::warn!(%site, why, "a peer misbehaves"),
-            Note::Leads(term) => tracing::info!(term = term.0, "leads"),
-            Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
+    /// Writes a note down, and lets those know who wait for it; and a view says where its members are reached.
+    fn note(note: &Note, shared: &Shared) {
+        super::log::note(note);
+        if let Note::Opened(_) = note {
+            shared.stand.send_modify(|stand| stand.open = true);
         }
-    }
-
-    /// The view says where its members are reached.
-    fn installed(&self, view: &View, shared: &Shared) {
-        tracing::info!(epoch = view.epoch.number(), members = ?view.members, "view installed");
+        let Note::Installed(view) = note else { return };
         let (epoch, members) = (view.epoch, view.members.len());
         shared.stand.send_replace(Stand { epoch, members, open: false });
         for member in &view.members {

@@ -21,6 +21,7 @@ pub mod client;
 mod clock;
 mod disk;
 mod engine;
+mod log;
 mod net;
 mod permits;
 pub mod store;

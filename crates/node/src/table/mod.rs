@@ -29,7 +29,7 @@ use meshlock_protocol::registry::AnyOutbox;
 use crate::mutant::Mutants;
 use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
-use crate::time::Time;
+use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use lock::{Call, Env, Lock, Spare};
 pub use report::{Counts, HeldLock, HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
@@ -91,6 +91,11 @@ impl LockTable {
             draining: false,
             opened_with: 0,
         }
+    }
+
+    /// Clients are told so long before the end of the lease: it was agreed on.
+    pub(crate) fn agree_margin(&mut self, margin: Span) {
+        self.habits.margin = margin;
     }
 
     /// A client wants `lock`.
