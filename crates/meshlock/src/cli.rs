@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, ca, check, compare, demo, dst, errata, quorum, reproduce, sim};
+use crate::commands::{algorithms, bench, ca, check, compare, demo, dst, errata, quorum, reproduce, sim};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Dst(dst::Arguments),
     /// What the papers get wrong, shown by machine: counterexample, repair, proof
     Errata(errata::Arguments),
+    /// What locks cost on this machine, beside the least that it can do
+    Bench(bench::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
     /// Make the cluster's certificate authority, and certificates for its sites and clients
