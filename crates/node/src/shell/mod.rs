@@ -19,12 +19,14 @@
 mod channel;
 pub mod client;
 mod clock;
+mod core;
 mod disk;
 mod engine;
 mod log;
 mod net;
 mod permits;
 pub mod store;
+mod thread;
 pub mod tls;
 
 pub use clock::now;
