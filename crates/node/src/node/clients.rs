@@ -180,6 +180,10 @@ impl Node {
             return out
                 .push(refuse("another change of rules is under way; ask again when it is done".to_owned()));
         }
+        if self.view.epoch == Epoch::default() {
+            let why = "this site does not know the cluster's rules yet; ask again when it takes part";
+            return out.push(refuse(why.to_owned()));
+        }
         if rules == self.view.rules {
             let epoch = self.view.epoch;
             return out.push(Output::Answer(Answer::RulesSet { request, epoch }));
