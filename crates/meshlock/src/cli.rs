@@ -2,7 +2,10 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, bench, ca, check, compare, demo, dst, errata, quorum, reproduce, sim};
+use crate::commands::{
+    algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, node, queue, quorum,
+    reproduce, rules, sim, site, status, up,
+};
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -17,10 +20,27 @@ Exit codes:
   0   done, and everything that was checked holds
   1   something that was checked does not hold, or the command failed
   2   an exploration reached its limit before its end
-  64  the arguments or a file make no sense; the message says what would be right";
+  64  the arguments or a file make no sense; the message says what would be right
+  69  no node is reachable; the message says how to start one";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run one site of a cluster
+    Node(Box<node::Arguments>),
+    /// Run a whole cluster on this machine, for trying things
+    Up(up::Arguments),
+    /// How a site is, and the cluster as it sees it
+    Status(status::Arguments),
+    /// Who holds a lock, who waits for it, and why
+    Queue(queue::Arguments),
+    /// Take a lock away from whoever holds it
+    Break(break_lock::Arguments),
+    /// Which algorithm each lock runs, changed while the cluster runs
+    Rules(rules::Arguments),
+    /// Who takes part, what a new site needs, and how one leaves
+    Site(site::Arguments),
+    /// Make the cluster's certificate authority, and certificates for its sites and clients
+    Ca(ca::Arguments),
     /// Run every algorithm through a short contended run and print one table
     Demo(demo::Arguments),
     /// List the algorithms, or show one in detail
@@ -41,6 +61,8 @@ pub(crate) enum Command {
     Bench(bench::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
-    /// Make the cluster's certificate authority, and certificates for its sites and clients
-    Ca(ca::Arguments),
+    /// Print what completes this command in a shell
+    Completions(complete::Completions),
+    /// Print the manual, or write its pages
+    Man(complete::Man),
 }

@@ -5,6 +5,8 @@ mod commands;
 mod jobs;
 mod output;
 mod plot;
+mod remote;
+mod settings;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -13,12 +15,17 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use output::{Outcome, Usage};
+use remote::RemoteError;
+use settings::places::PlaceError;
 
 /// Exit code for an exploration that reached its limit.
 const EXIT_UNFINISHED: u8 = 2;
 
 /// Exit code for arguments or files that make no sense (`EX_USAGE` of sysexits).
 const EXIT_USAGE: u8 = 64;
+
+/// Exit code for a node that is not there (`EX_UNAVAILABLE`).
+const EXIT_NO_NODE: u8 = 69;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -38,13 +45,22 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("meshlock: {error:#}");
-            if error.is::<Usage>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+            exit_code(&error)
         }
     }
 }
 
 fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
+        Command::Node(arguments) => commands::node::run(*arguments, out),
+        Command::Up(arguments) => commands::up::run(&arguments, out),
+        Command::Status(arguments) => commands::status::run(&arguments, out),
+        Command::Queue(arguments) => commands::queue::run(&arguments, out),
+        Command::Break(arguments) => commands::break_lock::run(&arguments, out),
+        Command::Rules(arguments) => commands::rules::run(&arguments, out),
+        Command::Site(arguments) => commands::site::run(&arguments, out),
+        Command::Completions(arguments) => commands::complete::completions(&arguments, out),
+        Command::Man(arguments) => commands::complete::man(&arguments, out),
         Command::Demo(arguments) => commands::demo::run(&arguments, out),
         Command::Algorithms(arguments) => commands::algorithms::run(&arguments, out),
         Command::Sim(arguments) => commands::sim::run(&arguments, out),
@@ -56,6 +72,18 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Bench(arguments) => commands::bench::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Usage>() {
+        return ExitCode::from(EXIT_USAGE);
+    }
+    match (error.downcast_ref::<RemoteError>(), error.downcast_ref::<PlaceError>()) {
+        (Some(error), _) if error.is_unreachable() => ExitCode::from(EXIT_NO_NODE),
+        (None, Some(PlaceError::NoNode(_))) => ExitCode::from(EXIT_NO_NODE),
+        (None, Some(_)) => ExitCode::from(EXIT_USAGE),
+        (Some(_), _) | (None, None) => ExitCode::FAILURE,
     }
 }
 

@@ -10,7 +10,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::names::{ClientLabel, LockName, SiteName};
+use crate::names::{ClientLabel, ClusterName, LockName, SiteName};
 use crate::node::{CutOff, SiteQueue, Standing};
 use crate::rules::RulesText;
 use crate::time::{Span, Time};
@@ -198,6 +198,28 @@ pub enum ToClient {
     Left(Tag),
 }
 
+impl ToClient {
+    /// The wish or question that it answers.
+    pub fn tag(&self) -> Option<Tag> {
+        match self {
+            ToClient::Welcome { .. } | ToClient::Extended { .. } => None,
+            ToClient::Pong { tag, .. }
+            | ToClient::Granted { tag, .. }
+            | ToClient::Lost { tag, .. }
+            | ToClient::Released(tag)
+            | ToClient::Cancelled(tag)
+            | ToClient::TimedOut(tag)
+            | ToClient::Busy(tag)
+            | ToClient::Refused { tag, .. }
+            | ToClient::Queue { tag, .. }
+            | ToClient::Status { tag, .. }
+            | ToClient::Broken { tag, .. }
+            | ToClient::RulesSet { tag, .. }
+            | ToClient::Left(tag) => Some(*tag),
+        }
+    }
+}
+
 /// A lock's queue over the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
@@ -220,6 +242,10 @@ pub struct Status {
     pub site: SiteName,
     /// Which life of it.
     pub incarnation: u64,
+    /// Its cluster.
+    pub cluster: ClusterName,
+    /// The sites that the cluster began with, in their order.
+    pub sites: Vec<SiteName>,
     /// The view that it has installed.
     pub view: View,
     /// How far it is with it.

@@ -64,14 +64,25 @@ pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeErro
     })
 }
 
+/// Clients are being served. They are for as long as the node runs, also when this is dropped.
+#[derive(Debug)]
+pub struct Serving(tokio::task::AbortHandle);
+
+impl Serving {
+    /// Takes no more clients; those who are connected stay so.
+    pub fn stop(&self) {
+        self.0.abort();
+    }
+}
+
 /// Serves clients on the node's own thread until the node stops. `changed` is told how many are connected.
 pub fn serve(
     node: &Handle,
     listener: std::os::unix::net::UnixListener,
     changed: impl Fn(usize) + Send + Sync + 'static,
-) {
+) -> Serving {
     let (tasks, node) = (node.tasks().clone(), node.clone());
-    tasks.spawn(async move {
+    let accepting = tasks.spawn(async move {
         let listener = UnixListener::from_std(listener).expect("within the node's runtime");
         let (count, changed) = (Arc::new(Mutex::new(0)), Arc::new(changed));
         loop {
@@ -102,6 +113,7 @@ pub fn serve(
             });
         }
     });
+    Serving(accepting.abort_handle())
 }
 
 /// A connected client.
