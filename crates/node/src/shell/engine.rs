@@ -94,6 +94,8 @@ struct Shared {
     net: Arc<Net>,
     /// The clock's task has to look again when it is due.
     alarm: Notify,
+    /// Held by whoever changes the rules for a client.
+    rules: tokio::sync::Mutex<()>,
 }
 
 struct Core {
@@ -145,7 +147,12 @@ impl Engine {
             last_session: 0,
             armed: Time::ZERO,
         };
-        let shared = Arc::new(Shared { core: Mutex::new(core), net, alarm: Notify::new() });
+        let shared = Arc::new(Shared {
+            core: Mutex::new(core),
+            net,
+            alarm: Notify::new(),
+            rules: tokio::sync::Mutex::default(),
+        });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -192,6 +199,11 @@ impl Handle {
     /// The runtime on the node's own thread: what runs there hears of the network soonest.
     pub fn tasks(&self) -> &tokio::runtime::Handle {
         &self.tasks
+    }
+
+    /// Waits until no other client of this node changes the rules.
+    pub(super) async fn turn_to_change_rules(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.shared.rules.lock().await
     }
 
     /// Begins a session for a client, which hears what concerns all that it holds.

@@ -43,6 +43,7 @@ pub enum PermitsError {
 /// Sees to it that the cluster's rules give the lock so many permits. Where no rule names the lock, one is added; where one
 /// does and says something else, that is an error.
 pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> Result<(), PermitsError> {
+    let mut turn = None;
     loop {
         let text = node.look(|node| node.view().rules.clone());
         let rules = Rules::new(text.clone())?;
@@ -52,6 +53,11 @@ pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> R
         }
         if !std::ptr::eq(rule, rules.default_rule()) {
             return Err(PermitsError::Differ { lock: lock.clone(), has: rule.permits, wants: permits });
+        }
+        if turn.is_none() {
+            // A node takes one change at a time, and whoever was first may have wanted the same: look again.
+            turn = Some(node.turn_to_change_rules().await);
+            continue;
         }
         let mut wanted = text.clone();
         wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));
