@@ -150,6 +150,10 @@ impl Client {
         }
         client.channel.flush();
         client.channel.close();
+        let group = client.group.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(group) = group {
+            group.until_gone().await;
+        }
         client.node.close_session(session);
         // What was asked refers to the client: let go of each other.
         client.open().clear();
