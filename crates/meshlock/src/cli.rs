@@ -2,7 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, ca, check, compare, demo, dst, errata, quorum, reproduce, sim};
+use crate::commands::{algorithms, ca, check, compare, demo, dst, errata, quorum, reproduce, run, sim};
+use crate::embedded;
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -21,6 +22,8 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Hold a lock while a command runs
+    Run(run::Arguments),
     /// Run every algorithm through a short contended run and print one table
     Demo(demo::Arguments),
     /// List the algorithms, or show one in detail
@@ -41,4 +44,10 @@ pub(crate) enum Command {
     Quorum(quorum::Arguments),
     /// Make the cluster's certificate authority, and certificates for its sites and clients
     Ca(ca::Arguments),
+    /// What `run` starts to become the command
+    #[command(name = run::start::NAME, hide = true)]
+    StartHeld(run::start::Arguments),
+    /// What `run` starts where no node runs
+    #[command(name = embedded::NAME, hide = true)]
+    EmbeddedNode(embedded::Arguments),
 }

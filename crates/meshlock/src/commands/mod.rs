@@ -9,4 +9,5 @@ pub(crate) mod dst;
 pub(crate) mod errata;
 pub(crate) mod quorum;
 pub(crate) mod reproduce;
+pub(crate) mod run;
 pub(crate) mod sim;
