@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, ca, check, compare, demo, dst, errata, quorum, reproduce, run, sim};
+use crate::commands::{
+    algorithms, bench, ca, check, compare, demo, dst, errata, quorum, reproduce, run, sim,
+};
 use crate::embedded;
 
 /// Distributed mutual exclusion without a lock server.
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     Dst(dst::Arguments),
     /// What the papers get wrong, shown by machine: counterexample, repair, proof
     Errata(errata::Arguments),
+    /// What locks cost on this machine, beside the least that it can do
+    Bench(bench::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
     /// Make the cluster's certificate authority, and certificates for its sites and clients

@@ -63,6 +63,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Check(arguments) => commands::check::run(&arguments, out),
         Command::Dst(arguments) => commands::dst::run(&arguments, out),
         Command::Errata(arguments) => commands::errata::run(&arguments, out),
+        Command::Bench(arguments) => commands::bench::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
         Command::Run(arguments) => commands::run::run(&arguments, out),

@@ -1,6 +1,7 @@
 //! One file a subcommand: its arguments, what it does, what it prints.
 
 pub(crate) mod algorithms;
+pub(crate) mod bench;
 pub(crate) mod ca;
 pub(crate) mod check;
 pub(crate) mod compare;

@@ -10,6 +10,8 @@ use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
 use crate::table::{Request, Session, Tell, Wait};
 
+const LEAVING: &str = "this site is leaving the cluster; ask another one";
+
 /// What a client asks for.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -63,7 +65,9 @@ pub enum Call {
         /// The rules.
         rules: RulesText,
     },
-    /// That this site leaves the cluster.
+    /// That this site leaves the cluster. Nobody gets a lock here any more; whoever waits is told so. Whoever holds one may
+    /// keep it as long as the lease lasts, which is not renewed, and is told before its end as always. When nothing is
+    /// held any more, the lease is given up, and the others need not wait for its end.
     Leave {
         /// The wish.
         request: Request,
@@ -133,7 +137,7 @@ impl Node {
     pub(super) fn on_call(&mut self, call: Call, out: &mut Vec<Output>) {
         match call {
             Call::Acquire { request, .. } if self.leaving.is_some() => {
-                let tell = Tell::Refused { request, why: "this site is leaving the cluster" };
+                let tell = Tell::Refused { request, why: LEAVING };
                 out.push(Output::Answer(Answer::Lock(tell)));
             }
             Call::Acquire { session, request, lock, wait } => {
@@ -161,6 +165,7 @@ impl Node {
             Call::SetRules { request, rules } => self.on_set_rules(request, rules, out),
             Call::Leave { request } => {
                 self.leaving = Some(request);
+                self.in_table(out, |table, _, out| table.turn_away(LEAVING, out));
                 if !self.view.contains(&self.me) {
                     out.push(Output::Answer(Answer::Left { request }));
                 }

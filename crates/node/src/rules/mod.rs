@@ -190,11 +190,22 @@ impl Rules {
 
     /// What the lock `name` runs.
     pub fn rule(&self, name: &LockName) -> &Rule {
+        self.named.get(self.number(name)).map_or(&self.default, |(_, rule)| rule)
+    }
+
+    /// Which rule the lock `name` follows: its place in the order of the patterns, behind all of them for the default.
+    pub(crate) fn number(&self, name: &LockName) -> usize {
         let name = name.as_str();
         // The pattern that matches, if any, is the last one whose text is not behind the name: patterns are disjoint.
         let behind = self.named.partition_point(|(pattern, _)| pattern.text() <= name);
-        let candidate = behind.checked_sub(1).map(|at| &self.named[at]);
-        candidate.filter(|(pattern, _)| pattern.matches(name)).map_or(&self.default, |(_, rule)| rule)
+        let candidate = behind.checked_sub(1).filter(|&at| self.named[at].0.matches(name));
+        candidate.unwrap_or(self.named.len())
+    }
+
+    /// The plans of all rules for so many members, by the rules' numbers.
+    pub(crate) fn plans(&self, members: usize) -> Vec<AnyPlan> {
+        let all = self.named.iter().map(|(_, rule)| rule).chain([&self.default]);
+        all.map(|rule| rule.plan(members)).collect()
     }
 
     /// What locks run that no pattern matches.

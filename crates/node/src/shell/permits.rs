@@ -9,8 +9,9 @@ use crate::names::LockName;
 use crate::node::{Answer, Call};
 use crate::rules::{Clause, Rules, RulesError};
 
-/// What runs semaphores that no rule names.
-const ALGORITHM: &str = "bulgannawar-vaidya";
+/// What runs semaphores that no rule names: permits are numbered, and one that is free reaches whoever waits
+/// ([`Permits::Many`](meshlock_protocol::registry::info::Permits)), however long the others are kept.
+const ALGORITHM: &str = "srimani-reddy";
 
 /// Why a lock does not have the permits that a program expects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +84,11 @@ impl Listener for Heard {
         let heard = match answer {
             Answer::RulesSet { .. } => Ok(()),
             Answer::RulesRefused { why, .. } => Err(why.clone()),
-            _ => return,
+            Answer::Lock(_)
+            | Answer::Queue { .. }
+            | Answer::Overview { .. }
+            | Answer::Broken { .. }
+            | Answer::Left { .. } => return,
         };
         self.0.send_replace(Some(heard));
     }
