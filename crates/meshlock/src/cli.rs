@@ -4,8 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, node, queue, quorum,
-    reproduce, rules, sim, site, status, up,
+    reproduce, rules, run, sim, site, status, up,
 };
+use crate::embedded;
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -25,6 +26,8 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Hold a lock while a command runs
+    Run(run::Arguments),
     /// Run one site of a cluster
     Node(Box<node::Arguments>),
     /// Run a whole cluster on this machine, for trying things
@@ -65,4 +68,10 @@ pub(crate) enum Command {
     Completions(complete::Completions),
     /// Print the manual, or write its pages
     Man(complete::Man),
+    /// What `run` starts to become the command
+    #[command(name = run::start::NAME, hide = true)]
+    StartHeld(run::start::Arguments),
+    /// What `run` starts where no node runs
+    #[command(name = embedded::NAME, hide = true)]
+    EmbeddedNode(embedded::Arguments),
 }

@@ -15,6 +15,7 @@ pub(crate) mod queue;
 pub(crate) mod quorum;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
+pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod site;
 pub(crate) mod status;

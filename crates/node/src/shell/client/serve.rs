@@ -160,6 +160,10 @@ impl Client {
             let left = client.node.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())));
             tokio::time::sleep(Duration::from_micros(left.micros())).await;
         }
+        let group = client.group.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(group) = group {
+            group.until_gone().await;
+        }
         // What was asked refers to the client: let go of each other.
         let open = std::mem::take(&mut *client.open());
         let requests = open.values().filter_map(|asked| asked.request.get().copied());
