@@ -133,7 +133,7 @@ fn trials(
     limits: &Bounds,
     progress: &mut impl FnMut(&Progress),
 ) -> Result<Vec<Trial>, PlanError> {
-    let most_permits = if spec.info.permits == Permits::Many { 2 } else { 1 };
+    let most_permits = if spec.info.permits == Permits::One { 1 } else { 2 };
     let mut trials = Vec::new();
     for (sites, entries) in SIZES {
         for permits in (1..=most_permits).filter(|&permits| permits < sites) {

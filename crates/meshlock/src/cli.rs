@@ -3,9 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, break_lock, ca, check, compare, complete, demo, dst, errata, node, queue, quorum, reproduce,
-    rules, sim, site, status, up,
+    algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, node, queue, quorum,
+    reproduce, rules, run, sim, site, status, up,
 };
+use crate::embedded;
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -25,6 +26,8 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Hold a lock while a command runs
+    Run(run::Arguments),
     /// Run one site of a cluster
     Node(Box<node::Arguments>),
     /// Run a whole cluster on this machine, for trying things
@@ -57,10 +60,18 @@ pub(crate) enum Command {
     Dst(dst::Arguments),
     /// What the papers get wrong, shown by machine: counterexample, repair, proof
     Errata(errata::Arguments),
+    /// What locks cost on this machine, beside the least that it can do
+    Bench(bench::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
     /// Print what completes this command in a shell
     Completions(complete::Completions),
     /// Print the manual, or write its pages
     Man(complete::Man),
+    /// What `run` starts to become the command
+    #[command(name = run::start::NAME, hide = true)]
+    StartHeld(run::start::Arguments),
+    /// What `run` starts where no node runs
+    #[command(name = embedded::NAME, hide = true)]
+    EmbeddedNode(embedded::Arguments),
 }

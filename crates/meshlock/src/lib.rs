@@ -1,19 +1,42 @@
 //! Distributed mutual exclusion without a lock server.
 //!
-//! This crate is what people add to their programs, and the home of the one binary `meshlock`. At this stage it gives
-//! access to the protocol core: every algorithm as a pure state machine, to be driven by a host of your own.
+//! A [`Node`] is one site of a cluster, in your own process. It gets you locks and semaphores that no two processes of the
+//! cluster hold at once, over connections to the other sites and nothing else.
 //!
 //! ```
-//! use meshlock::protocol::algorithms::ricart_agrawala::RicartAgrawala;
-//! use meshlock::protocol::{SiteId, world::World};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let node = meshlock::Node::local()?; // a cluster of one: locks among the threads and tasks of this process
 //!
-//! let [first, second] = SiteId::first();
-//! let mut world = World::<RicartAgrawala>::of(2);
-//! let _ = world.request(first);
-//! let _ = world.deliver(first, second); // the REQUEST
-//! let _ = world.deliver(second, first); // the REPLY
-//! assert!(world.inside().contains(first));
+//! let guard = node.lock_blocking("orders")?;
+//! write_to_database(guard.fence()); // whatever the lock protects refuses a smaller fence than it has seen
+//! drop(guard); // and the next one has it
+//! # Ok(())
+//! # }
+//! # fn write_to_database(fence: i64) { assert!(fence > 0); }
 //! ```
+//!
+//! With async, and several sites:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cluster = meshlock::Cluster::local(3)?; // three sites in this process, for tests
+//!
+//! let guard = cluster[0].lock("orders").await?;
+//! let busy = cluster[1].try_lock("orders").await;
+//! assert!(matches!(busy, Err(meshlock::AcquireError::Busy { .. })));
+//!
+//! tokio::select! {
+//!     () = guard.lost() => {} // cut off from the others: stop, within `guard.margin()`
+//!     () = work() => {}
+//! }
+//! # Ok(())
+//! # }
+//! # async fn work() {}
+//! ```
+//!
+//! [`node::shell::Setup`] describes a site of a real cluster: where it listens, where the others are, its certificate and
+//! its disk. The algorithms themselves are in [`protocol`], as pure state machines, to be driven by a host of your own.
 
 mod library;
 

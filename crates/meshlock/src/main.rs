@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod embedded;
 mod jobs;
 mod output;
 mod plot;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
+use embedded::EmbeddedError;
 use output::{Outcome, Usage};
 use remote::RemoteError;
 use settings::places::PlaceError;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Refuted) => ExitCode::FAILURE,
         Ok(Outcome::Unfinished) => ExitCode::from(EXIT_UNFINISHED),
+        Ok(Outcome::Exit(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("meshlock: {error:#}");
@@ -69,14 +72,21 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Check(arguments) => commands::check::run(&arguments, out),
         Command::Dst(arguments) => commands::dst::run(&arguments, out),
         Command::Errata(arguments) => commands::errata::run(&arguments, out),
+        Command::Bench(arguments) => commands::bench::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
+        Command::Run(arguments) => commands::run::run(&arguments, out),
+        Command::StartHeld(arguments) => commands::run::start::run(&arguments, out),
+        Command::EmbeddedNode(arguments) => embedded::run(&arguments, out),
     }
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.is::<Usage>() {
         return ExitCode::from(EXIT_USAGE);
+    }
+    if error.is::<EmbeddedError>() {
+        return ExitCode::from(EXIT_NO_NODE);
     }
     match (error.downcast_ref::<RemoteError>(), error.downcast_ref::<PlaceError>()) {
         (Some(error), _) if error.is_unreachable() => ExitCode::from(EXIT_NO_NODE),

@@ -17,6 +17,8 @@ pub(crate) enum Outcome {
     Refuted,
     /// Nothing that was checked fails, but a limit was reached before everything was.
     Unfinished,
+    /// With the exit code of a command that was run, or one that says why it was not.
+    Exit(u8),
 }
 
 /// The caller's mistake: the message names the thing and says what would be right.

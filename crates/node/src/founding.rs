@@ -54,7 +54,7 @@ pub enum StartError {
     /// The list of voters was changed.
     #[error(
         "this cluster was founded by the voters [{}], but the configuration begins its list of sites with [{}]{}; the first \
-         {MOST_VOTERS} of that list never change: put them back",
+         {MOST_VOTERS} of that list never change: put them back, or give every site an empty disk to found another cluster",
         list(disk),
         list(config),
         differences(disk, config)

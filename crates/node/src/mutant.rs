@@ -35,6 +35,14 @@ pub(crate) enum Mutant {
     FenceStuck,
     /// Packets of another cluster are taken for this one's.
     OtherClusterAccepted,
+    /// A site that has lost its disk begins with its first life again.
+    StampIgnored,
+    /// A voter that has lost its disk votes again.
+    LostDiskVotes,
+    /// Past lives that a view does not list any more may take part again.
+    PastForgotten,
+    /// A site goes by the terms of its own configuration.
+    OwnTerms,
     /// A lock that is taken away is free before its holder's time to stop is over.
     BrokenIsFreeAtOnce,
 }
@@ -42,7 +50,7 @@ pub(crate) enum Mutant {
 #[cfg(test)]
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Mutant; 16] = [
+    pub(crate) const ALL: [Mutant; 20] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
         Mutant::NewLeaderDoesNotWait,
@@ -58,6 +66,10 @@ impl Mutant {
         Mutant::TornBatchKept,
         Mutant::FenceStuck,
         Mutant::OtherClusterAccepted,
+        Mutant::StampIgnored,
+        Mutant::LostDiskVotes,
+        Mutant::PastForgotten,
+        Mutant::OwnTerms,
         Mutant::BrokenIsFreeAtOnce,
     ];
 }

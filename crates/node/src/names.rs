@@ -221,7 +221,8 @@ macro_rules! prints_as_its_text {
 prints_as_its_text! { ClusterName SiteName LockName ClientLabel }
 
 /// Which life of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
-/// every start and whenever the site finds itself excluded.
+/// every start and whenever the site finds itself excluded. So that a site that has lost its disk does not live a life
+/// again, its upper bits are what the host stamps a start with, such as the time of day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(u64);
 
@@ -236,10 +237,27 @@ impl Incarnation {
         self.0
     }
 
+    /// How many lives a start has room for, in bits, before it runs into the next stamp.
+    const BITS_BELOW_THE_STAMP: u32 = 20;
+
+    /// The first life of a start that the host has stamped so.
+    pub const fn stamped(stamp: u64) -> Self {
+        let most = u64::MAX >> Self::BITS_BELOW_THE_STAMP;
+        Incarnation((if stamp < most { stamp } else { most }) << Self::BITS_BELOW_THE_STAMP)
+    }
+
     /// The life after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Incarnation(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stamp = self.0 >> Self::BITS_BELOW_THE_STAMP;
+        let below = self.0 & ((1 << Self::BITS_BELOW_THE_STAMP) - 1);
+        if stamp == 0 { write!(f, "{below}") } else { write!(f, "{stamp}.{below}") }
     }
 }
 
@@ -254,7 +272,7 @@ pub struct Member {
 
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.site, self.incarnation.0)
+        write!(f, "{}#{}", self.site, self.incarnation)
     }
 }
 
@@ -305,6 +323,17 @@ mod tests {
         assert_eq!(home("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(home("foobar"), 0x8594_4171_f739_67e8);
         assert!("a".parse::<LockName>().unwrap().home(1) == 0);
+    }
+
+    #[test]
+    fn a_life_is_later_than_all_lives_of_an_earlier_stamp() {
+        let (first, second) = (Incarnation::stamped(7), Incarnation::stamped(8));
+        assert!(Incarnation::new(1) < first && first < first.next() && first.next() < second);
+        assert_eq!(
+            [first, first.next(), Incarnation::new(3)].map(|life| life.to_string()),
+            ["7.0", "7.1", "3"]
+        );
+        assert!(Incarnation::stamped(u64::MAX) < Incarnation::stamped(u64::MAX).next());
     }
 
     #[test]

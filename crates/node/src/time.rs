@@ -2,6 +2,10 @@
 //!
 //! Two sites never compare their clocks. They compare lengths of time, and a bound on how much faster one clock may
 //! run than another ([`Drift`]) says how far apart two lengths of the same time can be.
+//!
+//! The clock must never jump, and it must go on while the machine is suspended: a laptop that slept through its lease
+//! must wake up without it. On Linux that is `CLOCK_BOOTTIME`; `CLOCK_MONOTONIC`, which most libraries mean by a
+//! monotonic clock, stands still meanwhile and would let two holders in.
 
 use std::ops::Add;
 

@@ -6,6 +6,7 @@ use meshlock_protocol::{Epoch, SiteId};
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
+use crate::lease::Terms;
 use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 
@@ -17,15 +18,22 @@ pub struct View {
     pub epoch: Epoch,
     /// One life of each site that takes part, by name.
     pub members: Vec<Member>,
-    /// The last life of each site that took part and does not now, by name: no life takes part a second time.
+    /// The last life of sites that took part and do not now, by name: no life takes part a second time.
     pub past: Vec<Member>,
+    /// Of sites that are not listed any more no life up to this one takes part: all that have are among them.
+    pub floor: Incarnation,
     /// Where each member is reached, by name, as it said when it asked to be let in.
     pub addresses: BTreeMap<SiteName, Address>,
+    /// The leases: the same in all views but the one before the first.
+    pub terms: Terms,
     /// Which locks run what.
     pub rules: RulesText,
     /// How often the rules have changed.
     pub rules_version: u64,
 }
+
+/// How many past lives a view lists at most, however its leader is configured.
+pub const MOST_PAST: usize = 1024;
 
 /// Why a list of sites cannot start a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,32 +87,50 @@ impl View {
         Some(&self.members[at])
     }
 
+    /// Whether what was agreed on for ever is the same in both.
+    pub fn agrees_with(&self, other: &View) -> bool {
+        let first = [self.epoch, other.epoch].contains(&Epoch::default());
+        first || self.terms == other.terms
+    }
+
     /// Where the life of `site` that takes part is reached.
     pub fn address(&self, site: &SiteName) -> Option<&Address> {
         self.addresses.get(site)
     }
 
+    /// No later life of `site` than this one takes part or has taken part. Of a site that is not listed that is the floor:
+    /// whoever was listed once and is not now had no later life.
+    pub fn last_life(&self, site: &SiteName) -> Incarnation {
+        let past = self.past.binary_search_by(|past| past.site.cmp(site)).ok().map(|at| &self.past[at]);
+        self.member(site).or(past).map_or(self.floor, |member| member.incarnation)
+    }
+
     /// Whether this life of a site may be let in: its site does not take part, and never has in this life or a later one.
     pub fn may_join(&self, member: &Member) -> bool {
-        let past = self.past.binary_search_by(|past| past.site.cmp(&member.site));
-        self.member(&member.site).is_none_or(|other| other.incarnation < member.incarnation)
-            && past.map_or(true, |at| self.past[at].incarnation < member.incarnation)
+        self.last_life(&member.site) < member.incarnation
     }
 
-    /// The past lives of the view with `members` that follows on this one.
-    pub(crate) fn past_without(&self, members: &[Member]) -> Vec<Member> {
-        let mut past: BTreeMap<&SiteName, Incarnation> = BTreeMap::new();
-        for member in self.past.iter().chain(&self.members) {
-            past.insert(&member.site, member.incarnation);
+    /// The past lives, and the floor, of the view with `members` that follows on this one. If more than `longest` would be
+    /// listed, the earliest lives are not, and the floor rises to them.
+    pub(crate) fn past_without(&self, members: &[Member], longest: usize) -> (Vec<Member>, Incarnation) {
+        let gone = |member: &&Member| members.iter().all(|other| other.site != member.site);
+        let mut past: Vec<Member> = self.past.iter().chain(&self.members).filter(gone).cloned().collect();
+        let mut floor = self.floor;
+        if past.len() > longest {
+            past.sort_by_key(|member| std::cmp::Reverse(member.incarnation));
+            floor = past.split_off(longest).iter().map(|member| member.incarnation).fold(floor, Ord::max);
         }
-        past.retain(|site, _| members.iter().all(|member| member.site != **site));
-        past.into_iter().map(|(site, incarnation)| Member { site: site.clone(), incarnation }).collect()
+        past.sort();
+        (past, floor)
     }
 
-    /// Whether members are in order of their names, no name is there twice, and only members have addresses.
+    /// Whether members are in order of their names, no name is there twice, only members have addresses, and the terms make
+    /// sense.
     pub fn is_well_formed(&self) -> bool {
         let sorted = |members: &[Member]| members.windows(2).all(|pair| pair[0].site < pair[1].site);
-        sorted(&self.members)
+        self.past.len() <= MOST_PAST
+            && self.terms.check().is_ok()
+            && sorted(&self.members)
             && sorted(&self.past)
             && self.addresses.keys().all(|site| self.member(site).is_some())
     }
@@ -159,12 +185,28 @@ mod tests {
     fn no_life_takes_part_a_second_time() {
         let first = View { members: vec![member("a", 1), member("b", 1)], ..View::default() };
         let members = vec![member("b", 1)];
-        let second = View { past: first.past_without(&members), members, ..View::default() };
+        let (past, floor) = first.past_without(&members, 9);
+        let second = View { members, past, floor, ..View::default() };
         assert_eq!(second.past, [member("a", 1)]);
         assert!(!second.may_join(&member("a", 1)) && second.may_join(&member("a", 2)));
         assert!(!second.may_join(&member("b", 1)) && second.may_join(&member("c", 1)));
         let members = vec![member("a", 2), member("b", 1)];
-        assert_eq!(second.past_without(&members), []);
+        assert_eq!(second.past_without(&members, 9), (vec![], Incarnation::default()));
+    }
+
+    #[test]
+    fn past_lives_that_are_not_listed_any_more_do_not_take_part_again_either() {
+        let members = [member("a", 4), member("b", 9), member("c", 6), member("d", 2)];
+        let first = View { members: members.to_vec(), ..View::default() };
+        let (past, floor) = first.past_without(&members[3..], 1);
+        assert_eq!((&past, floor), (&vec![member("b", 9)], Incarnation::new(6)));
+        let second = View { past, floor, members: members[3..].to_vec(), ..View::default() };
+        for life in &members {
+            assert!(!second.may_join(life) && second.last_life(&life.site) >= life.incarnation, "{life}");
+        }
+        // A site that was never there waits for a life above the floor; one that is listed has its own.
+        assert!(!second.may_join(&member("e", 6)) && second.may_join(&member("e", 7)));
+        assert!(second.may_join(&member("d", 3)) && second.may_join(&member("b", 10)));
     }
 
     #[test]

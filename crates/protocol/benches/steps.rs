@@ -31,7 +31,7 @@ impl Visitor for Round<'_, '_> {
     type Output = ();
 
     fn visit<A: Algorithm>(self, spec: &Spec) {
-        let permits = if spec.info.permits == Permits::Many { 2 } else { 1 };
+        let permits = if spec.info.permits == Permits::One { 1 } else { 2 };
         let cluster = Cluster::of(self.sites).with_permits(permits);
         let mut run = Saturated::<A>::new(cluster, &spec.values).expect("the defaults fit any cluster");
         run.run(5);

@@ -83,7 +83,7 @@ fn with_one_permit_an_entry_under_load_costs_what_the_registry_says() {
 
 #[test]
 fn with_more_permits_an_entry_under_load_costs_what_the_registry_says() {
-    for info in ALL.iter().filter(|info| info.permits == Permits::Many) {
+    for info in ALL.iter().filter(|info| info.permits != Permits::One) {
         for (sites, permits) in [(10, 2), (10, 3), (10, 4), (10, 5), (13, 2), (13, 3)] {
             let cost = measure(info.name, saturated(sites, permits, 0.3));
             assert_near(

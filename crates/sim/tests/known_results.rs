@@ -66,7 +66,7 @@ fn every_algorithm_and_setting_runs_under_every_load_with_random_delays() {
             let mut settings = settings(7, load, 0.1, 500);
             settings.delay = Delay::Same(Distribution::Exponential { mean: 1.0 });
             settings.inside = Distribution::Exponential { mean: 1.0 };
-            if parsed.info.permits == Permits::Many {
+            if parsed.info.permits != Permits::One {
                 settings.cluster.permits = 2;
             }
             let report = run(spec, &settings);

@@ -106,7 +106,7 @@ fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
 fn permits(info: &Info, most: usize) -> impl Iterator<Item = usize> + use<> {
     match info.permits {
         Permits::One => 1..=1,
-        Permits::Many => 1..=most,
+        Permits::Many | Permits::Chosen => 1..=most,
     }
 }
 

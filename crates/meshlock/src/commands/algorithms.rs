@@ -57,6 +57,10 @@ fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "{table}")?;
     writeln!(out, "N sites, K permits, k the size of a quorum, T one message delay.")?;
+    writeln!(
+        out,
+        "* A request waits for the permit that it was sent after, even while another one is free."
+    )?;
     writeln!(out, "`meshlock algorithms NAME` shows one in detail.")?;
     Ok(())
 }
@@ -212,6 +216,7 @@ fn permits(permits: Permits) -> &'static str {
     match permits {
         Permits::One => "1",
         Permits::Many => "any",
+        Permits::Chosen => "any*",
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 }
 
 fn specs(arguments: &Arguments) -> Result<Vec<Spec>, Usage> {
-    let fits = |info: &&&'static Info| arguments.model.permits == 1 || info.permits == Permits::Many;
+    let fits = |info: &&&'static Info| arguments.model.permits == 1 || info.permits != Permits::One;
     if arguments.algorithms == "all" {
         return Ok(ALL.iter().filter(fits).map(|info| Spec::plain(info)).collect());
     }

@@ -114,7 +114,9 @@ impl Visitor for Contended<'_> {
         let Contended(arguments) = self;
         let permits = match A::INFO.permits {
             Permits::One => 1,
-            Permits::Many => usize::from(arguments.permits.unwrap_or(2).min(arguments.sites)),
+            Permits::Many | Permits::Chosen => {
+                usize::from(arguments.permits.unwrap_or(2).min(arguments.sites))
+            }
         };
         let cluster = Cluster::of(usize::from(arguments.sites)).with_permits(permits);
         let world =

@@ -86,6 +86,8 @@ fn document((erratum, finding): &(&Erratum, Finding)) -> Value {
             "permits": run.permits,
             "network": if run.unordered { "unordered" } else { "fifo" },
             "crashes": run.crashes,
+            "duplicates": run.duplicates,
+            "recoveries": run.recoveries,
         })
     };
     let counterexample = finding.counterexample.as_ref().map(|found| {

@@ -1,6 +1,7 @@
 //! One file a subcommand: its arguments, what it does, what it prints.
 
 pub(crate) mod algorithms;
+pub(crate) mod bench;
 pub(crate) mod break_lock;
 pub(crate) mod ca;
 pub(crate) mod check;
@@ -14,6 +15,7 @@ pub(crate) mod queue;
 pub(crate) mod quorum;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
+pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod site;
 pub(crate) mod status;

@@ -18,6 +18,14 @@ pub struct Cluster {
 impl Cluster {
     /// Starts so many sites, named `site-1` and so on.
     pub fn local(sites: usize) -> Result<Self, StartError> {
+        Cluster::local_with(sites, |_, _| {})
+    }
+
+    /// The same, after `adjust` has had a look at what each site is started with.
+    pub fn local_with(
+        sites: usize,
+        mut adjust: impl FnMut(&SiteName, &mut Setup),
+    ) -> Result<Self, StartError> {
         let name = |at: usize| -> SiteName { format!("site-{}", at + 1).parse().expect("a name") };
         let names: Vec<SiteName> = (0..sites).map(name).collect();
         let listeners =
@@ -33,9 +41,17 @@ impl Cluster {
             let mut setup = Setup::new(config);
             setup.listen = Some(listener);
             setup.addresses = book.clone();
+            adjust(name, &mut setup);
             nodes.push(Node::start(setup)?);
         }
         Ok(Cluster { nodes })
+    }
+
+    /// Waits until all sites are members of one view.
+    pub async fn ready(&self) {
+        for node in &self.nodes {
+            node.engine().until(|stand| stand.open && stand.members == self.nodes.len()).await;
+        }
     }
 
     /// The sites.

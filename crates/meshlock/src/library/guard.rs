@@ -93,7 +93,9 @@ impl Guard {
         match self.wish.stage() {
             Stage::Held(_) => self.grant.lease_end.max(self.node.lease_end.get()),
             Stage::Lost { act_by } => act_by,
-            _ => Time::ZERO,
+            Stage::Waiting | Stage::TimedOut | Stage::Busy | Stage::Refused { .. } | Stage::Over => {
+                Time::ZERO
+            }
         }
     }
 }

@@ -71,6 +71,11 @@ impl Node {
         Node::start(Setup::new(Config::new(site.clone(), vec![site])))
     }
 
+    /// Waits until this site is a member of the cluster. Nothing needs to: locks wait for it by themselves.
+    pub async fn ready(&self) {
+        self.inner.engine.until(|stand| stand.open).await;
+    }
+
     /// Waits for a lock, as long as it takes.
     pub async fn lock(&self, name: &str) -> Result<Guard, AcquireError> {
         self.acquire(name.parse()?, Wait::Forever).await
@@ -140,11 +145,11 @@ impl Node {
         let request =
             self.inner.engine.ask(listener, |request| Call::Acquire { session, request, lock: wanted, wait });
         let mut pending = Pending { node: Some(&self.inner), request };
-        let stage = match wish.stage() {
-            Stage::Waiting => wish.until(|stage| *stage != Stage::Waiting).await,
-            // A lock whose token is here: no task has been switched.
-            stage => stage,
-        };
+        let mut stage = wish.stage();
+        // Not for a lock whose token is here: then no task is switched.
+        if stage == Stage::Waiting {
+            stage = wish.until(|stage| *stage != Stage::Waiting).await;
+        }
         pending.node = None;
         match stage {
             Stage::Held(grant) => Ok(Guard::new(self.inner.clone(), lock, request, wish, grant)),
@@ -170,7 +175,7 @@ impl std::fmt::Debug for Node {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.engine.close_session(self.session);
+        self.engine.close_session(self.session, []);
     }
 }
 

@@ -34,7 +34,7 @@ sites = [
 #socket = "/run/meshlock/db-1.sock"
 
 # How long a site that is told to stop (SIGTERM) waits for its clients to give back what they hold. Then they are told that
-# they have lost it, and the site leaves without them.
+# they have lost it, and the site leaves without them. It is never longer than a lease, which a site that leaves does not renew.
 #shutdown_grace = "5s"
 
 # How often in a row clients of this site get a lock before those of other sites do, if both wait.

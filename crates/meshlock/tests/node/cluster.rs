@@ -59,7 +59,7 @@ fn clients_that_do_not_stop_in_time_are_told_that_they_lost() {
 
 #[test]
 fn a_second_signal_ends_a_site_at_once() {
-    let files = Files::new(1, false, "shutdown_grace = '1h'\n");
+    let files = Files::new(1, false, "shutdown_grace = '1h'\n[lease]\nlength = '1h'\n");
     let mut sites = files.start_all(&["a"]);
     let mut client = files.client("a", "test");
     client.acquire("jobs");

@@ -1,8 +1,11 @@
 //! What goes wrong, drawn before the run begins: so a run can be repeated with the first few faults only.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 use super::settings::{Settings, rules};
+use crate::membership::MOST_VOTERS;
 use crate::rules::RulesText;
 
 /// How many things go wrong at most.
@@ -90,6 +93,13 @@ pub enum Fault {
         /// Whose name it has.
         from: usize,
     },
+    /// The process of a site dies, and its disk is lost.
+    LostDisk {
+        /// Which site's.
+        machine: usize,
+        /// How long until it runs again with an empty one, in microseconds.
+        down: u64,
+    },
     /// An operator looks at a lock's queue and takes the lock away from whoever holds it.
     TakeAway {
         /// At which site.
@@ -155,7 +165,7 @@ impl Cut {
 
 impl Fault {
     /// The names of all kinds.
-    pub const KINDS: [&'static str; 11] = [
+    pub const KINDS: [&'static str; 12] = [
         "crash",
         "pause",
         "connection lost",
@@ -164,6 +174,7 @@ impl Fault {
         "leave",
         "rules changed",
         "other cluster",
+        "lost disk",
         "lock taken away",
         "slow disk",
         "slow link",
@@ -180,6 +191,7 @@ impl Fault {
             Fault::Leave { .. } => "leave",
             Fault::Rules { .. } => "rules changed",
             Fault::OtherCluster { .. } => "other cluster",
+            Fault::LostDisk { .. } => "lost disk",
             Fault::TakeAway { .. } => "lock taken away",
             Fault::SlowDisk { .. } => "slow disk",
             Fault::SlowLink { .. } => "slow link",
@@ -197,11 +209,29 @@ pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
     let mut times: Vec<u64> = (0..count).map(|_| draw.u64(300_000..settings.calm)).collect();
     times.sort_unstable();
     let mut faults = Vec::new();
+    let mut lost = BTreeSet::new();
     for time in times {
         let kind = kinds[draw.usize(..kinds.len())];
-        faults.push((time, one(draw, kind, settings)));
+        let mut fault = one(draw, kind, settings);
+        if let Fault::LostDisk { machine, down } = fault
+            && !may_lose(machine, &mut lost, settings)
+        {
+            fault = Fault::Crash { machine, when: Death::AfterOutputs(0), down };
+        }
+        faults.push((time, fault));
     }
     faults
+}
+
+/// Whether this site's disk may be lost, besides those that are: of the voters' only a minority, or nothing would be left of
+/// what they agreed on.
+fn may_lose(machine: usize, lost: &mut BTreeSet<usize>, settings: &Settings) -> bool {
+    let voters = settings.founders.min(MOST_VOTERS);
+    if machine < voters && (lost.contains(&machine) || lost.len() < (voters - 1) / 2) {
+        lost.insert(machine);
+        return true;
+    }
+    machine >= voters
 }
 
 fn one(draw: &mut Rng, kind: &str, settings: &Settings) -> Fault {
@@ -225,6 +255,7 @@ fn one(draw: &mut Rng, kind: &str, settings: &Settings) -> Fault {
         }
         "rules changed" => Fault::Rules { machine, rules: rules(draw, machines) },
         "other cluster" => Fault::OtherCluster { machine, from: draw.usize(..machines) },
+        "lost disk" => Fault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
         "lock taken away" => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
         "slow disk" => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
         _ => {

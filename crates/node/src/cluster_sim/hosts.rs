@@ -9,7 +9,7 @@ use super::faults::Death;
 use super::properties::starvation::SLOWEST_WRITE;
 use super::properties::{Verdict, sound};
 use super::world::World;
-use crate::membership::disk::Write;
+use crate::membership::disk::{Disk, Write};
 use crate::node::{Input, Node, Output, Token};
 
 impl World {
@@ -18,9 +18,10 @@ impl World {
         if self.machines[machine].node.is_some() {
             return Ok(());
         }
-        let config = self.settings.config(machine, self.mutants).check().expect("drawn to be sound");
+        self.machines[machine].life += 1;
+        let start = self.machines[machine].life;
+        let config = self.settings.config(machine, start, self.mutants).check().expect("drawn to be sound");
         let host = &mut self.machines[machine];
-        host.life += 1;
         host.dying = None;
         host.installed = None;
         let mut out = Vec::new();
@@ -106,6 +107,12 @@ impl World {
             Output::Note(note) => return self.note(machine, note),
         }
         Ok(())
+    }
+
+    /// A site's process dies, if it runs, and its disk is lost.
+    pub(super) fn lose_disk(&mut self, machine: usize, down: u64) {
+        self.crash(machine, down);
+        (self.machines[machine].disk, self.machines[machine].lost_disk) = (Disk::default(), true);
     }
 
     /// The process of a node dies. Its disk keeps what was completed and some of the rest; its clients will notice.

@@ -38,7 +38,16 @@ impl World {
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
             Note::OtherCluster { .. } => self.coverage.saw(Rare::OtherCluster),
-            Note::Misbehaved { .. } | Note::CannotOpen { .. } => {}
+            Note::DiskReplaced { .. } => {
+                self.coverage.saw(Rare::VoterWithoutDisk);
+                return sound::on_replaced(machine, self.machines[machine].lost_disk, self.now);
+            }
+            Note::OtherTerms { .. } => self.coverage.saw(Rare::OtherTerms),
+            Note::TooOld(_) => self.coverage.saw(Rare::TooOld),
+            Note::FirstStartWaits { .. }
+            | Note::EpochsExhausted
+            | Note::Misbehaved { .. }
+            | Note::CannotOpen { .. } => {}
         }
         Ok(())
     }

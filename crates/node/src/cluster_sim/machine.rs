@@ -19,6 +19,8 @@ pub(super) struct Machine {
     /// Which process.
     pub(super) life: u64,
     pub(super) disk: Disk,
+    /// Whether it has lost its disk, once or more.
+    pub(super) lost_disk: bool,
     pub(super) unsynced: VecDeque<(Token, Vec<Write>)>,
     pub(super) clock: Clock,
     /// The view that its process has installed last, as it said.
@@ -43,6 +45,7 @@ impl Machine {
             node: None,
             life: 0,
             disk: Disk::default(),
+            lost_disk: false,
             unsynced: VecDeque::new(),
             clock,
             installed: None,

@@ -51,7 +51,7 @@ struct Remains {
 #[derive(Debug)]
 pub(super) enum Sent {
     /// It arrives then.
-    Arrives(Moment, Packet),
+    Arrives(Moment, Box<Packet>),
     /// It does not arrive, or not until a partition is over.
     Stays,
 }
@@ -84,7 +84,7 @@ impl Network {
         let arrival = slow.map_or(plain, |(more, _)| plain.after(*more).min(calm.max(plain)));
         let last = self.last.entry(way).or_default();
         *last = arrival.max(*last);
-        Sent::Arrives(*last, packet)
+        Sent::Arrives(*last, Box::new(packet))
     }
 
     /// The connection breaks. Whether there was one.

@@ -55,8 +55,14 @@ pub struct Settings {
     pub rules: RulesText,
     /// The lease.
     pub terms: Terms,
+    /// Whether sites are configured with different terms, none longer than those.
+    pub mixed_terms: bool,
     /// How long logs get; where they stay short, a voter that was away gets the state itself.
     pub longest_log: usize,
+    /// How many past lives views list.
+    pub longest_past: usize,
+    /// Whether the calendar clocks of hosts are set back at every start.
+    pub set_back: bool,
 }
 
 impl Settings {
@@ -101,14 +107,21 @@ impl Settings {
                 margin: Span::from_millis(200),
                 renew_every: Span::from_millis(400),
             },
+            mixed_terms: false,
             longest_log: 0,
+            longest_past: 0,
+            set_back: false,
         };
         settings.faults = faults::draw(&mut draw, &settings);
-        // With two voters or fewer nobody could decide.
-        if founders >= 3 && draw.usize(..5) == 0 {
+        // With two voters or fewer nobody could decide; where a voter has lost its disk there may be two left.
+        let all_vote = settings.faults.iter().all(|(_, fault)| !matches!(fault, Fault::LostDisk { .. }));
+        if founders >= 3 && all_vote && draw.usize(..5) == 0 {
             settings.stubborn = stubborn(&mut draw, machines);
         }
         settings.longest_log = if draw.bool() { draw.usize(2..=4) } else { draw.usize(2..=64) };
+        settings.longest_past = if draw.bool() { draw.usize(..3) } else { 9 };
+        settings.set_back = draw.bool();
+        settings.mixed_terms = draw.bool();
         settings
     }
 
@@ -117,12 +130,16 @@ impl Settings {
         self.stubborn.iter().all(|&(from, to)| from != machine && to != machine)
     }
 
-    /// The configuration of one site.
-    pub(super) fn config(&self, machine: usize, mutants: Mutants) -> Config {
+    /// The configuration of one site, at its `start`-th start.
+    pub(super) fn config(&self, machine: usize, start: u64, mutants: Mutants) -> Config {
         let sites = (0..self.founders).map(site).collect();
         let mut config = Config::new(site(machine), sites);
         config.rules = self.rules.clone();
         config.terms = self.terms;
+        if self.mixed_terms {
+            config.terms.length = Span::from_millis([2000, 1500, 1800][machine % 3]);
+            config.terms.margin = Span::from_millis([200, 100, 300][machine % 3]);
+        }
         config.patience = Patience {
             ack_within: Span::from_millis(20),
             resend_after: Span::from_millis(300),
@@ -131,8 +148,14 @@ impl Settings {
         config.pace = Pace { heartbeat: 1, election: 5 };
         config.tick = Span::from_millis(100);
         config.longest_log = self.longest_log;
+        config.longest_past = self.longest_past;
+        config.start_stamp = if self.set_back { 1_000_u64.saturating_sub(start) } else { 1_000 + start };
         config.habits.local_turns = 2;
         config.habits.message_delay = Span::from_micros(self.delay.max(1));
+        // In some runs two locks are a crowd, and views are changed to make room.
+        if self.seed % 8 == 3 {
+            config.habits.most_locks = 4;
+        }
         config.habits.try_within = Span::from_micros(self.delay * 4 + 1000);
         config.seed = self.seed ^ (machine as u64) << 32;
         config.mutants = mutants;
@@ -159,7 +182,7 @@ pub(super) fn rules(draw: &mut Rng, machines: usize) -> RulesText {
     let clause = |draw: &mut Rng| loop {
         let info = ALL[draw.usize(..ALL.len())];
         let specs: Vec<&str> = info.specs().collect();
-        let permits = if info.permits == Permits::Many { draw.u32(1..=3) } else { 1 };
+        let permits = if info.permits == Permits::One { 1 } else { draw.u32(1..=3) };
         let per_site = draw.u32(1..=permits);
         let algorithm = specs[draw.usize(..specs.len())].to_owned();
         let clause = Clause { algorithm, permits, per_site };

@@ -49,6 +49,7 @@ impl World {
                 self.operate(machine, Call::SetRules { request, rules });
             }
             Fault::OtherCluster { machine, from } => self.mistake(machine, from),
+            Fault::LostDisk { machine, down } => self.lose_disk(machine, down),
             Fault::TakeAway { machine, lock } => {
                 let lock = self.settings.locks[lock].clone();
                 let (request, order) = (self.new_request(), self.new_request());

@@ -26,7 +26,7 @@ impl World {
         let generation = self.network.generation(from, to);
         let calm = Moment(self.settings.calm);
         if let Sent::Arrives(arrival, packet) = self.network.send((from, to), packet, self.now, delay, calm) {
-            self.at(arrival, Event::Packet { from, to, generation, packet: Box::new(packet) });
+            self.at(arrival, Event::Packet { from, to, generation, packet });
         }
     }
 
@@ -44,8 +44,10 @@ impl World {
                     self.coverage.count(Group::Message, algorithm, message.message.kind());
                 }
             }
-            Matter::Census(census) if !census.is_empty() => self.coverage.saw(Rare::HoldersCarried),
-            Matter::Census(_) | Matter::Left(_) => {}
+            Matter::Census { holdings, .. } if !holdings.is_empty() => {
+                self.coverage.saw(Rare::HoldersCarried);
+            }
+            Matter::Census { .. } | Matter::Left(_) => {}
         }
     }
 

@@ -89,7 +89,7 @@ impl World {
             updates: Updates::default(),
             agreement: Agreement::default(),
             departed: Departed::default(),
-            leases: Leases::new(settings.terms, clocks, strict),
+            leases: Leases::new(clocks, strict),
             coverage: Coverage::default(),
             trace: Trace::new(options.trace),
             calm: false,

@@ -47,9 +47,12 @@ impl Landlord {
         true
     }
 
-    /// A view with `members` has been agreed on. Those whom it leaves out are forgotten. Those who are new have no lease
+    /// A view with `members` has been agreed on, under these terms; they are news only if it is the first one. Those whom it leaves out are forgotten. Those who are new have no lease
     /// yet, and as long to get one as a lease lasts.
-    pub fn on_agreed(&mut self, members: &[Member], now: Time) {
+    pub fn on_agreed(&mut self, members: &[Member], terms: Terms, now: Time) {
+        if !self.mutants.has(Mutant::OwnTerms) {
+            self.terms = terms;
+        }
         self.standing.retain(|member, _| members.binary_search(member).is_ok());
         let fresh = |member: &&Member| self.known.binary_search(member).is_err();
         for member in members.iter().filter(fresh) {

@@ -40,8 +40,10 @@ use crate::names::SiteName;
 use crate::time::{Drift, Span, Time};
 pub use landlord::Landlord;
 
-/// What leader and members have agreed on; the same for all sites of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What leader and members have agreed on. The first view has it, from the configuration of whoever led then; every later
+/// view has the same, and every site goes by it, whatever its own configuration says. So no leader waits for less than
+/// another one has granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Terms {
     /// L: how long a lease is.
     pub length: Span,
@@ -51,6 +53,18 @@ pub struct Terms {
     pub margin: Span,
     /// How often a member asks for a renewal.
     pub renew_every: Span,
+}
+
+impl Default for Terms {
+    /// Leases of five seconds, for sites in one place.
+    fn default() -> Self {
+        Terms {
+            length: Span::from_millis(5000),
+            drift: Drift::from_ppm(1000),
+            margin: Span::from_millis(500),
+            renew_every: Span::from_millis(1000),
+        }
+    }
 }
 
 /// Why terms make no sense.
@@ -118,6 +132,11 @@ impl Lease {
     pub fn new(terms: Terms, mutants: Mutants, now: Time) -> Self {
         let last = Renewal::default();
         Lease { terms, mutants, end: None, sent: VecDeque::new(), last, next_renewal: now }
+    }
+
+    /// These terms were agreed on, before any lease was granted.
+    pub fn agree(&mut self, terms: Terms) {
+        self.terms = terms;
     }
 
     /// Nothing can be asked for now: it is tried again when the next renewal would be due.

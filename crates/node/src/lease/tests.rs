@@ -144,10 +144,10 @@ fn whoever_gives_up_is_over_at_once_and_gets_no_grant_for_what_it_sent_before() 
 #[test]
 fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
     let mut landlord = Landlord::new(TERMS, Mutants::default(), &[], at(7));
-    landlord.on_agreed(&[member()], at(5_000_000));
+    landlord.on_agreed(&[member()], TERMS, at(5_000_000));
     assert_eq!(landlord.over_at(&member()), at(6_050_000));
     // A view that keeps it changes nothing about that.
-    landlord.on_agreed(&[member()], at(5_500_000));
+    landlord.on_agreed(&[member()], TERMS, at(5_500_000));
     assert_eq!(landlord.over_at(&member()), at(6_050_000));
 }
 
@@ -157,4 +157,34 @@ fn terms_without_room_for_a_lost_renewal_are_refused() {
     let hurried = Terms { length: Span::from_micros(500_000), ..TERMS };
     assert!(hurried.check().is_err());
     assert!(Terms { renew_every: Span::ZERO, ..TERMS }.check().is_err());
+}
+
+#[test]
+fn a_leader_that_is_configured_with_shorter_leases_waits_for_as_long_as_was_agreed_on() {
+    let short = Terms { length: TERMS.length.part(2), ..TERMS };
+    let (lease, _) = tightest(Mutants::default());
+    // Elected in the instant of the grant, before it has applied the first view.
+    let after_first_view = |mutants| {
+        let mut landlord = Landlord::new(short, mutants, &[], Time::ZERO);
+        landlord.on_agreed(&[member()], TERMS, Time::ZERO);
+        landlord.over_at(&member())
+    };
+    let over = after_first_view(Mutants::default());
+    assert_eq!(over, at(1_050_000));
+    assert!(!lease.is_valid(slowest(over.micros())) && lease.is_valid(slowest(over.micros() - 1)));
+    let hasty = after_first_view(Mutants::only(Mutant::OwnTerms));
+    assert!(
+        lease.is_valid(slowest(hasty.micros())),
+        "by its own terms it would exclude one that still holds"
+    );
+}
+
+#[test]
+fn a_member_that_is_configured_with_longer_leases_goes_by_what_was_agreed_on() {
+    let long = Terms { length: TERMS.length.times(2), margin: TERMS.margin.times(3), ..TERMS };
+    let mut lease = Lease::new(long, Mutants::default(), Time::ZERO);
+    lease.agree(TERMS);
+    let renewal = lease.renew(leader(), at(5));
+    assert!(lease.on_granted(renewal, &leader(), long.length, at(5)));
+    assert_eq!((lease.end(), lease.notice_at()), (Some(at(1_000_005)), Some(at(900_005))));
 }

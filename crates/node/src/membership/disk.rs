@@ -4,14 +4,14 @@
 //! **What is asked of a disk.** The writes of one batch become durable together or not at all, and batches in their
 //! order. A completed batch survives anything; of those that are not completed any number may survive a crash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use raft::eraftpb;
 use raft::{Error, GetEntriesContext, RaftState, StorageError};
 use serde::{Deserialize, Serialize};
 
 use crate::founding::Founding;
-use crate::names::Incarnation;
+use crate::names::{Incarnation, SiteName};
 use crate::view::View;
 
 /// One entry of the log.
@@ -75,12 +75,13 @@ pub(super) fn encode(view: &View) -> Vec<u8> {
     postcard::to_stdvec(view).expect("a view is plain data")
 }
 
-/// The view after `view`, if the entry has one: a view follows only on the one before it.
+/// The view after `view`, if the entry has one: a view follows only on the one before it, under the same terms.
 pub(super) fn follow(view: &View, data: &[u8]) -> Option<View> {
     let next = Some(data)
         .filter(|data| !data.is_empty())
         .and_then(|data| postcard::from_bytes::<View>(data).ok())?;
-    (next.epoch.number() == view.epoch.number() + 1 && next.is_well_formed()).then_some(next)
+    let follows = next.epoch.number() == view.epoch.number() + 1 && next.agrees_with(view);
+    (follows && next.is_well_formed()).then_some(next)
 }
 
 fn conf_state(voters: usize) -> eraftpb::ConfState {
@@ -106,11 +107,25 @@ impl Default for Ballot {
     }
 }
 
+/// With which disks voters have come first. A disk is told from another one of the same site by the life that wrote to it
+/// first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pledges {
+    /// This disk.
+    pub disk: Incarnation,
+    /// Whether this site may vote with it.
+    pub sworn: bool,
+    /// The other voters' disks.
+    pub roll: BTreeMap<SiteName, Incarnation>,
+}
+
 /// Something to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Write {
     /// What the cluster is: at the first start.
     Founding(Founding),
+    /// What this site knows of voters' disks.
+    Pledges(Pledges),
     /// The life that begins.
     Incarnation(Incarnation),
     /// Term, vote, commit.
@@ -128,6 +143,8 @@ pub enum Write {
 pub struct Disk {
     /// What the cluster is; nothing before the first start.
     pub founding: Option<Founding>,
+    /// What this site knows of voters' disks; nothing before the first start.
+    pub pledges: Option<Pledges>,
     /// The last life that has begun.
     pub incarnation: Incarnation,
     pub(super) ballot: Ballot,
@@ -152,6 +169,7 @@ impl Disk {
     pub fn apply(&mut self, write: &Write) {
         match write {
             Write::Founding(founding) => self.founding = Some(founding.clone()),
+            Write::Pledges(pledges) => self.pledges = Some(pledges.clone()),
             Write::Incarnation(incarnation) => self.incarnation = *incarnation,
             Write::Ballot(ballot) => self.ballot = *ballot,
             Write::Append(entries) => {

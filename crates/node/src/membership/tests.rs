@@ -1,7 +1,9 @@
 //! Voters in one thread: they elect, agree, write before they send, keep their log short, and survive restarts.
 
 use super::*;
+use crate::lease::Terms;
 use crate::names::{Incarnation, Member};
+use crate::time::Span;
 use meshlock_protocol::Epoch;
 
 const PACE: Pace = Pace { heartbeat: 1, election: 5 };
@@ -355,4 +357,15 @@ fn a_voter_that_is_a_little_behind_gets_entries_and_not_the_state() {
 /// Whether a message is lost: to or from the voter that is away, once the log is nearly full.
 fn cut_off(length: usize, from: usize, to: usize, away: usize) -> bool {
     length + LONGEST_LOG / 4 > LONGEST_LOG && (from == away || to == away)
+}
+
+#[test]
+fn a_view_follows_under_the_same_terms_and_the_first_one_under_any_that_make_sense() {
+    let terms = |millis| Terms { length: Span::from_millis(millis), ..Terms::default() };
+    let under = |epoch, millis| View { terms: terms(millis), ..view(epoch) };
+    let follows = |last: &View, next: &View| disk::follow(last, &disk::encode(next)).is_some();
+    assert!(follows(&View::default(), &under(1, 7000)));
+    assert!(!follows(&View::default(), &under(1, 1)));
+    assert!(follows(&under(1, 7000), &under(2, 7000)));
+    assert!(!follows(&under(1, 7000), &under(2, 6999)));
 }

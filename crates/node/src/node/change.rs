@@ -18,11 +18,33 @@ use crate::membership::disk::Write;
 use crate::mutant::Mutant;
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
-use crate::table::{self, Census, Footing, LockTable, Seat};
+use crate::table::{self, Census, Footing, Holding, LockTable, Seat};
 use crate::view::View;
 
 /// How many letters of one member wait for a view to open; more are sent again later.
 const MOST_EARLY: usize = 4096;
+
+/// How many locks the clients of one member can hold: no correct site keeps more.
+const MOST_HELD: usize = 4 << 20;
+
+/// How long a piece of a census may be, in bytes: far below what a packet may be, so that nothing else waits long for it.
+const PIECE: usize = 128 << 10;
+
+/// The pieces in which a census travels, at least one, and whether each is the last.
+fn pieces(census: &Census) -> Vec<(&[Holding], bool)> {
+    // A length, and for each slot whether it is numbered and a number of 32 bits in groups of 7.
+    let bytes = |holding: &Holding| holding.lock.as_str().len() + 4 + 6 * holding.slots.len();
+    let (mut pieces, mut start, mut length) = (Vec::new(), 0, 0);
+    for (at, holding) in census.iter().enumerate() {
+        length += bytes(holding);
+        if length > PIECE && at > start {
+            pieces.push((&census[start..at], false));
+            (start, length) = (at, bytes(holding));
+        }
+    }
+    pieces.push((&census[start..], true));
+    pieces
+}
 
 /// How far this site is with the view that it installed last.
 #[derive(Debug, Default)]
@@ -31,9 +53,20 @@ pub(super) struct Change {
     own: Option<Census>,
     open: bool,
     /// The newest census of each site, of this view or of one still to come.
-    heard: BTreeMap<SiteName, (Member, Epoch, Census)>,
+    heard: BTreeMap<SiteName, Heard>,
     /// What has come for the machines that do not run yet, in order.
     early: VecDeque<(Member, Matter)>,
+    /// How much of that has come from each site.
+    early_from: BTreeMap<SiteName, usize>,
+}
+
+/// The census of one member, as far as it has come.
+#[derive(Debug)]
+struct Heard {
+    from: Member,
+    epoch: Epoch,
+    holdings: Census,
+    complete: bool,
 }
 
 impl Change {
@@ -45,12 +78,30 @@ impl Change {
     pub(super) fn silent<'a>(&self, view: &'a View, me: &Member) -> impl Iterator<Item = &'a Member> {
         view.members.iter().filter(move |&member| {
             let heard = self.heard.get(&member.site);
-            member != me && heard.is_none_or(|(from, of, _)| from != member || *of != view.epoch)
+            let spoken = |heard: &Heard| heard.from == *member && heard.epoch == view.epoch && heard.complete;
+            member != me && !heard.is_some_and(spoken)
         })
     }
 
-    fn waiting_from(&self, member: &Member) -> usize {
-        self.early.iter().filter(|(from, _)| from == member).count()
+    /// A piece of a census has come, of this view or of one still to come. Says what is wrong with it, if anything is.
+    fn hear(&mut self, from: Member, epoch: Epoch, holdings: Census, last: bool) -> Result<(), &'static str> {
+        match self.heard.get_mut(&from.site) {
+            Some(heard) if heard.epoch > epoch => {}
+            Some(heard) if heard.epoch == epoch && heard.from == from => {
+                if heard.complete {
+                    return Err("says twice what its clients hold");
+                }
+                if heard.holdings.len() + holdings.len() > MOST_HELD {
+                    return Err("says that its clients hold more than a site keeps");
+                }
+                heard.holdings.extend(holdings);
+                heard.complete = last;
+            }
+            Some(_) | None => {
+                self.heard.insert(from.site.clone(), Heard { from, epoch, holdings, complete: last });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -62,25 +113,31 @@ impl Node {
         }
         self.view = view;
         self.unanswered = 0;
+        self.go_by_its_terms(out);
         out.push(Output::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
         let census = self.table.stop();
         self.change.open = false;
         self.change.early.clear();
+        self.change.early_from.clear();
         let epoch = self.view.epoch;
-        self.change.heard.retain(|_, (_, of, _)| *of >= epoch);
+        self.change.heard.retain(|_, heard| heard.epoch >= epoch);
         self.heard.clear();
         let view = &self.view;
         let early = &self.change.heard;
         self.links.retain(|peer| {
-            view.contains(peer) || early.get(&peer.site).is_some_and(|(member, ..)| member == peer)
+            view.contains(peer) || early.get(&peer.site).is_some_and(|heard| heard.from == *peer)
         });
         if self.view.contains(&self.me) {
             let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
             let others: Vec<Member> = others.collect();
-            for member in others {
-                let letter = Letter { epoch, matter: Matter::Census(census.clone()) };
-                self.post(out, |links, now, post| links.send(&member, letter, now, post));
+            for (holdings, last) in pieces(&census) {
+                for member in &others {
+                    let matter = Matter::Census { holdings: holdings.to_vec(), last };
+                    self.post(out, |links, now, post| {
+                        links.send(member, Letter { epoch, matter }, now, post);
+                    });
+                }
             }
             self.change.own = Some(census);
             self.open_if_all_have_spoken(out);
@@ -129,7 +186,7 @@ impl Node {
         let mut own = self.change.own.take();
         let mut spoken = |member: &Member| match self.change.heard.remove(&member.site) {
             _ if *member == self.me => own.take(),
-            Some((from, of, census)) if from == *member && of == epoch => Some(census),
+            Some(heard) if heard.from == *member && heard.epoch == epoch => Some(heard.holdings),
             Some(_) | None => None,
         };
         let all: Vec<Census> =
@@ -137,8 +194,9 @@ impl Node {
         self.change.open = true;
         out.push(Output::Note(Note::Opened(epoch)));
         let members = self.view.members.len();
-        let seat = Seat { epoch, members, me, rules };
+        let seat = Seat::new(epoch, members, me, rules);
         self.in_table(out, |table, footing, out| table.open(seat, &all, footing, out));
+        self.change.early_from.clear();
         for (from, matter) in std::mem::take(&mut self.change.early) {
             self.on_matter(&from, matter, out);
         }
@@ -151,8 +209,15 @@ impl Node {
         if !self.view.contains(&from) && !newer {
             return;
         }
-        let full = !self.change.open && self.change.waiting_from(&from) >= MOST_EARLY;
-        let takes = |letter: &Letter| !full || matches!(letter.matter, Matter::Census(_));
+        let (change, table, epoch) = (&self.change, &self.table, self.view.epoch);
+        // What is not taken now is sent again. What belongs to another view takes no room and must not stand in the way.
+        let takes = |letter: &Letter| match &letter.matter {
+            Matter::Lock(message) if letter.epoch == epoch && change.open => table.has_room(&message.lock),
+            Matter::Lock(_) | Matter::Left(_) if letter.epoch == epoch && !change.open => {
+                change.early_from.get(&from.site).is_none_or(|count| *count < MOST_EARLY)
+            }
+            Matter::Lock(_) | Matter::Left(_) | Matter::Census { .. } => true,
+        };
         match self.links.receive(&from, frame, self.now, takes) {
             Ok(None) => {}
             Ok(Some(letter)) => self.on_letter(from, letter, out),
@@ -164,17 +229,21 @@ impl Node {
         let epoch = self.view.epoch;
         let careless = self.config.mutants.has(Mutant::OldEpochAccepted);
         match letter.matter {
-            Matter::Census(census) => {
-                let known = self.change.heard.get(&from.site).map(|(_, of, _)| *of);
-                if letter.epoch >= epoch && known.is_none_or(|of| of <= letter.epoch) {
-                    self.change.heard.insert(from.site.clone(), (from, letter.epoch, census));
-                    self.open_if_all_have_spoken(out);
+            Matter::Census { holdings, last } => {
+                if letter.epoch < epoch {
+                    return;
+                }
+                let site = from.site.clone();
+                match self.change.hear(from, letter.epoch, holdings, last) {
+                    Ok(()) => self.open_if_all_have_spoken(out),
+                    Err(why) => Node::misbehaved(site, why, out),
                 }
             }
             matter if letter.epoch == epoch || careless && letter.epoch < epoch => {
                 if self.change.open {
                     self.on_matter(&from, matter, out);
                 } else {
+                    *self.change.early_from.entry(from.site.clone()).or_default() += 1;
                     self.change.early.push_back((from, matter));
                 }
             }
@@ -196,7 +265,7 @@ impl Node {
             Matter::Left(lock) => {
                 self.in_table(out, |table, _, out| table.on_left_elsewhere(place, &lock, out));
             }
-            Matter::Census(_) => {}
+            Matter::Census { .. } => {}
         }
     }
 
@@ -206,11 +275,11 @@ impl Node {
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut LockTable, Footing, &mut Vec<table::Output>),
     ) {
-        let mut wanted = Vec::new();
+        let mut wanted = std::mem::take(&mut self.wanted);
         let footing = self.footing();
         act(&mut self.table, footing, &mut wanted);
         let epoch = self.view.epoch;
-        for output in wanted {
+        for output in wanted.drain(..) {
             match output {
                 table::Output::Tell(tell) => out.push(Output::Answer(Answer::Lock(tell))),
                 table::Output::Send { to, message } => {
@@ -231,5 +300,6 @@ impl Node {
                 }
             }
         }
+        self.wanted = wanted;
     }
 }

@@ -10,6 +10,8 @@ use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
 use crate::table::{LockTable, Request, Session, Tell, Wait};
 
+const LEAVING: &str = "this site is leaving the cluster; ask another one";
+
 /// What a client asks for.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -63,7 +65,9 @@ pub enum Call {
         /// The rules.
         rules: RulesText,
     },
-    /// That this site leaves the cluster.
+    /// That this site leaves the cluster. Nobody gets a lock here any more; whoever waits is told so. Whoever holds one may
+    /// keep it as long as the lease lasts, which is not renewed, and is told before its end as always. When nothing is
+    /// held any more, the lease is given up, and the others need not wait for its end.
     Leave {
         /// The wish.
         request: Request,
@@ -135,7 +139,7 @@ impl Node {
     pub(super) fn on_call(&mut self, call: Call, out: &mut Vec<Output>) {
         match call {
             Call::Acquire { request, .. } if self.leaving.is_some() => {
-                let tell = Tell::Refused { request, why: "this site is leaving the cluster" };
+                let tell = Tell::Refused { request, why: LEAVING };
                 out.push(Output::Answer(Answer::Lock(tell)));
             }
             Call::Acquire { session, request, lock, wait } => {
@@ -163,6 +167,7 @@ impl Node {
             Call::SetRules { request, rules } => self.on_set_rules(request, rules, out),
             Call::Leave { request } => {
                 self.leaving = Some(request);
+                self.in_table(out, |table, _, out| table.turn_away(LEAVING, out));
                 if self.view.contains(&self.me) {
                     self.reach_out(out);
                 } else {
@@ -179,6 +184,10 @@ impl Node {
         if self.rules_wanted.is_some() {
             return out
                 .push(refuse("another change of rules is under way; ask again when it is done".to_owned()));
+        }
+        if self.view.epoch == Epoch::default() {
+            let why = "this site does not know the cluster's rules yet; ask again when it takes part";
+            return out.push(refuse(why.to_owned()));
         }
         if rules == self.view.rules {
             let epoch = self.view.epoch;

@@ -8,16 +8,20 @@ use crate::mutant::Mutants;
 use crate::names::{ClusterName, SiteName};
 use crate::rules::{Rules, RulesError, RulesText};
 use crate::table::Habits;
-use crate::time::{Drift, Span};
-use crate::view::{SitesError, check_sites};
+use crate::time::Span;
+use crate::view::{MOST_PAST, SitesError, check_sites};
 
-/// How a node is set up. `cluster`, `sites`, `terms`, `pace` and `tick` are the same at all sites of a cluster.
+/// How a node is set up. `cluster`, `sites`, `pace` and `tick` are the same at all sites of a cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The name of the cluster, for ever.
     pub cluster: ClusterName,
     /// The name of this site.
     pub site: SiteName,
+    /// What the host stamps this start with: another number than any earlier start of this site, and a larger one as far as
+    /// the host can tell, such as the milliseconds of its calendar clock. It is what a site that has lost its disk is told
+    /// by from what it was before; that clocks are set back is allowed for.
+    pub start_stamp: u64,
     /// Where other sites reach this one: the view tells them.
     pub address: Address,
     /// The sites that the cluster began with, in the same order everywhere; the first few of them vote, and never change. This
@@ -25,7 +29,7 @@ pub struct Config {
     pub sites: Vec<SiteName>,
     /// The rules that the cluster begins with; later the view has them.
     pub rules: RulesText,
-    /// Leases.
+    /// The leases that the cluster begins with; later the view has them, and this site goes by those.
     pub terms: Terms,
     /// Links.
     pub patience: Patience,
@@ -35,6 +39,8 @@ pub struct Config {
     pub tick: Span,
     /// How many entries the log of views may have before its older half is replaced by the state that it made.
     pub longest_log: usize,
+    /// How many sites that took part and do not now the view lists.
+    pub longest_past: usize,
     /// How this site treats its clients.
     pub habits: Habits,
     /// What is varied by chance is drawn from this.
@@ -88,19 +94,15 @@ impl Config {
     /// Sensible defaults for a local network: leases of five seconds, a new leader within one. The address is the site's
     /// name.
     pub fn new(site: SiteName, sites: Vec<SiteName>) -> Self {
-        let margin = Span::from_millis(500);
+        let terms = Terms::default();
         Config {
             cluster: ClusterName::default(),
+            start_stamp: 0,
             address: Address::from(&site),
             site,
             sites,
             rules: RulesText::default(),
-            terms: Terms {
-                length: Span::from_millis(5000),
-                drift: Drift::from_ppm(1000),
-                margin,
-                renew_every: Span::from_millis(1000),
-            },
+            terms,
             patience: Patience {
                 ack_within: Span::from_millis(20),
                 resend_after: Span::from_millis(500),
@@ -109,12 +111,13 @@ impl Config {
             pace: Pace { heartbeat: 1, election: 5 },
             tick: Span::from_millis(100),
             longest_log: LONGEST_LOG,
+            longest_past: MOST_PAST / 4,
             habits: Habits {
                 local_turns: 16,
                 message_delay: Span::from_millis(50),
                 try_within: Span::from_millis(200),
                 most_locks: 1_000_000,
-                margin,
+                margin: terms.margin,
             },
             seed: 0,
             mutants: Mutants::default(),
@@ -135,6 +138,7 @@ impl Config {
             let (lease, election) = (terms.length.micros(), longest.micros());
             return Err(ConfigError::LeaseShorterThanElection { lease, election });
         }
+        self.longest_past = self.longest_past.min(MOST_PAST);
         self.habits.margin = terms.margin;
         Ok(Checked { config: self, rules })
     }

@@ -15,10 +15,19 @@ use meshlock_protocol::Epoch;
 use crate::address::Address;
 use crate::lease::{Landlord, Renewal};
 use crate::membership::{Round, Term};
-use crate::names::{Member, SiteName};
+use crate::mutant::{Mutant, Mutants};
+use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::RulesText;
 use crate::time::{Span, Time};
 use crate::view::View;
+
+/// Rules that a member asked for.
+#[derive(Clone, Debug)]
+pub(super) struct WantedRules {
+    /// How often the rules had changed when it did.
+    pub(super) base: u64,
+    pub(super) rules: RulesText,
+}
 
 /// One leadership.
 #[derive(Clone, Debug)]
@@ -28,6 +37,8 @@ pub(super) struct Leadership {
     pub(super) landlord: Landlord,
     /// Renewals that came after the last round of confirmation began.
     waiting: Vec<(Member, Renewal)>,
+    /// Lives that came since and are too old to be let in, one a site.
+    outdated: BTreeMap<SiteName, Incarnation>,
     round: Option<Confirmation>,
     last_round: Round,
     joiners: BTreeMap<SiteName, Joiner>,
@@ -39,8 +50,11 @@ pub(super) struct Leadership {
     pub(super) pending: Option<View>,
     /// The view in which a member has said that a lock is ready to run again.
     pub(super) drained: Option<Epoch>,
+    /// Whether a view was wanted for which there is no number.
+    pub(super) exhausted: bool,
+    mutants: Mutants,
     /// Rules that were asked for.
-    pub(super) rules: Option<RulesText>,
+    pub(super) rules: Option<WantedRules>,
 }
 
 /// A round in which leadership is confirmed, and the renewals that came before it began.
@@ -49,7 +63,20 @@ struct Confirmation {
     round: Round,
     since: Time,
     renewals: Vec<(Member, Renewal)>,
+    outdated: BTreeMap<SiteName, Incarnation>,
 }
+
+/// What a confirmed leader may say to whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answers {
+    /// These renewals are granted.
+    pub(super) granted: Vec<(Member, Renewal)>,
+    /// These lives are too old, and this is the last one of the site.
+    pub(super) outdated: Vec<(Member, Incarnation)>,
+}
+
+/// How many sites whose lives are too old are answered in one round; others ask again.
+const MOST_OUTDATED: usize = 64;
 
 #[derive(Clone, Debug)]
 struct Joiner {
@@ -71,16 +98,19 @@ pub(super) struct Tempo {
     pub(super) forget_joiner: Span,
     /// After how long without an answer a round of confirmation is begun anew.
     pub(super) retry_round: Span,
+    /// How many past lives views list.
+    pub(super) longest_past: usize,
 }
 
 impl Leadership {
     /// A leadership begins. Its rounds are numbered apart from those of any other.
-    pub(super) fn new(site: SiteName, term: Term, landlord: Landlord) -> Self {
+    pub(super) fn new(site: SiteName, term: Term, landlord: Landlord, mutants: Mutants) -> Self {
         Leadership {
             site,
             term,
             landlord,
             waiting: Vec::new(),
+            outdated: BTreeMap::new(),
             round: None,
             last_round: Round(term.0 << 32),
             joiners: BTreeMap::new(),
@@ -88,6 +118,8 @@ impl Leadership {
             deaf: BTreeMap::new(),
             pending: None,
             drained: None,
+            exhausted: false,
+            mutants,
             rules: None,
         }
     }
@@ -119,42 +151,62 @@ impl Leadership {
         self.joiners.insert(member.site.clone(), Joiner { member, address, reached, since, heard: now });
     }
 
-    /// The round of confirmation to begin now, if renewals wait for one.
+    /// A site asks to be let in with a life that is too old for the view that this leader knows.
+    ///
+    /// It is told the last life of its site, and takes the next one. That must not have taken part before, though the site
+    /// has forgotten its own lives. So the answer comes from a confirmed leader: every view in which a life of the site took
+    /// part, and knew of it, had been agreed on before the process of that life ended, hence before the site asked.
+    pub(super) fn on_outdated(&mut self, member: Member) {
+        if self.outdated.len() < MOST_OUTDATED || self.outdated.contains_key(&member.site) {
+            self.outdated.insert(member.site, member.incarnation);
+        }
+    }
+
+    /// The round of confirmation to begin now, if anyone waits for one.
     pub(super) fn begin_round(&mut self, now: Time, tempo: Tempo) -> Option<Round> {
         let stuck = self.round.as_ref().is_some_and(|round| now.since(round.since) >= tempo.retry_round);
-        if self.round.is_some() && !stuck || self.round.is_none() && self.waiting.is_empty() {
+        let nobody = self.waiting.is_empty() && self.outdated.is_empty();
+        if self.round.is_some() && !stuck || self.round.is_none() && nobody {
             return None;
         }
-        let mut renewals = self.round.take().map_or_else(Vec::new, |round| round.renewals);
+        let (mut renewals, mut outdated) =
+            self.round.take().map(|round| (round.renewals, round.outdated)).unwrap_or_default();
         let newer = &self.waiting;
         renewals.retain(|(member, _)| newer.iter().all(|(other, _)| other != member));
         renewals.append(&mut self.waiting);
+        outdated.append(&mut self.outdated);
         self.last_round = Round(self.last_round.0 + 1);
-        self.round = Some(Confirmation { round: self.last_round, since: now, renewals });
+        self.round = Some(Confirmation { round: self.last_round, since: now, renewals, outdated });
         Some(self.last_round)
     }
 
-    /// Leadership is confirmed for `round`: the renewals that may be granted, which are granted now.
-    pub(super) fn on_confirmed(&mut self, round: Round, view: &View, now: Time) -> Vec<(Member, Renewal)> {
+    /// Leadership is confirmed for `round`: the renewals that may be granted, which are granted now, and who is told that its
+    /// life is too old.
+    pub(super) fn on_confirmed(&mut self, round: Round, view: &View, now: Time) -> Answers {
         let Some(confirmation) = self.round.take_if(|current| current.round == round) else {
-            return Vec::new();
+            return Answers::default();
         };
         let condemned = self.condemned(view, now);
         let stays = |member: &Member| self.pending.as_ref().is_none_or(|next| next.contains(member));
         let mut granted = confirmation.renewals;
         granted.retain(|(member, _)| view.contains(member) && stays(member) && !condemned.contains(member));
         granted.retain(|(member, _)| self.landlord.grant(member, now));
-        granted
+        let outdated = confirmation.outdated.into_iter();
+        let outdated = outdated.map(|(site, incarnation)| Member { site, incarnation });
+        let outdated = outdated.filter(|member| !view.may_join(member) && !view.contains(member));
+        let outdated = outdated.map(|member| (member.clone(), view.last_life(&member.site))).collect();
+        Answers { granted, outdated }
     }
 
     /// The voters have agreed on `view`.
     pub(super) fn on_agreed(&mut self, view: &View, now: Time) {
         self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
-        self.landlord.on_agreed(&view.members, now);
+        self.landlord.on_agreed(&view.members, view.terms, now);
         self.reports.retain(|member, _| view.contains(member));
         self.deaf.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
-        self.rules = self.rules.take().filter(|rules| *rules != view.rules);
+        // Also those that were asked for while other ones were on their way: whoever did so is told to look again.
+        self.rules = self.rules.take().filter(|wanted| wanted.base == view.rules_version);
     }
 
     /// Whose lease should run out, so that the others can go on: whoever speaks to the leader but has not heard it for as
@@ -228,14 +280,19 @@ impl Leadership {
         let drained = self.drained == Some(view.epoch);
         let first = view.epoch == Epoch::default();
         let current = if first { first_rules } else { &view.rules };
-        let rules = self.rules.as_ref().unwrap_or(current).clone();
+        let rules = self.rules.as_ref().map_or(current, |wanted| &wanted.rules).clone();
         if first && members.is_empty() || members == view.members && rules == view.rules && !drained {
             return None;
         }
-        let epoch = Epoch::new(view.epoch.number() + 1)?;
+        let Some(epoch) = Epoch::new(view.epoch.number() + 1) else {
+            self.exhausted = true;
+            return None;
+        };
         let rules_version = view.rules_version + u64::from(rules != view.rules && !first);
-        let past = view.past_without(&members);
+        let terms = self.landlord.terms();
+        let (past, floor) = view.past_without(&members, tempo.longest_past);
+        let floor = if self.mutants.has(Mutant::PastForgotten) { view.floor } else { floor };
         addresses.retain(|site, _| members.iter().any(|member| member.site == *site));
-        Some(View { epoch, members, past, addresses, rules, rules_version })
+        Some(View { epoch, members, past, floor, addresses, terms, rules, rules_version })
     }
 }

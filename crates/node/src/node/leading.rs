@@ -1,11 +1,17 @@
 //! What a node does while it leads: petitions, leases, the next view.
 
-use super::leader::Leadership;
+#[cfg(test)]
+mod tests;
+
+use meshlock_protocol::Epoch;
+
+use super::leader::{Leadership, WantedRules};
 use super::wire::Content;
 use super::{Node, Note, Output};
 use crate::lease::Landlord;
-use crate::membership::{self, MOST_VOTERS};
-use crate::names::{Member, SiteName};
+use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::mutant::Mutant;
+use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::Rules;
 use crate::view::View;
 
@@ -33,7 +39,11 @@ impl Node {
                 }
             }
             Content::Join { epoch, reached, address } => {
-                if view.may_join(&from) && reached.len() <= view.members.len() + MOST_VOTERS {
+                if !view.may_join(&from) {
+                    if !view.contains(&from) {
+                        leadership.on_outdated(from.clone());
+                    }
+                } else if reached.len() <= view.members.len() + MOST_VOTERS {
                     leadership.on_join(from.clone(), address, reached, now);
                 }
                 if epoch < view.epoch {
@@ -52,8 +62,13 @@ impl Node {
                     rules.fit(view.members.len().max(1))?;
                     Ok(rules)
                 });
+                // If other rules are on their way, these are about rules that nobody has seen yet.
+                let version =
+                    leadership.pending.as_ref().map_or(view.rules_version, |next| next.rules_version);
                 match checked {
-                    Ok(rules) if base == view.rules_version => leadership.rules = Some(rules.text().clone()),
+                    Ok(rules) if base == version && view.epoch > Epoch::default() => {
+                        leadership.rules = Some(WantedRules { base, rules: rules.text().clone() });
+                    }
                     Ok(_) => {}
                     Err(error) => Node::misbehaved(from.site, &error.to_string(), out),
                 }
@@ -61,6 +76,9 @@ impl Node {
             Content::Raft(_)
             | Content::Link { .. }
             | Content::Granted { .. }
+            | Content::TooOld { .. }
+            | Content::Register { .. }
+            | Content::Registered { .. }
             | Content::NotLeader { .. }
             | Content::View(_)
             | Content::Ping
@@ -74,9 +92,18 @@ impl Node {
     pub(super) fn lead(&mut self, out: &mut Vec<Output>) {
         let term = self.leads();
         if term != self.leadership.as_ref().map(|leadership| leadership.term) {
-            let members = self.membership.as_ref().map_or(&[] as &[Member], |voter| &voter.view().members);
-            let landlord = Landlord::new(self.config.terms, self.config.mutants, members, self.now);
-            self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, landlord));
+            // What has been agreed on, or else what the first view will have. If a first view of another leader is on its
+            // way, it comes before any lease.
+            let known = self.membership.as_ref().map(Membership::view);
+            let members = known.map_or(&[] as &[Member], |view| &view.members);
+            let known = known.filter(|view| view.epoch > Epoch::default());
+            let known = known.filter(|_| !self.config.mutants.has(Mutant::OwnTerms));
+            let terms = known.map_or(self.config.terms, |view| view.terms);
+            let landlord = Landlord::new(terms, self.config.mutants, members, self.now);
+            self.leadership = term.map(|term| {
+                let mutants = self.config.mutants;
+                Leadership::new(self.me.site.clone(), term, landlord, mutants)
+            });
             if let Some(term) = term {
                 out.push(Output::Note(Note::Leads(term)));
                 self.reach_out(out);
@@ -90,7 +117,13 @@ impl Node {
         }
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
         let rules = self.first_rules.text();
-        let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else { return };
+        let known = leadership.exhausted;
+        let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else {
+            if leadership.exhausted && !known {
+                out.push(Output::Note(Note::EpochsExhausted));
+            }
+            return;
+        };
         let mut proposed = false;
         leadership.pending = Some(view.clone());
         self.in_membership(out, |membership, out| proposed = membership.propose(&view, out));
@@ -103,24 +136,54 @@ impl Node {
 
     pub(super) fn on_confirmed(&mut self, round: membership::Round, out: &mut Vec<Output>) {
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
-        for (member, renewal) in leadership.on_confirmed(round, membership.view(), self.now) {
+        let length = leadership.landlord.terms().length;
+        let answers = leadership.on_confirmed(round, membership.view(), self.now);
+        for (member, last) in answers.outdated {
+            self.send(member.site, Content::TooOld { life: member.incarnation, last }, out);
+        }
+        for (member, renewal) in answers.granted {
             out.push(Output::Note(Note::Granted(member.clone())));
-            let (to, length) = (member.incarnation, self.config.terms.length);
+            let to = member.incarnation;
             self.send(member.site, Content::Granted { to, renewal, length }, out);
         }
+    }
+
+    /// The leader says that this life, which asks to be let in, is not later than one that took part.
+    pub(super) fn on_too_old(
+        &mut self,
+        from: SiteName,
+        life: Incarnation,
+        last: Incarnation,
+        out: &mut Vec<Output>,
+    ) {
+        if !self.votes(&from) || last < life {
+            return Node::misbehaved(from, "calls a life too old that is not", out);
+        }
+        if life == self.me.incarnation && !self.view.contains(&self.me) {
+            out.push(Output::Note(Note::TooOld(self.me.clone())));
+            self.me.incarnation = last.next();
+            self.begin_life(out);
+        }
+    }
+
+    /// A view was installed: from the first one on this site goes by its terms.
+    pub(super) fn go_by_its_terms(&mut self, out: &mut Vec<Output>) {
+        let (agreed, configured) = (self.view.terms, self.config.terms);
+        if agreed == configured || self.config.mutants.has(Mutant::OwnTerms) {
+            return;
+        }
+        out.push(Output::Note(Note::OtherTerms { agreed, configured }));
+        self.config.terms = agreed;
+        self.lease.agree(agreed);
+        self.table.agree_margin(agreed.margin);
     }
 
     pub(super) fn on_agreed(&mut self, view: View, out: &mut Vec<Output>) {
         if let Some(leadership) = &mut self.leadership {
             leadership.on_agreed(&view, self.now);
-            // Voters have it from the log; the others need to be told.
-            let voters = &self.config.sites[..self.config.sites.len().min(MOST_VOTERS)];
-            let told: Vec<SiteName> = view
-                .members
-                .iter()
-                .map(|member| member.site.clone())
-                .filter(|site| !voters.contains(site))
-                .collect();
+            // Voters have it from the log as well, but not those that have lost their disks; it is rare, and short.
+            let told = view.members.iter().map(|member| member.site.clone());
+            let told: Vec<SiteName> = told.filter(|site| *site != self.me.site).collect();
             for site in told {
                 self.send(site, Content::View(view.clone()), out);
             }

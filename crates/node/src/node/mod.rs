@@ -17,12 +17,15 @@ mod clients;
 mod config;
 mod leader;
 mod leading;
+mod note;
+mod oath;
 mod questions;
 mod queue;
 mod talk;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,126 +33,38 @@ use meshlock_protocol::Epoch;
 
 use crate::founding::{ClusterId, Founding, StartError};
 use crate::lease::Lease;
-use crate::links::Links;
+use crate::links::{Links, Outgoing};
 use crate::membership::disk::{Disk, Write};
 use crate::membership::{self, Membership};
 use crate::mutant::Mutant;
 use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{Footing, LockTable, Request};
+use crate::table::{self, Footing, LockTable, Request};
 use crate::time::Time;
 use crate::view::View;
 use change::Change;
 pub use clients::{Answer, Call};
 pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
+pub use note::Note;
+use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
 pub use queue::{Age, InLine, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
+pub use words::{Input, Output, Token};
 
 /// After so many questions without an answer another site is asked.
 const MOST_UNANSWERED: u32 = 2;
 
-/// What names a batch of writes until the disk has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// Something that happened.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// Nothing but time passing.
-    Time,
-    /// A packet has come from this site; the connection vouches for the name.
-    Packet {
-        /// The sender.
-        from: SiteName,
-        /// What it sent.
-        packet: Packet,
-    },
-    /// There is a new connection to this site.
-    Connected(SiteName),
-    /// The disk has this batch and all before it.
-    Persisted(Token),
-    /// A client calls.
-    Call(Call),
-}
-
-/// Something to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Send this.
-    Send {
-        /// To this site.
-        to: SiteName,
-        /// What to send.
-        packet: Packet,
-    },
-    /// Write this, then say so ([`Input::Persisted`]).
-    Persist {
-        /// What to say.
-        token: Token,
-        /// What to write, together.
-        writes: Vec<Write>,
-    },
-    /// Tell a client.
-    Answer(Answer),
-    /// Worth a line in the log; nothing depends on it.
-    Note(Note),
-}
-
-/// What a node did, for whoever watches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// A view was installed; its machines do not run yet.
-    Installed(View),
-    /// All members' censuses are in: the machines of this view run.
-    Opened(Epoch),
-    /// The view has rules that this site cannot follow, because its program is older than theirs: its machines do not run
-    /// until there are other rules or a newer program.
-    CannotOpen {
-        /// The view.
-        epoch: Epoch,
-        /// What is wrong with the rules.
-        why: String,
-    },
-    /// This site is left out of the view, and begins a new life.
-    Excluded {
-        /// The view.
-        epoch: Epoch,
-        /// The life that is over.
-        member: Member,
-    },
-    /// This site leads, and grants a lease.
-    Granted(Member),
-    /// This site leaves: this life holds nothing and never will again.
-    GaveUp(Member),
-    /// This site leads, and proposes a view.
-    Proposed(View),
-    /// This site leads, in this term.
-    Leads(membership::Term),
-    /// A packet of another cluster came, and was not looked at: this site or that one is misconfigured or misaddressed.
-    OtherCluster {
-        /// Who sent it.
-        site: SiteName,
-        /// The cluster that it belongs to.
-        cluster: ClusterId,
-    },
-    /// A peer sent what no correct peer sends. Nothing has changed.
-    Misbehaved {
-        /// Who.
-        site: SiteName,
-        /// What.
-        why: String,
-    },
-}
-
 /// What a batch of writes was for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Purpose {
     /// What nothing waits for.
     Record,
     Raft(membership::Token),
+    /// The disk of this voter is in writing.
+    Registered(SiteName),
     /// This life may speak.
     Life(Incarnation),
 }
@@ -158,6 +73,9 @@ enum Purpose {
 pub struct Node {
     config: Config,
     cluster: ClusterId,
+    /// Those who vote, in the order that gives each its place.
+    voters: Vec<SiteName>,
+    oath: Oath,
     first_rules: Rules,
     now: Time,
     me: Member,
@@ -174,6 +92,9 @@ pub struct Node {
     view: View,
     change: Change,
     leadership: Option<Leadership>,
+    /// When there may be something to do for a leader: as soon as something happened that a leader looks at, or when time
+    /// brings it about. Every tick is such a thing, calls of clients are not.
+    lead_at: Time,
     /// Who leads, as someone said.
     leader_hint: Option<SiteName>,
     /// How often the leader was asked for something since it last answered.
@@ -184,11 +105,14 @@ pub struct Node {
     heard: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
     questions: Questions,
-    /// The view in which the leader was told that a lock is ready to run again.
-    told_drained: Option<Epoch>,
+    /// The view in which the leader was told that a fresh one is wanted.
+    told_stale: Option<Epoch>,
     next_tick: Time,
     writing: VecDeque<(Token, Purpose)>,
     last_token: Token,
+    /// Memory for what the table and the links want done, from call to call.
+    wanted: Vec<table::Output>,
+    posted: Outgoing<Letter>,
 }
 
 /// New rules that a client here asked for.
@@ -209,15 +133,14 @@ impl Node {
         }
         let is_new = disk.founding.is_none();
         let mutants = config.mutants;
-        let me = Member { site: config.site.clone(), incarnation: disk.incarnation.next() };
-        let voters = founding.voters.clone();
-        let place = voters.iter().position(|voter| *voter == config.site);
-        let seed = config.seed ^ me.incarnation.number();
-        let membership = place.map(|place| {
-            Membership::start(voters, place, disk, config.pace, config.longest_log, seed, mutants)
-        });
+        let stamp = if mutants.has(Mutant::StampIgnored) { 0 } else { config.start_stamp };
+        let incarnation = disk.incarnation.next().max(Incarnation::stamped(stamp));
+        let me = Member { site: config.site.clone(), incarnation };
+        let oath = Oath::new(&me.site, &founding.voters, &disk, incarnation);
         let mut node = Node {
             cluster: founding.id(),
+            voters: founding.voters.clone(),
+            oath,
             now,
             may_speak: false,
             leaving: None,
@@ -228,30 +151,35 @@ impl Node {
             view: View::default(),
             change: Change::default(),
             leadership: None,
+            lead_at: Time::ZERO,
             leader_hint: None,
             unanswered: 0,
             hurried: false,
             heard: BTreeMap::new(),
             rules_wanted: None,
             questions: Questions::default(),
-            told_drained: None,
+            told_stale: None,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
             last_token: Token(0),
+            wanted: Vec::new(),
+            posted: Outgoing::new(),
             first_rules: rules,
-            membership,
+            membership: None,
             me,
             config,
         };
         if is_new {
-            node.persist(vec![Write::Founding(founding)], Purpose::Record, out);
+            let writes = vec![Write::Founding(founding), Write::Pledges(node.oath.pledges())];
+            node.persist(writes, Purpose::Record, out);
         }
         node.begin_life(out);
+        node.membership = node.as_voter(disk);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
         }
         node.in_membership(out, |membership, out| membership.on_start(out));
-        node.lead(out);
+        node.lead_if_due(out);
         Ok(node)
     }
 
@@ -266,21 +194,31 @@ impl Node {
             Input::Persisted(token) => self.on_persisted(token, out),
             Input::Call(call) => self.on_call(call, out),
         }
-        if self.told_drained != Some(self.view.epoch) && self.table.has_drained() {
-            self.told_drained = Some(self.view.epoch);
+        if self.told_stale != Some(self.view.epoch) && self.table.wants_fresh_view() {
+            self.told_stale = Some(self.view.epoch);
             self.reach_out(out);
         }
+        self.lead_if_due(out);
+    }
+
+    fn lead_if_due(&mut self, out: &mut Vec<Output>) {
+        if self.now < self.lead_at {
+            return;
+        }
+        self.lead_at = Time::from_micros(u64::MAX);
         self.lead(out);
+        let leader = self.leadership.as_ref().zip(self.membership.as_ref());
+        let due = leader.and_then(|(leadership, membership)| {
+            leadership.next_due(membership.view(), self.now, self.tempo())
+        });
+        self.lead_at = due.map_or(self.lead_at, |due| due.min(self.lead_at));
     }
 
     /// When it wants to be called next, if nothing happens before.
     pub fn next_due(&self) -> Time {
         let lease = [self.lease.notice_at(), self.lease.end()].into_iter().flatten();
         let lease = lease.filter(|due| *due > self.now);
-        let leader =
-            self.leadership.as_ref().zip(self.membership.as_ref()).and_then(|(leadership, membership)| {
-                leadership.next_due(membership.view(), self.now, self.tempo())
-            });
+        let leader = Some(self.lead_at).filter(|due| *due > self.now);
         let questions = self.questions.next_due();
         let others = [self.links.next_due(), self.table.next_due(), questions, leader].into_iter().flatten();
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
@@ -323,8 +261,13 @@ impl Node {
 
     fn tempo(&self) -> Tempo {
         let Config { tick, terms, .. } = &self.config;
-        let expected = self.config.sites.len();
-        Tempo { gather: tick.times(2), expected, forget_joiner: terms.length, retry_round: tick.times(3) }
+        Tempo {
+            gather: tick.times(2),
+            expected: self.config.sites.len(),
+            forget_joiner: terms.length,
+            retry_round: tick.times(3),
+            longest_past: self.config.longest_past,
+        }
     }
 
     /// Does all that is due.
@@ -343,6 +286,7 @@ impl Node {
             // However long the pause, it counts as one tick: nobody else's clock is missing.
             self.next_tick = self.now + self.config.tick;
             self.in_membership(out, |membership, out| membership.on_tick(out));
+            self.register(out);
         }
         if self.now >= self.lease.next_renewal() {
             self.hurried = false;
@@ -357,12 +301,14 @@ impl Node {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
             match purpose {
                 Purpose::Record => {}
+                Purpose::Registered(site) => self.on_written_down(site, out),
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }
                 Purpose::Life(life) => {
                     if life == self.me.incarnation {
                         self.may_speak = true;
+                        self.register(out);
                         self.reach_out(out);
                     }
                 }
@@ -376,6 +322,7 @@ impl Node {
         act: impl FnOnce(&mut Membership, &mut Vec<membership::Output>),
     ) {
         let Some(membership) = &mut self.membership else { return };
+        self.lead_at = Time::ZERO;
         let mut wanted = Vec::new();
         act(membership, &mut wanted);
         for output in wanted {

@@ -3,7 +3,6 @@
 use super::wire::{Content, Letter, Packet};
 use super::{MOST_UNANSWERED, Node, Note, Output, RulesWanted};
 use crate::links::{Links, Outgoing};
-use crate::membership::MOST_VOTERS;
 use crate::membership::message::RaftMessage;
 use crate::mutant::Mutant;
 use crate::names::{Member, SiteName};
@@ -27,15 +26,19 @@ impl Node {
             self.send(leader.clone(), Content::SetRules { base, rules }, out);
         }
         let epoch = self.view.epoch;
-        // What its clients hold is theirs until they give it back, so the lease is renewed until then.
-        if self.leaving.is_some() && !self.table.holds_anything() {
-            self.lease.give_up(self.now);
-            self.lease.postpone(self.now);
-            out.push(Output::Note(Note::GaveUp(self.me.clone())));
-            self.send(leader, Content::Leave, out);
+        if self.leaving.is_some() {
+            if !self.table.holds_anything() {
+                self.lease.give_up(self.now);
+                self.lease.postpone(self.now);
+                out.push(Output::Note(Note::GaveUp(self.me.clone())));
+                self.send(leader, Content::Leave, out);
+            }
+        } else if Rules::new(self.view.rules.clone()).is_err() {
+            // Others would wait for machines that this program does not have. Its lease runs out, they go on without it, and
+            // it asks to be let in when there are rules that it knows.
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
-            let (leased, drained) = (self.lease.is_valid(self.now), self.table.has_drained());
+            let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view());
             let renewal = self.lease.renew(leader.clone(), self.now);
             let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
             self.send(leader, renew, out);
@@ -69,8 +72,8 @@ impl Node {
         }
         let known = self.membership.as_ref().and_then(|membership| membership.leader());
         let hinted = self.leader_hint.as_ref().filter(|_| self.unanswered < MOST_UNANSWERED);
-        let voters = self.config.sites.len().min(MOST_VOTERS);
-        known.or(hinted).or_else(|| self.config.sites.get(self.unanswered as usize % voters)).cloned()
+        let next = self.unanswered as usize % self.voters.len();
+        known.or(hinted).or_else(|| self.voters.get(next)).cloned()
     }
 
     pub(super) fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<Output>) {
@@ -93,6 +96,7 @@ impl Node {
                 }
             }
             Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
+                self.lead_at = Time::ZERO;
                 self.on_petition(from, content, out);
             }
             Content::Granted { to, renewal, length } => {
@@ -102,6 +106,9 @@ impl Node {
                     self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
                 }
             }
+            Content::TooOld { life, last } => self.on_too_old(from.site, life, last, out),
+            Content::Register { disk } => self.on_register(from.site, disk, out),
+            Content::Registered { disk } => self.on_registered(from.site, disk, out),
             Content::NotLeader { leader } => self.on_hint(from.site, leader, out),
             Content::View(view) => self.on_view(from.site, view, out),
             Content::Ping if self.may_speak => self.send(from.site, Content::Pong, out),
@@ -125,14 +132,17 @@ impl Node {
         if let Err(error) = Rules::new(view.rules.clone()) {
             return Node::misbehaved(from, &error.to_string(), out);
         }
+        if !view.agrees_with(&self.view) {
+            return Node::misbehaved(from, "a view with other terms than were agreed on", out);
+        }
         self.unanswered = 0;
         self.leader_hint = Some(from);
         self.learn(view, out);
     }
 
     /// Whether this site is one of those that can lead.
-    fn votes(&self, site: &SiteName) -> bool {
-        self.config.sites.iter().take(MOST_VOTERS).any(|voter| voter == site)
+    pub(super) fn votes(&self, site: &SiteName) -> bool {
+        self.voters.contains(site)
     }
 
     /// Who leads, as far as this site knows.
@@ -194,10 +204,11 @@ impl Node {
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut Links<Letter>, Time, &mut Post),
     ) {
-        let mut post = Post::new();
+        let mut post = std::mem::take(&mut self.posted);
         act(&mut self.links, self.now, &mut post);
-        for (to, frame) in post {
+        for (to, frame) in post.drain(..) {
             self.send(to.site, Content::Link { to: to.incarnation, frame }, out);
         }
+        self.posted = post;
     }
 }

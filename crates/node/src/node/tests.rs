@@ -1,10 +1,12 @@
 //! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
 
+mod leaving;
 mod questions;
+mod room;
 
 use super::*;
 use crate::lease::Renewal;
-use crate::membership::disk::{Ballot, Saved};
+use crate::membership::disk::{Ballot, Pledges, Saved};
 use crate::membership::message::{Kind, RaftMessage};
 use crate::names::LockName;
 use crate::rules::{Clause, RulesText};
@@ -12,20 +14,24 @@ use crate::table::{Session, Tell, Wait};
 use crate::time::Span;
 
 /// One node, its disk, and a clock that the test moves.
-struct Lone {
-    node: Node,
-    disk: Disk,
+pub(super) struct Lone {
+    pub(super) node: Node,
+    pub(super) disk: Disk,
     unwritten: VecDeque<(Token, Vec<Write>)>,
     now: Time,
-    sent: Vec<(SiteName, Content)>,
+    pub(super) sent: Vec<(SiteName, Content)>,
     answers: Vec<Answer>,
-    notes: Vec<Note>,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Lone {
-    fn start(sites: &[&str], disk: Disk) -> Self {
+    pub(super) fn start(sites: &[&str], disk: Disk) -> Self {
         let sites: Vec<SiteName> = sites.iter().map(|site| site.parse().unwrap()).collect();
-        let config = Config::new("a".parse().unwrap(), sites).check().unwrap();
+        Lone::with(Config::new("a".parse().unwrap(), sites), disk)
+    }
+
+    fn with(config: Config, disk: Disk) -> Self {
+        let config = config.check().unwrap();
         let mut out = Vec::new();
         let node = Node::start(config, disk.clone(), Time::ZERO, &mut out).unwrap();
         let (unwritten, sent, answers, notes) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
@@ -45,19 +51,19 @@ impl Lone {
         }
     }
 
-    fn input(&mut self, input: Input) {
+    pub(super) fn input(&mut self, input: Input) {
         let mut out = Vec::new();
         self.node.handle(self.now, input, &mut out);
         self.take(out);
     }
 
     /// A life of another site of this cluster says something.
-    fn hear(&mut self, from: &str, content: Content) {
+    pub(super) fn hear(&mut self, from: &str, content: Content) {
         let packet = Packet { cluster: self.node.cluster, incarnation: Incarnation::new(1), content };
         self.input(Input::Packet { from: from.parse().unwrap(), packet });
     }
 
-    fn write(&mut self) {
+    pub(super) fn write(&mut self) {
         while let Some((token, writes)) = self.unwritten.pop_front() {
             for write in &writes {
                 self.disk.apply(write);
@@ -67,7 +73,7 @@ impl Lone {
     }
 
     /// Lets so much time pass, with a disk that is quick.
-    fn pass(&mut self, span: Span) {
+    pub(super) fn pass(&mut self, span: Span) {
         let end = self.now + span;
         while self.now < end {
             self.now = self.node.next_due().max(self.now + Span::TICK).min(end);
@@ -161,7 +167,10 @@ fn who_leads_is_believed_of_voters_only_and_only_of_voters() {
 
 #[test]
 fn a_voter_that_hears_its_leader_asks_nobody_else() {
-    let mut lone = Lone::start(&["a", "b", "c"], Disk::default());
+    let mut disk = Disk::default();
+    let pledges = Pledges { disk: Incarnation::new(1), sworn: true, roll: BTreeMap::new() };
+    disk.apply(&Write::Pledges(pledges));
+    let mut lone = Lone::start(&["a", "b", "c"], disk);
     lone.write();
     let heartbeat = RaftMessage {
         kind: Kind::Heartbeat,
@@ -261,24 +270,6 @@ fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
 }
 
 #[test]
-fn a_site_leaves_when_its_clients_have() {
-    let mut lone = Lone::start(&["a"], Disk::default());
-    lone.acquire(1, "jobs");
-    lone.pass(Span::from_millis(2000));
-    lone.input(Input::Call(Call::Leave { request: Request(2) }));
-    lone.acquire(3, "jobs");
-    assert!(matches!(lone.answers.last(), Some(Answer::Lock(Tell::Refused { .. }))));
-    lone.pass(Span::from_millis(20_000));
-    assert!(lone.node.view().contains(lone.node.me()), "its client has not left");
-    let lost = |answer: &Answer| matches!(answer, Answer::Lock(Tell::Lost { .. }));
-    assert!(!lone.answers.iter().any(lost), "it keeps what it holds for as long as it likes");
-    lone.input(Input::Call(Call::Release(Request(1))));
-    lone.pass(Span::from_millis(2000));
-    assert_eq!(lone.answers.last(), Some(&Answer::Left { request: Request(2) }));
-    assert_eq!(lone.node.view().members, []);
-}
-
-#[test]
 fn a_packet_is_read_as_it_was_written_and_nothing_else_is() {
     let cluster = Founding::new("x".parse().unwrap(), &[]).id();
     let packet = Packet { cluster, incarnation: Incarnation::new(3), content: Content::Ping };
@@ -333,7 +324,7 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Ask { question, ask: Ask::Queue, lock: "jobs".parse().unwrap() },
         Content::Ask { question, ask: Ask::Break, lock: "jobs".parse().unwrap() },
         Content::Reply { question, reply: Reply::Broken(Vec::new()) },
-        link(Matter::Census(vec![holding])),
+        link(Matter::Census { holdings: vec![holding], last: true }),
         link(Matter::Left("jobs".parse().unwrap())),
     ];
     let (mut read, mut refused) = (0, 0);
@@ -362,38 +353,4 @@ fn mangled_packets_end_not(voter: &str) {
         lone.sent.clear();
     }
     assert!(read > 10_000 && refused > 1_000, "{read} read, {refused} refused");
-}
-
-#[test]
-fn a_packet_of_another_cluster_is_noted_and_not_looked_at() {
-    let mut lone = Lone::start(&["b"], Disk::default());
-    lone.write();
-    let view = View { epoch: Epoch::new(1).unwrap(), ..View::default() };
-    let site: SiteName = "b".parse().unwrap();
-    let cluster = Founding::new("elsewhere".parse().unwrap(), std::slice::from_ref(&site)).id();
-    let (incarnation, content) = (Incarnation::new(1), Content::View(view));
-    lone.sent.clear();
-    lone.input(Input::Packet { from: site.clone(), packet: Packet { cluster, incarnation, content } });
-    assert_eq!(lone.notes, [Note::OtherCluster { site, cluster }]);
-    assert_eq!((lone.node.view(), &lone.sent), (&View::default(), &Vec::new()));
-}
-
-#[test]
-fn the_first_start_writes_down_what_the_cluster_is_and_no_later_one_may_differ() {
-    let mut lone = Lone::start(&["a", "b"], Disk::default());
-    lone.write();
-    let disk = lone.disk.clone();
-    let voters = |founding: &Founding| founding.voters.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(disk.founding.as_ref().map(voters), Some(vec!["a".to_owned(), "b".to_owned()]));
-    let start = |config: Config, disk: &Disk| {
-        Node::start(config.check().unwrap(), disk.clone(), Time::ZERO, &mut Vec::new()).err()
-    };
-    let config = |sites: &[&str]| {
-        Config::new("a".parse().unwrap(), sites.iter().map(|site| site.parse().unwrap()).collect())
-    };
-    assert_eq!(start(config(&["a", "b"]), &disk), None);
-    assert!(matches!(start(config(&["a", "c"]), &disk), Some(StartError::OtherVoters { .. })));
-    let renamed = Config { cluster: "other".parse().unwrap(), ..config(&["a", "b"]) };
-    assert!(matches!(start(renamed.clone(), &disk), Some(StartError::OtherCluster { .. })));
-    assert_eq!(start(renamed, &Disk::default()), None, "an empty disk begins anew");
 }

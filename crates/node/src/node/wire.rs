@@ -50,7 +50,7 @@ pub enum WireError {
 }
 
 impl Packet {
-    /// How long a packet may be. The largest are a view of a thousand members and a census of ten thousand locks.
+    /// How long a packet may be. The largest are a view of a thousand members and a piece of a census.
     pub const MOST_BYTES: usize = 4 << 20;
 
     /// As it travels.
@@ -93,7 +93,7 @@ pub enum Content {
         unreachable: Vec<Member>,
         /// Whether it has a lease now: whether it hears what it is told.
         leased: bool,
-        /// Whether a lock that had more holders than permits in this view has them no more.
+        /// Whether a fresh view would let a lock run again that had more holders than permits, or make room for locks.
         drained: bool,
     },
     /// From the leader, which has confirmed that it leads: it does.
@@ -113,6 +113,23 @@ pub enum Content {
         reached: Vec<Member>,
         /// Where the site is reached.
         address: Address,
+    },
+    /// From the leader, which has confirmed that it leads, to a site that wants in: a life as early as this is over.
+    TooOld {
+        /// The life that asked.
+        life: Incarnation,
+        /// The last life of its site that took part, or that is refused.
+        last: Incarnation,
+    },
+    /// From a voter that has not voted yet, to another one: write down that this is my disk.
+    Register {
+        /// The life that wrote to it first.
+        disk: Incarnation,
+    },
+    /// The answer: this is the disk that I have in writing for you.
+    Registered {
+        /// The life that wrote to it first.
+        disk: Incarnation,
     },
     /// From a member, to the leader: I hold nothing and leave.
     Leave,
@@ -164,8 +181,13 @@ pub struct Letter {
 /// What a letter says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Matter {
-    /// What my clients hold.
-    Census(Census),
+    /// What my clients hold: one piece of it.
+    Census {
+        /// Locks that they hold.
+        holdings: Census,
+        /// Whether this is all, with the pieces before.
+        last: bool,
+    },
     /// From a machine to a machine.
     Lock(LockMessage),
     /// One of my clients has left this lock, which has more holders than permits.
@@ -179,13 +201,16 @@ impl Content {
             Content::Raft(_) => "raft",
             Content::Link { frame: Frame::Ack { .. }, .. } => "link ack",
             Content::Link { frame: Frame::Data { body, .. }, .. } => match body.matter {
-                Matter::Census(_) => "census",
+                Matter::Census { .. } => "census",
                 Matter::Lock(_) => "lock message",
                 Matter::Left(_) => "left",
             },
             Content::Renew { .. } => "renew",
             Content::Granted { .. } => "lease granted",
             Content::Join { .. } => "join",
+            Content::TooOld { .. } => "too old",
+            Content::Register { .. } => "register",
+            Content::Registered { .. } => "registered",
             Content::Leave => "leave",
             Content::SetRules { .. } => "set rules",
             Content::NotLeader { .. } => "not leader",

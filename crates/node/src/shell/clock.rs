@@ -12,6 +12,15 @@ pub fn now() -> Time {
     Time::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
+/// What a start is stamped with: the milliseconds of the calendar clock. It may be set back; then a site that has lost its disk
+/// as well hears from the leader that its life is too old.
+pub(super) fn stamp() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let millis = u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000;
+    seconds.saturating_mul(1000).saturating_add(millis)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,25 +4,26 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
-use tokio::sync::Notify;
+use meshlock_protocol::Epoch;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::clock::now;
+use super::clock::{now, stamp};
+use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
-use super::net::{Host, Net, Peer, Security};
+use super::net::{Host, Net, Security};
 use super::store::{Store, StoreError};
+use super::thread::Idle;
 use crate::founding;
 use crate::membership::disk::{Disk, Write};
 use crate::names::SiteName;
-use crate::node::{Answer, Call, Config, ConfigError, Input, Node, Note, Output, Packet, Token};
-use crate::table::{Request, Session, Tell};
+use crate::node::{Answer, Call, Config, ConfigError, Input, Node, Packet};
+use crate::table::{Request, Session};
 use crate::time::Time;
-use crate::view::View;
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
@@ -89,63 +90,57 @@ pub struct Handle {
     tasks: tokio::runtime::Handle,
 }
 
-struct Shared {
+/// Where a node stands, for whoever waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stand {
+    /// The number of the view that is installed.
+    pub epoch: Epoch,
+    /// How many members it has.
+    pub members: usize,
+    /// Whether this site is one of them and its machines run.
+    pub open: bool,
+}
+
+pub(super) struct Shared {
     core: Mutex<Core>,
-    net: Arc<Net>,
+    pub(super) stand: watch::Sender<Stand>,
+    pub(super) net: Arc<Net>,
     /// The clock's task has to look again when it is due.
     alarm: Notify,
+    /// Held by whoever changes the rules for a semaphore.
+    rules_gate: tokio::sync::Mutex<()>,
 }
-
-struct Core {
-    node: Node,
-    outputs: Vec<Output>,
-    disk: Sink,
-    /// Batches that count as written though there is no disk.
-    written: Option<Token>,
-    peers: BTreeMap<SiteName, Arc<Peer>>,
-    requests: FxHashMap<Request, Arc<dyn Listener>>,
-    sessions: FxHashMap<Session, Arc<dyn Listener>>,
-    last_request: u64,
-    last_session: u64,
-    /// Until when the clock's task sleeps.
-    armed: Time,
-}
-
-/// Sites that something was sent to: mostly none or one.
-type Touched = Vec<Arc<Peer>>;
 
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: Setup) -> Result<Self, StartError> {
-        let Setup { config, listen, addresses, security, data } = setup;
+        let Setup { mut config, listen, addresses, security, data } = setup;
+        config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
+        if matches!(security, Security::Plain) && listen.is_some() {
+            tracing::warn!(
+                "connections between sites are not protected: whoever reaches the port can be any site"
+            );
+        }
         let checked = config.check()?;
         let listening = listen.as_ref().map(TcpListener::local_addr).transpose()?;
         listen.as_ref().map(|listener| listener.set_nonblocking(true)).transpose()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let tasks = runtime.handle().clone();
-        let net = Arc::new(Net::new(site.clone(), fastrand::u64(..), security, runtime.handle().clone()));
-        for (site, address) in addresses {
-            net.learn_address(site, address);
-        }
         let opened = data.map(|data| Store::open(&data, &site)).transpose()?;
         let (store, disk) =
             opened.map_or_else(|| (None, Disk::default()), |(store, disk)| (Some(store), disk));
         let mut outputs = Vec::new();
         let node = Node::start(checked, disk, now(), &mut outputs)?;
-        let core = Core {
-            node,
-            outputs,
-            disk: Sink::Memory,
-            written: None,
-            peers: BTreeMap::new(),
-            requests: FxHashMap::default(),
-            sessions: FxHashMap::default(),
-            last_request: 0,
-            last_session: 0,
-            armed: Time::ZERO,
-        };
-        let shared = Arc::new(Shared { core: Mutex::new(core), net, alarm: Notify::new() });
+        let thread = Idle::start(format!("site {site}"))?;
+        let tasks = thread.tasks.clone();
+        let net = Arc::new(Net::new(site.clone(), fastrand::u64(..), security, addresses, tasks.clone()));
+        let (core, stand) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(Stand::default()));
+        let shared = Arc::new(Shared {
+            core,
+            stand,
+            net,
+            alarm: Notify::new(),
+            rules_gate: tokio::sync::Mutex::default(),
+        });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -157,20 +152,7 @@ impl Engine {
             shared.lock().disk = sink;
             threads.push(thread);
         }
-        let (host, ends) = (shared.clone(), stop.clone());
-        let run = move || {
-            runtime.block_on(async {
-                if let Some(listener) = listen {
-                    let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
-                    tokio::spawn(host.net.clone().keep_accepting(listener, host.clone()));
-                }
-                tokio::select! {
-                    () = keep_time(&host) => {}
-                    () = ends.notified() => {}
-                }
-            });
-        };
-        threads.push(std::thread::Builder::new().name(format!("site {site}")).spawn(run)?);
+        threads.push(thread.work(Box::pin(run(shared.clone(), listen, stop.clone()))));
         let handle = Handle { shared, tasks };
         Ok(Engine { handle, stop, running: Some(running), threads, listening })
     }
@@ -194,6 +176,10 @@ impl Handle {
         &self.tasks
     }
 
+    pub(super) fn rules_gate(&self) -> &tokio::sync::Mutex<()> {
+        &self.shared.rules_gate
+    }
+
     /// Begins a session for a client, which hears what concerns all that it holds.
     pub fn open_session(&self, listener: Arc<dyn Listener>) -> Session {
         let mut core = self.shared.lock();
@@ -203,10 +189,13 @@ impl Handle {
         session
     }
 
-    /// Ends a session: what it holds is free, and it hears nothing more.
-    pub fn close_session(&self, session: Session) {
+    /// Ends a session: what it holds is free, and neither it nor those who listen to its `requests` hear anything more.
+    pub fn close_session(&self, session: Session, requests: impl IntoIterator<Item = Request>) {
         self.shared.step(|core| {
             core.sessions.remove(&session);
+            for request in requests {
+                core.requests.remove(&request);
+            }
             Input::Call(Call::SessionEnded(session))
         });
     }
@@ -236,6 +225,12 @@ impl Handle {
         });
     }
 
+    /// Waits until the node stands as `wanted` says.
+    pub async fn until(&self, wanted: impl FnMut(&Stand) -> bool) -> Stand {
+        let mut stand = self.shared.stand.subscribe();
+        *stand.wait_for(wanted).await.expect("this handle keeps the other end")
+    }
+
     /// Looks at the node.
     pub fn look<R>(&self, look: impl FnOnce(&Node) -> R) -> R {
         look(&self.shared.lock().node)
@@ -246,14 +241,31 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.running = None;
         self.stop.notify_one();
-        if let Ok(mut core) = self.handle.shared.core.lock() {
-            // The disk's thread ends once nobody can send it more.
-            core.disk = Sink::Memory;
+        {
+            // Also of a node that has panicked.
+            let mut core = self.handle.shared.core.lock().unwrap_or_else(PoisonError::into_inner);
+            // The disk's thread ends once nobody can send it more. What is still said meanwhile is never written, so that
+            // nothing that depends on it is said either.
+            core.disk = Sink::Closed;
+            // Listeners have handles of the node.
+            (core.requests, core.sessions) = Default::default();
         }
         let me = std::thread::current().id();
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {
             let _ = thread.join();
         }
+    }
+}
+
+/// What the node's own thread does until the node stops.
+async fn run(shared: Arc<Shared>, listen: Option<TcpListener>, stop: Arc<Notify>) {
+    if let Some(listener) = listen {
+        let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
+        tokio::spawn(shared.net.clone().keep_accepting(listener, shared.clone()));
+    }
+    tokio::select! {
+        () = keep_time(&shared) => {}
+        () = stop.notified() => {}
     }
 }
 
@@ -313,109 +325,6 @@ impl Shared {
         if due < core.armed {
             core.armed = due;
             self.alarm.notify_one();
-        }
-    }
-}
-
-/// Writes to the sockets, outside of the lock.
-fn flush(touched: Touched) {
-    for peer in touched {
-        peer.flush();
-    }
-}
-
-impl Core {
-    fn handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        let mut next = Some(input);
-        while let Some(input) = next {
-            self.node.handle(now(), input, &mut outputs);
-            for output in outputs.drain(..) {
-                self.perform(output, shared, touched);
-            }
-            next = self.written.take().map(Input::Persisted);
-        }
-        self.outputs = outputs;
-    }
-
-    fn perform(&mut self, output: Output, shared: &Arc<Shared>, touched: &mut Touched) {
-        match output {
-            Output::Send { to, packet } => {
-                let peer = self.peers.entry(to).or_insert_with_key(|to| shared.net.peer(to, shared));
-                peer.push(&packet);
-                if !touched.iter().any(|other| Arc::ptr_eq(other, peer)) {
-                    touched.push(peer.clone());
-                }
-            }
-            Output::Persist { token, writes } => match &self.disk {
-                Sink::Memory => self.written = Some(token),
-                // If the disk's thread is gone, so is the node soon.
-                Sink::Thread(disk) => drop(disk.send((token, writes))),
-            },
-            Output::Answer(answer) => self.answer(&answer),
-            Output::Note(note) => self.note(&note, shared),
-        }
-    }
-
-    fn answer(&mut self, answer: &Answer) {
-        let (request, over) = match answer {
-            Answer::Lock(Tell::Extended { session, .. }) => {
-                if let Some(listener) = self.sessions.get(session) {
-                    listener.hear(answer);
-                }
-                return;
-            }
-            Answer::Lock(Tell::Granted { request, .. } | Tell::Lost { request, .. }) => (request, false),
-            Answer::Lock(
-                Tell::Released { request }
-                | Tell::Cancelled { request }
-                | Tell::TimedOut { request }
-                | Tell::Busy { request }
-                | Tell::Refused { request, .. },
-            )
-            | Answer::Queue { request, .. }
-            | Answer::Overview { request, .. }
-            | Answer::Broken { request, .. }
-            | Answer::RulesSet { request, .. }
-            | Answer::RulesRefused { request, .. }
-            | Answer::Left { request } => (request, true),
-        };
-        let listener = if over { self.requests.remove(request) } else { self.requests.get(request).cloned() };
-        if let Some(listener) = listener {
-            listener.hear(answer);
-        }
-    }
-
-    fn note(&self, note: &Note, shared: &Shared) {
-        match note {
-            Note::Installed(view) => self.installed(view, shared),
-            Note::Opened(epoch) => tracing::info!(epoch = epoch.number(), "view open"),
-            Note::CannotOpen { epoch, why } => {
-                tracing::error!(
-                    epoch = epoch.number(),
-                    why,
-                    "cannot follow the rules of this view; is this program older?"
-                );
-            }
-            Note::Excluded { epoch, member } => {
-                tracing::warn!(epoch = epoch.number(), %member, "left out of the view: everything held here is lost");
-            }
-            Note::OtherCluster { site, cluster } => {
-                tracing::error!(%site, %cluster, "a site of another cluster speaks; compare the configurations");
-            }
-            Note::Misbehaved { site, why } => tracing::warn!(%site, why, "a peer misbehaves"),
-            Note::Leads(term) => tracing::info!(term = term.0, "leads"),
-            Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
-        }
-    }
-
-    /// The view says where its members are reached.
-    fn installed(&self, view: &View, shared: &Shared) {
-        tracing::info!(epoch = view.epoch.number(), members = ?view.members, "view installed");
-        for member in &view.members {
-            if let Some(address) = view.address(&member.site) {
-                shared.net.learn_address(member.site.clone(), address.to_string());
-            }
         }
     }
 }

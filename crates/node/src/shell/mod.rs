@@ -19,14 +19,17 @@
 mod channel;
 pub mod client;
 mod clock;
+mod core;
 mod disk;
 mod engine;
+mod log;
 mod net;
 mod permits;
 pub mod store;
+mod thread;
 pub mod tls;
 
 pub use clock::now;
-pub use engine::{Engine, Handle, Listener, Setup, StartError};
+pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
 pub use net::{ListenError, Security, listen};
 pub use permits::{PermitsError, agree_on_permits};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshlock_protocol::Epoch;
 use tokio::sync::watch;
 
 use super::engine::{Handle, Listener};
@@ -9,8 +10,9 @@ use crate::names::LockName;
 use crate::node::{Answer, Call};
 use crate::rules::{Clause, Rules, RulesError};
 
-/// What runs semaphores that no rule names.
-const ALGORITHM: &str = "bulgannawar-vaidya";
+/// What runs semaphores that no rule names: permits are numbered, and one that is free reaches whoever waits
+/// ([`Permits::Many`](meshlock_protocol::registry::info::Permits)), however long the others are kept.
+const ALGORITHM: &str = "srimani-reddy";
 
 /// Why a lock does not have the permits that a program expects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +28,14 @@ pub enum PermitsError {
         has: u32,
         /// What the program says.
         wants: u32,
+    },
+    /// A rule for this name alone cannot be written.
+    #[error(
+        "the name '{lock}' contains '*', which in a rule stands for other names too; give the semaphore another name"
+    )]
+    Star {
+        /// Which lock.
+        lock: LockName,
     },
     /// Such rules make no sense.
     #[error(transparent)]
@@ -43,6 +53,17 @@ pub enum PermitsError {
 /// Sees to it that the cluster's rules give the lock so many permits. Where no rule names the lock, one is added; where one
 /// does and says something else, that is an error.
 pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> Result<(), PermitsError> {
+    // Before it takes part a site does not know the rules that it would add to.
+    node.until(|stand| stand.epoch > Epoch::default()).await;
+    let is_met = || -> Result<bool, PermitsError> {
+        let rules = Rules::new(node.look(|node| node.view().rules.clone()))?;
+        Ok(rules.rule(lock).permits == permits)
+    };
+    if is_met()? {
+        return Ok(());
+    }
+    // One change at a time: whoever comes second may find it done.
+    let _one = node.rules_gate().lock().await;
     loop {
         let text = node.look(|node| node.view().rules.clone());
         let rules = Rules::new(text.clone())?;
@@ -52,6 +73,9 @@ pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> R
         }
         if !std::ptr::eq(rule, rules.default_rule()) {
             return Err(PermitsError::Differ { lock: lock.clone(), has: rule.permits, wants: permits });
+        }
+        if lock.as_str().contains('*') {
+            return Err(PermitsError::Star { lock: lock.clone() });
         }
         let mut wanted = text.clone();
         wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));
@@ -77,7 +101,11 @@ impl Listener for Heard {
         let heard = match answer {
             Answer::RulesSet { .. } => Ok(()),
             Answer::RulesRefused { why, .. } => Err(why.clone()),
-            _ => return,
+            Answer::Lock(_)
+            | Answer::Queue { .. }
+            | Answer::Overview { .. }
+            | Answer::Broken { .. }
+            | Answer::Left { .. } => return,
         };
         self.0.send_replace(Some(heard));
     }

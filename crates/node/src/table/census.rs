@@ -37,6 +37,7 @@ impl LockTable {
             lock.machines = Machines::Stopped;
             !lock.holds.is_empty() || !lock.waiters.is_empty()
         });
+        self.locks.shrink_to(2 * self.locks.len());
         let mut census = Census::new();
         for (name, lock) in &mut self.locks {
             for (lane, hold) in lock.holds.iter_mut().enumerate() {
@@ -63,7 +64,7 @@ impl LockTable {
         self.seat = Some(seat);
         for (name, held) in held {
             let mine = held.iter().find(|(place, _)| *place == me).map_or(0, |(_, slots)| slots.len());
-            let lock = self.locks.entry(name.clone()).or_insert_with(Lock::new);
+            let lock = self.locks.entry(name.clone()).or_insert_with(|| Box::new(Lock::new()));
             let mut env = Env {
                 name,
                 footing,
@@ -72,12 +73,14 @@ impl LockTable {
                 seat: self.seat.as_ref(),
                 alarms: &mut self.alarms,
                 outbox: &mut self.outbox,
+                spare: &mut self.spare,
                 out,
             };
             lock.start(&held, &mut env);
             self.draining |= matches!(lock.machines, Machines::Draining { .. });
             lock.make_good(mine, &mut env);
         }
+        self.opened_with = self.locks.len();
         self.seek_all(footing, out);
     }
 
@@ -131,7 +134,7 @@ impl Lock {
         }
         let cluster = rule.cluster(seat.members);
         let holders = Holders::new(cluster, inside.keys().copied()).expect("they fit");
-        let plan = rule.plan(seat.members);
+        let plan = seat.plan(env.name);
         let lane = |lane| {
             let me = seating.site(seat.me, lane);
             let slot = inside.keys().position(|site| *site == me).unwrap_or(0);
@@ -140,6 +143,8 @@ impl Lock {
         };
         let lanes = (0..rule.per_site as usize).map(lane).collect();
         let slots = renumbered(inside.values().copied(), rule.permits as usize);
+        let plain = slots.iter().zip(0..).all(|(slot, number)| *slot == number);
+        let slots = if plain { Box::default() } else { slots.into_boxed_slice() };
         self.machines = Machines::Running { lanes, slots };
     }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_protocol::registry::info::Tokens;
-use meshlock_protocol::registry::{AnyMessage, AnySite};
-use meshlock_protocol::{Effect, Epoch, Fence, FenceClock, Outbox, Phase, SiteId};
+use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite};
+use meshlock_protocol::{Effect, Epoch, Fence, FenceClock, Phase, SiteId};
+use smallvec::SmallVec;
 
 use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Tell};
 use crate::mutant::{Mutant, Mutants};
@@ -42,9 +43,9 @@ pub(super) enum Machines {
     Stopped,
     /// One for each lane.
     Running {
-        lanes: Vec<Lane>,
-        /// What the outside calls the permits that the machines number from 0.
-        slots: Vec<u32>,
+        lanes: SmallVec<[Lane; 1]>,
+        /// What the outside calls the permits that the machines number from 0; empty if the same.
+        slots: Box<[u32]>,
     },
     /// There are more holders than permits: nobody is let in before enough have left, which a new view will find.
     Draining {
@@ -80,7 +81,8 @@ pub(super) struct Env<'a> {
     pub(super) mutants: Mutants,
     pub(super) seat: Option<&'a Seat>,
     pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
-    pub(super) outbox: &'a mut Outbox<AnyMessage>,
+    pub(super) outbox: &'a mut AnyOutbox,
+    pub(super) spare: &'a mut Spare,
     pub(super) out: &'a mut Vec<Output>,
 }
 
@@ -102,6 +104,16 @@ impl Env<'_> {
     }
 }
 
+/// How many queues without anyone in them are kept, and how long they may be.
+const MOST_SPARE: usize = 16;
+
+/// Memory of queues that are empty: of a million locks few are in use at a time, and those that rest should keep none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spare {
+    waiters: Vec<VecDeque<Waiter>>,
+    holds: Vec<Vec<Hold>>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Lock {
     pub(super) waiters: VecDeque<Waiter>,
@@ -117,6 +129,30 @@ impl Lock {
             holds: Vec::new(),
             clock: FenceClock::new(Epoch::default()),
             machines: Machines::Stopped,
+        }
+    }
+
+    pub(super) fn push_waiter(&mut self, waiter: Waiter, spare: &mut Spare) {
+        if self.waiters.capacity() == 0 {
+            self.waiters = spare.waiters.pop().unwrap_or_default();
+        }
+        self.waiters.push_back(waiter);
+    }
+
+    /// Gives back the memory of queues in which nobody is.
+    pub(super) fn rest(&mut self, spare: &mut Spare) {
+        let is_spare = |capacity: usize| (1..=MOST_SPARE).contains(&capacity);
+        if self.waiters.is_empty() {
+            let waiters = std::mem::take(&mut self.waiters);
+            if is_spare(waiters.capacity()) && spare.waiters.len() < MOST_SPARE {
+                spare.waiters.push(waiters);
+            }
+        }
+        if self.holds.is_empty() {
+            let holds = std::mem::take(&mut self.holds);
+            if is_spare(holds.capacity()) && spare.holds.len() < MOST_SPARE {
+                spare.holds.push(holds);
+            }
         }
     }
 
@@ -155,8 +191,9 @@ impl Lock {
 
     /// Makes a call of a lane's machine and everything that follows from it at this site.
     pub(super) fn run(&mut self, lane: usize, call: Call, env: &mut Env<'_>) {
-        let mut work = VecDeque::from([(lane, call)]);
-        while let Some((lane, call)) = work.pop_front() {
+        // What machines of this site send each other comes later; mostly there is none, and nothing is allocated.
+        let (mut next, mut work) = (Some((lane, call)), VecDeque::new());
+        while let Some((lane, call)) = next.take().or_else(|| work.pop_front()) {
             let Some(seat) = env.seat else { return };
             let Machines::Running { lanes, .. } = &mut self.machines else {
                 if let Call::Receive(from, _) = call {
@@ -189,9 +226,9 @@ impl Lock {
         env: &mut Env<'_>,
         work: &mut VecDeque<(usize, Call)>,
     ) {
-        let seating = Seating::new(env.name, seat.members);
         match effect {
             Effect::Send { to, message } => {
+                let seating = Seating::new(env.name, seat.members);
                 let (place, to_lane) = seating.place(to);
                 if place == seat.me {
                     return work.push_back((to_lane, Call::Receive(seating.site(place, lane), message)));
@@ -207,7 +244,9 @@ impl Lock {
                 let due = env.footing.now + env.habits.message_delay.times(u64::from(delays));
                 env.alarms.insert((due, Alarm::Timer(env.name.clone(), lane, seat.epoch)));
             }
-            Effect::Misbehaved { peer, why } => env.misbehaved(seating.place(peer).0, why),
+            Effect::Misbehaved { peer, why } => {
+                env.misbehaved(Seating::new(env.name, seat.members).place(peer).0, why);
+            }
         }
     }
 
@@ -233,6 +272,9 @@ impl Lock {
         let stuck = env.mutants.has(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
         let (slot, request) = (self.public_slot(lane, env), waiter.request);
+        if self.holds.capacity() == 0 {
+            self.holds = env.spare.holds.pop().unwrap_or_default();
+        }
         self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));

@@ -13,6 +13,7 @@
 
 mod census;
 mod lock;
+mod losing;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -20,17 +21,22 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshlock_protocol::registry::AnyMessage;
-use meshlock_protocol::{Epoch, Outbox};
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
+use meshlock_protocol::Epoch;
+use meshlock_protocol::registry::AnyOutbox;
 
 use crate::mutant::Mutants;
 use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
-use crate::time::Time;
+use crate::time::{Span, Time};
 pub use census::{Census, Holding};
-use lock::{Call, Env, Hold, Lock};
+use lock::{Call, Env, Lock, Spare};
 pub use report::{Counts, HeldLock, HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
 pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait};
+
+const FULL: &str = "this site keeps as many locks as it may; use fewer names";
+const MAKES_ROOM: &str = "this site makes room for more locks; ask again in a second";
 
 /// Something that is to happen at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,13 +62,17 @@ pub struct LockTable {
     habits: Habits,
     mutants: Mutants,
     seat: Option<Seat>,
-    locks: BTreeMap<LockName, Lock>,
+    /// In the order in which they came, which is the same in every run. Boxed, so that growing moves little.
+    locks: IndexMap<LockName, Box<Lock>, FixedState>,
     requests: BTreeMap<Request, (Session, LockName)>,
     sessions: BTreeMap<Session, Client>,
     alarms: BTreeSet<(Time, Alarm)>,
-    outbox: Outbox<AnyMessage>,
+    outbox: AnyOutbox,
+    spare: Spare,
     /// Whether some lock has, or had when the view opened, more holders than permits.
     draining: bool,
+    /// How many locks the view began with.
+    opened_with: usize,
 }
 
 impl LockTable {
@@ -72,13 +82,20 @@ impl LockTable {
             habits,
             mutants,
             seat: None,
-            locks: BTreeMap::new(),
+            locks: IndexMap::default(),
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
             alarms: BTreeSet::new(),
-            outbox: Outbox::new(),
+            outbox: AnyOutbox::default(),
+            spare: Spare::default(),
             draining: false,
+            opened_with: 0,
         }
+    }
+
+    /// Clients are told so long before the end of the lease: it was agreed on.
+    pub(crate) fn agree_margin(&mut self, margin: Span) {
+        self.habits.margin = margin;
     }
 
     /// A client wants `lock`.
@@ -96,7 +113,8 @@ impl LockTable {
             return out.push(refuse("this request exists already; take a new number"));
         }
         if !self.locks.contains_key(&lock) && self.locks.len() >= self.habits.most_locks {
-            return out.push(refuse("this site keeps as many locks as it may; use fewer names"));
+            let why = if self.is_crowded() { MAKES_ROOM } else { FULL };
+            return out.push(refuse(why));
         }
         if wait == Wait::Try && self.is_taken_here(&lock) {
             return out.push(Output::Tell(Tell::Busy { request }));
@@ -113,7 +131,7 @@ impl LockTable {
         self.sessions.entry(session).or_default().requests.insert(request);
         let waiter = lock::Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try };
         self.with_lock(&lock, footing, out, |lock, env| {
-            lock.waiters.push_back(waiter);
+            lock.push_waiter(waiter, env.spare);
             lock.seek(env);
         });
     }
@@ -138,6 +156,8 @@ impl LockTable {
                 out.push(Output::Tell(Tell::Released { request }));
                 self.leave(request, &lock, footing, out);
             }
+            // Whoever gives back what it does not have yet does not want it any more.
+            None if self.requests.contains_key(&request) => self.cancel(request, footing, out),
             None => out.push(Output::Tell(Tell::Refused { request, why: "it does not hold the lock" })),
         }
     }
@@ -161,9 +181,6 @@ impl LockTable {
     /// A member's machine has sent something, in the epoch that is open.
     pub fn on_message(&mut self, from: usize, message: LockMessage, footing: Footing, out: &mut Vec<Output>) {
         let Some(seat) = &self.seat else { return };
-        if !self.locks.contains_key(&message.lock) && self.locks.len() >= 2 * self.habits.most_locks {
-            return out.push(Output::Misbehaved { place: from, why: "names more locks than a site keeps" });
-        }
         let lanes = seat.rules.rule(&message.lock).per_site;
         if message.from_lane >= lanes || message.to_lane >= lanes || from >= seat.members {
             return out.push(Output::Misbehaved { place: from, why: "names a lane that does not exist" });
@@ -178,31 +195,6 @@ impl LockTable {
         });
     }
 
-    /// The lease will end at `end` and was not renewed: everyone who holds something is told that it is lost.
-    pub fn on_notice(&mut self, end: Time, out: &mut Vec<Output>) {
-        for (request, (_, name)) in &self.requests {
-            let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
-            if let Some(hold) = hold {
-                doom(name, hold, end, &mut self.alarms, out);
-            }
-        }
-    }
-
-    /// Everyone who holds something loses it now: this life of the site is over.
-    pub fn lose_all(&mut self, now: Time, out: &mut Vec<Output>) {
-        let holding: Vec<(Request, LockName)> =
-            self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
-        for (request, name) in holding {
-            let Some(lock) = self.locks.get_mut(&name) else { continue };
-            if lock.hold(request).is_some_and(|hold| hold.doomed.is_none()) {
-                out.push(Output::Tell(Tell::Lost { request, act_by: now }));
-            }
-            lock.holds.retain(|hold| hold.request != request);
-            forget(&mut self.requests, &mut self.sessions, request);
-        }
-        self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));
-    }
-
     /// The lease lasts longer: sessions that hold something are told; whoever could not be served before is now.
     pub fn on_extended(&mut self, lease_end: Time, footing: Footing, out: &mut Vec<Output>) {
         let mut told = BTreeSet::new();
@@ -213,6 +205,24 @@ impl LockTable {
             }
         }
         self.seek_all(footing, out);
+    }
+
+    /// Whether a message about this lock can be taken: its machines exist, or there is room for them. Other sites may
+    /// need as many locks here as clients of this one.
+    pub fn has_room(&self, lock: &LockName) -> bool {
+        self.locks.len() < self.habits.most_locks.saturating_mul(2) || self.locks.contains_key(lock)
+    }
+
+    /// Whether the table is half full, and more than half of that of locks that a fresh view would not have: machines
+    /// cannot be dropped while their view lasts, because others count on what they remember.
+    pub fn is_crowded(&self) -> bool {
+        let kept = self.opened_with.max(self.requests.len());
+        self.locks.len() >= self.habits.most_locks.div_ceil(2) && self.locks.len() > kept.saturating_mul(2)
+    }
+
+    /// Whether the same members should start again: a lock could run again, or room would be made.
+    pub fn wants_fresh_view(&self) -> bool {
+        self.seat.is_some() && (self.is_crowded() || self.has_drained())
     }
 
     /// Lets time pass: deadlines, machines' timers, the end of what was lost.
@@ -275,9 +285,10 @@ impl LockTable {
     /// Takes a waiter out of its queue. A request of the machine that it caused runs on; whoever is first when it is
     /// granted gets it, or it is given back at once.
     fn stop_waiting(&mut self, request: Request, lock: &LockName) -> Option<lock::Waiter> {
-        let waiters = &mut self.locks.get_mut(lock)?.waiters;
-        let at = waiters.iter().position(|waiter| waiter.request == request)?;
-        let waiter = waiters.remove(at)?;
+        let waited = self.locks.get_mut(lock)?;
+        let at = waited.waiters.iter().position(|waiter| waiter.request == request)?;
+        let waiter = waited.waiters.remove(at)?;
+        waited.rest(&mut self.spare);
         self.forget_deadline(lock, &waiter);
         forget(&mut self.requests, &mut self.sessions, request);
         Some(waiter)
@@ -318,7 +329,9 @@ impl LockTable {
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut Lock, &mut Env<'_>),
     ) {
-        let lock = self.locks.entry(name.clone()).or_insert_with(Lock::new);
+        let at = self.locks.get_index_of(name);
+        let at = at.unwrap_or_else(|| self.locks.insert_full(name.clone(), Box::new(Lock::new())).0);
+        let lock = &mut self.locks[at];
         let mut env = Env {
             name,
             footing,
@@ -327,25 +340,12 @@ impl LockTable {
             seat: self.seat.as_ref(),
             alarms: &mut self.alarms,
             outbox: &mut self.outbox,
+            spare: &mut self.spare,
             out,
         };
         lock.touch(&mut env);
         act(lock, &mut env);
-    }
-}
-
-/// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
-fn doom(
-    name: &LockName,
-    hold: &mut Hold,
-    act_by: Time,
-    alarms: &mut BTreeSet<(Time, Alarm)>,
-    out: &mut Vec<Output>,
-) {
-    if hold.doomed.is_none() {
-        hold.doomed = Some(act_by);
-        out.push(Output::Tell(Tell::Lost { request: hold.request, act_by }));
-        alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
+        lock.rest(&mut self.spare);
     }
 }
 

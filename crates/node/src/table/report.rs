@@ -7,7 +7,8 @@ use meshlock_protocol::{Fence, Phase};
 use serde::{Deserialize, Serialize};
 
 use super::lock::{Hold, Lock, Machines};
-use super::{Footing, LockTable, Output, Request, Session, doom};
+use super::losing::doom;
+use super::{Footing, LockTable, Output, Request, Session};
 use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};

@@ -90,7 +90,7 @@ impl Tables {
         let members = self.sites.len();
         for me in 0..members {
             let epoch = Epoch::new(epoch).unwrap();
-            let seat = Seat { epoch, members, me, rules: rules(clause.clone()) };
+            let seat = Seat::new(epoch, members, me, rules(clause.clone()));
             self.act(me, |table, footing, out| table.open(seat, census, footing, out));
         }
         self.settle();

@@ -1,7 +1,7 @@
 //! What the table is asked, what it answers, and what it must know to do so.
 
 use meshlock_protocol::fence::Stamp;
-use meshlock_protocol::registry::AnyMessage;
+use meshlock_protocol::registry::{AnyMessage, AnyPlan};
 use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
@@ -161,4 +161,19 @@ pub struct Seat {
     pub me: usize,
     /// Its rules.
     pub rules: Rules,
+    /// What the machines of each rule share: made once, however many locks there are.
+    plans: Vec<AnyPlan>,
+}
+
+impl Seat {
+    /// The seat at place `me` of so many.
+    pub fn new(epoch: Epoch, members: usize, me: usize, rules: Rules) -> Self {
+        let plans = rules.plans(members);
+        Seat { epoch, members, me, rules, plans }
+    }
+
+    /// The plan of what the lock runs.
+    pub(super) fn plan(&self, lock: &LockName) -> &AnyPlan {
+        &self.plans[self.rules.number(lock)]
+    }
 }

@@ -8,33 +8,21 @@ use crate::{Effect, Outbox, Site};
 /// Why a message is refused that belongs to another algorithm than the lock runs.
 pub const OTHER_ALGORITHM: &str = "a message of another algorithm";
 
-/// One site of a known algorithm, with the outbox that its calls fill: it keeps its memory from call to call.
-#[derive(Clone, Debug)]
-pub struct Driven<A: Site> {
-    pub(super) site: A,
-    outbox: Outbox<A::Message>,
-}
-
-impl<A: Site> Driven<A> {
-    pub(super) fn new(site: A) -> Self {
-        Driven { site, outbox: Outbox::new() }
-    }
-
-    /// Makes one call and hands its effects on, messages wrapped.
-    pub(super) fn call<M>(
-        &mut self,
-        out: &mut Outbox<M>,
-        wrap: fn(A::Message) -> M,
-        call: impl FnOnce(&mut A, &mut Outbox<A::Message>),
-    ) {
-        call(&mut self.site, &mut self.outbox);
-        for effect in self.outbox.drain() {
-            match effect {
-                Effect::Send { to, message } => out.send(to, wrap(message)),
-                Effect::Enter { slot } => out.enter_slot(slot),
-                Effect::Timer { delays } => out.set_timer(delays),
-                Effect::Misbehaved { peer, why } => out.misbehaved(peer, why),
-            }
+/// Makes one call of a site and hands its effects on, messages wrapped.
+pub(super) fn call<A: Site, M>(
+    site: &mut A,
+    own: &mut Outbox<A::Message>,
+    all: &mut Outbox<M>,
+    wrap: fn(A::Message) -> M,
+    call: impl FnOnce(&mut A, &mut Outbox<A::Message>),
+) {
+    call(site, own);
+    for effect in own.drain() {
+        match effect {
+            Effect::Send { to, message } => all.send(to, wrap(message)),
+            Effect::Enter { slot } => all.enter_slot(slot),
+            Effect::Timer { delays } => all.set_timer(delays),
+            Effect::Misbehaved { peer, why } => all.misbehaved(peer, why),
         }
     }
 }
@@ -50,11 +38,20 @@ macro_rules! any {
             $algorithm(<$algorithm as Algorithm>::Plan),)*
         }
 
-        /// One site of some algorithm.
+        /// One site of some algorithm. Boxed: a node keeps a million of them, and the largest is many times the smallest.
         #[derive(Clone, Debug)]
         pub enum AnySite {
             $(#[doc = concat!("Of [`", stringify!($algorithm), "`].")]
-            $algorithm(any::Driven<$algorithm>),)*
+            $algorithm(Box<$algorithm>),)*
+        }
+
+        /// Collects the effects of a call of any site. One serves all sites of a host, so that a site that rests keeps
+        /// no memory for its next call.
+        #[derive(Clone, Debug, Default)]
+        #[expect(non_snake_case, reason = "one field for each algorithm, with the algorithm's name")]
+        pub struct AnyOutbox {
+            all: Outbox<AnyMessage>,
+            $($algorithm: Outbox<<$algorithm as Site>::Message>,)*
         }
 
         /// A message of some algorithm.
@@ -78,7 +75,7 @@ macro_rules! any {
             pub fn start(&self, me: SiteId, holders: &Holders) -> AnySite {
                 match self {
                     $(AnyPlan::$algorithm(plan) => {
-                        AnySite::$algorithm(any::Driven::new(<$algorithm>::start(plan, me, holders)))
+                        AnySite::$algorithm(Box::new(<$algorithm>::start(plan, me, holders)))
                     })*
                 }
             }
@@ -86,10 +83,11 @@ macro_rules! any {
 
         impl AnySite {
             /// Makes one call that every site has.
-            fn call(&mut self, out: &mut Outbox<AnyMessage>, call: any::Call) {
+            fn call(&mut self, out: &mut AnyOutbox, call: any::Call) {
                 match self {
-                    $(AnySite::$algorithm(driven) => {
-                        driven.call(out, AnyMessage::$algorithm, |site, out| match call {
+                    $(AnySite::$algorithm(site) => {
+                        let (own, all) = (&mut out.$algorithm, &mut out.all);
+                        any::call(&mut **site, own, all, AnyMessage::$algorithm, |site, out| match call {
                             any::Call::Request => site.request(out),
                             any::Call::Release => site.release(out),
                             any::Call::ReleaseAndRequest => site.release_and_request(out),
@@ -100,28 +98,31 @@ macro_rules! any {
             }
 
             /// [`Site::receive`]; a message of another algorithm changes nothing and is reported.
-            pub fn receive(&mut self, from: SiteId, message: AnyMessage, out: &mut Outbox<AnyMessage>) {
+            pub fn receive(&mut self, from: SiteId, message: AnyMessage, out: &mut AnyOutbox) {
                 match (self, message) {
-                    $((AnySite::$algorithm(driven), AnyMessage::$algorithm(message)) => {
-                        driven.call(out, AnyMessage::$algorithm, |site, out| site.receive(from, message, out));
+                    $((AnySite::$algorithm(site), AnyMessage::$algorithm(message)) => {
+                        let (own, all) = (&mut out.$algorithm, &mut out.all);
+                        any::call(&mut **site, own, all, AnyMessage::$algorithm, |site, out| {
+                            site.receive(from, message, out);
+                        });
                     })*
-                    _ => out.misbehaved(from, any::OTHER_ALGORITHM),
+                    _ => out.all.misbehaved(from, any::OTHER_ALGORITHM),
                 }
             }
 
             /// [`Algorithm::phase`].
             pub fn phase(&self) -> Phase {
-                match self { $(AnySite::$algorithm(driven) => driven.site.phase(),)* }
+                match self { $(AnySite::$algorithm(site) => site.phase(),)* }
             }
 
             /// [`Algorithm::is_quiet`].
             pub fn is_quiet(&self) -> bool {
-                match self { $(AnySite::$algorithm(driven) => driven.site.is_quiet(),)* }
+                match self { $(AnySite::$algorithm(site) => site.is_quiet(),)* }
             }
 
             /// [`Algorithm::check_invariants`].
             pub fn check_invariants(&self) -> Result<(), &'static str> {
-                match self { $(AnySite::$algorithm(driven) => driven.site.check_invariants(),)* }
+                match self { $(AnySite::$algorithm(site) => site.check_invariants(),)* }
             }
 
             /// What is known of its algorithm.

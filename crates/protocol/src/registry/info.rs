@@ -16,8 +16,11 @@ pub enum Kind {
 pub enum Permits {
     /// One.
     One,
-    /// Any K.
+    /// Any K; a permit that is free reaches whoever waits, however long others keep theirs.
     Many,
+    /// Any K; a request waits for the permit that it was sent after, even while another one is free. Right where everyone
+    /// leaves soon, wrong for a pool of things that are kept.
+    Chosen,
 }
 
 /// What the messages between two sites may do.

@@ -25,7 +25,7 @@ use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::token_ring::TokenRing;
 use crate::algorithms::tree_quorum::TreeQuorum;
-use crate::{Algorithm, Cluster, Holders, Info, Outbox, Phase, PlanError, Site, SiteId, Spec};
+use crate::{Algorithm, Cluster, Effect, Holders, Info, Outbox, Phase, PlanError, Site, SiteId, Spec};
 
 use info::Permits;
 use spec::SpecError;
@@ -92,23 +92,35 @@ impl std::str::FromStr for Spec {
 
 impl AnySite {
     /// [`Site::request`].
-    pub fn request(&mut self, out: &mut Outbox<AnyMessage>) {
+    pub fn request(&mut self, out: &mut AnyOutbox) {
         self.call(out, any::Call::Request);
     }
 
     /// [`Site::release`].
-    pub fn release(&mut self, out: &mut Outbox<AnyMessage>) {
+    pub fn release(&mut self, out: &mut AnyOutbox) {
         self.call(out, any::Call::Release);
     }
 
     /// [`Site::release_and_request`].
-    pub fn release_and_request(&mut self, out: &mut Outbox<AnyMessage>) {
+    pub fn release_and_request(&mut self, out: &mut AnyOutbox) {
         self.call(out, any::Call::ReleaseAndRequest);
     }
 
     /// [`Site::wake`].
-    pub fn wake(&mut self, out: &mut Outbox<AnyMessage>) {
+    pub fn wake(&mut self, out: &mut AnyOutbox) {
         self.call(out, any::Call::Wake);
+    }
+}
+
+impl AnyOutbox {
+    /// The effects so far, in order.
+    pub fn effects(&self) -> &[Effect<AnyMessage>] {
+        self.all.effects()
+    }
+
+    /// Takes the effects out, in order, and leaves the outbox empty with its memory.
+    pub fn drain(&mut self) -> impl Iterator<Item = Effect<AnyMessage>> + '_ {
+        self.all.drain()
     }
 }
 
@@ -125,7 +137,7 @@ pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, 
         return Err(PlanError::TooLarge { sites, permits });
     }
     if A::INFO.permits == Permits::One && cluster.permits > 1 {
-        let many = ALL.iter().filter(|info| info.permits == Permits::Many).map(|info| info.name);
+        let many = ALL.iter().filter(|info| info.permits != Permits::One).map(|info| info.name);
         let instead = many.collect::<Vec<_>>().join(", ");
         return Err(PlanError::OnePermitOnly { algorithm: A::INFO.name, permits: cluster.permits, instead });
     }

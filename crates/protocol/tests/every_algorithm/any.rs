@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use meshlock_protocol::registry::any::OTHER_ALGORITHM;
-use meshlock_protocol::registry::{ALL, AnyMessage, AnyPlan, AnySite};
-use meshlock_protocol::{Cluster, Effect, Holders, Outbox, Phase, SiteId, Spec};
+use meshlock_protocol::registry::{ALL, AnyMessage, AnyOutbox, AnyPlan, AnySite};
+use meshlock_protocol::{Cluster, Effect, Holders, Phase, SiteId, Spec};
 
 /// Lets site 2 of 3 ask, and delivers until nothing is on its way. Gives back what was sent.
 fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyMessage>) {
     let plan = AnyPlan::new(&Spec::plain(info), Cluster::of(3)).expect("the defaults fit");
     let mut sites: Vec<AnySite> = SiteId::all(3).map(|me| plan.start(me, &Holders::none())).collect();
-    let mut out = Outbox::new();
+    let mut out = AnyOutbox::default();
     let mut on_the_way = VecDeque::new();
     let mut sent = Vec::new();
     let me = SiteId::new(2);
@@ -51,7 +51,7 @@ fn a_message_of_another_algorithm_changes_nothing_and_is_reported() {
     for (at, (sites, _)) in runs.iter().enumerate() {
         for (_, sent) in runs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, run)| run) {
             let Some(foreign) = sent.first() else { continue };
-            let (mut site, mut out) = (sites[0].clone(), Outbox::new());
+            let (mut site, mut out) = (sites[0].clone(), AnyOutbox::default());
             site.receive(SiteId::new(1), foreign.clone(), &mut out);
             let reported = Effect::Misbehaved { peer: SiteId::new(1), why: OTHER_ALGORITHM };
             assert_eq!(out.effects(), [reported]);

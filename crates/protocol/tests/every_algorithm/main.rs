@@ -8,3 +8,4 @@ mod lone_requests;
 mod memory;
 mod runs;
 mod schedules;
+mod spare_permits;

@@ -29,7 +29,7 @@ fn no_step_allocates_at_steady_state() {
     for spec in ALL.iter().flat_map(|info| info.specs()) {
         let spec: Spec = spec.parse().unwrap();
         for sites in [2, 10, 64] {
-            let permits = if spec.info.permits == Permits::Many { 2 } else { 1 };
+            let permits = if spec.info.permits == Permits::One { 1 } else { 2 };
             let allocated = spec.visit(Steady(Cluster::of(sites).with_permits(permits)));
             if allocated > 0 {
                 wasteful.push(format!("{spec} allocates {allocated} times at N={sites}"));

@@ -82,10 +82,10 @@ pub(super) fn outcome(verdict: &Verdict) -> Outcome {
 
 /// The verdict in one word, as JSON has it.
 pub(super) fn result(verdict: &Verdict) -> &'static str {
-    match outcome(verdict) {
-        Outcome::Done => "holds",
-        Outcome::Refuted => "violated",
-        Outcome::Unfinished => "unfinished",
+    match (verdict.property(), verdict) {
+        (Some(_), _) => "violated",
+        (None, Verdict::Unfinished) => "unfinished",
+        (None, _) => "holds",
     }
 }
 

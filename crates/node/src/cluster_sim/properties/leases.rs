@@ -10,7 +10,6 @@ use meshlock_protocol::Epoch;
 
 use super::{Verdict, broken};
 use crate::cluster_sim::clock::{Clock, Moment};
-use crate::lease::Terms;
 use crate::names::Member;
 use crate::time::Time;
 use crate::view::View;
@@ -18,7 +17,6 @@ use crate::view::View;
 /// What every life and every leader has been seen to know.
 #[derive(Clone, Debug)]
 pub(in crate::cluster_sim) struct Leases {
-    terms: Terms,
     clocks: Vec<Clock>,
     strict: bool,
     /// For each life the machine and the end of its lease there.
@@ -32,9 +30,9 @@ pub(in crate::cluster_sim) struct Leases {
 }
 
 impl Leases {
-    pub(in crate::cluster_sim) fn new(terms: Terms, clocks: Vec<Clock>, strict: bool) -> Self {
+    pub(in crate::cluster_sim) fn new(clocks: Vec<Clock>, strict: bool) -> Self {
         let (ends, leaders, gave_up) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Leases { terms, clocks, strict, ends, leaders, gave_up, newest: Epoch::default() }
+        Leases { clocks, strict, ends, leaders, gave_up, newest: Epoch::default() }
     }
 
     /// The lease of a life, as its node has it after a step.
@@ -95,7 +93,7 @@ impl Leases {
             last.members.iter().filter(|member| !next.contains(member) && !self.gave_up.contains(member));
         for member in out {
             let from = granted.get(member).map_or(*elected, |granted| *granted.max(elected));
-            if at < from + self.terms.drift.stretch(self.terms.length) {
+            if at < from + last.terms.drift.stretch(last.terms.length) {
                 let what = format!("s{machine} leaves {member} out before its lease is certainly over");
                 return broken("leases", now, what);
             }

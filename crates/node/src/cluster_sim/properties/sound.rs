@@ -26,7 +26,12 @@ pub(in crate::cluster_sim) fn on_note(machine: usize, note: &Note, now: Moment) 
             let what = |member| format!("s{machine} installs a view in which {member} has no address");
             unknown.map_or(Ok(()), |member| broken("sound", now, what(member)))
         }
+        Note::EpochsExhausted => broken("sound", now, format!("s{machine} has run out of epochs")),
         Note::OtherCluster { .. }
+        | Note::DiskReplaced { .. }
+        | Note::FirstStartWaits { .. }
+        | Note::TooOld(_)
+        | Note::OtherTerms { .. }
         | Note::Opened(_)
         | Note::Excluded { .. }
         | Note::Granted(_)
@@ -44,6 +49,14 @@ pub(in crate::cluster_sim) fn travel(packet: Packet, now: Moment) -> Result<Pack
         Err(error) => format!("a {} packet cannot be read: {error}", packet.content.kind()),
     };
     broken("sound", now, why).map(|()| packet)
+}
+
+/// A voter is refused for its disk only if it has lost one.
+pub(in crate::cluster_sim) fn on_replaced(machine: usize, lost_disk: bool, now: Moment) -> Verdict {
+    if lost_disk {
+        return Ok(());
+    }
+    broken("sound", now, format!("s{machine} does not vote, though its disk is the first one"))
 }
 
 #[cfg(test)]

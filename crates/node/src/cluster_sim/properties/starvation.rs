@@ -18,7 +18,7 @@
 //! | find | (2 + voters) · renew_every | two questions without an answer, then every voter is asked; meanwhile leases run out |
 //! | silence | max(L, unreachable_after + renew_every) | until the leader knows that a member does not hear it, or that two do not hear each other |
 //! | leases | L · (1 + drift) | until the lease of such a member, or of an old life, is certainly over |
-//! | rejoin | 3 · renew_every + gather | a member that was left out learns it, pings, and asks to be let in |
+//! | rejoin | 5 · renew_every + gather | a member that was left out learns it, pings, asks to be let in, and perhaps once more because its life is too old |
 //! | changes | 2 · machines · (4 trips + 2 writes) | a view for each that goes and each that comes: proposed, written, agreed on, told, opened by a census |
 //!
 //! Whoever got in before the calm, and may be held up between its look at the clock and its write, is out again by then.
@@ -54,7 +54,7 @@ pub(in crate::cluster_sim) struct Bound {
 
 impl Bound {
     pub(in crate::cluster_sim) fn new(settings: &Settings) -> Self {
-        let config = settings.config(0, Mutants::default());
+        let config = settings.config(0, 1, Mutants::default());
         let (machines, voters) = (settings.machines as u64, config.sites.len().min(MOST_VOTERS) as u64);
         let (trip, terms) = (settings.delay, settings.terms);
         let renew_every = terms.renew_every.micros();
@@ -63,7 +63,7 @@ impl Bound {
         let find = (2 + voters) * renew_every;
         let silence = terms.length.micros().max(config.patience.unreachable_after.micros() + renew_every);
         let leases = terms.drift.stretch(terms.length).micros();
-        let rejoin = 3 * renew_every + config.tick.times(2).micros();
+        let rejoin = 5 * renew_every + config.tick.times(2).micros();
         let changes = 2 * machines * (4 * trip + 2 * settings.disk);
         let quiet = resend.max(SLOWEST_WRITE + elections) + find.max(silence + leases) + rejoin + changes;
         let settle = quiet.max(LONGEST_HOLD_UP + settings.hold);

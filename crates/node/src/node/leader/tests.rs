@@ -18,6 +18,7 @@ const TEMPO: Tempo = Tempo {
     expected: 9,
     forget_joiner: Span::from_millis(1000),
     retry_round: Span::from_millis(50),
+    longest_past: 9,
 };
 
 fn at(millis: u64) -> Time {
@@ -38,7 +39,7 @@ fn leading() -> (Leadership, View, [Member; 4]) {
     let members = ["a", "b", "c", "d"].map(|site| member(site, 1));
     let view = view(&members.each_ref());
     let landlord = Landlord::new(TERMS, Mutants::default(), &view.members, at(0));
-    (Leadership::new("a".parse().unwrap(), Term(7), landlord), view, members)
+    (Leadership::new("a".parse().unwrap(), Term(7), landlord, Mutants::default()), view, members)
 }
 
 impl Leadership {
@@ -49,7 +50,7 @@ impl Leadership {
             self.on_renew((*member).clone(), Renewal::default(), reported);
         }
         let round = self.begin_round(at(millis), TEMPO).unwrap();
-        self.on_confirmed(round, view, at(millis)).into_iter().map(|(member, _)| member).collect()
+        self.on_confirmed(round, view, at(millis)).granted.into_iter().map(|(member, _)| member).collect()
     }
 
     fn join(&mut self, member: Member, reached: Vec<Member>, now: Time) {
@@ -69,11 +70,15 @@ fn a_renewal_is_granted_by_a_round_that_began_after_it_came() {
     let first = leader.begin_round(at(1), TEMPO).unwrap();
     leader.on_renew(b.clone(), Renewal::default(), Vec::new());
     assert_eq!(leader.begin_round(at(2), TEMPO), None, "one round at a time");
-    let granted = leader.on_confirmed(first, &view, at(3));
+    let granted = leader.on_confirmed(first, &view, at(3)).granted;
     assert_eq!(granted, [(a, Renewal::default())]);
     let second = leader.begin_round(at(3), TEMPO).unwrap();
-    assert_eq!(leader.on_confirmed(first, &view, at(4)), [], "an old confirmation says nothing about now");
-    assert_eq!(leader.on_confirmed(second, &view, at(4)), [(b, Renewal::default())]);
+    assert_eq!(
+        leader.on_confirmed(first, &view, at(4)),
+        Answers::default(),
+        "an old confirmation says nothing about now"
+    );
+    assert_eq!(leader.on_confirmed(second, &view, at(4)).granted, [(b, Renewal::default())]);
 }
 
 #[test]
@@ -83,8 +88,8 @@ fn a_round_that_is_not_confirmed_is_begun_anew_with_all_that_wait() {
     let lost = leader.begin_round(at(1), TEMPO).unwrap();
     leader.on_renew(b, Renewal::default(), Vec::new());
     let again = leader.begin_round(at(51), TEMPO).unwrap();
-    assert_eq!(leader.on_confirmed(lost, &view, at(52)), []);
-    assert_eq!(leader.on_confirmed(again, &view, at(52)).len(), 2);
+    assert_eq!(leader.on_confirmed(lost, &view, at(52)), Answers::default());
+    assert_eq!(leader.on_confirmed(again, &view, at(52)).granted.len(), 2);
 }
 
 #[test]
@@ -189,4 +194,40 @@ fn a_view_says_where_each_life_is_reached_that_it_lets_in_and_of_nobody_else() {
     let addresses = next.addresses.iter().map(|(site, address)| format!("{site} at {address}"));
     assert_eq!(addresses.collect::<Vec<_>>(), ["a at old:1", "b at old:1", "c at c:2", "e at e:7"]);
     assert!(next.is_well_formed());
+}
+
+#[test]
+fn a_life_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last_one_of_its_site() {
+    let (mut leader, mut view, [a, ..]) = leading();
+    view.past = vec![member("e", 8)];
+    for outdated in [member("e", 8), member("b", 0), member("a", 1)] {
+        leader.on_outdated(outdated);
+    }
+    let round = leader.begin_round(at(1), TEMPO).unwrap();
+    leader.on_outdated(member("z", 0));
+    let answers = leader.on_confirmed(round, &view, at(2));
+    let last = Incarnation::new;
+    assert_eq!(answers.outdated, [(member("b", 0), last(1)), (member("e", 8), last(8))], "{a} takes part");
+    let round = leader.begin_round(at(3), TEMPO).unwrap();
+    let answers = leader.on_confirmed(round, &view, at(4));
+    assert_eq!(answers.outdated, [(member("z", 0), last(0))], "it came after the first round began");
+}
+
+#[test]
+fn nobody_makes_a_leader_remember_more_lives_than_it_answers_in_a_round() {
+    let (mut leader, view, _) = leading();
+    for site in 0..2 * MOST_OUTDATED {
+        leader.on_outdated(member(&format!("z{site}"), 0));
+    }
+    let round = leader.begin_round(at(1), TEMPO).unwrap();
+    assert_eq!(leader.on_confirmed(round, &view, at(2)).outdated.len(), MOST_OUTDATED);
+}
+
+#[test]
+fn a_view_for_which_there_is_no_number_is_not_proposed_and_that_is_known() {
+    let (mut leader, mut view, [a, b, c, d]) = leading();
+    view.epoch = Epoch::MAX;
+    leader.renew(&[&a, &b, &c], &view, 900);
+    assert_eq!((leader.next(&view, 900), leader.exhausted), (None, false), "{d} is not over: none is wanted");
+    assert_eq!((leader.next(&view, 1000), leader.exhausted), (None, true));
 }

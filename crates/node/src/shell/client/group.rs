@@ -12,6 +12,9 @@ use crate::time::{Span, Time};
 /// How long before the lock can be someone else's the processes are ended at the latest.
 const RESERVE: Span = Span::from_millis(100);
 
+/// How often to look whether the last process of a group has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// A process group that a client has put into the node's hands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
@@ -40,6 +43,22 @@ impl Group {
             && test_kill_process_group(self.group).is_ok()
     }
 
+    /// Waits until nobody is left in the group. A program may have closed the connection that it inherited and still run.
+    pub(super) async fn until_gone(self) {
+        while self.is_the_clients() && self.somebody_runs() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Whether some process of the group has not ended: one that has, and whose parent has not asked how, does nothing more.
+    fn somebody_runs(self) -> bool {
+        let Ok(processes) = std::fs::read_dir("/proc") else { return true };
+        let stats =
+            processes.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok());
+        let group = self.group.as_raw_nonzero().to_string();
+        stats.into_iter().any(|stat| runs_in(&stat, &group))
+    }
+
     /// Ends the group shortly before `act_by`. A client that is still there has asked it to stop before.
     pub(super) fn end_by(self, act_by: Time, tasks: &tokio::runtime::Handle) {
         tasks.spawn(async move {
@@ -50,5 +69,27 @@ impl Group {
                 let _ = kill_process_group(self.group, Signal::KILL);
             }
         });
+    }
+}
+
+/// Whether a line of `/proc/PID/stat` is that of a process of this group that has not ended. The program's name, in
+/// brackets, may contain anything.
+fn runs_in(stat: &str, group: &str) -> bool {
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
+    let mut words = rest.split_ascii_whitespace();
+    let (state, its_group) = (words.next(), words.nth(1));
+    its_group == Some(group) && !matches!(state, Some("Z" | "X"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_does_not_run_whatever_it_is_called() {
+        assert!(runs_in("12 (sh) S 7 12 12 0", "12"));
+        assert!(!runs_in("12 (sh) Z 7 12 12 0", "12"));
+        assert!(!runs_in("12 (a) Z 12 12) S 7 13 13 0", "12"));
+        assert!(!runs_in("", "12"));
     }
 }

@@ -177,7 +177,9 @@ mod tests {
             content,
         });
         let mut sent = Vec::new();
-        packets.iter().for_each(|packet| put_packet(packet, &mut sent).unwrap());
+        for packet in &packets {
+            put_packet(packet, &mut sent).unwrap();
+        }
         for step in 1..sent.len() {
             let (mut held, mut got) = (Vec::new(), Vec::new());
             for piece in sent.chunks(step) {

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::error::StoreError;
 use super::record::{self, RecordError};
 use crate::founding::Founding;
-use crate::membership::disk::{Ballot, Disk, LogEntry, Saved, Write};
+use crate::membership::disk::{Ballot, Disk, LogEntry, Pledges, Saved, Write};
 use crate::names::{Incarnation, SiteName};
 
 /// The tables below, and what they mean. One more with every change that an older program would misread.
@@ -22,6 +22,7 @@ const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
 const FOUNDING: &str = "founding";
+const PLEDGES: &str = "pledges";
 const INCARNATION: &str = "incarnation";
 const BALLOT: &str = "ballot";
 const SAVED: &str = "saved";
@@ -60,6 +61,7 @@ fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
 fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Error> {
     match write {
         Write::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
+        Write::Pledges(pledges) => put(transaction, PLEDGES, &record::encode(pledges)),
         Write::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
         Write::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
         Write::Append(entries) => {
@@ -122,6 +124,9 @@ impl<'a> Reader<'a> {
         let mut disk = Disk::default();
         if let Some(founding) = self.record::<Founding>(FOUNDING)? {
             disk.apply(&Write::Founding(founding));
+        }
+        if let Some(pledges) = self.record::<Pledges>(PLEDGES)? {
+            disk.apply(&Write::Pledges(pledges));
         }
         if let Some(incarnation) = self.record::<Incarnation>(INCARNATION)? {
             disk.apply(&Write::Incarnation(incarnation));

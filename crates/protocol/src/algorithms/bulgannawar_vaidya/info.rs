@@ -32,7 +32,7 @@ impl Algorithm for BulgannawarVaidya {
         title: "Bulgannawar and Vaidya: K tokens, each found along a forest of pointers",
         source: "Bulgannawar & Vaidya 1994, section 2",
         kind: Kind::Token,
-        permits: Permits::Many,
+        permits: Permits::Chosen,
         tokens: Tokens::PerPermit,
         channels: Channels::Fifo,
         assumes: "reliable FIFO channels",

@@ -20,7 +20,7 @@ impl Algorithm for Delegated {
         title: "Delegated hand-over: a leader grants chains, holders hand over directly",
         source: "Meshlock's own",
         kind: Kind::Token,
-        permits: Permits::Many,
+        permits: Permits::Chosen,
         tokens: Tokens::PerPermit,
         channels: Channels::Unordered,
         assumes: "reliable channels; the leader does not fail within a view",

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::founding::Founding;
-use crate::membership::disk::{Ballot, LogEntry, Saved};
+use crate::membership::disk::{Ballot, LogEntry, Pledges, Saved};
 use crate::names::{ClusterName, Incarnation};
 use crate::view::View;
 
@@ -46,6 +46,12 @@ fn founding(voters: usize) -> Write {
     Write::Founding(Founding::new(ClusterName::default(), &sites))
 }
 
+fn pledges(voters: usize) -> Write {
+    let life = |number: usize| Incarnation::new(number as u64);
+    let roll = (1..voters).map(|number| (site(&format!("site-{number}")), life(number))).collect();
+    Write::Pledges(Pledges { disk: life(voters), sworn: voters > 2, roll })
+}
+
 fn apply(disk: &mut Disk, batch: &[Write]) {
     for write in batch {
         disk.apply(write);
@@ -56,6 +62,7 @@ fn apply(disk: &mut Disk, batch: &[Write]) {
 fn two_batches() -> [Vec<Write>; 2] {
     let first = vec![
         founding(3),
+        pledges(3),
         Write::Incarnation(Incarnation::new(1)),
         Write::Append((2..30).map(|index| entry(index, 200)).collect()),
         ballot(7, 12),
@@ -72,6 +79,7 @@ fn two_batches() -> [Vec<Write>; 2] {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Found(usize),
+    Pledge(usize),
     Begin(u64),
     /// Entries behind the commit: how far behind, how many, how large.
     Append(u64, u64, usize),
@@ -83,6 +91,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0..9_usize).prop_map(Step::Found),
+        (0..9_usize).prop_map(Step::Pledge),
         any::<u64>().prop_map(Step::Begin),
         (0..9_u64, 0..9_u64, 0..3000_usize).prop_map(|(at, count, bytes)| Step::Append(at, count, bytes)),
         (0..9_u64).prop_map(Step::Commit),
@@ -108,6 +117,7 @@ impl Voter {
     fn write(&mut self, step: Step) -> Write {
         match step {
             Step::Found(voters) => founding(voters),
+            Step::Pledge(voters) => pledges(voters),
             Step::Begin(life) => Write::Incarnation(Incarnation::new(life)),
             Step::Append(at, count, bytes) => {
                 let first = (self.commit + 1 + at).min(self.last + 1);

@@ -1,0 +1,70 @@
+//! The terminal, if there is one: who is in its foreground.
+//!
+//! CMD is a process group of its own, and only one group can read from a terminal. Where `meshlock run` is alone in its group,
+//! as a command that a person typed, CMD gets the foreground at once. In a pipeline or a script others are in our group,
+//! and need the foreground too: there CMD gets it when it asks for it, which the kernel says by stopping it. Until then what is
+//! typed (Ctrl-C, Ctrl-Z) reaches us, and we pass it on.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+
+use rustix::process::{Pid, getpgrp, getpid};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+
+/// The terminal that controls this session.
+pub(super) struct Terminal(File);
+
+impl Terminal {
+    /// There is none in a service or a cron job.
+    pub(super) fn open() -> Option<Self> {
+        OpenOptions::new().read(true).write(true).open("/dev/tty").ok().map(Terminal)
+    }
+
+    /// Whether our own group is in the foreground.
+    pub(super) fn is_ours(&self) -> bool {
+        tcgetpgrp(&self.0).is_ok_and(|group| group == getpgrp())
+    }
+
+    /// Whether this group is in the foreground.
+    pub(super) fn is_of(&self, group: Pid) -> bool {
+        tcgetpgrp(&self.0).is_ok_and(|foreground| foreground == group)
+    }
+
+    /// Puts a group into the foreground. Must be called with `SIGTTOU` blocked, as it is everywhere here.
+    pub(super) fn give_to(&self, group: Pid) -> io::Result<()> {
+        Ok(tcsetpgrp(&self.0, group)?)
+    }
+}
+
+/// Whether nobody else is in our process group.
+pub(super) fn alone_in_group() -> bool {
+    if getpgrp() != getpid() {
+        return false;
+    }
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    let ours = getpgrp().as_raw_nonzero().get();
+    let in_ours = |text: &str| group_of(text) == Some(ours);
+    let stats = processes
+        .filter_map(|entry| {
+            entry.ok().filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
+        })
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    stats.filter(|text| in_ours(text)).take(2).count() == 1
+}
+
+/// The process group in a line of `/proc/PID/stat`, where the program's name may contain anything.
+fn group_of(stat: &str) -> Option<i32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_is_found_behind_a_name_that_looks_like_numbers() {
+        assert_eq!(group_of("12 (a) 1 2 3) S 7 12 12 34816 12"), Some(12));
+        assert_eq!(group_of("12 (sh) S"), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! Waiting for the lock.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use meshlock_node::names::{ClientLabel, LockName};
+use meshlock_node::node::line;
+use meshlock_node::shell::client::protocol::{Patience, Queue, Tag, ToClient, ToNode};
+use meshlock_node::shell::now;
+use meshlock_node::time::{Span, Time};
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::tell;
+use super::watch::{Watch, Woken};
+use crate::embedded;
+use crate::remote::{Remote, RemoteError};
+use crate::settings::places::{PlaceError, find_socket};
+
+/// After so long a person who waits is told for whom.
+const TELL_AFTER: Span = Span::from_millis(1000);
+
+/// How long to read what has come already.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// How long the node may take to say how it is.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// A lock that somebody wants.
+pub(super) struct Wish {
+    lock: LockName,
+    patience: Patience,
+    permits: Option<u32>,
+    who: ClientLabel,
+    /// Which node; none for the one that this user's locks need, and which is started again if it goes.
+    socket: Option<PathBuf>,
+    remote: Option<Remote>,
+    since: Time,
+}
+
+/// A lock that we have.
+pub(super) struct Held {
+    /// The session: the lock is held as long as its socket is open in some process.
+    pub(super) remote: Remote,
+    pub(super) tag: Tag,
+    pub(super) grant: Grant,
+}
+
+/// What the node promises.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    pub(super) fence: i64,
+    pub(super) slot: Option<u32>,
+    /// Nobody else has it before this moment, on our clock.
+    pub(super) lease_end: Time,
+    /// How long before that we stop.
+    pub(super) margin: Span,
+}
+
+/// How the waiting ended.
+pub(super) enum Waited {
+    /// With the lock.
+    Granted(Held),
+    /// Too late.
+    NotInTime,
+    /// It cannot be had, and why.
+    Refused(String),
+    /// A signal told us to go.
+    Interrupted(Signal),
+}
+
+/// What the node has said to the one who waits.
+enum Heard {
+    Granted(Grant),
+    NotInTime,
+    Refused(String),
+}
+
+impl Wish {
+    /// Finds the node, or starts one.
+    pub(super) fn new(
+        lock: LockName,
+        patience: Patience,
+        permits: Option<u32>,
+        socket: Option<&Path>,
+        who: ClientLabel,
+    ) -> anyhow::Result<Self> {
+        let socket = match find_socket(socket) {
+            Ok(socket) if !embedded::is_embedded(&socket) => Some(socket),
+            Ok(_) | Err(PlaceError::NoNode(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let mut wish = Wish { lock, patience, permits, who, socket, remote: None, since: now() };
+        wish.remote = Some(wish.connect()?);
+        Ok(wish)
+    }
+
+    fn connect(&self) -> anyhow::Result<Remote> {
+        match &self.socket {
+            Some(socket) => Ok(Remote::connect(socket, self.who.clone())?),
+            None => embedded::connect(&self.who),
+        }
+    }
+
+    /// Waits until there is an answer. A node of this user's own that goes away meanwhile is replaced.
+    pub(super) fn wait(&mut self, watch: &Watch) -> anyhow::Result<Waited> {
+        loop {
+            let remote = match self.remote.take() {
+                Some(remote) => remote,
+                None => self.connect()?,
+            };
+            match self.wait_at(remote, watch) {
+                Ok(Some(waited)) => return Ok(waited),
+                Ok(None) if self.socket.is_none() => {}
+                Ok(None) => return Ok(Waited::Refused("the node is leaving its cluster".to_owned())),
+                Err(error) if self.socket.is_none() && is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits at one node; nothing if it goes away in order.
+    fn wait_at(&self, mut remote: Remote, watch: &Watch) -> anyhow::Result<Option<Waited>> {
+        let tag = remote.tag();
+        let (lock, permits) = (self.lock.clone(), self.permits);
+        remote.say(&ToNode::Acquire { tag, lock, patience: self.patience_left(), permits })?;
+        let mut tell_at = std::io::stderr().is_terminal().then(|| self.since + TELL_AFTER);
+        loop {
+            match watch.wait(Some(remote.as_fd()), tell_at)? {
+                Woken::Time => {
+                    tell_at = None;
+                    let (question, lock) = (remote.tag(), self.lock.clone());
+                    remote.say(&ToNode::Queue { tag: question, lock })?;
+                }
+                Woken::Signal(signal) if ends_waiting(signal) => {
+                    return Ok(Some(Waited::Interrupted(signal)));
+                }
+                Woken::Signal(_) => {}
+                Woken::Node => match self.hear(&mut remote, tag)? {
+                    None => {}
+                    Some(Heard::Granted(grant)) => {
+                        return Ok(Some(Waited::Granted(Held { remote, tag, grant })));
+                    }
+                    Some(Heard::NotInTime) => return Ok(Some(Waited::NotInTime)),
+                    Some(Heard::Refused(_)) if is_leaving(&mut remote)? => return Ok(None),
+                    Some(Heard::Refused(why)) => return Ok(Some(Waited::Refused(why))),
+                },
+            }
+        }
+    }
+
+    /// Reads what the node has said, up to an answer.
+    fn hear(&self, remote: &mut Remote, tag: Tag) -> Result<Option<Heard>, RemoteError> {
+        let mut next = remote.hear(Some(AT_ONCE))?;
+        while let Some(message) = next {
+            if let ToClient::Queue { queue, .. } = &message {
+                self.tell(queue);
+            }
+            if message.tag() == Some(tag)
+                && let Some(heard) = answer(message, remote)
+            {
+                return Ok(Some(heard));
+            }
+            next = remote.heard()?;
+        }
+        Ok(None)
+    }
+
+    /// Tells the person at the terminal who is in front.
+    fn tell(&self, queue: &Queue) {
+        let line = line(&queue.sites, &queue.missing, queue.permits);
+        let ours = line.iter().find(|waiting| waiting.waiter.label.as_ref() == Some(&self.who));
+        if let Some(waiting) = ours {
+            tell(format!("waiting for '{}' {}", self.lock, waiting.why));
+        }
+    }
+
+    /// What is left of the time that we were given, if the node is not the first one.
+    fn patience_left(&self) -> Patience {
+        match self.patience {
+            Patience::Within(span) => Patience::Within(Span::from_micros(
+                span.micros().saturating_sub(now().since(self.since).micros()),
+            )),
+            patience @ (Patience::Forever | Patience::Try) => patience,
+        }
+    }
+
+    /// Why there is no lock, for people.
+    pub(super) fn why_not(&self) -> String {
+        match self.patience {
+            Patience::Within(span) => {
+                format!("did not get the lock '{}' within {} ms", self.lock, span.micros() / 1000)
+            }
+            Patience::Try | Patience::Forever => format!("someone else has the lock '{}'", self.lock),
+        }
+    }
+}
+
+/// What the node's word on our wish means.
+fn answer(message: ToClient, remote: &Remote) -> Option<Heard> {
+    if let ToClient::Granted { fence, slot, lease_end, margin, .. } = message {
+        let lease_end = remote.local(lease_end);
+        return Some(Heard::Granted(Grant { fence, slot, lease_end, margin }));
+    }
+    if let ToClient::Refused { why, .. } = message {
+        return Some(Heard::Refused(why));
+    }
+    matches!(message, ToClient::TimedOut(_) | ToClient::Busy(_)).then_some(Heard::NotInTime)
+}
+
+/// What a signal does to someone who waits: what it does to any program that has not said otherwise.
+fn ends_waiting(signal: Signal) -> bool {
+    let harmless = [Signal::CHILD, Signal::CONT, Signal::WINCH, Signal::URG];
+    let stops = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
+    if stops.contains(&signal) {
+        let _ = kill_process(getpid(), Signal::STOP);
+        return false;
+    }
+    !harmless.contains(&signal)
+}
+
+/// Whether the node refuses because it goes away.
+fn is_leaving(remote: &mut Remote) -> Result<bool, RemoteError> {
+    let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag })?;
+    Ok(matches!(answer, ToClient::Status { status, .. } if status.leaving))
+}
+
+/// Whether the node has ended, in order or not.
+fn is_gone(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(RemoteError::Closed(_)))
+}

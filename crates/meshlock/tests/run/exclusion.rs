@@ -1,0 +1,132 @@
+//! One at a time, or as many as there are permits; as long as some process of the command lives.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::desk::{Running, User};
+
+/// Is inside until it is told to go; what it leaves behind shows that it has left.
+const STAY: &str = "echo in $$; read _; echo left >> trace";
+
+/// Says what those before it have left behind.
+const LOOK: &str = "cat trace";
+
+#[test]
+fn while_one_is_inside_another_is_not() {
+    let user = User::new();
+    let mut first = user.start(&["x"], STAY);
+    assert!(first.line().starts_with("in "));
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(75));
+    assert_eq!(user.code(&["x", "--wait", "50ms"], "true"), Some(75));
+    assert_eq!(user.code(&["y", "--try"], "true"), Some(0), "another lock");
+    let mut second = user.start(&["x"], LOOK);
+    first.go_on();
+    assert_eq!(first.code(), Some(0));
+    assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+}
+
+#[test]
+fn why_there_is_no_lock_is_said() {
+    let user = User::new();
+    let mut first = user.start(&["x"], STAY);
+    first.line();
+    let says = |arguments: &[&str]| String::from_utf8(user.run(arguments, "true").stderr).unwrap();
+    assert_eq!(says(&["x", "--try"]), "meshlock: someone else has the lock 'x'\n");
+    assert_eq!(says(&["x", "--wait", "20ms"]), "meshlock: did not get the lock 'x' within 20 ms\n");
+}
+
+#[test]
+fn as_many_as_there_are_permits_are_inside() {
+    let user = User::new();
+    let permits = ["pool", "--permits", "2"];
+    let stay = "echo slot $MESHLOCK_SLOT; read _";
+    let (mut first, mut second) = (user.start(&permits, stay), user.start(&permits, stay));
+    let mut slots = [first.line(), second.line()];
+    slots.sort();
+    assert_eq!(slots, ["slot 0", "slot 1"]);
+    assert_eq!(user.code(&["pool", "--permits", "2", "--try"], "true"), Some(75));
+    first.go_on();
+    assert_eq!(first.code(), Some(0));
+    assert_eq!(user.code(&["pool", "--permits", "2", "--try"], "true"), Some(0));
+    let differs = user.run(&["pool", "--permits", "3"], "true");
+    assert_eq!(differs.status.code(), Some(64));
+    let text = String::from_utf8(differs.stderr).unwrap();
+    assert!(text.contains("give 'pool' 2 permits and this program expects 3"), "{text}");
+}
+
+#[test]
+fn eight_who_start_at_once_start_one_node_and_count_without_losing_any() {
+    let user = User::new();
+    fs::write(user.file("count"), "0\n").unwrap();
+    let count = "n=$(cat count); echo $((n + 1)) > count; echo $MESHLOCK_FENCE";
+    let mut all: Vec<Running> = (0..8).map(|_| user.start(&["count"], count)).collect();
+    let mut fences: Vec<i64> = all.iter_mut().map(|one| one.line().parse().unwrap()).collect();
+    assert!(all.iter_mut().all(|one| one.code() == Some(0)));
+    assert_eq!(fs::read_to_string(user.file("count")).unwrap(), "8\n");
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), 8, "no fence is given twice");
+}
+
+#[test]
+fn a_command_whose_meshlock_is_killed_goes_on_and_keeps_the_lock() {
+    let user = User::new();
+    let mut first = user.start(&["x"], STAY);
+    first.line();
+    first.signal(Signal::KILL);
+    assert_eq!(first.code(), None, "killed");
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "the command runs");
+    let mut second = user.start(&["x"], LOOK);
+    first.go_on();
+    assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+}
+
+#[test]
+fn what_a_command_leaves_running_keeps_the_lock() {
+    let user = User::new();
+    let mut first = user.start(&["x"], "exec 3<&0; (read _ <&3; echo left >> trace) & echo in");
+    assert_eq!((first.line().as_str(), first.code()), ("in", Some(0)));
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "its grandchild runs");
+    let mut second = user.start(&["x"], LOOK);
+    first.go_on();
+    assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+}
+
+#[test]
+fn the_whole_tree_counts_when_meshlock_is_killed() {
+    let user = User::new();
+    let tree = "exec 3<&0; setsid sh -c 'read _ <&3; echo left >> trace' & echo in; read _";
+    let mut first = user.start(&["x"], tree);
+    assert_eq!(first.line(), "in");
+    first.signal(Signal::KILL);
+    // One of the two who read goes, then the other.
+    first.go_on();
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "one of them runs");
+    let mut second = user.start(&["x"], "test -e trace && echo alone");
+    first.go_on();
+    assert_eq!((second.line().as_str(), second.code()), ("alone", Some(0)));
+}
+
+#[test]
+fn a_command_that_closes_what_it_inherited_keeps_the_lock_too() {
+    let user = User::new();
+    let script = r#"for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd>&-"; done
+        echo in $(ls -l /proc/$$/fd | grep -c socket:); read _; echo left >> trace"#;
+    let mut first = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", script]));
+    assert_eq!(first.line(), "in 0", "it has no socket open");
+    first.signal(Signal::KILL);
+    assert_eq!(first.code(), None, "killed");
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(75), "the command runs");
+    let mut second = user.start(&["x"], LOOK);
+    first.go_on();
+    assert_eq!((second.line().as_str(), second.code()), ("left", Some(0)));
+}
+
+#[test]
+fn a_lock_is_free_as_soon_as_the_command_has_ended() {
+    let user = User::new();
+    for _ in 0..20 {
+        assert_eq!(user.code(&["x", "--try"], "true"), Some(0));
+    }
+}

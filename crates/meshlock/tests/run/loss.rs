@@ -1,0 +1,102 @@
+//! When the lock is lost, the command is gone before anyone else can have it.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::desk::{User, send, wait_for_end};
+
+/// The lease of a node that nobody configured.
+const LEASE: Duration = Duration::from_secs(5);
+
+/// Says its process, and does not end because it is asked to.
+const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 600; done";
+
+/// Complains if a process is there that has not ended.
+fn look_for(process: i32) -> String {
+    format!("if grep -q ') [^Z]' /proc/{process}/stat 2>/dev/null; then echo both; fi")
+}
+
+#[test]
+fn a_command_whose_lock_is_broken_is_asked_to_end_and_the_exit_code_says_why() {
+    let user = User::new();
+    let mut running = user.start(&["x"], "trap 'echo bye; exit 0' TERM; echo in; sleep 600");
+    assert_eq!(running.line(), "in");
+    user.break_lock("x");
+    assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));
+    assert!(running.complaints().contains("the lock is lost"));
+}
+
+#[test]
+fn a_command_that_does_not_end_is_killed_with_all_of_its_group() {
+    let user = User::new();
+    for grace in ["10ms", "1h"] {
+        let script = format!("({STUBBORN}) & {STUBBORN}");
+        let mut running = user.start(&["x", "--grace", grace], &script);
+        let processes = [running.line(), running.line()].map(|id| id.parse::<i32>().unwrap());
+        let mut second = user.start(&["x"], &look_for(processes[0]));
+        user.wait_for_waiters("x", 1);
+        user.break_lock("x");
+        assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
+        assert_eq!((running.line().as_str(), running.code()), ("", Some(76)));
+    }
+}
+
+#[test]
+fn a_command_whose_meshlock_is_gone_is_ended_by_the_node() {
+    let user = User::new();
+    let mut running = user.start(&["x"], STUBBORN);
+    let process: i32 = running.line().parse().unwrap();
+    running.signal(Signal::KILL);
+    running.wait();
+    let mut second = user.start(&["x"], &look_for(process));
+    user.wait_for_waiters("x", 1);
+    user.break_lock("x");
+    assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
+    assert_eq!(running.line(), "", "and nobody is left who could print");
+}
+
+#[test]
+fn when_the_node_is_stopped_the_command_ends_before_the_lease_does() {
+    let user = User::new();
+    let mut running = user.start(&["x"], "echo in; exec sleep 600");
+    assert_eq!(running.line(), "in");
+    let node = user.node();
+    send(node, Signal::STOP);
+    let stopped = Instant::now();
+    let code = running.code();
+    let after = stopped.elapsed();
+    send(node, Signal::CONT);
+    assert_eq!(code, Some(76));
+    // What was granted last was granted before it was stopped.
+    assert!(after < LEASE, "{after:?}");
+    assert!(running.complaints().contains("does not extend its lease"));
+}
+
+#[test]
+fn when_the_node_is_killed_nobody_is_inside_beside_the_next_holder() {
+    let user = User::new();
+    let mut running = user.start(&["x"], STUBBORN);
+    let process: i32 = running.line().parse().unwrap();
+    let look = format!("{}; echo $MESHLOCK_FENCE", look_for(process));
+    let mut early = user.start(&["x"], &look);
+    user.wait_for_waiters("x", 1);
+    let node = user.node();
+    send(node, Signal::KILL);
+    wait_for_end(node);
+    // The next node is started at once, by the one who waited or by this one.
+    let mut late = user.start(&["x"], &look);
+    let fences = [early.line(), late.line()].map(|line| line.parse::<i64>().expect("alone, with a fence"));
+    assert_ne!(fences[0], fences[1]);
+    assert_eq!([early.code(), late.code(), running.code()], [Some(0), Some(0), Some(76)]);
+    assert_ne!(user.node(), node);
+}
+
+#[test]
+fn a_command_that_ends_when_it_is_asked_need_not_be_killed_when_the_node_is() {
+    let user = User::new();
+    let mut running = user.start(&["x"], "trap 'echo bye; exit 0' TERM; echo in; sleep 600");
+    assert_eq!(running.line(), "in");
+    send(user.node(), Signal::KILL);
+    assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));
+}

@@ -1,0 +1,12 @@
+//! `meshlock run` as a user runs it: real processes, real signals, a real node that the first of them starts.
+//!
+//! Nothing here waits by sleeping: a command says on its standard output that it is inside, and goes on when it is told to on its
+//! standard input.
+
+mod desk;
+mod exclusion;
+mod exits;
+mod loss;
+mod node;
+mod signals;
+mod terminal;

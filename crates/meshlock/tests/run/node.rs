@@ -1,0 +1,73 @@
+//! The user's own node: one, found by all, gone with the last of them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::desk::{User, wait_for_end};
+
+#[test]
+fn it_goes_away_with_its_last_user_and_the_next_one_waits_for_nothing() {
+    let user = User::new();
+    let fence = |arguments: &[&str]| -> i64 {
+        let output = user.run(arguments, "echo $MESHLOCK_FENCE");
+        String::from_utf8(output.stdout).unwrap().trim().parse().expect("a fence")
+    };
+    let first = fence(&["x"]);
+    let node = user.node();
+    wait_for_end(node);
+    // Far less than a lease, which it would have to wait for had the last one not left in order.
+    let second = fence(&["x", "--wait", "3s"]);
+    assert_ne!(user.node(), node);
+    assert!(second > first, "fences go on where they were");
+}
+
+#[test]
+fn it_stays_while_a_command_runs_whose_meshlock_is_gone() {
+    let user = User::new();
+    let mut running = user.start(&["x"], "echo in; read _");
+    assert_eq!(running.line(), "in");
+    let node = user.node();
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    assert_eq!(user.code(&["x", "--wait", "1500ms"], "true"), Some(75), "longer than it stays without users");
+    assert_eq!(user.node(), node);
+    running.go_on();
+    assert_eq!(user.code(&["x"], "true"), Some(0));
+}
+
+#[test]
+fn a_program_with_another_environment_finds_the_same_one() {
+    let user = User::new();
+    let mut running = user.start(&["x"], "echo in; read _");
+    assert_eq!(running.line(), "in");
+    let elsewhere = user.file("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let mut command = user.meshlock_run(&["x", "--try", "--", "true"]);
+    assert_eq!(command.env("XDG_RUNTIME_DIR", elsewhere).status().unwrap().code(), Some(75));
+}
+
+#[test]
+fn a_runtime_directory_that_others_can_use_is_refused() {
+    let user = User::new();
+    let open = user.file("runtime/meshlock");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    let output = user.run(&["x"], "true");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{text}");
+    assert!(text.contains("can be used by other users"), "{text}");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_read_is_an_error_that_names_it() {
+    let user = User::new();
+    assert_eq!(user.code(&["x"], "true"), Some(0));
+    wait_for_end(user.node());
+    let homes = fs::read_dir(user.file("state/meshlock/embedded")).unwrap();
+    let home = homes.map(|home| home.unwrap().path()).next().unwrap();
+    fs::write(home.join("data/state.redb"), "not a database").unwrap();
+    let output = user.run(&["x"], "true");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{text}");
+    assert!(text.contains("state.redb"), "{text}");
+}

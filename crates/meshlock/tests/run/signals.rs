@@ -1,0 +1,107 @@
+//! Signals: to the whole group of the command, or to the one who waits.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::desk::{Running, User, send};
+
+#[test]
+fn every_signal_goes_to_the_group_of_the_command() {
+    let user = User::new();
+    let signals = [
+        ("HUP", Signal::HUP),
+        ("INT", Signal::INT),
+        ("QUIT", Signal::QUIT),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+        ("TERM", Signal::TERM),
+        ("ALRM", Signal::ALARM),
+        ("PWR", Signal::POWER),
+    ];
+    for (name, signal) in signals {
+        let script = format!(
+            "exec 4<&0; trap 'echo got {name}; exit 3' {name}; cat <&4 & echo in; wait; echo not reached"
+        );
+        let mut running = user.start(&["x"], &script);
+        assert_eq!(running.line(), "in");
+        running.signal(signal);
+        assert_eq!((running.line(), running.code()), (format!("got {name}"), Some(3)));
+        // What it left behind ends with what it reads, or has ended of the signal.
+    }
+}
+
+#[test]
+fn a_signal_that_ends_the_command_is_the_exit_code() {
+    let user = User::new();
+    let mut running = user.start(&["x"], "echo in; exec sleep 600");
+    assert_eq!(running.line(), "in");
+    running.signal(Signal::TERM);
+    assert_eq!(running.code(), Some(128 + 15));
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(0), "the lock is free");
+}
+
+#[test]
+fn a_command_is_stopped_and_goes_on() {
+    let user = User::new();
+    // Without a terminal, on which it would be the person's business.
+    let mut command = user.command("setsid");
+    command.arg(env!("CARGO_BIN_EXE_meshlock")).args([
+        "run",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "echo $$; read _; exit 4",
+    ]);
+    let mut running = Running::start(command);
+    let process: i32 = running.line().parse().unwrap();
+    running.signal(Signal::TSTP);
+    wait_for_state(process, 'T');
+    running.go_on();
+    running.signal(Signal::CONT);
+    assert_eq!(running.code(), Some(4));
+}
+
+/// Waits until the kernel says that a process is in this state. There is nothing to read from that would tell.
+fn wait_for_state(process: i32, state: char) {
+    for _ in 0..1_000_000 {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        if stat.rsplit_once(") ").unwrap().1.starts_with(state) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("process {process} never was {state}");
+}
+
+#[test]
+fn who_waits_is_ended_by_a_signal_and_leaves_no_trace() {
+    let user = User::new();
+    let mut first = user.start(&["x"], "echo in; read _");
+    assert_eq!(first.line(), "in");
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut second = user.start(&["x"], "echo never");
+        user.wait_for_waiters("x", 1);
+        second.signal(signal);
+        assert_eq!((second.line().as_str(), second.code()), ("", Some(code)));
+        user.wait_for_waiters("x", 0);
+    }
+    first.go_on();
+    assert_eq!(first.code(), Some(0));
+    assert_eq!(user.code(&["x", "--try"], "true"), Some(0));
+}
+
+#[test]
+fn what_nohup_ignores_stays_ignored() {
+    let user = User::new();
+    let mut command = user.command("nohup");
+    command.arg(env!("CARGO_BIN_EXE_meshlock"));
+    command.args(["run", "x", "--", "sh", "-c", "echo $$; read _; exit 4"]);
+    let mut running = Running::start(command);
+    let process: i32 = running.line().parse().unwrap();
+    running.signal(Signal::HUP);
+    send(process, Signal::HUP);
+    running.go_on();
+    assert_eq!(running.code(), Some(4));
+}

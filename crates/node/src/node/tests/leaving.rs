@@ -1,0 +1,71 @@
+//! A site leaves the cluster, or has to, and what becomes of its clients.
+
+use super::*;
+
+#[test]
+fn a_site_leaves_when_its_clients_have() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.pass(Span::from_millis(2000));
+    lone.input(Input::Call(Call::Leave { request: Request(2) }));
+    lone.acquire(3, "jobs");
+    assert!(matches!(lone.answers.last(), Some(Answer::Lock(Tell::Refused { .. }))));
+    lone.pass(Span::from_millis(2000));
+    assert!(lone.node.view().contains(lone.node.me()), "its client has not left");
+    lone.input(Input::Call(Call::Release(Request(1))));
+    lone.pass(Span::from_millis(2000));
+    assert_eq!(lone.answers.last(), Some(&Answer::Left { request: Request(2) }));
+    assert_eq!(lone.node.view().members, []);
+}
+
+#[test]
+fn whoever_waits_at_a_site_that_leaves_is_told_so_at_once() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.acquire(2, "jobs");
+    lone.pass(Span::from_millis(100));
+    lone.input(Input::Call(Call::Leave { request: Request(9) }));
+    let Some(Answer::Lock(Tell::Refused { request: Request(2), why })) = lone.answers.last() else {
+        panic!("{:?}", lone.answers)
+    };
+    assert!(why.contains("leaving"), "{why}");
+    lone.input(Input::Call(Call::Release(Request(1))));
+    assert!(!lone.has_granted(2));
+}
+
+#[test]
+fn a_client_that_does_not_let_go_is_cut_off_when_the_lease_of_a_leaving_site_ends() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.pass(Span::from_millis(100));
+    let end = lone.node.lease().end().unwrap();
+    lone.input(Input::Call(Call::Leave { request: Request(9) }));
+    lone.pass(Span::from_millis(8000));
+    let lost = Answer::Lock(Tell::Lost { request: Request(1), act_by: end });
+    let at = |answer: &Answer| lone.answers.iter().position(|other| other == answer);
+    assert!(
+        at(&lost).is_some(),
+        "told before the end of the lease, which was not renewed: {:?}",
+        lone.answers
+    );
+    assert!(at(&Answer::Left { request: Request(9) }) > at(&lost), "{:?}", lone.answers);
+    assert_eq!(lone.node.view().members, []);
+}
+
+#[test]
+fn a_site_that_does_not_know_the_rules_drops_out_and_comes_back_when_it_does() {
+    let me = Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) };
+    let rules = |algorithm| RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };
+    let (epoch, members) = (Epoch::new(1).unwrap(), vec![me]);
+    let view = View { epoch, members, rules: rules("of-the-future"), ..View::default() };
+    let mut disk = Disk::default();
+    disk.apply(&Write::Install(Saved { index: 5, term: 1, view }));
+    disk.apply(&Write::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
+    let mut lone = Lone::start(&["a"], disk);
+    lone.pass(Span::from_millis(20_000));
+    assert_eq!((lone.node.view().members.len(), lone.node.lease().end()), (0, None));
+    lone.input(Input::Call(Call::SetRules { request: Request(1), rules: rules("maekawa") }));
+    lone.acquire(2, "jobs");
+    lone.pass(Span::from_millis(5000));
+    assert!(lone.node.is_open() && lone.has_granted(2));
+}

@@ -1,0 +1,135 @@
+//! The node behind the engine's lock, and how what it wants done is done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::clock::now;
+use super::disk::Sink;
+use super::engine::{Listener, Shared, Stand};
+use super::net::Peer;
+use crate::names::SiteName;
+use crate::node::{Answer, Input, Node, Note, Output, Token};
+use crate::table::{Request, Session, Tell};
+use crate::time::Time;
+
+pub(super) struct Core {
+    pub(super) node: Node,
+    pub(super) outputs: Vec<Output>,
+    pub(super) disk: Sink,
+    /// Batches that count as written though there is no disk.
+    pub(super) written: Option<Token>,
+    pub(super) peers: BTreeMap<SiteName, Arc<Peer>>,
+    pub(super) requests: FxHashMap<Request, Arc<dyn Listener>>,
+    pub(super) sessions: FxHashMap<Session, Arc<dyn Listener>>,
+    pub(super) last_request: u64,
+    pub(super) last_session: u64,
+    /// Until when the clock's task sleeps.
+    pub(super) armed: Time,
+}
+
+/// Sites that something was sent to: mostly none or one.
+pub(super) type Touched = Vec<Arc<Peer>>;
+
+/// Writes to the sockets, outside of the lock.
+pub(super) fn flush(touched: Touched) {
+    for peer in touched {
+        peer.flush();
+    }
+}
+
+impl Core {
+    pub(super) fn new(node: Node, outputs: Vec<Output>) -> Self {
+        Core {
+            node,
+            outputs,
+            disk: Sink::Memory,
+            written: None,
+            peers: BTreeMap::new(),
+            requests: FxHashMap::default(),
+            sessions: FxHashMap::default(),
+            last_request: 0,
+            last_session: 0,
+            armed: Time::ZERO,
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let mut next = Some(input);
+        while let Some(input) = next {
+            self.node.handle(now(), input, &mut outputs);
+            for output in outputs.drain(..) {
+                self.perform(output, shared, touched);
+            }
+            next = self.written.take().map(Input::Persisted);
+        }
+        self.outputs = outputs;
+    }
+
+    fn perform(&mut self, output: Output, shared: &Arc<Shared>, touched: &mut Touched) {
+        match output {
+            Output::Send { to, packet } => {
+                let peer = self.peers.entry(to).or_insert_with_key(|to| shared.net.peer(to, shared));
+                peer.push(&packet);
+                if !touched.iter().any(|other| Arc::ptr_eq(other, peer)) {
+                    touched.push(peer.clone());
+                }
+            }
+            Output::Persist { token, writes } => match &self.disk {
+                Sink::Memory => self.written = Some(token),
+                Sink::Closed => {}
+                // If the disk's thread is gone, so is the node soon.
+                Sink::Thread(disk) => drop(disk.send((token, writes))),
+            },
+            Output::Answer(answer) => self.answer(&answer),
+            Output::Note(note) => Core::note(&note, shared),
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        let (request, over) = match answer {
+            Answer::Lock(Tell::Extended { session, .. }) => {
+                if let Some(listener) = self.sessions.get(session) {
+                    listener.hear(answer);
+                }
+                return;
+            }
+            Answer::Lock(Tell::Granted { request, .. } | Tell::Lost { request, .. }) => (request, false),
+            Answer::Lock(
+                Tell::Released { request }
+                | Tell::Cancelled { request }
+                | Tell::TimedOut { request }
+                | Tell::Busy { request }
+                | Tell::Refused { request, .. },
+            )
+            | Answer::Queue { request, .. }
+            | Answer::Overview { request, .. }
+            | Answer::Broken { request, .. }
+            | Answer::RulesSet { request, .. }
+            | Answer::RulesRefused { request, .. }
+            | Answer::Left { request } => (request, true),
+        };
+        let listener = if over { self.requests.remove(request) } else { self.requests.get(request).cloned() };
+        if let Some(listener) = listener {
+            listener.hear(answer);
+        }
+    }
+
+    /// Writes a note down, and lets those know who wait for it; and a view says where its members are reached.
+    fn note(note: &Note, shared: &Shared) {
+        super::log::note(note);
+        if let Note::Opened(_) = note {
+            shared.stand.send_modify(|stand| stand.open = true);
+        }
+        let Note::Installed(view) = note else { return };
+        let (epoch, members) = (view.epoch, view.members.len());
+        shared.stand.send_replace(Stand { epoch, members, open: false });
+        for member in &view.members {
+            if let Some(address) = view.address(&member.site) {
+                shared.net.learn_address(member.site.clone(), address.to_string());
+            }
+        }
+    }
+}

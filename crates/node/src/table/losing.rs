@@ -1,0 +1,63 @@
+//! How clients lose what they hold, or hope for: the lease ends, the site is excluded or leaves.
+
+use std::collections::BTreeSet;
+
+use super::lock::Hold;
+use super::{Alarm, LockTable, Output, Request, Session, Tell, forget};
+use crate::names::LockName;
+use crate::time::Time;
+
+impl LockTable {
+    /// The lease will end at `end` and was not renewed: everyone who holds something is told that it is lost.
+    pub fn on_notice(&mut self, end: Time, out: &mut Vec<Output>) {
+        for (request, (_, name)) in &self.requests {
+            let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
+            if let Some(hold) = hold {
+                doom(name, hold, end, &mut self.alarms, out);
+            }
+        }
+    }
+
+    /// Nobody who waits here will be served: all are told why.
+    pub fn turn_away(&mut self, why: &'static str, out: &mut Vec<Output>) {
+        let waiting = |(request, (_, lock)): (&Request, &(Session, LockName))| {
+            let waits = self.locks.get(lock).is_some_and(|lock| !lock.holds(*request));
+            waits.then(|| (*request, lock.clone()))
+        };
+        let waiting: Vec<(Request, LockName)> = self.requests.iter().filter_map(waiting).collect();
+        for (request, lock) in waiting {
+            self.stop_waiting(request, &lock);
+            out.push(Output::Tell(Tell::Refused { request, why }));
+        }
+    }
+
+    /// Everyone who holds something loses it now: this life of the site is over.
+    pub fn lose_all(&mut self, now: Time, out: &mut Vec<Output>) {
+        let holding: Vec<(Request, LockName)> =
+            self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
+        for (request, name) in holding {
+            let Some(lock) = self.locks.get_mut(&name) else { continue };
+            if lock.hold(request).is_some_and(|hold| hold.doomed.is_none()) {
+                out.push(Output::Tell(Tell::Lost { request, act_by: now }));
+            }
+            lock.holds.retain(|hold| hold.request != request);
+            forget(&mut self.requests, &mut self.sessions, request);
+        }
+        self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));
+    }
+}
+
+/// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
+pub(super) fn doom(
+    name: &LockName,
+    hold: &mut Hold,
+    act_by: Time,
+    alarms: &mut BTreeSet<(Time, Alarm)>,
+    out: &mut Vec<Output>,
+) {
+    if hold.doomed.is_none() {
+        hold.doomed = Some(act_by);
+        out.push(Output::Tell(Tell::Lost { request: hold.request, act_by }));
+        alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
+    }
+}
