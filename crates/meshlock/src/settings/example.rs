@@ -1,7 +1,7 @@
 //! The configuration file that explains every key.
 
 /// Printed by `meshlock node --example-config`. Keys that have a default stand with it, commented out.
-pub(crate) const EXAMPLE: &str = r##"# A site of a Meshlock cluster. Start it with: meshlock node --config FILE
+pub(crate) const EXAMPLE: &str = r#"# A site of a Meshlock cluster. Start it with: meshlock node --config FILE
 # Paths count from where this file is. Lengths of time: '500ms', '5s', '2m', '1h'.
 
 # The name of the cluster, the same at all its sites, for ever. Sites of clusters with different names never mix.
@@ -71,4 +71,4 @@ pattern = "pool/*"
 algorithm = "bulgannawar-vaidya"
 permits = 3
 #per_site = 3
-"##;
+"#;

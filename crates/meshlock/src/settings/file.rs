@@ -204,24 +204,18 @@ fn walk(name: &str, path: &str, table: &DeTable<'_>, keys: &mut Vec<Key>) {
         });
         let is_known = unknown.is_none();
         keys.push(Key { path: path.clone(), start: key.span().start, end: value.span().end, unknown });
-        match value.get_ref() {
-            DeValue::Table(table) if is_known => walk(word, &path, table, keys),
-            DeValue::Array(entries) if is_known => {
-                for (at, entry) in entries.iter().enumerate() {
-                    if let DeValue::Table(table) = entry.get_ref() {
-                        let path = format!("{path}[{}]", at + 1);
-                        let span = entry.span();
-                        keys.push(Key {
-                            path: path.clone(),
-                            start: span.start,
-                            end: span.end,
-                            unknown: None,
-                        });
-                        walk(word, &path, table, keys);
-                    }
-                }
-            }
-            _ => {}
+        if !is_known {
+            continue;
+        }
+        if let DeValue::Table(table) = value.get_ref() {
+            walk(word, &path, table, keys);
+        }
+        let DeValue::Array(entries) = value.get_ref() else { continue };
+        for (at, entry) in entries.iter().enumerate() {
+            let DeValue::Table(table) = entry.get_ref() else { continue };
+            let (path, span) = (format!("{path}[{}]", at + 1), entry.span());
+            keys.push(Key { path: path.clone(), start: span.start, end: span.end, unknown: None });
+            walk(word, &path, table, keys);
         }
     }
 }

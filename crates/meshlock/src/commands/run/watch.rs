@@ -115,7 +115,9 @@ impl Watch {
 /// Lets signals through to whatever this process becomes: a mask outlives `exec`.
 pub(crate) fn let_signals_through() -> io::Result<()> {
     let mut all = SigSet::empty();
-    PASSED_ON.into_iter().for_each(|signal| all.add(signal));
+    for signal in PASSED_ON {
+        all.add(signal);
+    }
     Ok(all.thread_unblock()?)
 }
 
