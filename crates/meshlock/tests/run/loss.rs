@@ -12,6 +12,9 @@ const LEASE: Duration = Duration::from_secs(5);
 /// Says its process, and does not end because it is asked to.
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 600; done";
 
+/// Ends when it is asked to, and says so.
+const POLITE: &str = "exec 4<&0; trap 'echo bye; exit 0' TERM; cat <&4 & echo in; wait";
+
 /// Complains if a process is there that has not ended.
 fn look_for(process: i32) -> String {
     format!("if grep -q ') [^Z]' /proc/{process}/stat 2>/dev/null; then echo both; fi")
@@ -20,7 +23,7 @@ fn look_for(process: i32) -> String {
 #[test]
 fn a_command_whose_lock_is_broken_is_asked_to_end_and_the_exit_code_says_why() {
     let user = User::new();
-    let mut running = user.start(&["x"], "trap 'echo bye; exit 0' TERM; echo in; sleep 600");
+    let mut running = user.start(&["x"], POLITE);
     assert_eq!(running.line(), "in");
     user.break_lock("x");
     assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));
@@ -95,7 +98,7 @@ fn when_the_node_is_killed_nobody_is_inside_beside_the_next_holder() {
 #[test]
 fn a_command_that_ends_when_it_is_asked_need_not_be_killed_when_the_node_is() {
     let user = User::new();
-    let mut running = user.start(&["x"], "trap 'echo bye; exit 0' TERM; echo in; sleep 600");
+    let mut running = user.start(&["x"], POLITE);
     assert_eq!(running.line(), "in");
     send(user.node(), Signal::KILL);
     assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));
