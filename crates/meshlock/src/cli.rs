@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, bench, ca, check, compare, demo, dst, errata, quorum, reproduce, run, sim,
+    algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, node, queue, quorum,
+    reproduce, rules, run, sim, site, status, up,
 };
 use crate::embedded;
 
@@ -20,12 +21,29 @@ Exit codes:
   0   done, and everything that was checked holds
   1   something that was checked does not hold, or the command failed
   2   an exploration reached its limit before its end
-  64  the arguments or a file make no sense; the message says what would be right";
+  64  the arguments or a file make no sense; the message says what would be right
+  69  no node is reachable; the message says how to start one";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Hold a lock while a command runs
     Run(run::Arguments),
+    /// Run one site of a cluster
+    Node(Box<node::Arguments>),
+    /// Run a whole cluster on this machine, for trying things
+    Up(up::Arguments),
+    /// How a site is, and the cluster as it sees it
+    Status(status::Arguments),
+    /// Who holds a lock, who waits for it, and why
+    Queue(queue::Arguments),
+    /// Take a lock away from whoever holds it
+    Break(break_lock::Arguments),
+    /// Which algorithm each lock runs, changed while the cluster runs
+    Rules(rules::Arguments),
+    /// Who takes part, what a new site needs, and how one leaves
+    Site(site::Arguments),
+    /// Make the cluster's certificate authority, and certificates for its sites and clients
+    Ca(ca::Arguments),
     /// Run every algorithm through a short contended run and print one table
     Demo(demo::Arguments),
     /// List the algorithms, or show one in detail
@@ -46,8 +64,10 @@ pub(crate) enum Command {
     Bench(bench::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
-    /// Make the cluster's certificate authority, and certificates for its sites and clients
-    Ca(ca::Arguments),
+    /// Print what completes this command in a shell
+    Completions(complete::Completions),
+    /// Print the manual, or write its pages
+    Man(complete::Man),
     /// What `run` starts to become the command
     #[command(name = run::start::NAME, hide = true)]
     StartHeld(run::start::Arguments),

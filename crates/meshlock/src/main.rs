@@ -55,6 +55,15 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
+        Command::Node(arguments) => commands::node::run(*arguments, out),
+        Command::Up(arguments) => commands::up::run(&arguments, out),
+        Command::Status(arguments) => commands::status::run(&arguments, out),
+        Command::Queue(arguments) => commands::queue::run(&arguments, out),
+        Command::Break(arguments) => commands::break_lock::run(&arguments, out),
+        Command::Rules(arguments) => commands::rules::run(&arguments, out),
+        Command::Site(arguments) => commands::site::run(&arguments, out),
+        Command::Completions(arguments) => commands::complete::completions(&arguments, out),
+        Command::Man(arguments) => commands::complete::man(&arguments, out),
         Command::Demo(arguments) => commands::demo::run(&arguments, out),
         Command::Algorithms(arguments) => commands::algorithms::run(&arguments, out),
         Command::Sim(arguments) => commands::sim::run(&arguments, out),

@@ -107,6 +107,11 @@ impl Remote {
         }
     }
 
+    /// Its socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Which site the node is.
     pub(crate) fn site(&self) -> &SiteName {
         &self.site

@@ -1,5 +1,7 @@
 //! The library: locks within one process and among the sites of a cluster on loopback.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +9,8 @@ use std::time::Duration;
 
 use meshlock::node::names::SiteName;
 use meshlock::node::node::Config;
+use meshlock::node::shell::client::protocol::{self, ToClient, ToNode};
+use meshlock::node::shell::client::{listen, serve};
 use meshlock::node::shell::tls::{Bearer, Identity, ca};
 use meshlock::node::shell::{Security, Setup, StartError};
 use meshlock::{AcquireError, Cluster, Node};
@@ -209,4 +213,89 @@ async fn a_disk_is_one_nodes_and_the_next_ones_fences_are_higher() {
     drop(node);
     let node = on_disk(data.path()).unwrap();
     assert!(node.lock("a").await.unwrap().fence() > fence);
+}
+
+#[tokio::test]
+async fn semaphores_that_many_use_for_the_first_time_at_once_are_all_agreed_on() {
+    let cluster = Cluster::local(3).unwrap();
+    let mut clients = Vec::new();
+    for client in 0..12 {
+        let (name, permits) = if client % 2 == 0 { ("pool", 2) } else { ("queue", 3) };
+        let semaphore = cluster[client % 3].semaphore(name, permits);
+        clients.push(tokio::spawn(async move { semaphore.acquire().await.map(drop) }));
+    }
+    for client in clients {
+        client.await.unwrap().unwrap();
+    }
+    let rules = cluster[0].engine().look(|node| node.view().rules.clone());
+    let mut names: Vec<&str> = rules.rules.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["pool", "queue"]);
+}
+
+#[tokio::test]
+async fn a_semaphore_whose_name_would_be_a_pattern_is_refused() {
+    let node = Node::local().unwrap();
+    let refused = node.semaphore("job-*", 2).acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Refused { why, .. }) if why.contains('*')));
+}
+
+/// Sends messages over a new connection, and waits until the node has answered the last of them.
+fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let (mut said, mut heard) = (Vec::new(), Vec::new());
+    protocol::put(&ToNode::Hello { version: protocol::VERSION, who: "test".parse().unwrap() }, &mut said);
+    for message in messages {
+        protocol::put(message, &mut said);
+    }
+    stream.write_all(&said).unwrap();
+    loop {
+        if let Some((message, length)) = protocol::take::<ToClient>(&heard).unwrap() {
+            heard.drain(..length);
+            if last(&message) {
+                return stream;
+            }
+            continue;
+        }
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).unwrap();
+        assert_ne!(count, 0, "the node closed the connection");
+        heard.extend_from_slice(&bytes[..count]);
+    }
+}
+
+fn acquire(tag: u64) -> ToNode {
+    let (lock, patience) = ("a".parse().unwrap(), protocol::Patience::Forever);
+    ToNode::Acquire { tag, lock, patience, permits: None }
+}
+
+#[test]
+fn clients_that_go_while_they_hold_leave_neither_their_lock_nor_a_descriptor_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("node.sock");
+    let node = Node::local().unwrap();
+    serve(node.engine(), listen(&socket).unwrap(), |_| {});
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let granted = |message: &ToClient| matches!(message, ToClient::Granted { .. });
+    drop(converse(&socket, &[acquire(1)], granted));
+    let before = descriptors();
+    for _ in 0..200 {
+        drop(converse(&socket, &[acquire(1)], granted));
+    }
+    // Other tests of this process have descriptors of their own, a few dozen.
+    assert!(descriptors() < before + 100, "{before} before, {} after", descriptors());
+}
+
+#[test]
+fn a_wish_that_is_given_back_before_it_is_granted_is_taken_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("node.sock");
+    let node = Node::local().unwrap();
+    serve(node.engine(), listen(&socket).unwrap(), |_| {});
+    let held = node.lock_blocking("a").unwrap();
+    let cancelled = |message: &ToClient| matches!(message, ToClient::Cancelled(1));
+    let client = converse(&socket, &[acquire(1), ToNode::Release(1)], cancelled);
+    drop(held);
+    assert!(node.try_lock_blocking("a").is_ok());
+    drop(client);
 }

@@ -2,13 +2,22 @@
 
 pub(crate) mod algorithms;
 pub(crate) mod bench;
+pub(crate) mod break_lock;
 pub(crate) mod ca;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod complete;
 pub(crate) mod demo;
 pub(crate) mod dst;
 pub(crate) mod errata;
+pub(crate) mod node;
+pub(crate) mod queue;
 pub(crate) mod quorum;
 pub(crate) mod reproduce;
+pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod sim;
+pub(crate) mod site;
+pub(crate) mod status;
+mod target;
+pub(crate) mod up;

@@ -175,7 +175,7 @@ impl std::fmt::Debug for Node {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.engine.close_session(self.session);
+        self.engine.close_session(self.session, []);
     }
 }
 

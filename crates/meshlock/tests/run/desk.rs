@@ -17,6 +17,13 @@ use tempfile::TempDir;
 /// No test takes longer: what has not come by then never will.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// For bash: closes all that was inherited but standard input, output and error.
+pub(crate) const CLOSE_ALL: &str =
+    r#"for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd>&-"; done"#;
+
+/// Counts the sockets that a shell has open.
+pub(crate) const COUNT_SOCKETS: &str = "ls -l /proc/$$/fd | grep -c socket:";
+
 /// A user, with a node of its own if one is started.
 pub(crate) struct User {
     dir: TempDir,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::desk::{User, send, wait_for_end};
+use crate::desk::{CLOSE_ALL, Running, User, send, wait_for_end};
 
 /// The lease of a node that nobody configured.
 const LEASE: Duration = Duration::from_secs(5);
@@ -47,16 +47,19 @@ fn a_command_that_does_not_end_is_killed_with_all_of_its_group() {
 
 #[test]
 fn a_command_whose_meshlock_is_gone_is_ended_by_the_node() {
-    let user = User::new();
-    let mut running = user.start(&["x"], STUBBORN);
-    let process: i32 = running.line().parse().unwrap();
-    running.signal(Signal::KILL);
-    running.wait();
-    let mut second = user.start(&["x"], &look_for(process));
-    user.wait_for_waiters("x", 1);
-    user.break_lock("x");
-    assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
-    assert_eq!(running.line(), "", "and nobody is left who could print");
+    // Whether it has the session's socket open or not.
+    for script in [STUBBORN.to_owned(), format!("{CLOSE_ALL}; {STUBBORN}")] {
+        let user = User::new();
+        let mut running = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", &script]));
+        let process: i32 = running.line().parse().unwrap();
+        running.signal(Signal::KILL);
+        running.wait();
+        let mut second = user.start(&["x"], &look_for(process));
+        user.wait_for_waiters("x", 1);
+        user.break_lock("x");
+        assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
+        assert_eq!(running.line(), "", "and nobody is left who could print");
+    }
 }
 
 #[test]

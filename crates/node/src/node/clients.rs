@@ -8,7 +8,7 @@ use super::{Node, Output, RulesWanted};
 use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{Request, Session, Tell, Wait};
+use crate::table::{LockTable, Request, Session, Tell, Wait};
 
 const LEAVING: &str = "this site is leaving the cluster; ask another one";
 
@@ -72,6 +72,8 @@ pub enum Call {
         /// The wish.
         request: Request,
     },
+    /// Everything that clients hold here is taken away from them: they have the margin of a lease to stop.
+    TakeAllAway,
 }
 
 /// What a client is told.
@@ -166,10 +168,13 @@ impl Node {
             Call::Leave { request } => {
                 self.leaving = Some(request);
                 self.in_table(out, |table, _, out| table.turn_away(LEAVING, out));
-                if !self.view.contains(&self.me) {
+                if self.view.contains(&self.me) {
+                    self.reach_out(out);
+                } else {
                     out.push(Output::Answer(Answer::Left { request }));
                 }
             }
+            Call::TakeAllAway => self.in_table(out, LockTable::take_all_away),
         }
     }
 
@@ -179,6 +184,10 @@ impl Node {
         if self.rules_wanted.is_some() {
             return out
                 .push(refuse("another change of rules is under way; ask again when it is done".to_owned()));
+        }
+        if self.view.epoch == Epoch::default() {
+            let why = "this site does not know the cluster's rules yet; ask again when it takes part";
+            return out.push(refuse(why.to_owned()));
         }
         if rules == self.view.rules {
             let epoch = self.view.epoch;

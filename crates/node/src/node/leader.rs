@@ -21,6 +21,14 @@ use crate::rules::RulesText;
 use crate::time::{Span, Time};
 use crate::view::View;
 
+/// Rules that a member asked for.
+#[derive(Clone, Debug)]
+pub(super) struct WantedRules {
+    /// How often the rules had changed when it did.
+    pub(super) base: u64,
+    pub(super) rules: RulesText,
+}
+
 /// One leadership.
 #[derive(Clone, Debug)]
 pub(super) struct Leadership {
@@ -46,7 +54,7 @@ pub(super) struct Leadership {
     pub(super) exhausted: bool,
     mutants: Mutants,
     /// Rules that were asked for.
-    pub(super) rules: Option<RulesText>,
+    pub(super) rules: Option<WantedRules>,
 }
 
 /// A round in which leadership is confirmed, and the renewals that came before it began.
@@ -197,7 +205,8 @@ impl Leadership {
         self.reports.retain(|member, _| view.contains(member));
         self.deaf.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
-        self.rules = self.rules.take().filter(|rules| *rules != view.rules);
+        // Also those that were asked for while other ones were on their way: whoever did so is told to look again.
+        self.rules = self.rules.take().filter(|wanted| wanted.base == view.rules_version);
     }
 
     /// Whose lease should run out, so that the others can go on: whoever speaks to the leader but has not heard it for as
@@ -271,7 +280,7 @@ impl Leadership {
         let drained = self.drained == Some(view.epoch);
         let first = view.epoch == Epoch::default();
         let current = if first { first_rules } else { &view.rules };
-        let rules = self.rules.as_ref().unwrap_or(current).clone();
+        let rules = self.rules.as_ref().map_or(current, |wanted| &wanted.rules).clone();
         if first && members.is_empty() || members == view.members && rules == view.rules && !drained {
             return None;
         }

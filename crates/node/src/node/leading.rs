@@ -5,7 +5,7 @@ mod tests;
 
 use meshlock_protocol::Epoch;
 
-use super::leader::Leadership;
+use super::leader::{Leadership, WantedRules};
 use super::wire::Content;
 use super::{Node, Note, Output};
 use crate::lease::Landlord;
@@ -62,8 +62,13 @@ impl Node {
                     rules.fit(view.members.len().max(1))?;
                     Ok(rules)
                 });
+                // If other rules are on their way, these are about rules that nobody has seen yet.
+                let version =
+                    leadership.pending.as_ref().map_or(view.rules_version, |next| next.rules_version);
                 match checked {
-                    Ok(rules) if base == view.rules_version => leadership.rules = Some(rules.text().clone()),
+                    Ok(rules) if base == version && view.epoch > Epoch::default() => {
+                        leadership.rules = Some(WantedRules { base, rules: rules.text().clone() });
+                    }
                     Ok(_) => {}
                     Err(error) => Node::misbehaved(from.site, &error.to_string(), out),
                 }

@@ -50,7 +50,7 @@ pub use note::Note;
 use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
-pub use queue::{InLine, SiteQueue, Standing, Why, line};
+pub use queue::{Age, InLine, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
 pub use words::{Input, Output, Token};
 

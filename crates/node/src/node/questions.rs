@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::queue::{SiteQueue, Standing};
 use super::wire::Content;
 use super::{Answer, Node, Output};
-use crate::names::{ClientLabel, Incarnation, LockName, Member, SiteName};
+use crate::names::{ClientLabel, ClusterName, Incarnation, LockName, Member, SiteName};
 use crate::rules::Rules;
 use crate::table::{Counts, HeldLock, HolderReport, MOST_LISTED, Request, Tell};
 use crate::time::{Span, Time};
@@ -68,6 +68,10 @@ pub struct CutOff {
 pub struct Overview {
     /// This life of the site.
     pub member: Member,
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The sites that it began with, in their order.
+    pub sites: Vec<SiteName>,
     /// The view that it has installed.
     pub view: View,
     /// How far it is with it.
@@ -258,6 +262,8 @@ impl Node {
         let leads = self.leads().is_some().then_some(&self.me.site);
         Overview {
             member: self.me.clone(),
+            cluster: self.config.cluster.clone(),
+            sites: self.config.sites.clone(),
             view: self.view.clone(),
             standing: self.standing(),
             leader: leads.or(self.believed_leader()).cloned(),

@@ -202,7 +202,8 @@ impl fmt::Display for Names<'_> {
 }
 
 /// A length of time as people read it: to the tenth of a second, or in milliseconds.
-struct Age(Span);
+#[derive(Clone, Copy, Debug)]
+pub struct Age(pub Span);
 
 impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

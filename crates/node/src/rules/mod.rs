@@ -102,9 +102,10 @@ impl Clause {
         Clause::shared(algorithm, 1)
     }
 
-    /// K permits, all of which one site may hold.
+    /// K permits, all of which one site may hold, as far as one site may hold several.
     pub fn shared(algorithm: &str, permits: u32) -> Self {
-        Clause { algorithm: algorithm.to_owned(), permits, per_site: permits }
+        let per_site = permits.min(Rules::MOST_PER_SITE);
+        Clause { algorithm: algorithm.to_owned(), permits, per_site }
     }
 }
 
@@ -154,6 +155,9 @@ impl Eq for Rules {}
 impl Rules {
     /// How many permits a lock may have.
     pub const MOST_PERMITS: u32 = 1024;
+    /// How many permits of a lock one site may hold. A site takes part in the algorithm once for each, and each asks all
+    /// others: more would flood the links.
+    pub const MOST_PER_SITE: u32 = 32;
     /// How many rules a view may carry.
     pub const MOST_RULES: usize = 1000;
 
@@ -251,8 +255,9 @@ fn checked(pattern: &str, clause: &Clause) -> Result<Rule, RulesError> {
         let error = error.expect_err("one permit is all that it can give");
         return Err(RulesError::Plan { pattern: named(), error });
     }
-    if clause.per_site == 0 || clause.per_site > clause.permits {
-        let (what, given, most) = ("permits for one site", clause.per_site, clause.permits);
+    let most = clause.permits.min(Rules::MOST_PER_SITE);
+    if clause.per_site == 0 || clause.per_site > most {
+        let (what, given) = ("permits for one site", clause.per_site);
         return Err(RulesError::Range { pattern: named(), what, given, most });
     }
     Ok(Rule { spec, permits: clause.permits, per_site: clause.per_site })

@@ -13,6 +13,9 @@ use tokio::sync::Notify;
 /// How much may wait for a slow peer before the connection is given up. Links send again what matters.
 const MOST_WAITING: usize = 16 << 20;
 
+/// While so much has not been taken by the socket, what is queued stays where it is counted.
+const MOST_SEALED: usize = 1 << 20;
+
 /// What a connection runs over.
 pub(super) enum Stream {
     Tcp(TcpStream),
@@ -93,9 +96,11 @@ impl Channel {
         put(&mut queue.bytes);
         if queue.bytes.len() > MOST_WAITING {
             tracing::warn!("the other side takes too slowly what it is sent; its connection is closed");
-            queue.close();
+            drop(queue);
+            self.close();
+            return false;
         }
-        !queue.closed
+        true
     }
 
     /// Has the connection's own task flush it: for whoever must not wait.
@@ -120,7 +125,9 @@ impl Channel {
         while !locked(&self.queue).bytes.is_empty() {
             // Whoever is writing looks at the queue once more after it is done.
             let Ok(mut wire) = self.wire.try_lock() else { return };
-            self.seal(&mut wire);
+            if wire.len() < MOST_SEALED {
+                self.seal(&mut wire);
+            }
             match self.write(&mut wire) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -178,7 +185,9 @@ impl Channel {
                 }
                 let done = {
                     let mut wire = locked(&self.wire);
-                    self.seal(&mut wire);
+                    if wire.len() < MOST_SEALED {
+                        self.seal(&mut wire);
+                    }
                     self.write(&mut wire)
                 };
                 match done {
@@ -211,6 +220,8 @@ impl Channel {
                 }
             }
         }
+        // Waiting for a socket that always has more costs no turn: without this nobody else on the thread would have one.
+        tokio::task::consume_budget().await;
         Ok(count > 0)
     }
 }
@@ -225,7 +236,10 @@ impl Queue {
 /// Opens what came over the wire. Gives back what TLS itself has to say to it.
 pub(super) fn open_tls(tls: &mut Connection, mut sealed: &[u8], plain: &mut Vec<u8>) -> io::Result<Vec<u8>> {
     while !sealed.is_empty() {
-        tls.read_tls(&mut sealed)?;
+        if tls.read_tls(&mut sealed)? == 0 {
+            // The other side has said that nothing follows.
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let state =
             tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let start = plain.len();

@@ -79,6 +79,7 @@ impl Core {
             }
             Output::Persist { token, writes } => match &self.disk {
                 Sink::Memory => self.written = Some(token),
+                Sink::Closed => {}
                 // If the disk's thread is gone, so is the node soon.
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },

@@ -17,6 +17,8 @@ type Batch = (Token, Vec<Write>);
 pub(super) enum Sink {
     /// Nowhere: they count as written as soon as they are said.
     Memory,
+    /// Nowhere, and they never count as written: the node has stopped.
+    Closed,
     /// To the disk's thread.
     Thread(Sender<Batch>),
 }

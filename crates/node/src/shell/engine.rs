@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -107,8 +107,8 @@ pub(super) struct Shared {
     pub(super) net: Arc<Net>,
     /// The clock's task has to look again when it is due.
     alarm: Notify,
-    /// Held by whoever changes the rules for a client.
-    rules: tokio::sync::Mutex<()>,
+    /// Held by whoever changes the rules for a semaphore.
+    rules_gate: tokio::sync::Mutex<()>,
 }
 
 impl Engine {
@@ -117,6 +117,11 @@ impl Engine {
         let Setup { mut config, listen, addresses, security, data } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
+        if matches!(security, Security::Plain) && listen.is_some() {
+            tracing::warn!(
+                "connections between sites are not protected: whoever reaches the port can be any site"
+            );
+        }
         let checked = config.check()?;
         let listening = listen.as_ref().map(TcpListener::local_addr).transpose()?;
         listen.as_ref().map(|listener| listener.set_nonblocking(true)).transpose()?;
@@ -127,13 +132,15 @@ impl Engine {
         let node = Node::start(checked, disk, now(), &mut outputs)?;
         let thread = Idle::start(format!("site {site}"))?;
         let tasks = thread.tasks.clone();
-        let net = Arc::new(Net::new(site.clone(), fastrand::u64(..), security, tasks.clone()));
-        for (site, address) in addresses {
-            net.learn_address(site, address);
-        }
+        let net = Arc::new(Net::new(site.clone(), fastrand::u64(..), security, addresses, tasks.clone()));
         let (core, stand) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(Stand::default()));
-        let shared =
-            Arc::new(Shared { core, stand, net, alarm: Notify::new(), rules: tokio::sync::Mutex::default() });
+        let shared = Arc::new(Shared {
+            core,
+            stand,
+            net,
+            alarm: Notify::new(),
+            rules_gate: tokio::sync::Mutex::default(),
+        });
         let stop = Arc::new(Notify::new());
         let (running, stopped) = channel();
         let mut threads = Vec::new();
@@ -169,9 +176,8 @@ impl Handle {
         &self.tasks
     }
 
-    /// Waits until no other client of this node changes the rules.
-    pub(super) async fn turn_to_change_rules(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.shared.rules.lock().await
+    pub(super) fn rules_gate(&self) -> &tokio::sync::Mutex<()> {
+        &self.shared.rules_gate
     }
 
     /// Begins a session for a client, which hears what concerns all that it holds.
@@ -183,10 +189,13 @@ impl Handle {
         session
     }
 
-    /// Ends a session: what it holds is free, and it hears nothing more.
-    pub fn close_session(&self, session: Session) {
+    /// Ends a session: what it holds is free, and neither it nor those who listen to its `requests` hear anything more.
+    pub fn close_session(&self, session: Session, requests: impl IntoIterator<Item = Request>) {
         self.shared.step(|core| {
             core.sessions.remove(&session);
+            for request in requests {
+                core.requests.remove(&request);
+            }
             Input::Call(Call::SessionEnded(session))
         });
     }
@@ -232,9 +241,14 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.running = None;
         self.stop.notify_one();
-        if let Ok(mut core) = self.handle.shared.core.lock() {
-            // The disk's thread ends once nobody can send it more.
-            core.disk = Sink::Memory;
+        {
+            // Also of a node that has panicked.
+            let mut core = self.handle.shared.core.lock().unwrap_or_else(PoisonError::into_inner);
+            // The disk's thread ends once nobody can send it more. What is still said meanwhile is never written, so that
+            // nothing that depends on it is said either.
+            core.disk = Sink::Closed;
+            // Listeners have handles of the node.
+            (core.requests, core.sessions) = Default::default();
         }
         let me = std::thread::current().id();
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != me) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshlock_protocol::Epoch;
 use tokio::sync::watch;
 
 use super::engine::{Handle, Listener};
@@ -28,6 +29,14 @@ pub enum PermitsError {
         /// What the program says.
         wants: u32,
     },
+    /// A rule for this name alone cannot be written.
+    #[error(
+        "the name '{lock}' contains '*', which in a rule stands for other names too; give the semaphore another name"
+    )]
+    Star {
+        /// Which lock.
+        lock: LockName,
+    },
     /// Such rules make no sense.
     #[error(transparent)]
     Rules(#[from] RulesError),
@@ -44,7 +53,17 @@ pub enum PermitsError {
 /// Sees to it that the cluster's rules give the lock so many permits. Where no rule names the lock, one is added; where one
 /// does and says something else, that is an error.
 pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> Result<(), PermitsError> {
-    let mut turn = None;
+    // Before it takes part a site does not know the rules that it would add to.
+    node.until(|stand| stand.epoch > Epoch::default()).await;
+    let is_met = || -> Result<bool, PermitsError> {
+        let rules = Rules::new(node.look(|node| node.view().rules.clone()))?;
+        Ok(rules.rule(lock).permits == permits)
+    };
+    if is_met()? {
+        return Ok(());
+    }
+    // One change at a time: whoever comes second may find it done.
+    let _one = node.rules_gate().lock().await;
     loop {
         let text = node.look(|node| node.view().rules.clone());
         let rules = Rules::new(text.clone())?;
@@ -55,10 +74,8 @@ pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> R
         if !std::ptr::eq(rule, rules.default_rule()) {
             return Err(PermitsError::Differ { lock: lock.clone(), has: rule.permits, wants: permits });
         }
-        if turn.is_none() {
-            // A node takes one change at a time, and whoever was first may have wanted the same: look again.
-            turn = Some(node.turn_to_change_rules().await);
-            continue;
+        if lock.as_str().contains('*') {
+            return Err(PermitsError::Star { lock: lock.clone() });
         }
         let mut wanted = text.clone();
         wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));

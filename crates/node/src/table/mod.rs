@@ -156,6 +156,8 @@ impl LockTable {
                 out.push(Output::Tell(Tell::Released { request }));
                 self.leave(request, &lock, footing, out);
             }
+            // Whoever gives back what it does not have yet does not want it any more.
+            None if self.requests.contains_key(&request) => self.cancel(request, footing, out),
             None => out.push(Output::Tell(Tell::Refused { request, why: "it does not hold the lock" })),
         }
     }

@@ -153,9 +153,7 @@ impl LockTable {
         footing: Footing,
         out: &mut Vec<Output>,
     ) -> Vec<HolderReport> {
-        let act_by = footing.now + self.habits.margin;
-        // Without a comfortable lease everyone has been told before, to stop before the lease ends.
-        let act_by = footing.lease_end.map_or(act_by, |end| end.min(act_by));
+        let act_by = self.act_by(footing);
         let Some(lock) = self.locks.get_mut(name) else { return Vec::new() };
         for hold in &mut lock.holds {
             doom(name, hold, act_by, &mut self.alarms, out);
@@ -168,6 +166,18 @@ impl LockTable {
             }
         }
         cut_off
+    }
+
+    /// Takes everything away from the clients of this site, each as [`take_away`](LockTable::take_away) does.
+    pub fn take_all_away(&mut self, footing: Footing, out: &mut Vec<Output>) {
+        self.on_notice(self.act_by(footing), out);
+    }
+
+    /// Until when whoever is told now that it has lost may take to stop.
+    fn act_by(&self, footing: Footing) -> Time {
+        let act_by = footing.now + self.habits.margin;
+        // Without a comfortable lease everyone has been told before, to stop before the lease ends.
+        footing.lease_end.map_or(act_by, |end| end.min(act_by))
     }
 
     fn holder(&self, hold: &Hold, now: Time) -> HolderReport {

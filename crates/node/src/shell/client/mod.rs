@@ -8,4 +8,4 @@ pub mod protocol;
 mod serve;
 mod words;
 
-pub use serve::{ServeError, listen, serve};
+pub use serve::{ServeError, Serving, listen, serve};

@@ -10,7 +10,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::names::{ClientLabel, LockName, SiteName};
+use crate::names::{ClientLabel, ClusterName, LockName, SiteName};
 use crate::node::{CutOff, SiteQueue, Standing};
 use crate::rules::RulesText;
 use crate::time::{Span, Time};
@@ -242,6 +242,10 @@ pub struct Status {
     pub site: SiteName,
     /// Which life of it.
     pub incarnation: u64,
+    /// Its cluster.
+    pub cluster: ClusterName,
+    /// The sites that the cluster began with, in their order.
+    pub sites: Vec<SiteName>,
     /// The view that it has installed.
     pub view: View,
     /// How far it is with it.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use tokio::net::{UnixListener, UnixStream};
@@ -18,6 +19,7 @@ use super::words::answered;
 use crate::names::{ClientLabel, LockName};
 use crate::node::{Answer, Call};
 use crate::table::{Request, Session, Tell, Wait};
+use crate::time::Span;
 
 /// How many clients may be connected at once.
 const MOST_CONNECTIONS: usize = 10_000;
@@ -43,20 +45,34 @@ pub enum ServeError {
 
 /// Opens a socket for clients that run as the same user. What an earlier node left there is replaced.
 pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeError> {
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(ServeError::Taken(path.to_owned()));
-    }
     let bind = || {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        match std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind()) {
+            Err(io::ErrorKind::NotFound) => {}
+            // Nobody listens there any more.
+            Err(io::ErrorKind::ConnectionRefused) => std::fs::remove_file(path)?,
+            // Somebody does, and is busy perhaps.
+            Ok(_) | Err(_) => return Err(io::ErrorKind::AddrInUse.into()),
         }
         let listener = std::os::unix::net::UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     };
-    bind().map_err(|error| ServeError::Bind { path: path.to_owned(), error })
+    bind().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => ServeError::Taken(path.to_owned()),
+        _ => ServeError::Bind { path: path.to_owned(), error },
+    })
+}
+
+/// Clients are being served. They are for as long as the node runs, also when this is dropped.
+#[derive(Debug)]
+pub struct Serving(tokio::task::AbortHandle);
+
+impl Serving {
+    /// Takes no more clients; those who are connected stay so.
+    pub fn stop(&self) {
+        self.0.abort();
+    }
 }
 
 /// Serves clients on the node's own thread until the node stops. `changed` is told how many are connected.
@@ -64,9 +80,9 @@ pub fn serve(
     node: &Handle,
     listener: std::os::unix::net::UnixListener,
     changed: impl Fn(usize) + Send + Sync + 'static,
-) {
+) -> Serving {
     let (tasks, node) = (node.tasks().clone(), node.clone());
-    tasks.spawn(async move {
+    let accepting = tasks.spawn(async move {
         let listener = UnixListener::from_std(listener).expect("within the node's runtime");
         let (count, changed) = (Arc::new(Mutex::new(0)), Arc::new(changed));
         loop {
@@ -97,6 +113,7 @@ pub fn serve(
             });
         }
     });
+    Serving(accepting.abort_handle())
 }
 
 /// A connected client.
@@ -106,6 +123,15 @@ struct Client {
     open: Mutex<FxHashMap<Tag, Arc<Asked>>>,
     /// What is to be ended when something is lost.
     group: Mutex<Option<Group>>,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// No process has it open any more.
+    Gone,
+    /// This node has ended it, or nobody knows.
+    CutOff,
 }
 
 /// Something that a client asked for.
@@ -123,40 +149,59 @@ impl Client {
         let channel = Channel::new(Stream::Unix(stream), None);
         let client = Arc::new(Client { node, channel, open: Mutex::default(), group: Mutex::default() });
         let session = client.node.open_session(client.clone());
-        let reading = async {
-            let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
-            let mut greeted = false;
-            while client.channel.read(&mut scratch, &mut bytes).await.unwrap_or(false) {
-                let mut at = 0;
-                loop {
-                    match take::<ToNode>(&bytes[at..]) {
-                        Ok(Some((said, length))) => {
-                            at += length;
-                            if !client.hear_from(session, said, owner, &mut greeted) {
-                                return;
-                            }
-                        }
-                        Ok(None) => break,
-                        Err(error) => return tracing::warn!(%error, "a client is cut off"),
-                    }
-                }
-                bytes.drain(..at);
-                client.channel.flush();
-            }
+        let ending = tokio::select! {
+            ending = client.hear_all(session, owner) => ending,
+            () = client.channel.keep_writing() => Ending::CutOff,
         };
-        tokio::select! {
-            () = reading => {}
-            () = client.channel.keep_writing() => {}
-        }
         client.channel.flush();
         client.channel.close();
-        let group = client.group.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if ending == Ending::CutOff {
+            // It may still run, and believes until the lease is over that it has what it was given.
+            let left = client.node.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())));
+            tokio::time::sleep(Duration::from_micros(left.micros())).await;
+        }
+        // A copy: should the lock be lost meanwhile, the group is ended.
+        let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(group) = group {
             group.until_gone().await;
         }
-        client.node.close_session(session);
         // What was asked refers to the client: let go of each other.
-        client.open().clear();
+        let open = std::mem::take(&mut *client.open());
+        let requests = open.values().filter_map(|asked| asked.request.get().copied());
+        client.node.close_session(session, requests);
+    }
+
+    /// Hears all that the client says, until it has gone or has to be cut off.
+    async fn hear_all(self: &Arc<Self>, session: Session, owner: Option<u32>) -> Ending {
+        let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
+        let mut greeted = false;
+        loop {
+            match self.channel.read(&mut scratch, &mut bytes).await {
+                Ok(true) => {}
+                Ok(false) => return Ending::Gone,
+                // So it is said where the other side is gone altogether and had not read everything.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ending::Gone,
+                Err(_) => return Ending::CutOff,
+            }
+            let mut at = 0;
+            loop {
+                match take::<ToNode>(&bytes[at..]) {
+                    Ok(Some((said, length))) => {
+                        at += length;
+                        if !self.hear_from(session, said, owner, &mut greeted) {
+                            return Ending::CutOff;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "a client is cut off");
+                        return Ending::CutOff;
+                    }
+                }
+            }
+            bytes.drain(..at);
+            self.channel.flush();
+        }
     }
 
     /// The client has said something. Gives back whether it may go on.

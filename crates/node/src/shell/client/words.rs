@@ -57,6 +57,8 @@ impl From<&Overview> for Status {
         Status {
             site: overview.member.site.clone(),
             incarnation: overview.member.incarnation.number(),
+            cluster: overview.cluster.clone(),
+            sites: overview.sites.clone(),
             view: overview.view.clone(),
             standing: overview.standing.clone(),
             leader: overview.leader.clone(),

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::channel::Channel;
 use crate::names::SiteName;
 use crate::node::Packet;
 use frame::{Hello, take_packets};
@@ -55,23 +56,32 @@ pub(super) struct Net {
     life: u64,
     security: Security,
     tasks: Handle,
-    /// Where sites are reached, as configuration or view say.
-    book: Mutex<BTreeMap<SiteName, String>>,
+    /// Where sites are reached, as the configuration says: that is the operator's word, and the newest.
+    configured: BTreeMap<SiteName, String>,
+    /// Where the others are, as the view says.
+    learnt: Mutex<BTreeMap<SiteName, String>>,
     peers: Mutex<BTreeMap<SiteName, Arc<Peer>>>,
 }
 
 impl Net {
-    pub(super) fn new(me: SiteName, life: u64, security: Security, tasks: Handle) -> Self {
-        Net { me, life, security, tasks, book: Mutex::default(), peers: Mutex::default() }
+    pub(super) fn new(
+        me: SiteName,
+        life: u64,
+        security: Security,
+        configured: BTreeMap<SiteName, String>,
+        tasks: Handle,
+    ) -> Self {
+        Net { me, life, security, tasks, configured, learnt: Mutex::default(), peers: Mutex::default() }
     }
 
-    /// Says where a site is reached.
+    /// A view says where a site is reached.
     pub(super) fn learn_address(&self, site: SiteName, address: String) {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).insert(site, address);
+        self.learnt.lock().unwrap_or_else(PoisonError::into_inner).insert(site, address);
     }
 
     fn address(&self, site: &SiteName) -> Option<String> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned()
+        let learnt = || self.learnt.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned();
+        self.configured.get(site).cloned().or_else(learnt)
     }
 
     /// The peer of this name; it is dialled once there is something to send to it.
@@ -105,7 +115,7 @@ impl Net {
                 let greeted = net.welcome(stream).await;
                 drop(permit);
                 match greeted {
-                    Ok(greeted) => net.talk(greeted, false, host).await,
+                    Ok(greeted) => net.adopt(greeted, false, &host),
                     Err(error) => tracing::warn!(%address, %error, "a connection was refused"),
                 }
             });
@@ -130,7 +140,7 @@ impl Net {
             match self.dial(&peer.site).await {
                 Ok(greeted) => {
                     (backoff, complained) = (BACKOFF.0, false);
-                    self.tasks.spawn(self.clone().talk(greeted, true, host.clone()));
+                    self.adopt(greeted, true, &host);
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -156,41 +166,45 @@ impl Net {
         timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
     }
 
-    /// Talks over a connection until it ends.
-    async fn talk<H: Host>(self: Arc<Self>, greeted: Greeted, dialled: bool, host: Arc<H>) {
+    /// Takes a connection into use, unless there is a better one.
+    fn adopt<H: Host>(self: &Arc<Self>, greeted: Greeted, dialled: bool, host: &Arc<H>) {
         let Greeted { channel, hello, rest } = greeted;
-        let site = hello.from;
-        let peer = self.peer(&site, &host);
-        if !peer.adopt(&channel, dialled == (self.me < site), hello.life) {
-            return;
+        let peer = self.peer(&hello.from, host);
+        if peer.adopt(&channel, dialled == (self.me < hello.from), hello.life) {
+            host.on_connected(&hello.from);
+            self.tasks.spawn(talk(peer, channel, rest, host.clone()));
         }
-        host.on_connected(&site);
-        let writing = async {
-            channel.keep_writing().await;
-        };
-        let reading = async {
-            let (mut bytes, mut scratch) = (rest, vec![0; READ_BYTES]);
-            loop {
-                let mut packets = Vec::new();
-                let taken = take_packets(&mut bytes, |packet| packets.push(packet));
-                if !packets.is_empty() {
-                    host.on_packets(&site, packets);
-                }
-                if let Err(error) = taken {
-                    tracing::warn!(%site, %error, "a connection is closed");
-                    return;
-                }
-                if !channel.read(&mut scratch, &mut bytes).await.unwrap_or(false) {
-                    return;
-                }
-            }
-        };
-        tokio::select! {
-            () = writing => {}
-            () = reading => {}
-        }
-        peer.ended(&channel);
     }
+}
+
+/// Talks over a connection until it ends.
+async fn talk<H: Host>(peer: Arc<Peer>, channel: Arc<Channel>, rest: Vec<u8>, host: Arc<H>) {
+    let site = peer.site.clone();
+    let writing = async {
+        channel.keep_writing().await;
+    };
+    let reading = async {
+        let (mut bytes, mut scratch) = (rest, vec![0; READ_BYTES]);
+        loop {
+            let mut packets = Vec::new();
+            let taken = take_packets(&mut bytes, |packet| packets.push(packet));
+            if !packets.is_empty() {
+                host.on_packets(&site, packets);
+            }
+            if let Err(error) = taken {
+                tracing::warn!(%site, %error, "a connection is closed");
+                return;
+            }
+            if !channel.read(&mut scratch, &mut bytes).await.unwrap_or(false) {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = writing => {}
+        () = reading => {}
+    }
+    peer.ended(&channel);
 }
 
 /// Opens the port for other sites.

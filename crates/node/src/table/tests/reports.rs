@@ -125,3 +125,19 @@ fn whoever_is_told_by_the_lease_first_gets_no_other_time_by_a_break() {
     tables.time(1000);
     assert!(!tables.sites[0].holds_anything());
 }
+
+#[test]
+fn a_site_takes_everything_away_from_its_own_clients_and_from_no_others() {
+    let mut tables = Tables::of(2, Clause::shared("raymond-k", 3));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(0, 2, Wait::Forever);
+    tables.acquire(1, 3, Wait::Forever);
+    tables.time(10);
+    tables.act(0, LockTable::take_all_away);
+    let lost: Vec<(usize, Tell)> =
+        tables.told.iter().filter(|(_, tell)| matches!(tell, Tell::Lost { .. })).cloned().collect();
+    let told = |request| (0, Tell::Lost { request: Request(request), act_by: at(210) });
+    assert_eq!(lost, [told(1), told(2)]);
+    tables.time(210);
+    assert!(!tables.sites[0].holds_anything() && tables.sites[1].holds_anything());
+}

@@ -1,0 +1,195 @@
+//! A node from its start to its end.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meshlock_node::node::{Answer, Call};
+use meshlock_node::shell::client::{self, Serving};
+use meshlock_node::shell::{Engine, Listener, Security, Setup, StartError, listen};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::refused;
+use crate::output::Outcome;
+use crate::settings::Settings;
+
+/// How often it is looked whether the node takes part yet; not any more once it does.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// After so long without taking part the log says so.
+const COMPLAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// How long the cluster may take to agree that a site without holders has left.
+const AGREE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Runs a node until it is told to stop.
+pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let daemon = Daemon::start(settings)?;
+        tokio::select! {
+            number = signals.next() => return daemon.stop(number, &mut signals).await,
+            () = daemon.until_ready() => daemon.announce(out)?,
+        }
+        let number = signals.next().await;
+        daemon.stop(number, &mut signals).await
+    })
+}
+
+/// A running node and what it serves.
+struct Daemon {
+    engine: Engine,
+    serving: Serving,
+    settings: Settings,
+}
+
+impl Daemon {
+    fn start(settings: Settings) -> anyhow::Result<Self> {
+        let mut setup = Setup::new(settings.config.clone());
+        setup.config.seed = fastrand::u64(..);
+        setup.listen =
+            settings.listen.as_ref().map(|address| listen(address.as_str())).transpose().map_err(refused)?;
+        setup.addresses = settings.addresses.clone();
+        setup.security = settings.security.clone();
+        setup.data = Some(settings.data.clone());
+        if matches!(setup.security, Security::Plain) && setup.listen.is_some() {
+            tracing::warn!(
+                "TLS is off: whoever reaches this port can say that it is any site of the cluster"
+            );
+        }
+        let engine = Engine::start(setup).map_err(|error| match error {
+            StartError::Threads(_) => error.into(),
+            StartError::Config(_) | StartError::Store(_) | StartError::Founding(_) => refused(error),
+        })?;
+        let listener = client::listen(&settings.socket).map_err(refused)?;
+        let serving = client::serve(&engine, listener, |_| {});
+        tracing::info!(
+            site = %settings.config.site,
+            cluster = %settings.config.cluster,
+            listen = ?engine.listening(),
+            data = %settings.data.display(),
+            socket = %settings.socket.display(),
+            "started"
+        );
+        Ok(Daemon { engine, serving, settings })
+    }
+
+    fn is_ready(&self) -> bool {
+        self.engine.look(|node| node.is_open() && node.view().contains(node.me()))
+    }
+
+    async fn until_ready(&self) {
+        let waiting = async {
+            while !self.is_ready() {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::pin!(waiting);
+        if timeout(COMPLAIN_AFTER, &mut waiting).await.is_err() {
+            let sites = &self.settings.config.sites;
+            tracing::warn!(
+                ?sites,
+                "does not take part yet; more than half of the first seven must be reachable"
+            );
+            waiting.await;
+        }
+    }
+
+    /// The one line that says that this site takes part.
+    fn announce(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let (epoch, members) =
+            self.engine.look(|node| (node.view().epoch.number(), node.view().members.clone()));
+        let members: Vec<&str> = members.iter().map(|member| member.site.as_str()).collect();
+        let Settings { config, socket, .. } = &self.settings;
+        writeln!(
+            out,
+            "{} is ready: view {epoch} with {}; clients: {}",
+            config.site,
+            members.join(", "),
+            socket.display()
+        )?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Leaves, in bounded time.
+    async fn stop(self, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
+        tracing::info!(signal = number, "leaving the cluster");
+        self.serving.stop();
+        remove_socket(&self.settings.socket);
+        let left = tokio::select! {
+            left = self.leave() => left,
+            number = signals.next() => {
+                tracing::warn!("told to stop twice: the others wait until the lease of this site is over");
+                std::process::exit(128 + number);
+            }
+        };
+        if left {
+            tracing::info!("has left");
+        } else {
+            tracing::warn!("could not leave in time: the others wait until the lease of this site is over");
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn leave(&self) -> bool {
+        let heard = Arc::new(Left(watch::Sender::new(false)));
+        self.engine.ask(heard.clone(), |request| Call::Leave { request });
+        let mut left = heard.0.subscribe();
+        let grace = self.settings.shutdown_grace;
+        if timeout(grace, left.wait_for(|left| *left)).await.is_ok() {
+            return true;
+        }
+        let holders = self.engine.look(|node| node.table().counts().holders);
+        if holders > 0 {
+            tracing::warn!(holders, "clients hold locks: they are told that they have lost them");
+            self.engine.tell(Call::TakeAllAway);
+        }
+        let margin = Duration::from_micros(self.settings.config.terms.margin.micros());
+        timeout(margin + AGREE_WITHIN, left.wait_for(|left| *left)).await.is_ok()
+    }
+}
+
+/// Nobody can connect any more, so nothing should look as if one could. A socket that is not there is as good.
+fn remove_socket(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
+/// What tells a node to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The number of the next one.
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+        }
+    }
+}
+
+/// Whether the site has left.
+struct Left(watch::Sender<bool>);
+
+impl Listener for Left {
+    fn hear(&self, answer: &Answer) {
+        if let Answer::Left { .. } = answer {
+            self.0.send_replace(true);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `meshlock site`: who takes part, what a new site needs, and how one leaves.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use meshlock_node::address::Address;
+use meshlock_node::names::SiteName;
+use meshlock_node::shell::client::protocol::{Status, ToClient, ToNode};
+use serde_json::json;
+
+use super::target::{self, Target, unexpected};
+use crate::output::{self, Outcome, Usage};
+use crate::remote::RemoteError;
+
+/// How long a site may take to leave: its clients first give back what they hold, or its lease ends.
+const LEAVE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Arguments of `meshlock site`.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The sites that take part
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print the configuration that a new site needs, and what to do with it
+    Add {
+        /// Its name
+        name: SiteName,
+        /// Where the others will reach it
+        #[arg(long, value_name = "HOST:PORT", default_value = "HOST:7400")]
+        address: Address,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Let the site that is asked leave the cluster; it joins again when it is started again
+    Remove {
+        /// Its name
+        name: SiteName,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match &arguments.what {
+        What::List { target } => {
+            let status = target::status(&mut target.connect("site list")?)?;
+            list(target, &status, out)
+        }
+        What::Add { name, address, target } => {
+            let status = target::status(&mut target.connect("site add")?)?;
+            add(target, &status, name, address, out)
+        }
+        What::Remove { name, target } => remove(target, name, out),
+    }
+}
+
+fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let members = &status.view.members;
+    if target.json {
+        let site = |member: &meshlock_node::names::Member| {
+            json!({
+                "site": member.site,
+                "incarnation": member.incarnation.number(),
+                "address": status.view.address(&member.site),
+            })
+        };
+        let sites: Vec<_> = members.iter().map(site).collect();
+        output::json(out, &json!({ "epoch": status.view.epoch.number(), "sites": sites }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut table = output::table(&["site", "life", "address"]);
+    for member in members {
+        let address = status.view.address(&member.site).map(ToString::to_string).unwrap_or_default();
+        table.add_row([member.site.to_string(), member.incarnation.number().to_string(), address]);
+    }
+    writeln!(out, "{table}")?;
+    Ok(Outcome::Done)
+}
+
+fn add(
+    target: &Target,
+    status: &Status,
+    name: &SiteName,
+    address: &Address,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if let Some(member) = status.view.member(name) {
+        return Err(
+            Usage::new(format!("{member} takes part already; give the new site a name of its own")).into()
+        );
+    }
+    let config = configuration(status, name, address);
+    if target.json {
+        output::json(out, &json!({ "site": name, "config": config }))?;
+        return Ok(Outcome::Done);
+    }
+    writeln!(
+        out,
+        "# 1. Where the cluster's authority is (unless the cluster runs with tls = \"off\"): meshlock ca issue {name}"
+    )?;
+    writeln!(
+        out,
+        "# 2. On the new machine: this file as {name}.toml, and beside it the directory site-{name} made above."
+    )?;
+    writeln!(out, "# 3. There: meshlock node --config {name}.toml")?;
+    writeln!(out, "# It joins through the sites below; nothing changes at them.")?;
+    out.write_all(config.as_bytes())?;
+    Ok(Outcome::Done)
+}
+
+/// What a new site has to know. The sites that the cluster began with are part of what the cluster is: they stay as they
+/// are, in their order.
+fn configuration(status: &Status, name: &SiteName, address: &Address) -> String {
+    let mut text = format!("cluster = \"{}\"\nsite = \"{name}\"\n", status.cluster);
+    if !status.sites.contains(name) {
+        let port = address.as_str().rsplit_once(':').map_or("7400", |(_, port)| port);
+        text += &format!("listen = \"0.0.0.0:{port}\"\nadvertise = {}\n", quoted(address.as_str()));
+    }
+    text += "sites = [\n";
+    for site in &status.sites {
+        let line = |address: &str| format!("    {{ name = \"{site}\", address = {} }},", quoted(address));
+        text += &match status.view.address(site) {
+            Some(address) => line(address.as_str()),
+            None => format!("{} # not a member now: look its address up", line("HOST:7400")),
+        };
+        text.push('\n');
+    }
+    text + &format!(
+        "]\n\n[tls]\nca = \"site-{name}/ca.pem\"\ncert = \"site-{name}/cert.pem\"\nkey = \"site-{name}/key.pem\"\n"
+    )
+}
+
+/// As a TOML string.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn remove(target: &Target, name: &SiteName, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let mut remote = target.connect("site remove")?;
+    if remote.site() != name {
+        let status = target::status(&mut remote)?;
+        return Err(elsewhere(&status, name).into());
+    }
+    match remote.ask(LEAVE_WITHIN, |tag| ToNode::Leave { tag }) {
+        Ok(ToClient::Left(_)) => {}
+        Ok(other) => return Err(unexpected(&remote, &other)),
+        Err(RemoteError::Silent { .. }) => {
+            anyhow::bail!(
+                "{name} is about to leave but has not yet: the cluster has no leader, or clients hold on to locks \
+                 (`meshlock status` lists them)"
+            );
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if target.json {
+        output::json(out, &json!({ "site": name, "left": true }))?;
+    } else {
+        writeln!(
+            out,
+            "{name} has left. Its node still runs, and gives nothing to anyone: stop it, or start it again to join again."
+        )?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// A site leaves by itself, or is left out when it is gone; nobody else can tell it to.
+fn elsewhere(status: &Status, name: &SiteName) -> Usage {
+    if status.view.member(name).is_none() {
+        return Usage::new(format!("{name} does not take part; `meshlock site list` lists who does"));
+    }
+    Usage::new(format!(
+        "{name} is not the site that was asked ({}), and only a site itself can leave: run this on its machine, or stop its \
+         node. One that is gone for good is left out of the view by itself when its lease is over; nothing needs to be removed.",
+        status.site
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use meshlock_node::node::Standing;
+    use meshlock_node::view::View;
+
+    use super::*;
+    use crate::settings::file;
+
+    #[test]
+    fn the_configuration_for_a_new_site_can_be_read_and_names_the_founders_in_their_order() {
+        let sites: Vec<SiteName> = ["b", "a"].iter().map(|site| site.parse().unwrap()).collect();
+        let mut view = View::default();
+        view.addresses.insert(sites[1].clone(), "a.example:1".parse().unwrap());
+        let status = Status {
+            site: sites[1].clone(),
+            incarnation: 1,
+            cluster: "prod".parse().unwrap(),
+            sites,
+            view,
+            standing: Standing::Open,
+            leader: None,
+            lease_left: None,
+            leaving: false,
+            locks: 0,
+            holders: 0,
+            waiters: 0,
+            sessions: 0,
+            held: Vec::new(),
+        };
+        let text = configuration(&status, &"new".parse().unwrap(), &"new.example:7401".parse().unwrap());
+        file::parse(std::path::Path::new("x"), &text).expect("it is a configuration");
+        assert!(
+            text.starts_with("cluster = \"prod\"\nsite = \"new\"\nlisten = \"0.0.0.0:7401\"\n"),
+            "{text}"
+        );
+        let (b, a) = (
+            text.find("name = \"b\"").unwrap(),
+            text.find("name = \"a\", address = \"a.example:1\"").unwrap(),
+        );
+        assert!(b < a, "{text}");
+    }
+}

@@ -1,0 +1,71 @@
+//! The configuration file that explains every key.
+
+/// Printed by `meshlock node --example-config`. Keys that have a default stand with it, commented out.
+pub(crate) const EXAMPLE: &str = r##"# A site of a Meshlock cluster. Start it with: meshlock node --config FILE
+# Paths count from where this file is. Lengths of time: '500ms', '5s', '2m', '1h'.
+
+# The name of the cluster, the same at all its sites, for ever. Sites of clusters with different names never mix.
+#cluster = "meshlock"
+
+# The name of this site. The flag --site overrides it, so that all sites can share one file.
+site = "db-1"
+
+# The sites that the cluster begins with, in the same order at all of them. The first seven vote on who takes part, and never
+# change; others may come and go. A site that is not in the list joins through those that are.
+# Without this list the site is a cluster of its own.
+sites = [
+    { name = "db-1", address = "db-1.example:7400" },
+    { name = "db-2", address = "db-2.example:7400" },
+    { name = "db-3", address = "db-3.example:7400" },
+]
+
+# Where this site listens for the others. Default: its address in the list of sites.
+#listen = "0.0.0.0:7400"
+
+# Where the others reach this site. Default: its address in the list of sites, or where it listens.
+#advertise = "db-1.example:7400"
+
+# Where this site keeps what it must not forget: a directory of its own, never copied or emptied while the site exists.
+# Default: /var/lib/meshlock/SITE for root, XDG_STATE_HOME/meshlock/SITE (~/.local/state/meshlock/SITE) for others.
+#data = "/var/lib/meshlock/db-1"
+
+# Where clients on this machine reach it. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.
+#socket = "/run/meshlock/db-1.sock"
+
+# How long a site that is told to stop (SIGTERM) waits for its clients to give back what they hold. Then they are told that
+# they have lost it, and the site leaves without them.
+#shutdown_grace = "5s"
+
+# How often in a row clients of this site get a lock before those of other sites do, if both wait.
+#local_turns = 16
+
+# How connections between sites are protected: files of `meshlock ca issue SITE`. To trust the network instead, remove this
+# table and write, above the first table: tls = "off"
+[tls]
+ca = "site-db-1/ca.pem"
+cert = "site-db-1/cert.pem"
+key = "site-db-1/key.pem"
+
+# A site that is cut off loses what its clients hold when its lease ends. The same at all sites.
+[lease]
+# How long a lease is: what it held is free for others after this long and a little more.
+#length = "5s"
+# How long before its end clients are told to stop.
+#margin = "500ms"
+# How often it is renewed.
+#renew_every = "1s"
+# By how many millionths one machine's clock may run faster than another's.
+#drift_ppm = 1000
+
+# What the cluster's locks run, at its first start; later `meshlock rules` changes it, and this is not looked at any more.
+# `meshlock algorithms` lists what there is.
+[default_rule]
+algorithm = "naimi-trehel"
+
+# Locks by name, or by how their names begin: how many may hold one at once, and how many of these at one site.
+[[rules]]
+pattern = "pool/*"
+algorithm = "bulgannawar-vaidya"
+permits = 3
+#per_site = 3
+"##;
