@@ -58,9 +58,10 @@ pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeErro
         listener.set_nonblocking(true)?;
         Ok(listener)
     };
-    bind().map_err(|error: io::Error| match error.kind() {
-        io::ErrorKind::AddrInUse => ServeError::Taken(path.to_owned()),
-        _ => ServeError::Bind { path: path.to_owned(), error },
+    bind().map_err(|error: io::Error| {
+        let taken = error.kind() == io::ErrorKind::AddrInUse;
+        let path = path.to_owned();
+        if taken { ServeError::Taken(path) } else { ServeError::Bind { path, error } }
     })
 }
 
