@@ -83,11 +83,12 @@ pub(crate) struct Remote {
 impl Remote {
     /// Connects to the node that serves clients at `path`, as `who`.
     pub(crate) fn connect(path: &Path, who: ClientLabel) -> Result<Self, RemoteError> {
-        let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+        let stream = UnixStream::connect(path).map_err(|error| {
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
                 RemoteError::Nobody(path.to_owned())
+            } else {
+                RemoteError::Io { path: path.to_owned(), error }
             }
-            _ => RemoteError::Io { path: path.to_owned(), error },
         })?;
         let asked = now();
         let nobody = "unknown".parse().expect("a name");
@@ -128,12 +129,7 @@ impl Remote {
         let mut bytes = Vec::new();
         put(message, &mut bytes);
         let said = self.stream.write_all(&bytes);
-        said.map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-                RemoteError::Closed(self.path.clone())
-            }
-            _ => self.failed(error),
-        })
+        said.map_err(|error| self.failed(error))
     }
 
     /// Waits for what the node says next, for ever or so long; nothing if it has said nothing until then.
@@ -201,16 +197,26 @@ impl Remote {
                 self.bytes.extend_from_slice(&scratch[..count]);
                 Ok(())
             }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => Ok(()),
-                io::ErrorKind::ConnectionReset => Err(RemoteError::Closed(self.path.clone())),
-                _ => Err(self.failed(error)),
-            },
+            // Time is up, or a signal came: whoever reads looks again.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(self.failed(error)),
         }
     }
 
     fn failed(&self, error: io::Error) -> RemoteError {
-        RemoteError::Io { path: self.path.clone(), error }
+        let path = self.path.clone();
+        if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+            RemoteError::Closed(path)
+        } else {
+            RemoteError::Io { path, error }
+        }
     }
 
     fn silent(&self, within: Duration) -> RemoteError {

@@ -48,9 +48,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             return Ok(Outcome::Refuted);
         }
     }
-    match remote.ask(ANSWER_WITHIN, |tag| ToNode::Break { tag, lock: name.clone() })? {
-        ToClient::Broken { cut_off, missing, .. } => tell(arguments, &cut_off, &missing, out),
-        other => Err(unexpected(&remote, &other)),
+    let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Break { tag, lock: name.clone() })?;
+    if let ToClient::Broken { cut_off, missing, .. } = &answer {
+        tell(arguments, cut_off, missing, out)
+    } else {
+        Err(unexpected(&remote, &answer))
     }
 }
 

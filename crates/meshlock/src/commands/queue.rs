@@ -37,10 +37,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 
 /// Asks the cluster about a lock.
 pub(super) fn ask(remote: &mut Remote, lock: &LockName) -> anyhow::Result<Queue> {
-    match remote.ask(ANSWER_WITHIN, |tag| ToNode::Queue { tag, lock: lock.clone() })? {
-        ToClient::Queue { queue, .. } => Ok(queue),
-        other => Err(unexpected(remote, &other)),
-    }
+    let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Queue { tag, lock: lock.clone() })?;
+    if let ToClient::Queue { queue, .. } = answer { Ok(queue) } else { Err(unexpected(remote, &answer)) }
 }
 
 /// All who hold it, with their sites.

@@ -121,22 +121,24 @@ fn add(
 /// What a new site has to know. The sites that the cluster began with are part of what the cluster is: they stay as they
 /// are, in their order.
 fn configuration(status: &Status, name: &SiteName, address: &Address) -> String {
-    let mut text = format!("cluster = \"{}\"\nsite = \"{name}\"\n", status.cluster);
-    if !status.sites.contains(name) {
+    let reached = if status.sites.contains(name) {
+        String::new()
+    } else {
         let port = address.as_str().rsplit_once(':').map_or("7400", |(_, port)| port);
-        text += &format!("listen = \"0.0.0.0:{port}\"\nadvertise = {}\n", quoted(address.as_str()));
-    }
-    text += "sites = [\n";
-    for site in &status.sites {
+        format!("listen = \"0.0.0.0:{port}\"\nadvertise = {}\n", quoted(address.as_str()))
+    };
+    let site = |site: &SiteName| {
         let line = |address: &str| format!("    {{ name = \"{site}\", address = {} }},", quoted(address));
-        text += &match status.view.address(site) {
+        match status.view.address(site) {
             Some(address) => line(address.as_str()),
             None => format!("{} # not a member now: look its address up", line("HOST:7400")),
-        };
-        text.push('\n');
-    }
-    text + &format!(
-        "]\n\n[tls]\nca = \"site-{name}/ca.pem\"\ncert = \"site-{name}/cert.pem\"\nkey = \"site-{name}/key.pem\"\n"
+        }
+    };
+    let sites = status.sites.iter().map(site).collect::<Vec<_>>().join("\n");
+    format!(
+        "cluster = \"{}\"\nsite = \"{name}\"\n{reached}sites = [\n{sites}\n]\n\n\
+         [tls]\nca = \"site-{name}/ca.pem\"\ncert = \"site-{name}/cert.pem\"\nkey = \"site-{name}/key.pem\"\n",
+        status.cluster
     )
 }
 

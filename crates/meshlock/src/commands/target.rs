@@ -40,10 +40,8 @@ pub(crate) fn lock_name(text: &str) -> Result<LockName, String> {
 
 /// How the node's site is.
 pub(crate) fn status(remote: &mut Remote) -> anyhow::Result<Status> {
-    match remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag })? {
-        ToClient::Status { status, .. } => Ok(*status),
-        other => Err(unexpected(remote, &other)),
-    }
+    let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag })?;
+    if let ToClient::Status { status, .. } = answer { Ok(*status) } else { Err(unexpected(remote, &answer)) }
 }
 
 /// The node answered another question than the one asked.

@@ -1,7 +1,7 @@
 //! The configuration file that explains every key.
 
 /// Printed by `meshlock node --example-config`. Keys that have a default stand with it, commented out.
-pub(crate) const EXAMPLE: &str = r##"# A site of a Meshlock cluster. Start it with: meshlock node --config FILE
+pub(crate) const EXAMPLE: &str = r#"# A site of a Meshlock cluster. Start it with: meshlock node --config FILE
 # Paths count from where this file is. Lengths of time: '500ms', '5s', '2m', '1h'.
 
 # The name of the cluster, the same at all its sites, for ever. Sites of clusters with different names never mix.
@@ -26,14 +26,15 @@ sites = [
 #advertise = "db-1.example:7400"
 
 # Where this site keeps what it must not forget: a directory of its own, never copied or emptied while the site exists.
-# Default: /var/lib/meshlock/SITE for root, XDG_STATE_HOME/meshlock/SITE (~/.local/state/meshlock/SITE) for others.
+# Default: XDG_STATE_HOME/meshlock/SITE; where that is not set, /var/lib/meshlock/SITE for root and
+# ~/.local/state/meshlock/SITE for others.
 #data = "/var/lib/meshlock/db-1"
 
 # Where clients on this machine reach it. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.
 #socket = "/run/meshlock/db-1.sock"
 
 # How long a site that is told to stop (SIGTERM) waits for its clients to give back what they hold. Then they are told that
-# they have lost it, and the site leaves without them.
+# they have lost it, and the site leaves without them. It is never longer than a lease, which a site that leaves does not renew.
 #shutdown_grace = "5s"
 
 # How often in a row clients of this site get a lock before those of other sites do, if both wait.
@@ -61,6 +62,8 @@ key = "site-db-1/key.pem"
 # `meshlock algorithms` lists what there is.
 [default_rule]
 algorithm = "naimi-trehel"
+#permits = 1
+#per_site = 1
 
 # Locks by name, or by how their names begin: how many may hold one at once, and how many of these at one site.
 [[rules]]
@@ -68,4 +71,4 @@ pattern = "pool/*"
 algorithm = "bulgannawar-vaidya"
 permits = 3
 #per_site = 3
-"##;
+"#;

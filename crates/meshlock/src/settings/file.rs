@@ -156,7 +156,12 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<(File, Source), Usage> {
     })?;
     let mut keys = Vec::new();
     walk("", "", table.get_ref(), &mut keys);
-    for key in &keys {
+    for key in &mut keys {
+        // The head of a table begins with its brackets.
+        let line = text[..key.start].rfind('\n').map_or(0, |end| end + 1);
+        if text[line..key.start].starts_with('[') {
+            key.start = line;
+        }
         source.lines.insert(key.path.clone(), line_of(key.start));
     }
     if let Some(key) = keys.iter().find(|key| key.unknown.is_some()) {
@@ -199,24 +204,18 @@ fn walk(name: &str, path: &str, table: &DeTable<'_>, keys: &mut Vec<Key>) {
         });
         let is_known = unknown.is_none();
         keys.push(Key { path: path.clone(), start: key.span().start, end: value.span().end, unknown });
-        match value.get_ref() {
-            DeValue::Table(table) if is_known => walk(word, &path, table, keys),
-            DeValue::Array(entries) if is_known => {
-                for (at, entry) in entries.iter().enumerate() {
-                    if let DeValue::Table(table) = entry.get_ref() {
-                        let path = format!("{path}[{}]", at + 1);
-                        let span = entry.span();
-                        keys.push(Key {
-                            path: path.clone(),
-                            start: span.start,
-                            end: span.end,
-                            unknown: None,
-                        });
-                        walk(word, &path, table, keys);
-                    }
-                }
-            }
-            _ => {}
+        if !is_known {
+            continue;
+        }
+        if let DeValue::Table(table) = value.get_ref() {
+            walk(word, &path, table, keys);
+        }
+        let DeValue::Array(entries) = value.get_ref() else { continue };
+        for (at, entry) in entries.iter().enumerate() {
+            let DeValue::Table(table) = entry.get_ref() else { continue };
+            let (path, span) = (format!("{path}[{}]", at + 1), entry.span());
+            keys.push(Key { path: path.clone(), start: span.start, end: span.end, unknown: None });
+            walk(word, &path, table, keys);
         }
     }
 }

@@ -133,7 +133,7 @@ fn security(tls: Option<Tls>, site: &SiteName, is_alone: bool, source: &Source) 
             let identity = Identity::load(&files).map_err(|error| source.wrong("tls", error))?;
             match identity.bearer() {
                 Bearer::Site(name) if name == site => Ok(Security::Tls(identity)),
-                other => Err(source.wrong(
+                other @ (Bearer::Site(_) | Bearer::Client(_)) => Err(source.wrong(
                     "tls.cert",
                     format!(
                         "{} is the certificate of {other}, and this is the site '{site}'; give it its own: meshlock ca issue {site}",

@@ -91,11 +91,12 @@ pub(crate) fn socket_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
 
 /// Where `site` keeps what it must not forget.
 pub(crate) fn data_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
-    if rustix::process::getuid().is_root() {
-        return Ok(Path::new("/var/lib/meshlock").join(site.as_str()));
-    }
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    let state = match absolute("XDG_STATE_HOME") {
+        Some(state) => Some(state),
+        None if rustix::process::getuid().is_root() => Some("/var/lib".into()),
+        None => absolute("HOME").map(|home| home.join(".local/state")),
+    };
     Ok(state.ok_or(PlaceError::Homeless)?.join("meshlock").join(site.as_str()))
 }
 
@@ -141,14 +142,16 @@ mod tests {
 
     #[test]
     fn only_sockets_that_are_served_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(running_in(&dir.path().join("nothing")).unwrap(), Vec::<PathBuf>::new());
-        let alive = UnixListener::bind(dir.path().join("b.sock")).unwrap();
-        drop(UnixListener::bind(dir.path().join("a.sock")).unwrap());
-        fs::write(dir.path().join("c.log"), "").unwrap();
-        assert_eq!(running_in(dir.path()).unwrap(), [dir.path().join("b.sock")]);
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("meshlock");
+        assert_eq!(running_in(&dir).unwrap(), Vec::<PathBuf>::new());
+        DirBuilder::new().mode(0o700).create(&dir).unwrap();
+        let alive = UnixListener::bind(dir.join("b.sock")).unwrap();
+        drop(UnixListener::bind(dir.join("a.sock")).unwrap());
+        fs::write(dir.join("c.log"), "").unwrap();
+        assert_eq!(running_in(&dir).unwrap(), [dir.join("b.sock")]);
         drop(alive);
-        assert_eq!(running_in(dir.path()).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(running_in(&dir).unwrap(), Vec::<PathBuf>::new());
     }
 
     #[test]

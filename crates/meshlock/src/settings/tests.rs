@@ -26,7 +26,7 @@ fn refused(text: &str) -> String {
 fn a_site_without_a_configuration_is_a_cluster_of_its_own() {
     let settings = Settings::new(super::File::default(), &Source::default(), flags()).unwrap();
     assert_eq!(settings.config.site.as_str(), "local");
-    assert_eq!(settings.config.sites, [settings.config.site.clone()]);
+    assert_eq!(settings.config.sites, std::slice::from_ref(&settings.config.site));
     assert!(settings.listen.is_none());
 }
 

@@ -59,18 +59,18 @@ fn clients_that_do_not_stop_in_time_are_told_that_they_lost() {
 
 #[test]
 fn a_second_signal_ends_a_site_at_once() {
-    let files = Files::new(1, false, "shutdown_grace = '1h'\n");
+    let files = Files::new(1, false, "shutdown_grace = '1h'\n[lease]\nlength = '1h'\n");
     let mut sites = files.start_all(&["a"]);
     let mut client = files.client("a", "test");
     client.acquire("jobs");
     sites[0].signal(Signal::INT);
     // It has heard the first one when it takes no wishes any more.
-    loop {
-        client.want("other");
-        if matches!(client.hear(), ToClient::Refused { why, .. } if why.contains("leaving")) {
-            break;
-        }
-    }
+    let mut wishes = 0;
+    until("it refuses wishes", || {
+        wishes += 1;
+        client.want(&format!("other-{wishes}"));
+        matches!(client.hear(), ToClient::Refused { why, .. } if why.contains("leaving"))
+    });
     sites[0].signal(Signal::INT);
     assert_eq!(sites[0].end().code(), Some(130));
 }

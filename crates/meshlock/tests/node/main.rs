@@ -1,5 +1,7 @@
 //! `meshlock node` and the commands that ask it, as an operator runs them: real processes on the loopback network.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
+
 mod cluster;
 mod config;
 mod operate;

@@ -29,9 +29,12 @@ const AGREE_WITHIN: Duration = Duration::from_secs(3);
 /// Runs a node until it is told to stop.
 pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = {
+        let _within = runtime.enter();
+        Signals::new()?
+    };
+    let daemon = Daemon::start(settings)?;
     runtime.block_on(async {
-        let mut signals = Signals::new()?;
-        let daemon = Daemon::start(settings)?;
         tokio::select! {
             number = signals.next() => return daemon.stop(number, &mut signals).await,
             () = daemon.until_ready() => daemon.announce(out)?,

@@ -16,7 +16,7 @@ use super::plan::{Plan, Site};
 use crate::output::Outcome;
 
 /// How long all of them may take to be ready.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long they may take to leave before they are ended the hard way: longer than a node's own limits.
 const STOP_WITHIN: Duration = Duration::from_secs(12);
