@@ -1,5 +1,7 @@
 //! When the lock is lost, the command is gone before anyone else can have it.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -60,6 +62,22 @@ fn a_command_whose_meshlock_is_gone_is_ended_by_the_node() {
         assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
         assert_eq!(running.line(), "", "and nobody is left who could print");
     }
+}
+
+#[test]
+fn nobody_has_to_read_what_is_said_for_a_command_to_be_ended() {
+    let user = User::new();
+    let (reader, mut full) = std::io::pipe().unwrap();
+    // As much as the kernel keeps for those who do not read.
+    full.write_all(&[0; 1 << 16]).unwrap();
+    let script = format!("{STUBBORN} 2>/dev/null");
+    let mut command = user.meshlock_run(&["x", "--", "sh", "-c", &script]);
+    let mut process = command.stderr(full).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(process.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    user.break_lock("x");
+    assert_eq!(process.wait().unwrap().code(), Some(76));
+    drop(reader);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 use meshlock_node::names::LockName;
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, kill_process_group,
     test_kill_process_group, waitpid,
@@ -84,7 +84,8 @@ impl Child {
 
     /// Whether nobody is left in the group.
     pub(super) fn is_gone(&self) -> bool {
-        test_kill_process_group(self.group).is_err()
+        // Any other answer is of a group that runs as another user.
+        test_kill_process_group(self.group) == Err(Errno::SRCH)
     }
 
     /// A child has changed: looks which way, and gives the exit code of CMD's first process once it has ended. Where it has

@@ -10,6 +10,7 @@
 //! last is what counts: a node that is gone extends nothing.
 
 use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use meshlock_node::shell::client::protocol::{Tag, ToClient, ToNode};
@@ -33,6 +34,9 @@ const LOOK_EVERY: Span = Span::from_millis(10);
 /// How long to read what has come already.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
+/// How long to wait at the end for those who read what we say.
+const SAY_WITHIN: Duration = Duration::from_secs(1);
+
 /// A lock in use.
 pub(super) struct Holding {
     /// The session, which the child has too; none once the node is gone.
@@ -44,6 +48,8 @@ pub(super) struct Holding {
     child: Child,
     /// Set once the lock is lost.
     ending: Option<Ending>,
+    /// Tells when the last thing that was said has been written.
+    said: Option<Receiver<()>>,
 }
 
 /// CMD has been told to stop.
@@ -59,7 +65,16 @@ impl Holding {
     pub(super) fn new(held: Held, child: Child, grace: Option<Span>) -> Self {
         let Held { remote, tag, grant } = held;
         let remote = Some(remote);
-        Holding { remote, tag, lease_end: grant.lease_end, margin: grant.margin, grace, child, ending: None }
+        Holding {
+            remote,
+            tag,
+            lease_end: grant.lease_end,
+            margin: grant.margin,
+            grace,
+            child,
+            ending: None,
+            said: None,
+        }
     }
 
     /// Until CMD has ended, one way or the other.
@@ -83,6 +98,9 @@ impl Holding {
             }
         };
         self.child.give_terminal_back();
+        if let Some(said) = self.said {
+            let _ = said.recv_timeout(SAY_WITHIN);
+        }
         Ok(Outcome::Exit(code))
     }
 
@@ -122,7 +140,7 @@ impl Holding {
             self.lose("the node has lost it, or someone broke it", act_by);
         }
         if let ToClient::Refused { tag: 0, why } = message {
-            tell(format!("the node cannot end CMD should this process be killed: {why}"));
+            self.tell_aside(format!("the node cannot end CMD should this process be killed: {why}"));
         }
     }
 
@@ -137,9 +155,9 @@ impl Holding {
         if self.ending.is_some() {
             return;
         }
-        tell(format!("the lock is lost ({why}); ending CMD"));
         self.ending = Some(Ending::new(now(), act_by, self.grace));
         self.child.ask_to_end();
+        self.tell_aside(format!("the lock is lost ({why}); ending CMD"));
     }
 
     fn next_look(&self) -> Time {
@@ -161,7 +179,7 @@ impl Holding {
     }
 
     /// Whether the lock is lost, and there is nothing more to do about it.
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
         let Some(ending) = self.ending else { return false };
         if self.child.is_gone() {
             return true;
@@ -169,9 +187,19 @@ impl Holding {
         let too_late = now() >= ending.act_by;
         if too_late {
             self.child.kill();
-            tell("the kernel has not ended all of CMD's processes in time; look for them");
+            self.tell_aside("not all of CMD's processes could be ended in time; look for them".to_owned());
         }
         too_late
+    }
+
+    /// Tells, but does not wait for it: a terminal that is held (Ctrl-S) or a full pipe must not keep CMD alive.
+    fn tell_aside(&mut self, what: String) {
+        let (sender, said) = channel();
+        std::thread::spawn(move || {
+            tell(what);
+            sender.send(())
+        });
+        self.said = Some(said);
     }
 }
 

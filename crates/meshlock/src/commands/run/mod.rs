@@ -35,7 +35,10 @@ use waiting::{Waited, Wish};
 use watch::Watch;
 pub(crate) use watch::let_signals_through;
 
-/// Exit code: the lock was not to be had in the time that was given (`EX_TEMPFAIL` of sysexits).
+/// Exit code: there is no node to ask (`EX_UNAVAILABLE` of sysexits).
+const EXIT_NO_NODE: u8 = 69;
+
+/// Exit code: the lock was not to be had in the time that was given (`EX_TEMPFAIL`).
 const EXIT_NOT_IN_TIME: u8 = 75;
 
 /// Exit code: the lock was lost while CMD ran, and CMD was ended (`EX_PROTOCOL`, which nothing else here uses).
@@ -47,6 +50,8 @@ MESHLOCK_SLOT (which permit, where they are numbered; otherwise empty).
 
 Without --socket and MESHLOCK_SOCKET the only node of this user is used; if there is none, one is started for locks on this
 machine alone, and goes away with its last user.
+
+CMD can be ended only if it runs as the same user: write `sudo meshlock run NAME -- CMD`, not `meshlock run NAME -- sudo CMD`.
 
 Exit codes:
   N    CMD's own; 128+N if signal N ended it, or ended the wait
@@ -102,6 +107,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         }
         Waited::Refused(why) => {
             return Err(Usage::new(format!("cannot have the lock '{name}': {why}")).into());
+        }
+        Waited::NodeLeaves => {
+            tell("the node leaves its cluster and grants nothing more; use another, or start it again");
+            return Ok(Outcome::Exit(EXIT_NO_NODE));
         }
         Waited::Interrupted(signal) => return Ok(Outcome::Exit(code_of_signal(signal.as_raw()))),
     };

@@ -66,6 +66,8 @@ pub(super) enum Waited {
     NotInTime,
     /// It cannot be had, and why.
     Refused(String),
+    /// The node that we have to use leaves its cluster.
+    NodeLeaves,
     /// A signal told us to go.
     Interrupted(Signal),
 }
@@ -113,7 +115,7 @@ impl Wish {
             match self.wait_at(remote, watch) {
                 Ok(Some(waited)) => return Ok(waited),
                 Ok(None) if self.socket.is_none() => {}
-                Ok(None) => return Ok(Waited::Refused("the node is leaving its cluster".to_owned())),
+                Ok(None) => return Ok(Waited::NodeLeaves),
                 Err(error) if self.socket.is_none() && is_gone(&error) => {}
                 Err(error) => return Err(error),
             }

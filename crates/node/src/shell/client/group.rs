@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::os::unix::fs::MetadataExt;
 
@@ -45,7 +46,8 @@ impl Group {
 
     /// Waits until nobody is left in the group. A program may have closed the connection that it inherited and still run.
     pub(super) async fn until_gone(self) {
-        while self.is_the_clients() && self.somebody_runs() {
+        // Also one that has become another user's: it cannot be ended from here, but it runs.
+        while test_kill_process_group(self.group) != Err(Errno::SRCH) && self.somebody_runs() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
