@@ -64,7 +64,7 @@ fn algorithms() -> String {
     );
     for info in ALL {
         let (after, _) = info.title.split_once(':').unwrap_or((info.title, ""));
-        let permits = if info.permits == Permits::Many { "K" } else { "1" };
+        let permits = if info.permits == Permits::One { "1" } else { "K" };
         let channels = if info.channels == Channels::Fifo { "FIFO" } else { "any" };
         let order = if info.order == Order::Timestamp { "timestamp" } else { "fair" };
         let (heavy, delay) = (info.costs.heavy.text, info.costs.sync_delay);
