@@ -15,13 +15,14 @@ mod node;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use meshlock_node::names::{ClientLabel, SiteName};
 
@@ -31,9 +32,6 @@ pub(crate) use node::{Arguments, NAME, run};
 
 /// How long another process may take to start the node, or the last one to go away.
 const START_WITHIN: Duration = Duration::from_secs(20);
-
-/// How often to look whether it has.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// How often a node that is just going away may be met in a row.
 const MOST_TRIES: usize = 5;
@@ -99,16 +97,12 @@ impl Home {
         let mut options = OpenOptions::new();
         let file =
             options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
-        let until = Instant::now() + START_WITHIN;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
-                    return Err(EmbeddedError::Busy(path));
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK_EVERY),
-            }
+        // Another thread waits, so that it can be given up: it ends with the process then.
+        let (sender, locked) = channel();
+        std::thread::spawn(move || sender.send(file.lock().map(|()| file)));
+        match locked.recv_timeout(START_WITHIN) {
+            Ok(locked) => locked.map_err(failed),
+            Err(_) => Err(EmbeddedError::Busy(path)),
         }
     }
 

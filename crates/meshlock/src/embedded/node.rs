@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     // Neither the terminal nor whoever started it concerns it any more.
     rustix::process::setsid()?;
     let_signals_through()?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false).init();
     let home = Home(arguments.home.clone());
     let served = match Served::start(&home, arguments) {
         Ok(served) => served,

@@ -15,7 +15,14 @@ use rustix::time::Timespec;
 use tempfile::TempDir;
 
 /// No test takes longer: what has not come by then never will.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// For bash: closes all that was inherited but standard input, output and error.
+pub(crate) const CLOSE_ALL: &str =
+    r#"for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd>&-"; done"#;
+
+/// Counts the sockets that a shell has open.
+pub(crate) const COUNT_SOCKETS: &str = "ls -l /proc/$$/fd | grep -c socket:";
 
 /// A user, with a node of its own if one is started.
 pub(crate) struct User {
@@ -140,15 +147,25 @@ impl Running {
 
     /// Waits for the next line that the script prints; empty when nobody is left who could print one.
     pub(crate) fn line(&mut self) -> String {
+        self.raw_line().trim_end().to_owned()
+    }
+
+    /// The same with its end.
+    pub(crate) fn raw_line(&mut self) -> String {
         readable_within(&self.stdout, PATIENCE);
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+        line
     }
 
     /// Tells the script to go on.
     pub(crate) fn go_on(&mut self) {
-        writeln!(self.stdin.as_mut().unwrap(), "go").unwrap();
+        self.types("go\n");
+    }
+
+    /// Types something, control characters among it where there is a terminal.
+    pub(crate) fn types(&mut self, text: &str) {
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
     /// Sends a signal to `meshlock run` itself.

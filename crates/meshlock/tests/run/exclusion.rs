@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::desk::{Running, User};
+use crate::desk::{CLOSE_ALL, COUNT_SOCKETS, Running, User};
 
 /// Is inside until it is told to go; what it leaves behind shows that it has left.
 const STAY: &str = "echo in $$; read _; echo left >> trace";
@@ -111,9 +111,8 @@ fn the_whole_tree_counts_when_meshlock_is_killed() {
 #[test]
 fn a_command_that_closes_what_it_inherited_keeps_the_lock_too() {
     let user = User::new();
-    let script = r#"for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd>&-"; done
-        echo in $(ls -l /proc/$$/fd | grep -c socket:); read _; echo left >> trace"#;
-    let mut first = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", script]));
+    let script = format!("{CLOSE_ALL}; echo in $({COUNT_SOCKETS}); read _; echo left >> trace");
+    let mut first = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", &script]));
     assert_eq!(first.line(), "in 0", "it has no socket open");
     first.signal(Signal::KILL);
     assert_eq!(first.code(), None, "killed");

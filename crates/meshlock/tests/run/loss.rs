@@ -4,13 +4,16 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::desk::{User, send, wait_for_end};
+use crate::desk::{CLOSE_ALL, Running, User, send, wait_for_end};
 
 /// The lease of a node that nobody configured.
 const LEASE: Duration = Duration::from_secs(5);
 
 /// Says its process, and does not end because it is asked to.
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 600; done";
+
+/// Ends when it is asked to, and says so.
+const POLITE: &str = "exec 4<&0; trap 'echo bye; exit 0' TERM; cat <&4 & echo in; wait";
 
 /// Complains if a process is there that has not ended.
 fn look_for(process: i32) -> String {
@@ -20,7 +23,7 @@ fn look_for(process: i32) -> String {
 #[test]
 fn a_command_whose_lock_is_broken_is_asked_to_end_and_the_exit_code_says_why() {
     let user = User::new();
-    let mut running = user.start(&["x"], "trap 'echo bye; exit 0' TERM; echo in; sleep 600");
+    let mut running = user.start(&["x"], POLITE);
     assert_eq!(running.line(), "in");
     user.break_lock("x");
     assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));
@@ -44,16 +47,19 @@ fn a_command_that_does_not_end_is_killed_with_all_of_its_group() {
 
 #[test]
 fn a_command_whose_meshlock_is_gone_is_ended_by_the_node() {
-    let user = User::new();
-    let mut running = user.start(&["x"], STUBBORN);
-    let process: i32 = running.line().parse().unwrap();
-    running.signal(Signal::KILL);
-    running.wait();
-    let mut second = user.start(&["x"], &look_for(process));
-    user.wait_for_waiters("x", 1);
-    user.break_lock("x");
-    assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
-    assert_eq!(running.line(), "", "and nobody is left who could print");
+    // Whether it has the session's socket open or not.
+    for script in [STUBBORN.to_owned(), format!("{CLOSE_ALL}; {STUBBORN}")] {
+        let user = User::new();
+        let mut running = Running::start(user.meshlock_run(&["x", "--", "bash", "-c", &script]));
+        let process: i32 = running.line().parse().unwrap();
+        running.signal(Signal::KILL);
+        running.wait();
+        let mut second = user.start(&["x"], &look_for(process));
+        user.wait_for_waiters("x", 1);
+        user.break_lock("x");
+        assert_eq!((second.line().as_str(), second.code()), ("", Some(0)), "nobody else is inside");
+        assert_eq!(running.line(), "", "and nobody is left who could print");
+    }
 }
 
 #[test]
@@ -95,7 +101,7 @@ fn when_the_node_is_killed_nobody_is_inside_beside_the_next_holder() {
 #[test]
 fn a_command_that_ends_when_it_is_asked_need_not_be_killed_when_the_node_is() {
     let user = User::new();
-    let mut running = user.start(&["x"], "trap 'echo bye; exit 0' TERM; echo in; sleep 600");
+    let mut running = user.start(&["x"], POLITE);
     assert_eq!(running.line(), "in");
     send(user.node(), Signal::KILL);
     assert_eq!((running.line().as_str(), running.code()), ("bye", Some(76)));

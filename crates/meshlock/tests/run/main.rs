@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits by sleeping: a command says on its standard output that it is inside, and goes on when it is told to on its
 //! standard input.
+#![allow(clippy::unwrap_used, reason = "the helpers of tests end a test that cannot go on, as tests do")]
 
 mod desk;
 mod exclusion;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::desk::{User, wait_for_end};
+use crate::desk::{Running, User, wait_for_end};
 
 #[test]
 fn it_goes_away_with_its_last_user_and_the_next_one_waits_for_nothing() {
@@ -32,7 +32,8 @@ fn it_stays_while_a_command_runs_whose_meshlock_is_gone() {
     assert_eq!(user.code(&["x", "--wait", "1500ms"], "true"), Some(75), "longer than it stays without users");
     assert_eq!(user.node(), node);
     running.go_on();
-    assert_eq!(user.code(&["x"], "true"), Some(0));
+    // Not after the lease, though nobody has read what the node said meanwhile.
+    assert_eq!(user.code(&["x", "--wait", "3s"], "true"), Some(0), "free at once");
 }
 
 #[test]
@@ -44,6 +45,40 @@ fn a_program_with_another_environment_finds_the_same_one() {
     fs::create_dir(&elsewhere).unwrap();
     let mut command = user.meshlock_run(&["x", "--try", "--", "true"]);
     assert_eq!(command.env("XDG_RUNTIME_DIR", elsewhere).status().unwrap().code(), Some(75));
+}
+
+/// A node that the user has started.
+fn start_daemon(user: &User) -> Running {
+    let mut command = user.command(env!("CARGO_BIN_EXE_meshlock"));
+    command.args(["node", "--site", "alpha", "--data", "data"]);
+    let mut node = Running::start(command);
+    assert!(node.line().starts_with("alpha is ready"));
+    node
+}
+
+#[test]
+fn the_only_node_that_runs_for_the_user_is_used() {
+    let user = User::new();
+    let _node = start_daemon(&user);
+    assert_eq!(user.code(&["x"], "true"), Some(0));
+    assert!(!user.file("state").exists(), "no other was started");
+    let socket = user.file("runtime/meshlock/alpha.sock");
+    let mut first = user.start(&["x"], "echo in; read _");
+    assert_eq!(first.line(), "in");
+    let mut command = user.meshlock_run(&["x", "--try", "--socket"]);
+    assert_eq!(command.arg(socket).args(["--", "true"]).status().unwrap().code(), Some(75), "it is the same");
+}
+
+#[test]
+fn a_user_with_two_nodes_has_to_say_which() {
+    let user = User::new();
+    let mut first = user.start(&["x"], "echo in; read _");
+    assert_eq!(first.line(), "in");
+    let _node = start_daemon(&user);
+    let output = user.run(&["x"], "true");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{text}");
+    assert!(text.contains("alpha.sock") && text.contains("embedded.sock"), "{text}");
 }
 
 #[test]

@@ -148,7 +148,9 @@ impl Node {
             // It took part, perhaps without ever hearing of it, and does not any more.
             out.push(Output::Note(Note::Excluded { epoch, member: self.me.clone() }));
             self.in_table(out, |table, footing, out| table.lose_all(footing.now, out));
-            self.me.incarnation = self.me.incarnation.next();
+            // Later than any that took part: where the disk was lost, a later life of this site may be known than this one.
+            let last = self.view.last_life(&self.me.site).max(self.me.incarnation);
+            self.me.incarnation = last.next();
             self.begin_life(out);
             if let Some(request) = self.leaving {
                 out.push(Output::Answer(Answer::Left { request }));

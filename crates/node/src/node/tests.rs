@@ -226,6 +226,18 @@ fn a_view_is_taken_from_voters_only() {
 }
 
 #[test]
+fn a_site_whose_disk_was_lost_begins_a_life_after_the_one_that_others_know_of_it() {
+    let mut lone = Lone::start(&["b"], Disk::default());
+    lone.write();
+    let me = lone.node.me().clone();
+    // What it is called next would be a life that takes part already, with everything that it has promised.
+    let known = Member { incarnation: me.incarnation.next(), ..me.clone() };
+    let view = View { epoch: Epoch::new(1).unwrap(), members: vec![known.clone()], ..View::default() };
+    lone.hear("b", Content::View(view));
+    assert!(lone.node.me().incarnation > known.incarnation, "{:?}", lone.node.me());
+}
+
+#[test]
 fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.pass(Span::from_millis(2000));

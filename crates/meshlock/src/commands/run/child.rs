@@ -30,17 +30,10 @@ pub(super) struct Child {
     /// Also the number of its first process.
     group: Pid,
     terminal: Option<Terminal>,
-    /// Whether others share our place in the foreground.
+    /// Whether nobody shares our place in the foreground.
     alone: bool,
-}
-
-/// What has become of CMD's first process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Nothing.
-    None,
-    /// It has ended, with this exit code.
-    Ended(u8),
+    /// Its exit code, once its first process has ended. The kernel says it once.
+    ended: Option<u8>,
 }
 
 impl Child {
@@ -61,7 +54,7 @@ impl Child {
         let child = process.spawn().context("cannot start a process for CMD")?;
         drop(session);
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        Ok(Child { group: group.context("a process has a number")?, terminal, alone })
+        Ok(Child { group: group.context("a process has a number")?, terminal, alone, ended: None })
     }
 
     /// Its process group.
@@ -94,22 +87,19 @@ impl Child {
         test_kill_process_group(self.group).is_err()
     }
 
-    /// A child has changed: looks which way. Where it has stopped, it gets the terminal if that is what it wants;
-    /// otherwise the person at the terminal wants both of us stopped.
-    pub(super) fn look(&self) -> io::Result<Change> {
+    /// A child has changed: looks which way, and gives the exit code of CMD's first process once it has ended. Where it has
+    /// stopped, it gets the terminal if that is what it wants; otherwise the person at the terminal wants both of us stopped.
+    pub(super) fn look(&mut self) -> io::Result<Option<u8>> {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
-        while let Some((_, status)) = waitpid(Some(self.group), options)? {
-            if let Some(code) = status.exit_status() {
-                return Ok(Change::Ended(u8::try_from(code).unwrap_or(u8::MAX)));
-            }
-            if let Some(signal) = status.terminating_signal() {
-                return Ok(Change::Ended(code_of_signal(signal)));
-            }
+        while self.ended.is_none() {
+            let Some((_, status)) = waitpid(Some(self.group), options)? else { break };
             if let Some(signal) = status.stopping_signal() {
                 self.on_stopped(signal);
             }
+            let exited = status.exit_status().map(|code| u8::try_from(code).unwrap_or(u8::MAX));
+            self.ended = exited.or_else(|| status.terminating_signal().map(code_of_signal));
         }
-        Ok(Change::None)
+        Ok(self.ended)
     }
 
     fn on_stopped(&self, signal: i32) {

@@ -17,7 +17,7 @@ use meshlock_node::shell::now;
 use meshlock_node::time::{Span, Time};
 use rustix::process::Signal;
 
-use super::child::{Change, Child};
+use super::child::Child;
 use super::waiting::Held;
 use super::watch::{Watch, Woken};
 use super::{EXIT_LOST, tell};
@@ -75,8 +75,8 @@ impl Holding {
                 Woken::Time => self.on_time(),
                 Woken::Signal(Signal::CHILD) => match self.child.look()? {
                     // What it left behind still has the lock, and the node watches over it.
-                    Change::Ended(code) if self.ending.is_none() => break code,
-                    Change::Ended(_) | Change::None => {}
+                    Some(code) if self.ending.is_none() => break code,
+                    Some(_) | None => {}
                 },
                 Woken::Signal(signal) => self.child.pass_on(signal),
                 Woken::Node => self.on_node(|remote| remote.hear(Some(AT_ONCE))),

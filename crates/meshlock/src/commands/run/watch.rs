@@ -64,8 +64,7 @@ impl Watch {
             let why = "whoever started this ignores SIGCHLD, so the end of CMD could not be seen; start it without that";
             return Err(io::Error::other(why));
         }
-        let mut wanted = SigSet::empty();
-        PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal)).for_each(|signal| wanted.add(signal));
+        let wanted: SigSet = PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal)).collect();
         wanted.thread_block()?;
         let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let alarm = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -114,11 +113,7 @@ impl Watch {
 
 /// Lets signals through to whatever this process becomes: a mask outlives `exec`.
 pub(crate) fn let_signals_through() -> io::Result<()> {
-    let mut all = SigSet::empty();
-    for signal in PASSED_ON {
-        all.add(signal);
-    }
-    Ok(all.thread_unblock()?)
+    Ok(SigSet::from_iter(PASSED_ON).thread_unblock()?)
 }
 
 /// The kernel's word on what this process ignores, a bit for each signal; nothing if it does not say.

@@ -59,12 +59,9 @@ pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeErro
         Ok(listener)
     };
     bind().map_err(|error: io::Error| {
+        let taken = error.kind() == io::ErrorKind::AddrInUse;
         let path = path.to_owned();
-        if error.kind() == io::ErrorKind::AddrInUse {
-            ServeError::Taken(path)
-        } else {
-            ServeError::Bind { path, error }
-        }
+        if taken { ServeError::Taken(path) } else { ServeError::Bind { path, error } }
     })
 }
 
@@ -164,7 +161,8 @@ impl Client {
             let left = client.node.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())));
             tokio::time::sleep(Duration::from_micros(left.micros())).await;
         }
-        let group = client.group.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A copy: should the lock be lost meanwhile, the group is ended.
+        let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(group) = group {
             group.until_gone().await;
         }
@@ -182,6 +180,8 @@ impl Client {
             match self.channel.read(&mut scratch, &mut bytes).await {
                 Ok(true) => {}
                 Ok(false) => return Ending::Gone,
+                // So it is said where the other side is gone altogether and had not read everything.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ending::Gone,
                 Err(_) => return Ending::CutOff,
             }
             let mut at = 0;
