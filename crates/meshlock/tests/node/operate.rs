@@ -25,9 +25,12 @@ fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules(
     });
     assert_eq!((&status["site"], &status["standing"]), (&"c".into(), &"takes part".into()));
     assert_eq!(status["leader"].as_str().map(str::len), Some(1));
-    let text = says(home, &["queue", "jobs", "--socket", &a]);
+    let mut text = String::new();
+    until("c has its lease of this view, and knows behind whom its client waits", || {
+        text = says(home, &["queue", "jobs", "--socket", &a]);
+        text.contains("it waits behind backup.sh of b")
+    });
     assert!(text.starts_with("jobs: naimi-trehel; 1 hold it, 1 wait."), "{text}");
-    assert!(text.contains("backup.sh") && text.contains("it waits behind backup.sh of b"), "{text}");
     let queue = json(home, &["queue", "jobs", "--socket", &a]);
     assert_eq!(queue["holders"][0]["fence"], fence);
     assert_eq!(queue["waiters"][0]["who"], "report.sh");

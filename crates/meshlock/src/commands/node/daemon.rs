@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meshlock_node::node::{Answer, Call};
+use meshlock_node::node::{Answer, Call, Node};
 use meshlock_node::shell::client::{self, Serving};
-use meshlock_node::shell::{Engine, Listener, Security, Setup, StartError, listen};
+use meshlock_node::shell::{Engine, Listener, Security, Setup, StartError, listen, now};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -82,8 +82,10 @@ impl Daemon {
         Ok(Daemon { engine, serving, settings })
     }
 
+    /// Whether it takes part and may give clients something.
     fn is_ready(&self) -> bool {
-        self.engine.look(|node| node.is_open() && node.view().contains(node.me()))
+        let may_give = |node: &Node| node.lease().is_comfortable(now());
+        self.engine.look(|node| node.is_open() && node.view().contains(node.me()) && may_give(node))
     }
 
     async fn until_ready(&self) {
