@@ -150,11 +150,15 @@ async fn a_site_that_leaves_holds_nobody_up() {
 
 /// Three sites, each with the certificate that `identity` makes for it.
 fn secured(mut identity: impl FnMut(&SiteName) -> Identity) -> Cluster {
-    Cluster::local_with(3, |site, setup| setup.security = Security::Tls(identity(site))).unwrap()
+    Cluster::local_with(3, |site, setup| setup.security = Security::Tls(identity(site)))
+        .expect("a test's own set-up")
 }
 
 fn certified(authority: &Path, site: &SiteName) -> Identity {
-    Identity::load(&ca::issue(authority, &Bearer::Site(site.clone()), ca::BEARER_DAYS).unwrap()).unwrap()
+    Identity::load(
+        &ca::issue(authority, &Bearer::Site(site.clone()), ca::BEARER_DAYS).expect("a test's own set-up"),
+    )
+    .expect("a test's own set-up")
 }
 
 #[tokio::test]
@@ -195,7 +199,7 @@ async fn a_site_with_a_certificate_of_another_authority_is_not_heard() {
 }
 
 fn on_disk(data: &Path) -> Result<Node, StartError> {
-    let site: SiteName = "a".parse().unwrap();
+    let site: SiteName = "a".parse().expect("a test's own set-up");
     let mut setup = Setup::new(Config::new(site.clone(), vec![site]));
     setup.data = Some(data.to_owned());
     Node::start(setup)
@@ -242,15 +246,18 @@ async fn a_semaphore_whose_name_would_be_a_pattern_is_refused() {
 
 /// Sends messages over a new connection, and waits until the node has answered the last of them.
 fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool) -> UnixStream {
-    let mut stream = UnixStream::connect(socket).unwrap();
+    let mut stream = UnixStream::connect(socket).expect("a test's own set-up");
     let (mut said, mut heard) = (Vec::new(), Vec::new());
-    protocol::put(&ToNode::Hello { version: protocol::VERSION, who: "test".parse().unwrap() }, &mut said);
+    protocol::put(
+        &ToNode::Hello { version: protocol::VERSION, who: "test".parse().expect("a test's own set-up") },
+        &mut said,
+    );
     for message in messages {
         protocol::put(message, &mut said);
     }
-    stream.write_all(&said).unwrap();
+    stream.write_all(&said).expect("a test's own set-up");
     loop {
-        if let Some((message, length)) = protocol::take::<ToClient>(&heard).unwrap() {
+        if let Some((message, length)) = protocol::take::<ToClient>(&heard).expect("a test's own set-up") {
             heard.drain(..length);
             if last(&message) {
                 return stream;
@@ -258,14 +265,14 @@ fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool
             continue;
         }
         let mut bytes = [0; 4096];
-        let count = stream.read(&mut bytes).unwrap();
+        let count = stream.read(&mut bytes).expect("a test's own set-up");
         assert_ne!(count, 0, "the node closed the connection");
         heard.extend_from_slice(&bytes[..count]);
     }
 }
 
 fn acquire(tag: u64) -> ToNode {
-    let (lock, patience) = ("a".parse().unwrap(), protocol::Patience::Forever);
+    let (lock, patience) = ("a".parse().expect("a test's own set-up"), protocol::Patience::Forever);
     ToNode::Acquire { tag, lock, patience, permits: None }
 }
 
