@@ -69,7 +69,7 @@ fn nobody_has_to_read_what_is_said_for_a_command_to_be_ended() {
     let user = User::new();
     let (reader, mut full) = std::io::pipe().unwrap();
     // As much as the kernel keeps for those who do not read.
-    full.write_all(&[0; 1 << 16]).unwrap();
+    full.write_all(&vec![0; 1 << 16]).unwrap();
     let script = format!("{STUBBORN} 2>/dev/null");
     let mut command = user.meshlock_run(&["x", "--", "sh", "-c", &script]);
     let mut process = command.stderr(full).stdout(Stdio::piped()).spawn().unwrap();
