@@ -1,6 +1,7 @@
 //! What a table says about its locks, and locks that are taken away.
 
 use super::*;
+use crate::rules::Rules;
 
 fn label(text: &str) -> ClientLabel {
     text.parse().unwrap()
@@ -41,16 +42,20 @@ fn a_name_is_forgotten_with_its_session_and_not_before() {
 #[test]
 fn a_report_lists_only_so_many_and_says_how_many_there_are() {
     let mut tables = Tables::of(1, Clause::shared("raymond-k", 300));
-    for request in 0..300 + 2 * MOST_LISTED as u64 {
+    let (holders, waiters) = (Rules::MOST_PER_SITE as usize, 2 * MOST_LISTED);
+    for request in 0..(holders + waiters) as u64 {
         tables.acquire(0, request, Wait::Forever);
     }
     let report = tables.sites[0].report(&lock(), tables.now);
-    assert_eq!((report.holders.len(), report.holders_in_all), (MOST_LISTED, 300));
-    assert_eq!((report.waiters.len(), report.waiters_in_all), (MOST_LISTED, 2 * MOST_LISTED as u64));
+    assert_eq!((report.holders.len(), report.holders_in_all), (holders, holders as u64));
+    assert_eq!((report.waiters.len(), report.waiters_in_all), (MOST_LISTED, waiters as u64));
     assert!(report.is_bounded());
     let lying = LockReport { holders_in_all: 3, ..report.clone() };
     assert!(!lying.is_bounded());
-    assert_eq!(tables.sites[0].held(tables.now).len(), MOST_LISTED);
+    let holder = report.holders[0].clone();
+    let endless = LockReport { holders: vec![holder; MOST_LISTED + 1], holders_in_all: 300, ..report };
+    assert!(!endless.is_bounded());
+    assert_eq!(tables.sites[0].held(tables.now).len(), holders);
 }
 
 /// The holders that are cut off at each site.
