@@ -116,6 +116,10 @@ impl Node {
             self.in_membership(out, |membership, out| membership.confirm(round, out));
         }
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
+        if self.view.epoch > membership.view().epoch {
+            // Another leader has told of a view that this log does not have yet: whatever followed on the older one is void.
+            return;
+        }
         let rules = self.first_rules.text();
         let known = leadership.exhausted;
         let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else {
