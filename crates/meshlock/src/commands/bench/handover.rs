@@ -6,7 +6,7 @@ use meshlock::Cluster;
 use meshlock::node::shell::Security;
 use meshlock::node::shell::tls::{Bearer, Identity, ca};
 
-use super::reference::tcp_round_trip;
+use super::reference::{spin, tcp_round_trip};
 use super::{Goal, Reference, Row, median, wait_for};
 
 /// How long a holder keeps the lock, so that the other one is certainly waiting by then.
@@ -24,9 +24,7 @@ pub(super) fn measure(times: usize, secured: bool) -> anyhow::Result<Row> {
             for _ in 0..times {
                 let guard = node.lock_blocking("bench")?;
                 let granted = Instant::now();
-                while granted.elapsed() < HOLD {
-                    std::hint::spin_loop();
-                }
+                spin(HOLD);
                 let fence = guard.fence();
                 let released_at = Instant::now();
                 drop(guard);
@@ -48,7 +46,10 @@ pub(super) fn measure(times: usize, secured: bool) -> anyhow::Result<Row> {
         what: format!("hand-over between two sites, {kind}, median"),
         unit: "µs",
         ours: median(micros),
-        reference: Some(Reference { what: "bare TCP round trip", value: tcp_round_trip(64, times)? }),
+        reference: Some(Reference {
+            what: "bare TCP round trip after such a pause",
+            value: tcp_round_trip(64, times, HOLD)?,
+        }),
         goal: Some(Goal::RatioAtMost(1.0)),
     })
 }

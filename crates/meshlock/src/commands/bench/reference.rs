@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::median;
 
@@ -16,15 +16,18 @@ pub(super) fn echo(mut stream: impl Read + Write + Send + 'static, size: usize) 
     })
 }
 
-/// The median of so many round trips of `size` bytes, in microseconds.
+/// The median of so many round trips of `size` bytes, in microseconds, with a pause before each: a machine that was asleep answers
+/// later, so the pause must be that of what this stands beside.
 pub(super) fn round_trips(
     stream: &mut (impl Read + Write),
     size: usize,
     times: usize,
+    pause: Duration,
 ) -> std::io::Result<f64> {
     let (sent, mut heard) = (vec![7; size], vec![0; size]);
     let mut trips = Vec::with_capacity(times);
     for _ in 0..times {
+        spin(pause);
         let start = Instant::now();
         stream.write_all(&sent)?;
         stream.read_exact(&mut heard)?;
@@ -33,15 +36,23 @@ pub(super) fn round_trips(
     Ok(median(trips))
 }
 
+/// Lets time pass without sleeping.
+pub(super) fn spin(pause: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < pause {
+        std::hint::spin_loop();
+    }
+}
+
 /// A bare TCP round trip between two threads, in microseconds.
-pub(super) fn tcp_round_trip(size: usize, times: usize) -> std::io::Result<f64> {
+pub(super) fn tcp_round_trip(size: usize, times: usize, pause: Duration) -> std::io::Result<f64> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut stream = TcpStream::connect(listener.local_addr()?)?;
     let (other, _) = listener.accept()?;
     stream.set_nodelay(true)?;
     other.set_nodelay(true)?;
     let echoes = echo(other, size);
-    let trip = round_trips(&mut stream, size, times);
+    let trip = round_trips(&mut stream, size, times, pause);
     drop(stream);
     let _ = echoes.join();
     trip
