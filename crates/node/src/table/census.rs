@@ -64,21 +64,12 @@ impl LockTable {
         self.seat = Some(seat);
         for (name, held) in held {
             let mine = held.iter().find(|(place, _)| *place == me).map_or(0, |(_, slots)| slots.len());
-            let lock = self.locks.entry(name.clone()).or_insert_with(|| Box::new(Lock::new()));
-            let mut env = Env {
-                name,
-                footing,
-                habits: self.habits,
-                mutants: self.mutants,
-                seat: self.seat.as_ref(),
-                alarms: &mut self.alarms,
-                outbox: &mut self.outbox,
-                spare: &mut self.spare,
-                out,
-            };
-            lock.start(&held, &mut env);
-            self.draining |= matches!(lock.machines, Machines::Draining { .. });
-            lock.make_good(mine, &mut env);
+            self.draining |= self.with_lock_as_it_is(name, footing, out, |lock, env| {
+                lock.start(&held, env);
+                let drains = matches!(lock.machines, Machines::Draining { .. });
+                lock.make_good(mine, env);
+                drains
+            });
         }
         self.opened_with = self.locks.len();
         self.seek_all(footing, out);

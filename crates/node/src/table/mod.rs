@@ -329,6 +329,20 @@ impl LockTable {
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut Lock, &mut Env<'_>),
     ) {
+        self.with_lock_as_it_is(name, footing, out, |lock, env| {
+            lock.touch(env);
+            act(lock, env);
+        });
+    }
+
+    /// Does something with a lock, which is made if need be; whether its machines run is left to `act`.
+    fn with_lock_as_it_is<R>(
+        &mut self,
+        name: &LockName,
+        footing: Footing,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Lock, &mut Env<'_>) -> R,
+    ) -> R {
         let at = self.locks.get_index_of(name);
         let at = at.unwrap_or_else(|| self.locks.insert_full(name.clone(), Box::new(Lock::new())).0);
         let lock = &mut self.locks[at];
@@ -343,9 +357,9 @@ impl LockTable {
             spare: &mut self.spare,
             out,
         };
-        lock.touch(&mut env);
-        act(lock, &mut env);
+        let done = act(lock, &mut env);
         lock.rest(&mut self.spare);
+        done
     }
 }
 
