@@ -6,17 +6,18 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::{generated, tidy};
+use crate::{generated, packages, tidy};
 
 /// Runs every check in the order in which a failure is cheapest to learn of, and stops at the first.
 pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
     step("tidy", || tidy::tidy(root))?;
+    step("packages", packages::install)?;
     cargo(root, "fmt --all --check", &[])?;
     cargo(root, "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
     if has(root, "nextest") {
-        cargo(root, "nextest run --workspace --all-features --locked", &[])?;
+        cargo(root, "nextest run --workspace --all-features --locked", packages::ALL_MUST_RUN)?;
     } else {
-        cargo(root, "test --workspace --all-features --all-targets --locked", &[])?;
+        cargo(root, "test --workspace --all-features --all-targets --locked", packages::ALL_MUST_RUN)?;
     }
     cargo(root, "test --workspace --all-features --doc --locked", &[])?;
     cargo(root, "doc --workspace --all-features --no-deps --locked", &[("RUSTDOCFLAGS", "-D warnings")])?;

@@ -5,6 +5,7 @@
 
 mod ci;
 mod generated;
+mod packages;
 mod tidy;
 
 use std::path::{Path, PathBuf};
