@@ -1,84 +1,21 @@
 //! Clients and sites are killed, and come back.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::cluster::{plain, tls, wait_for};
-use crate::herd::{send, turn_under_run};
+use crate::insider::Insider;
 use crate::network::Network;
 use crate::trial::Trial;
-
-/// A client that is inside under `meshlock run`, and stays until it is killed or its input ends.
-pub(crate) struct Insider {
-    pub(crate) run: Child,
-    /// The process under it.
-    pub(crate) child: i32,
-    client: &'static str,
-    /// Open as long as it is to stay.
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Insider {
-    /// Waits until it is inside.
-    pub(crate) fn enter(trial: &Trial, site: usize, client: &'static str) -> Self {
-        let socket = trial.cluster.socket(site);
-        let mut command = turn_under_run(trial.cluster.home(), &socket, &trial.counter, client);
-        command
-            .env("COUNTER_WAITS", "yes")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut run = command.spawn().unwrap();
-        let (stdin, stdout) = (run.stdin.take().unwrap(), BufReader::new(run.stdout.take().unwrap()));
-        let mut insider = Insider { run, child: 0, client, stdin, stdout };
-        insider.child = insider.says("inside ").parse().unwrap();
-        insider
-    }
-
-    /// Waits for a line that begins so; gives its rest.
-    fn says(&mut self, start: &str) -> String {
-        let lines = self.stdout.by_ref().lines().map_while(Result::ok);
-        let rest = lines.filter_map(|line| Some(line.strip_prefix(start)?.to_owned())).next();
-        rest.unwrap_or_else(|| panic!("it never says '{start}'"))
-    }
-
-    /// Lets it go on, and waits for what the resource says to it.
-    pub(crate) fn leave(mut self) {
-        self.stdin.write_all(b"go\n").unwrap();
-        self.says("written");
-        assert_eq!(self.run.wait().unwrap().code(), Some(0));
-    }
-
-    /// Kills both processes: first `meshlock run`, so that only the other one keeps the lock.
-    pub(crate) fn kill(mut self, trial: &Trial) {
-        send(&self.run, Signal::KILL);
-        self.run.wait().unwrap();
-        trial.counter.note_killed(self.client);
-        kill_process(Pid::from_raw(self.child).unwrap(), Signal::KILL).unwrap();
-    }
-}
-
-impl Drop for Insider {
-    fn drop(&mut self) {
-        let _ = self.run.kill();
-        let _ = self.run.wait();
-    }
-}
 
 #[test]
 fn holders_and_waiters_are_killed_and_others_come_in_their_place() {
     let mut trial = Trial::start("killed clients", Network::loopback(), tls("naimi-trehel"));
     for site in 0..5 {
-        let holder = Insider::enter(&trial, site, "holder");
+        let holder = Insider::enter(&trial.cluster, &trial.counter, site, "holder");
         // Everyone else waits now. The clients of one site are killed while they wait, then the one who is inside.
         let waiting = (site + 1) % 5;
         trial.cluster.until(waiting, "all its clients wait", |status| status.waiters >= 20);
         trial.kill_herd(waiting);
         let before = trial.count();
-        holder.kill(&trial);
+        holder.kill(&trial.counter);
         wait_for("somebody else is in", || trial.count() > before);
         trial.start_herd(waiting);
     }
@@ -109,7 +46,7 @@ fn the_leader_is_killed_and_then_the_next_one_and_both_come_back() {
 fn a_holders_site_is_killed_and_started_again_at_once() {
     let mut trial = Trial::start("a holder's site", Network::loopback(), tls("maekawa"));
     for site in [0, 2] {
-        let mut holder = Insider::enter(&trial, site, "holder");
+        let mut holder = Insider::enter(&trial.cluster, &trial.counter, site, "holder");
         trial.cluster.kill(site);
         trial.cluster.start_site(site);
         // Its command was ended before its lease was, and nobody was inside beside it.
@@ -135,7 +72,7 @@ fn every_site_is_restarted_in_order_one_after_the_other() {
 #[test]
 fn all_sites_are_killed_at_once_and_started_again() {
     let mut trial = Trial::start("a power cut", Network::loopback(), tls("suzuki-kasami"));
-    let holder = Insider::enter(&trial, 4, "holder");
+    let holder = Insider::enter(&trial.cluster, &trial.counter, 4, "holder");
     for site in 0..5 {
         trial.cluster.kill(site);
     }

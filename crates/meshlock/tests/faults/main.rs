@@ -5,6 +5,7 @@
 //! | `counter.rs` | the guarded counter: a resource that refuses old fences, and notes who was inside beside whom |
 //! | `judge.rs` | what its notes must show; each rule with notes that break it |
 //! | `herd.rs` | clients: processes of twenty, and commands under `meshlock run` |
+//! | `insider.rs` | a client that stays inside for as long as a test wants |
 //! | `session.rs` | how a client talks to its node |
 //! | `network.rs` | sites on the loopback network, or each in a network namespace with links that can be cut one way |
 //! | `cluster.rs` | the sites: started, killed, stopped, asked |
@@ -20,6 +21,7 @@ mod counter;
 mod crashes;
 mod disk;
 mod herd;
+mod insider;
 mod judge;
 mod network;
 mod partitions;

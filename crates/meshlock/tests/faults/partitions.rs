@@ -3,8 +3,8 @@
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::cluster::{plain, tls};
-use crate::crashes::Insider;
 use crate::herd::send;
+use crate::insider::Insider;
 use crate::network::Network;
 use crate::trial::{SITES, Trial};
 
@@ -30,7 +30,7 @@ fn the_leaders_cable_is_pulled_while_its_clients_are_stopped_inside() {
     let Some(network) = Network::namespaces(SITES) else { return };
     let mut trial = Trial::start("a pulled cable", network, plain("tree-quorum"));
     let leader = trial.cluster.leader();
-    let mut holder = Insider::enter(&trial, leader, "holder");
+    let mut holder = Insider::enter(&trial.cluster, &trial.counter, leader, "holder");
     // Nobody but the site itself can end the command now, and it must before the others let someone in.
     send(&holder.run, Signal::STOP);
     kill_process_group(Pid::from_raw(holder.child).unwrap(), Signal::STOP).unwrap();

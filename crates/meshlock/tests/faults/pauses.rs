@@ -4,8 +4,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::cluster::{TERMS, plain, tls};
 use crate::counter::Outcome;
-use crate::crashes::Insider;
 use crate::herd::{LOCK, send};
+use crate::insider::Insider;
 use crate::network::Network;
 use crate::session::Session;
 use crate::trial::Trial;
@@ -28,7 +28,7 @@ fn a_member_and_then_the_leader_are_stopped_for_longer_than_their_leases() {
 #[test]
 fn a_stopped_command_keeps_its_lock_for_as_long_as_its_site_goes_on() {
     let trial = Trial::start("a stopped command", Network::loopback(), plain("delegated"));
-    let holder = Insider::enter(&trial, 0, "holder");
+    let holder = Insider::enter(&trial.cluster, &trial.counter, 0, "holder");
     let group = Pid::from_raw(holder.child).unwrap();
     send(&holder.run, Signal::STOP);
     kill_process_group(group, Signal::STOP).unwrap();

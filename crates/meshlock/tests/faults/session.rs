@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use meshlock_node::rules::RulesText;
 use meshlock_node::shell::client::protocol::{Patience, Status, Tag, ToClient, ToNode, VERSION, put, take};
 use meshlock_node::shell::now;
 use meshlock_node::time::{Span, Time};
@@ -102,6 +103,12 @@ impl Session {
                 _ => {}
             }
         }
+    }
+
+    /// Asks for other rules, and does not wait for them.
+    pub(crate) fn set_rules(&mut self, rules: RulesText) -> io::Result<()> {
+        self.last_tag += 1;
+        self.say(&ToNode::SetRules { tag: self.last_tag, rules })
     }
 
     /// How the site is.

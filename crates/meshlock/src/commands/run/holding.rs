@@ -144,6 +144,18 @@ impl Holding {
         }
     }
 
+    /// Reads all that the node has said: while this process was stopped nobody did, and the lease may have been extended all the
+    /// time.
+    fn catch_up(&mut self) {
+        while let Some(remote) = &mut self.remote {
+            match remote.hear(Some(AT_ONCE)) {
+                Ok(Some(message)) => self.on_message(&message),
+                Ok(None) => return,
+                Err(error) => self.on_node_gone(&error),
+            }
+        }
+    }
+
     /// Nothing more is extended.
     fn on_node_gone(&mut self, error: &RemoteError) {
         self.remote = None;
@@ -170,7 +182,11 @@ impl Holding {
     }
 
     fn on_time(&mut self) {
+        if self.ending.is_none() {
+            self.catch_up();
+        }
         match self.ending {
+            None if now() < self.next_look() => {}
             None => self.lose("the node does not extend its lease", self.lease_end),
             // Again and again: a process that was just being started when the others were killed is killed now.
             Some(ending) if now() >= ending.kill_at => self.child.kill(),
