@@ -22,8 +22,8 @@ pub(crate) const TERMS: Terms = Terms {
     renew_every: Span::from_millis(250),
 };
 
-/// How often a site is asked how it is.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often it is looked whether something is so.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A site that is well answers at once.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -231,7 +231,7 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for site in 0..self.sites.len() {
+            for site in self.all_but(&[]) {
                 let log = self.log(site);
                 let lines: Vec<&str> = log.lines().collect();
                 let last = lines[lines.len().saturating_sub(40)..].join("\n");

@@ -35,8 +35,8 @@ impl Insider {
 
     /// Waits for a line that begins so; gives its rest.
     fn says(&mut self, start: &str) -> String {
-        let lines = self.stdout.by_ref().lines().map_while(Result::ok);
-        let rest = lines.filter_map(|line| Some(line.strip_prefix(start)?.to_owned())).next();
+        let mut lines = self.stdout.by_ref().lines().map_while(Result::ok);
+        let rest = lines.find_map(|line| Some(line.strip_prefix(start)?.to_owned()));
         rest.unwrap_or_else(|| panic!("it never says '{start}'"))
     }
 

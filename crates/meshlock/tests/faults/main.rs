@@ -11,6 +11,7 @@
 //! | `cluster.rs` | the sites: started, killed, stopped, asked |
 //! | `trial.rs` | one run: calm, faults, healing, and the bound until everyone has been served |
 //! | `crashes.rs`, `pauses.rs`, `partitions.rs`, `disk.rs` | the schedules of faults |
+//! | `storm.rs` | a schedule drawn from a seed |
 //! | `takeover.rs` | who gets a lock, and when, after its holder's client or site was killed |
 //!
 //! Nothing here sleeps for a guessed time: a fault lasts until the cluster shows that it has noticed.
@@ -30,5 +31,6 @@ mod session;
 #[allow(dead_code, reason = "shared with the tests of the node; each uses a part of it")]
 #[path = "../node/site.rs"]
 mod site;
+mod storm;
 mod takeover;
 mod trial;

@@ -89,7 +89,11 @@ impl Network {
 
     /// Drops what `from` sends to `to`; the other way stays.
     pub(crate) fn cut_one_way(&self, from: usize, to: usize) {
-        self.cuttable().hub(&[format!("route add blackhole {}/32 table {}", inner_address(to), table(from))]);
+        self.cuttable().hub(&[format!(
+            "route replace blackhole {}/32 table {}",
+            inner_address(to),
+            table(from)
+        )]);
     }
 
     /// Drops what each of `some` sends to each of `others`, and back.
@@ -120,6 +124,12 @@ fn table(site: usize) -> usize {
     101 + site
 }
 
+/// What puts a site's cable in; its route goes whenever it is taken out.
+fn plug(site: usize) -> [String; 2] {
+    let route = format!("route replace {}/32 dev port-{site}", inner_address(site));
+    [format!("link set port-{site} up"), route]
+}
+
 /// A namespace for each site and one between them; they go away with this.
 pub(crate) struct Namespaces {
     sites: usize,
@@ -147,7 +157,7 @@ impl Namespaces {
                 "route add default via 10.99.0.254".to_owned(),
             ];
             batch(&name, &inside)?;
-            routes.extend(made.plug(site));
+            routes.extend(plug(site));
             routes.push(format!("rule add from {address} lookup {}", table(site)));
         }
         batch(&hub, &routes)?;
@@ -159,18 +169,12 @@ impl Namespaces {
         format!("{PREFIX}{}-{}-{what}", std::process::id(), self.network)
     }
 
-    /// What puts a site's cable in; its route goes whenever it is taken out.
-    fn plug(&self, site: usize) -> [String; 2] {
-        let route = format!("route replace {}/32 dev port-{site}", inner_address(site));
-        [format!("link set port-{site} up"), route]
-    }
-
     fn hub(&self, commands: &[String]) {
         batch(&self.name("hub"), commands).unwrap();
     }
 
     fn heal(&self) {
-        let cables = (0..self.sites).flat_map(|site| self.plug(site));
+        let cables = (0..self.sites).flat_map(plug);
         // A table that nothing was put into since it was emptied last does not exist.
         let cuts = (0..self.sites).flat_map(|site| {
             let any = format!("route replace blackhole 10.99.1.0/32 table {}", table(site));

@@ -40,10 +40,11 @@ impl Session {
         let asked = now();
         let mut session = Session { stream, bytes: Vec::new(), last_tag: 0, clocks: (asked, asked) };
         session.say(&ToNode::Hello { version: VERSION, who: who.parse().expect("a label") })?;
-        match session.hear(over)? {
-            ToClient::Welcome { time, .. } => session.clocks = (asked, time),
-            other => return Err(io::Error::other(format!("not a welcome: {other:?}"))),
-        }
+        let answer = session.hear(over)?;
+        let ToClient::Welcome { time, .. } = answer else {
+            return Err(io::Error::other(format!("not a welcome: {answer:?}")));
+        };
+        session.clocks = (asked, time);
         Ok(session)
     }
 
@@ -84,12 +85,14 @@ impl Session {
     /// Waits for the lock of this wish.
     pub(crate) fn granted(&mut self, wish: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<Grant> {
         loop {
-            match self.hear(over)? {
-                ToClient::Granted { tag, fence, lease_end, margin, .. } if tag == wish => {
-                    return Ok(Grant { tag, fence, until: self.local(lease_end), margin });
-                }
-                ToClient::Refused { why, .. } => return Err(io::Error::other(why)),
-                _ => {}
+            let said = self.hear(over)?;
+            if let ToClient::Granted { tag, fence, lease_end, margin, .. } = said
+                && tag == wish
+            {
+                return Ok(Grant { tag, fence, until: self.local(lease_end), margin });
+            }
+            if let ToClient::Refused { why, .. } = said {
+                return Err(io::Error::other(why));
             }
         }
     }
@@ -98,9 +101,10 @@ impl Session {
     pub(crate) fn release(&mut self, wish: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
         self.say(&ToNode::Release(wish))?;
         loop {
-            match self.hear(over)? {
-                ToClient::Released(tag) | ToClient::Refused { tag, .. } if tag == wish => return Ok(()),
-                _ => {}
+            if let ToClient::Released(tag) | ToClient::Refused { tag, .. } = self.hear(over)?
+                && tag == wish
+            {
+                return Ok(());
             }
         }
     }

@@ -32,7 +32,7 @@ fn promised(session: &mut Session, grant: Grant) -> Time {
     loop {
         match session.hear(&mut deadline()) {
             Ok(ToClient::Extended { lease_end }) => until = session.local(lease_end),
-            Ok(other) => panic!("nothing was lost: {other:?}"),
+            Ok(said) => panic!("nothing was lost: {said:?}"),
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => panic!("its node is still there"),
             Err(_) => return until,
         }

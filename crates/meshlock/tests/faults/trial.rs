@@ -21,7 +21,7 @@ use std::time::Duration;
 use meshlock_node::node::Config;
 use meshlock_node::shell::now;
 
-use crate::cluster::{Cluster, NAMES, Setting, TERMS, wait_for};
+use crate::cluster::{Cluster, LOOK_EVERY, NAMES, Setting, TERMS};
 use crate::counter::Counter;
 use crate::herd::{Herd, Runner};
 use crate::judge::{Verdict, judge, updates};
@@ -126,17 +126,17 @@ impl Trial {
     fn until_served(&mut self, clients: &[String]) -> Duration {
         let since = now();
         let mut missing = clients.to_vec();
-        let mut waited = Duration::ZERO;
-        while !missing.is_empty() {
-            wait_for("a look", || true);
+        loop {
             self.progress.look(&self.counter);
             let last = &self.progress.last;
             missing.retain(|client| last.get(client).is_none_or(|&at| at <= since.micros()));
-            waited = Duration::from_micros(now().since(since).micros());
+            let waited = Duration::from_micros(now().since(since).micros());
+            if missing.is_empty() {
+                return waited;
+            }
             assert!(waited < bound() * SLOWNESS, "not served within {waited:?}: {missing:?}");
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(LOOK_EVERY);
         }
-        waited
     }
 
     /// Waits until every client of these sites has had a turn since now.
