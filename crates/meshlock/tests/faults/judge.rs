@@ -47,12 +47,20 @@ pub(crate) struct Verdict {
     pub(crate) unfinished: u64,
 }
 
-/// Everything that must hold; what does not is said.
-pub(crate) fn judge(counter: &Counter) -> Result<Verdict, String> {
-    let (turns, updates) = (read_turns(&counter.turns())?, updates(&counter.requests()));
+/// What must hold at any moment; what does not is said.
+pub(crate) fn judge_so_far(counter: &Counter) -> Result<(), String> {
+    let turns = read_turns(&counter.turns())?;
     exclusion(&turns)?;
     fences(&turns)?;
     lost_updates(&counter.requests())?;
+    refusals(&turns)?;
+    Ok(())
+}
+
+/// Everything that must hold once all clients have ended.
+pub(crate) fn judge(counter: &Counter) -> Result<Verdict, String> {
+    judge_so_far(counter)?;
+    let (turns, updates) = (read_turns(&counter.turns())?, updates(&counter.requests()));
     let refused = refusals(&turns)?;
     let unfinished = turns.iter().filter(|turn| turn.left.is_none()).count() as u64;
     let written = turns.iter().filter(|turn| matches!(turn.left, Some((_, false)))).count() as u64;
