@@ -1,6 +1,6 @@
 //! The sites of a test: real processes of `meshlock node`, with short leases.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,10 @@ use meshlock_node::lease::Terms;
 use meshlock_node::node::Standing;
 use meshlock_node::shell::client::protocol::Status;
 use meshlock_node::time::{Drift, Span};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::process::Signal;
+use rustix::time::Timespec;
 
 use crate::network::Network;
 use crate::session::Session;
@@ -22,8 +25,8 @@ pub(crate) const TERMS: Terms = Terms {
     renew_every: Span::from_millis(250),
 };
 
-/// How often it is looked whether something is so.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often it is looked whether something is so, if nobody says that something has changed.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A site that is well answers at once.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -90,7 +93,7 @@ impl Cluster {
         self
     }
 
-    pub(crate) fn home(&self) -> &std::path::Path {
+    pub(crate) fn home(&self) -> &Path {
         self.files.home()
     }
 
@@ -158,6 +161,15 @@ impl Cluster {
         session.and_then(|mut session| session.status(ANSWER_WITHIN)).ok()
     }
 
+    /// Looks again, whenever a site has something to say and now and then, until it is so.
+    pub(crate) fn wait_for(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let end = Instant::now() + DEADLINE;
+        while !is_so() {
+            assert!(Instant::now() < end, "never: {what}");
+            until_written(self.home());
+        }
+    }
+
     /// Waits until a site says that it is as wanted.
     pub(crate) fn until(&self, site: usize, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
         let mut last = None;
@@ -165,7 +177,7 @@ impl Cluster {
             last = self.status(site);
             last.as_ref().is_some_and(&wanted)
         };
-        wait_for(&format!("{} says: {what}", NAMES[site]), is_so);
+        self.wait_for(&format!("{} says: {what}", NAMES[site]), is_so);
         last.unwrap()
     }
 
@@ -173,7 +185,7 @@ impl Cluster {
     pub(crate) fn until_some(&self, what: &str, wanted: impl Fn(&Status) -> bool) {
         let is_so =
             |&site: &usize| self.status(site).is_some_and(|status| takes_part(&status) && wanted(&status));
-        wait_for(what, || self.running().iter().any(is_so));
+        self.wait_for(what, || self.running().iter().any(is_so));
     }
 
     /// Waits until all that run take part in one view, and know who leads.
@@ -202,7 +214,7 @@ impl Cluster {
     /// Who leads: the one that says so itself and has a lease.
     pub(crate) fn leader(&self) -> usize {
         let mut leader = None;
-        wait_for("somebody leads", || {
+        self.wait_for("somebody leads", || {
             let leads = |&site: &usize| {
                 let status = self.status(site);
                 status
@@ -219,13 +231,12 @@ fn takes_part(status: &Status) -> bool {
     status.standing == Standing::Open && status.lease_left.is_some()
 }
 
-/// Looks again and again until it is so.
-pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(LOOK_EVERY);
-    }
+/// Waits until something is written in a directory, such as to a log, or for as long as is between two looks anyway.
+pub(crate) fn until_written(dir: &Path) {
+    let watch = inotify::init(CreateFlags::CLOEXEC).unwrap();
+    inotify::add_watch(&watch, dir, WatchFlags::MODIFY).unwrap();
+    // A signal may end it early; then the next look is early.
+    let _ = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&LOOK_EVERY));
 }
 
 impl Drop for Cluster {

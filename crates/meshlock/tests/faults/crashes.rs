@@ -1,6 +1,6 @@
 //! Clients and sites are killed, and come back.
 
-use crate::cluster::{plain, tls, wait_for};
+use crate::cluster::{plain, tls};
 use crate::insider::Insider;
 use crate::network::Network;
 use crate::trial::Trial;
@@ -16,7 +16,7 @@ fn holders_and_waiters_are_killed_and_others_come_in_their_place() {
         trial.kill_herd(waiting);
         let before = trial.count();
         holder.kill(&trial.counter);
-        wait_for("somebody else is in", || trial.count() > before);
+        trial.cluster.wait_for("somebody else is in", || trial.count() > before);
         trial.start_herd(waiting);
     }
     let verdict = trial.end();

@@ -9,7 +9,7 @@ use std::process::Command;
 use meshlock_node::shell::now;
 use tempfile::TempDir;
 
-use crate::cluster::{Cluster, TERMS, plain, wait_for};
+use crate::cluster::{Cluster, TERMS, plain};
 use crate::herd::LOCK;
 use crate::network::Network;
 use crate::session::Session;
@@ -92,7 +92,7 @@ fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() 
     let before = trial.count();
     trial.cluster.kill(killed);
     let over = now() + TERMS.length.times(2);
-    wait_for("its lease is over", || now() > over);
+    trial.cluster.wait_for("its lease is over", || now() > over);
     assert_eq!(trial.cluster.status(healthy).unwrap().view.members.len(), SITES, "no view is agreed on");
     assert_eq!(trial.count(), before, "nobody has the lock of the one who is gone");
     for disk in &disks {
@@ -115,7 +115,7 @@ fn change_views_until_full(cluster: &Cluster, at: usize, full: usize) {
         rules.rules.insert(0, (pattern, rules.default.clone()));
         let mut session = Session::connect(&cluster.socket(at), "operator", &mut || false).unwrap();
         session.set_rules(rules).unwrap();
-        wait_for("there is a new view, or no room for it", || {
+        cluster.wait_for("there is a new view, or no room for it", || {
             is_full()
                 || cluster.status(at).is_some_and(|status| status.view.rules_version > view.rules_version)
         });

@@ -7,7 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::Cluster;
 use crate::counter::Counter;
-use crate::herd::{send, turn_under_run};
+use crate::herd::send;
+use crate::runner::turn_under_run;
 
 /// A client that is inside under `meshlock run`, and stays until it is killed or its input ends.
 pub(crate) struct Insider {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `counter.rs` | the guarded counter: a resource that refuses old fences, and notes who was inside beside whom |
 //! | `judge.rs` | what its notes must show; each rule with notes that break it |
-//! | `herd.rs` | clients: processes of twenty, and commands under `meshlock run` |
+//! | `herd.rs`, `runner.rs`, `over.rs` | clients: processes of twenty, and commands under `meshlock run`, until it is over |
 //! | `insider.rs` | a client that stays inside for as long as a test wants |
 //! | `session.rs` | how a client talks to its node |
 //! | `network.rs` | sites on the loopback network, or each in a network namespace with links that can be cut one way |
@@ -25,8 +25,10 @@ mod herd;
 mod insider;
 mod judge;
 mod network;
+mod over;
 mod partitions;
 mod pauses;
+mod runner;
 mod session;
 #[allow(dead_code, reason = "shared with the tests of the node; each uses a part of it")]
 #[path = "../node/site.rs"]

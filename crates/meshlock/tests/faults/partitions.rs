@@ -88,7 +88,7 @@ fn only_neighbours_in_a_ring_hear_each_other() {
     // Of three sites of a ring two do not hear each other: a view has two members, or one.
     trial.cluster.until_some("takes part in a view of neighbours", |status| status.view.members.len() <= 2);
     let before = trial.count();
-    crate::cluster::wait_for("someone is served", || trial.count() > before);
+    trial.cluster.wait_for("someone is served", || trial.count() > before);
     trial.cluster.network.heal();
     trial.end();
 }

@@ -10,7 +10,7 @@ use meshlock_node::shell::now;
 use meshlock_node::time::Span;
 use rustix::process::Signal;
 
-use crate::cluster::{TERMS, tls, wait_for};
+use crate::cluster::{TERMS, tls};
 use crate::network::Network;
 use crate::trial::{SITES, Trial};
 
@@ -150,7 +150,7 @@ fn a_storm_of_faults_that_are_drawn_from_a_seed() {
         eprintln!("{}: {what}", now().micros());
         // Some last shorter than a lease, some longer.
         let next = now() + Span::from_micros(storm.random.u64(..TERMS.length.micros() * 3 / 2));
-        wait_for("the next one", || now() > next);
+        storm.trial.cluster.wait_for("the next one", || now() > next);
     }
     eprintln!("{}: all is well again", now().micros());
     storm.heal().end();

@@ -21,11 +21,12 @@ use std::time::Duration;
 use meshlock_node::node::Config;
 use meshlock_node::shell::now;
 
-use crate::cluster::{Cluster, LOOK_EVERY, NAMES, Setting, TERMS};
+use crate::cluster::{Cluster, NAMES, Setting, TERMS, until_written};
 use crate::counter::Counter;
-use crate::herd::{Herd, Runner};
+use crate::herd::Herd;
 use crate::judge::{Verdict, judge, judge_so_far, updates};
 use crate::network::Network;
+use crate::runner::Runner;
 
 /// How many sites a run has.
 pub(crate) const SITES: usize = 5;
@@ -140,7 +141,7 @@ impl Trial {
                 return waited;
             }
             assert!(!too_late, "not served within {waited:?}: {missing:?}");
-            std::thread::sleep(LOOK_EVERY);
+            until_written(self.counter.dir());
         }
     }
 
