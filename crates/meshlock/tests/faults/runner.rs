@@ -17,6 +17,9 @@ use crate::network::Network;
 use crate::over::Over;
 use crate::site::meshlock;
 
+/// What is ignored stays so in what is run next.
+const STUBBORN: &str = r#"trap '' TERM; exec "$@""#;
+
 #[test]
 fn a_command_under_run_counts_up_once() {
     if let Some((counter, client)) = told_to_count() {
@@ -46,16 +49,13 @@ fn count_up(counter: &Counter, client: &str) {
     }
 }
 
-/// `meshlock run` of one turn: as CLIENT, of the node at this socket. It waits inside for a line, if it is told to.
+/// `meshlock run` of one turn, as `client` of the node at this socket. The command does not end because it is asked to
+/// (SIGTERM): so it is inside for as long as `meshlock run` and the node let it.
 pub(crate) fn turn_under_run(home: &Path, socket: &Path, counter: &Counter, client: &str) -> Command {
     let turn = this_program("runner::a_command_under_run_counts_up_once", counter, client);
     let mut command = meshlock(home);
-    command
-        .args(["run", LOCK, "--socket"])
-        .arg(socket)
-        .arg("--")
-        .arg(turn.get_program())
-        .args(turn.get_args());
+    command.args(["run", LOCK, "--socket"]).arg(socket).args(["--", "sh", "-c", STUBBORN, "sh"]);
+    command.arg(turn.get_program()).args(turn.get_args());
     for (key, value) in turn.get_envs() {
         command.env(key, value.unwrap());
     }
