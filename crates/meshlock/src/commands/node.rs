@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
@@ -78,16 +79,20 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
     let flags = Flags { site, data, listen, socket, join, plain };
     let settings = Settings::new(file, &source, flags)?;
-    start_log(log);
+    let _log = start_log(log);
     daemon::run(settings, out)
 }
 
-fn start_log(log: Log) {
-    let subscriber = tracing_subscriber::fmt().with_writer(io::stderr).with_target(false);
+/// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log
+/// nobody reads must not stand still, and loses lines rather than its lease.
+fn start_log(log: Log) -> WorkerGuard {
+    let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+    let subscriber = tracing_subscriber::fmt().with_writer(writer).with_target(false);
     match log {
         Log::Text => subscriber.with_ansi(io::stderr().is_terminal()).init(),
         Log::Json => subscriber.json().flatten_event(true).init(),
     }
+    guard
 }
 
 /// What an operator has to change, in contrast to what the machine has run out of.

@@ -91,3 +91,17 @@ fn a_site_that_is_not_in_the_list_joins_through_it() {
     let error = fails(files.home(), 64, &["site", "add", "b", "--socket", &socket]);
     assert!(error.contains("takes part already"), "{error}");
 }
+
+#[test]
+fn a_site_whose_log_nobody_reads_takes_part_all_the_same() {
+    let files = Files::new(1, false, "");
+    let (unread, full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while rustix::io::write(&full, &[0; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let mut command = meshlock(files.home());
+    command.args(["node", "--config", &files.path("a.toml")]).stderr(full);
+    let site = Process::start_with(&mut command, files.home().join("a.log"));
+    assert!(site.line().starts_with("a is ready: view "));
+    drop(unread);
+}

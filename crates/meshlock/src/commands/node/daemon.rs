@@ -39,8 +39,12 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
             number = signals.next() => return daemon.stop(number, &mut signals).await,
             () = daemon.until_ready() => daemon.announce(out)?,
         }
-        let number = signals.next().await;
-        daemon.stop(number, &mut signals).await
+        tokio::select! {
+            number = signals.next() => daemon.stop(number, &mut signals).await,
+            _ = daemon.engine.until(|stand| stand.failed) => {
+                anyhow::bail!("the node has panicked, which is a bug: please report what was logged before this")
+            }
+        }
     })
 }
 
