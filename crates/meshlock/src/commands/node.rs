@@ -1,6 +1,7 @@
 //! `meshlock node`: one site of a cluster, for as long as it is wanted.
 
 mod daemon;
+mod service_manager;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// Print a configuration that explains every key
     #[arg(long)]
     example_config: bool,
+    /// Look whether the configuration makes sense, certificates included, and start nothing
+    #[arg(long)]
+    check: bool,
     /// The name of this site, if not that of the file
     #[arg(long, value_name = "NAME")]
     site: Option<SiteName>,
@@ -74,11 +78,19 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, site, data, listen, join, socket, plain, log, .. } = arguments;
+    let Arguments { config, check, site, data, listen, join, socket, plain, log, .. } = arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
     let flags = Flags { site, data, listen, socket, join, plain };
     let settings = Settings::new(file, &source, flags)?;
+    if check {
+        writeln!(
+            out,
+            "{} of {}: the configuration makes sense",
+            settings.config.site, settings.config.cluster
+        )?;
+        return Ok(Outcome::Done);
+    }
     let _log = start_log(log);
     daemon::run(settings, out)
 }

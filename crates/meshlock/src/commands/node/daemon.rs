@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::refused;
+use super::{refused, service_manager};
 use crate::output::Outcome;
 use crate::settings::Settings;
 
@@ -123,12 +123,14 @@ impl Daemon {
             socket.display()
         )?;
         out.flush()?;
+        service_manager::tell("READY=1");
         Ok(())
     }
 
     /// Leaves, in bounded time.
     async fn stop(self, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tracing::info!(signal = number, "leaving the cluster");
+        service_manager::tell("STOPPING=1");
         self.serving.stop();
         remove_socket(&self.settings.socket);
         let left = tokio::select! {
