@@ -72,13 +72,13 @@ fn every_site_is_restarted_in_order_one_after_the_other() {
 #[test]
 fn all_sites_are_killed_at_once_and_started_again() {
     let mut trial = Trial::start("a power cut", Network::loopback(), tls("suzuki-kasami"));
-    let holder = Insider::enter(&trial.cluster, &trial.counter, 4, "holder");
+    let mut holder = Insider::enter(&trial.cluster, &trial.counter, 4, "holder");
     for site in 0..5 {
         trial.cluster.kill(site);
     }
     for site in 0..5 {
         trial.cluster.start_site(site);
     }
-    drop(holder);
+    assert_eq!(holder.run.wait().unwrap().code(), Some(76), "its command was ended before the lease");
     trial.end();
 }

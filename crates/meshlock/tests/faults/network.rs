@@ -31,16 +31,17 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 /// The network of one test.
 pub(crate) enum Network {
     /// Addresses of the loopback network that no other test has.
-    Loopback { second: u8, third: u8 },
+    Loopback { second: u8, third: u8, before: u8 },
     /// Namespaces.
     Cuttable(Namespaces),
 }
 
 impl Network {
     pub(crate) fn loopback() -> Self {
-        // Tests of one process have different numbers, and processes that run at the same time differ in their lowest bits.
-        let number = (std::process::id() << 3 | MADE.fetch_add(1, Ordering::Relaxed) & 7).to_be_bytes();
-        Network::Loopback { second: number[2], third: number[3] }
+        // Processes that run at the same time differ in their lowest bits, and one has few networks.
+        let [.., second, third] = std::process::id().to_be_bytes();
+        let networks = u8::try_from(MADE.fetch_add(1, Ordering::Relaxed)).unwrap();
+        Network::Loopback { second, third, before: networks.checked_mul(8).unwrap() }
     }
 
     /// None, after saying so, where namespaces cannot be made and need not be.
@@ -59,8 +60,7 @@ impl Network {
     pub(crate) fn address(&self, site: usize) -> SocketAddr {
         let last = u8::try_from(site + 1).unwrap();
         let ip = match self {
-            // The first and the last of 127 are taken by others.
-            Network::Loopback { second, third } => Ipv4Addr::new(127, *second | 1, *third, last),
+            Network::Loopback { second, third, before } => Ipv4Addr::new(127, *second, *third, before + last),
             Network::Cuttable(_) => inner_address(site),
         };
         SocketAddr::from((ip, PORT))
