@@ -67,7 +67,8 @@ fn run(clause: &Clause, liar: usize, seed: u64) -> usize {
         counted.set(counted.get() + arriving.iter().filter(|arrived| **arrived != packet).count());
         arriving
     });
-    let names: Vec<LockName> = (0..LOCKS).map(|number| format!("lock/{number}").parse().unwrap()).collect();
+    let names: Vec<LockName> =
+        (0..LOCKS).map(|number| format!("lock/{number}").parse().expect("a name")).collect();
     let mut held = Vec::new();
     for _ in 0..60 {
         match random.u8(..4) {

@@ -213,7 +213,7 @@ impl Membership {
     ) -> Result<(), &'static str> {
         let sender = self.voters.iter().position(|voter| voter == from);
         let sender = sender.filter(|&sender| sender != self.me).ok_or("not another voter")?;
-        sense::check(&message, &self.raw.raft.raft_log)?;
+        sense::check(&message, &self.raw.raft)?;
         let raw = message.into_raft(sender as u64 + 1, self.me as u64 + 1, self.voters.len());
         // What the crate refuses it has logged; for us a message that changes nothing is as good as lost.
         let _ = self.raw.step(raw);

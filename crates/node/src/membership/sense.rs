@@ -2,15 +2,16 @@
 //!
 //! A voter that lies well can still make the others agree on nonsense: that is what its certificate is for.
 
-use raft::{RaftLog, Storage};
+use raft::{Raft, RaftLog, StateRole, Storage};
 
 use super::message::{Kind, RaftMessage};
 
 /// No term, and no log, gets this far: there is room to count on from there.
 const FARTHEST: u64 = u64::MAX >> 1;
 
-/// Says what is wrong with a message, to a voter with this log.
-pub(super) fn check<S: Storage>(message: &RaftMessage, log: &RaftLog<S>) -> Result<(), &'static str> {
+/// Says what is wrong with a message to this voter.
+pub(super) fn check<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), &'static str> {
+    let log = &voter.raft_log;
     let snapshot = message.snapshot.as_ref();
     let numbers = [message.term, message.index, message.commit, message.log_term];
     let of_snapshot = snapshot.map_or([0; 2], |saved| [saved.index, saved.term]);
@@ -26,11 +27,18 @@ pub(super) fn check<S: Storage>(message: &RaftMessage, log: &RaftLog<S>) -> Resu
     if snapshot.is_some_and(|saved| saved.term > message.term || saved.term == 0 || saved.index == 0) {
         return Err("a snapshot of nothing, or of a later term than its sender's");
     }
+    if message.term < voter.term {
+        // Late, and not listened to: what it says of the log was so once.
+        return Ok(());
+    }
     match message.kind {
         Kind::Heartbeat if message.commit > log.last_index() => {
             Err("a heartbeat that commits what was never sent here")
         }
-        Kind::AppendResponse if !message.reject && message.index > log.last_index() => {
+        // Who does not lead any more may have sent more than its disk has kept.
+        Kind::AppendResponse
+            if voter.state == StateRole::Leader && !message.reject && message.index > log.last_index() =>
+        {
             Err("a voter that has what was never sent to it")
         }
         Kind::Append => check_entries(message, log),
