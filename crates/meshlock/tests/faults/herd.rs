@@ -152,6 +152,7 @@ impl Client {
 
     /// An error if the session is of no use any more.
     fn take_turn(&self, session: &mut Session) -> std::io::Result<()> {
+        session.compare_clocks(&mut || self.over.is_so())?;
         let wish = session.want(LOCK)?;
         let grant = session.granted(wish, &mut || self.over.is_so())?;
         // What comes too late to be used is given back, as the protocol asks for.
