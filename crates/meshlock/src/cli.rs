@@ -7,6 +7,7 @@ use crate::commands::{
     reproduce, rules, run, sim, site, status, up,
 };
 use crate::embedded;
+use crate::remote::keeper;
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -71,6 +72,9 @@ pub(crate) enum Command {
     /// What `run` starts to become the command
     #[command(name = run::start::NAME, hide = true)]
     StartHeld(run::start::Arguments),
+    /// What `run` starts to keep a session with a node on another machine
+    #[command(name = keeper::NAME, hide = true)]
+    KeepSession(keeper::Arguments),
     /// What `run` starts where no node runs
     #[command(name = embedded::NAME, hide = true)]
     EmbeddedNode(embedded::Arguments),

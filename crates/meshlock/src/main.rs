@@ -1,5 +1,6 @@
 //! The `meshlock` command: reads the arguments, runs one subcommand, turns its outcome into an exit code.
 
+mod alarm;
 mod cli;
 mod commands;
 mod embedded;
@@ -77,6 +78,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
         Command::Run(arguments) => commands::run::run(&arguments, out),
         Command::StartHeld(arguments) => commands::run::start::run(&arguments, out),
+        Command::KeepSession(arguments) => remote::keeper::run(&arguments, out),
         Command::EmbeddedNode(arguments) => embedded::run(&arguments, out),
     }
 }

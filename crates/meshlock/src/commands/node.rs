@@ -43,7 +43,10 @@ pub(crate) struct Arguments {
     /// Where clients of this machine reach it
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Trust the network: no TLS between sites
+    /// Where clients of other machines reach it
+    #[arg(long, value_name = "HOST:PORT")]
+    clients: Option<Address>,
+    /// Trust the network: no TLS, neither between sites nor for clients of other machines
     #[arg(long)]
     plain: bool,
     /// How the log on stderr is written
@@ -73,10 +76,10 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, site, data, listen, join, socket, plain, log, .. } = arguments;
+    let Arguments { config, site, data, listen, join, socket, clients, plain, log, .. } = arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
-    let flags = Flags { site, data, listen, socket, join, plain };
+    let flags = Flags { site, data, listen, socket, clients, join, plain };
     let settings = Settings::new(file, &source, flags)?;
     start_log(log);
     daemon::run(settings, out)

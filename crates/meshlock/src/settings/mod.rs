@@ -17,13 +17,17 @@ use meshlock_node::node::{Config, ConfigError};
 use meshlock_node::rules::{Clause, RulesText};
 use meshlock_node::shell::Security;
 use meshlock_node::shell::tls::{Bearer, Files, Identity};
-use meshlock_node::time::Drift;
+use meshlock_node::time::{Drift, Span};
 
 use crate::output::Usage;
 use file::{File, ListedSite, NamedRule, RuleEntry, Source, Tls};
 
 /// How long clients may keep what they hold when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// After how long without a word the session of a client on another machine ends; and the least that can be said.
+const SESSION_TTL: Span = Span::from_millis(5000);
+const LEAST_TTL: Span = Span::from_millis(1000);
 
 /// A site that listens where nothing is said: where it calls itself reachable.
 const ANYWHERE: &str = "0.0.0.0:7400";
@@ -35,6 +39,7 @@ pub(crate) struct Flags {
     pub(crate) data: Option<PathBuf>,
     pub(crate) listen: Option<Address>,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) clients: Option<Address>,
     pub(crate) join: Vec<ListedSite>,
     pub(crate) plain: bool,
 }
@@ -49,6 +54,10 @@ pub(crate) struct Settings {
     pub(crate) security: Security,
     pub(crate) data: PathBuf,
     pub(crate) socket: PathBuf,
+    /// Where to listen for clients on other machines, if anywhere.
+    pub(crate) clients: Option<Address>,
+    /// After how long without a word their sessions end.
+    pub(crate) session_ttl: Span,
     pub(crate) shutdown_grace: Duration,
 }
 
@@ -71,7 +80,8 @@ impl Settings {
                 .into());
         }
         let tls = if flags.plain { Some(Tls::Off(file::Off::Off)) } else { file.tls };
-        let security = security(tls, &site, is_alone, source)?;
+        let clients = flags.clients.or(file.clients);
+        let security = security(tls, &site, is_alone && clients.is_none(), source)?;
         let names: Vec<SiteName> = sites.iter().map(|listed| listed.name.clone()).collect();
         let names = if names.is_empty() { vec![site.clone()] } else { names };
         let mut config = Config::new(site.clone(), names);
@@ -90,6 +100,11 @@ impl Settings {
             config.habits.local_turns = turns;
         }
         check(&config, source)?;
+        let session_ttl = file.session_ttl.map_or(SESSION_TTL, |ttl| ttl.span());
+        if session_ttl < LEAST_TTL.max(config.terms.margin.times(2)) {
+            let why = "a client needs time to end its command: give 1s or more, and at least twice the margin of a lease";
+            return Err(source.wrong("session_ttl", why).into());
+        }
         let data = flags.data.or_else(|| file.data.map(|path| source.resolve(path)));
         let socket = flags.socket.or_else(|| file.socket.map(|path| source.resolve(path)));
         Ok(Settings {
@@ -98,6 +113,8 @@ impl Settings {
             security,
             data: data.map_or_else(|| places::data_of(&site), Ok)?,
             socket: socket.map_or_else(|| places::socket_of(&site), Ok)?,
+            clients,
+            session_ttl,
             shutdown_grace: file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration()),
             config,
         })

@@ -9,6 +9,7 @@ use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
 use crate::table::{LockTable, Request, Session, Tell, Wait};
+use crate::time::Span;
 
 const LEAVING: &str = "this site is leaving the cluster; ask another one";
 
@@ -38,6 +39,9 @@ pub enum Call {
         session: Session,
         /// Its name.
         who: ClientLabel,
+        /// After so long it has heard what it was told, or has given up by itself what it holds: nothing for a client of
+        /// this machine, longer for one that a network can cut off.
+        hears_within: Span,
     },
     /// Who holds a lock and who waits for it, in the whole cluster.
     Query {
@@ -157,7 +161,9 @@ impl Node {
             Call::SessionEnded(session) => {
                 self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
             }
-            Call::Introduce { session, who } => self.table.introduce(session, who),
+            Call::Introduce { session, who, hears_within } => {
+                self.table.introduce(session, who, hears_within);
+            }
             Call::Query { request, lock } => self.on_question(request, Ask::Queue, lock, out),
             Call::Break { request, lock } => self.on_question(request, Ask::Break, lock, out),
             Call::Overview { request } => {

@@ -22,6 +22,7 @@ mod clock;
 mod core;
 mod disk;
 mod engine;
+mod lobby;
 mod log;
 mod net;
 mod permits;

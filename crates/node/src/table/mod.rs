@@ -53,6 +53,8 @@ enum Alarm {
 #[derive(Clone, Debug, Default)]
 struct Client {
     label: Option<ClientLabel>,
+    /// After so long it has heard what it was told, or has given up by itself what it holds.
+    hears_within: Span,
     requests: BTreeSet<Request>,
 }
 

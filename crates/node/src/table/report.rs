@@ -104,9 +104,11 @@ pub struct Counts {
 }
 
 impl LockTable {
-    /// A client says who it is. It is forgotten with its session.
-    pub fn introduce(&mut self, session: Session, who: ClientLabel) {
-        self.sessions.entry(session).or_default().label = Some(who);
+    /// A client says who it is; after `hears_within` it has certainly heard what it was told, or has stopped by itself. It is
+    /// forgotten with its session.
+    pub fn introduce(&mut self, session: Session, who: ClientLabel, hears_within: Span) {
+        let client = self.sessions.entry(session).or_default();
+        (client.label, client.hears_within) = (Some(who), hears_within);
     }
 
     /// What is known here about a lock.
@@ -146,18 +148,17 @@ impl LockTable {
     }
 
     /// Takes a lock away from every client of this site that holds it, and says who that was. They are told now, and keep
-    /// it (so nobody else can enter) until they say that they have stopped, or as long as the margin of a lease.
+    /// it (so nobody else can enter) until they say that they have stopped, or as long as the margin of a lease. One on
+    /// another machine, which may be cut off and not hear it, keeps it until it has certainly stopped by itself.
     pub fn take_away(
         &mut self,
         name: &LockName,
         footing: Footing,
         out: &mut Vec<Output>,
     ) -> Vec<HolderReport> {
-        let act_by = self.act_by(footing);
-        let Some(lock) = self.locks.get_mut(name) else { return Vec::new() };
-        for hold in &mut lock.holds {
-            doom(name, hold, act_by, &mut self.alarms, out);
-        }
+        let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.holds);
+        let requests: Vec<Request> = holds.iter().map(|hold| hold.request).collect();
+        self.take_from(requests.into_iter().map(|request| (request, name.clone())), footing, out);
         let cut_off = self.report(name, footing.now).holders;
         if self.mutants.has(Mutant::BrokenIsFreeAtOnce) {
             let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.holds);
@@ -170,12 +171,29 @@ impl LockTable {
 
     /// Takes everything away from the clients of this site, each as [`take_away`](LockTable::take_away) does.
     pub fn take_all_away(&mut self, footing: Footing, out: &mut Vec<Output>) {
-        self.on_notice(self.act_by(footing), out);
+        let all: Vec<_> = self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
+        self.take_from(all.into_iter(), footing, out);
     }
 
-    /// Until when whoever is told now that it has lost may take to stop.
-    fn act_by(&self, footing: Footing) -> Time {
-        let act_by = footing.now + self.habits.margin;
+    fn take_from(
+        &mut self,
+        holders: impl Iterator<Item = (Request, LockName)>,
+        footing: Footing,
+        out: &mut Vec<Output>,
+    ) {
+        for (request, name) in holders {
+            let act_by = self.act_by(request, footing);
+            if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
+                doom(&name, hold, act_by, &mut self.alarms, out);
+            }
+        }
+    }
+
+    /// Until when this one, if it is told now that it has lost, may take to stop.
+    fn act_by(&self, request: Request, footing: Footing) -> Time {
+        let session = self.requests.get(&request).and_then(|(session, _)| self.sessions.get(session));
+        let hears_within = session.map_or(Span::ZERO, |client| client.hears_within);
+        let act_by = footing.now + self.habits.margin.max(hears_within);
         // Without a comfortable lease everyone has been told before, to stop before the lease ends.
         footing.lease_end.map_or(act_by, |end| end.min(act_by))
     }

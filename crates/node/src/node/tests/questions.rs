@@ -134,7 +134,11 @@ fn a_stranger_is_told_nothing_and_breaks_nothing() {
 #[test]
 fn a_break_says_who_was_cut_off_and_the_next_one_gets_in_after_the_margin() {
     let mut lone = Lone::start(&["a"], Disk::default());
-    lone.input(Input::Call(Call::Introduce { session: Session(1), who: "backup.sh".parse().unwrap() }));
+    lone.input(Input::Call(Call::Introduce {
+        session: Session(1),
+        who: "backup.sh".parse().unwrap(),
+        hears_within: Span::ZERO,
+    }));
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(1));
     lone.acquire(2, "jobs");

@@ -1,126 +1,56 @@
-//! Serves clients on a Unix socket.
+//! A client that is connected: what it says, what it hears, and how its session ends.
+//!
+//! A client of this machine is gone when no process has its connection open any more. One that comes over a network says
+//! so (TLS has a word for it), or falls silent; then its session lasts as long as it can still believe that it has one.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
 
-use super::super::channel::{Channel, Stream};
+use super::super::channel::Channel;
 use super::super::clock::now;
 use super::super::engine::{Handle, Listener};
+use super::super::lobby::Seat;
 use super::super::permits::agree_on_permits;
+use super::super::tls::TlsError;
 use super::group::Group;
-use super::protocol::{MOST_OPEN, Patience, Tag, ToClient, ToNode, VERSION, put, take};
+use super::protocol::{Contact, MOST_OPEN, Patience, Tag, ToClient, ToNode, VERSION, put, take};
 use super::words::answered;
 use crate::names::{ClientLabel, LockName};
 use crate::node::{Answer, Call};
 use crate::table::{Request, Session, Tell, Wait};
-use crate::time::Span;
-
-/// How many clients may be connected at once.
-const MOST_CONNECTIONS: usize = 10_000;
+use crate::time::{Drift, Span, Time};
 
 /// How much is read from a client at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// Why clients cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// Somebody serves there already.
-    #[error("another node serves clients at {0}; stop it, or give this one another socket")]
-    Taken(PathBuf),
-    /// The socket cannot be made.
-    #[error("cannot make the socket {path}: {error}")]
-    Bind {
-        /// Where.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-}
+/// How long a client over a network may take to say who it is.
+const GREET_WITHIN: Duration = Duration::from_secs(5);
 
-/// Opens a socket for clients that run as the same user. What an earlier node left there is replaced.
-pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeError> {
-    let bind = || {
-        match std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind()) {
-            Err(io::ErrorKind::NotFound) => {}
-            // Nobody listens there any more.
-            Err(io::ErrorKind::ConnectionRefused) => std::fs::remove_file(path)?,
-            // Somebody does, and is busy perhaps.
-            Ok(_) | Err(_) => return Err(io::ErrorKind::AddrInUse.into()),
-        }
-        let listener = std::os::unix::net::UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    };
-    bind().map_err(|error: io::Error| {
-        let taken = error.kind() == io::ErrorKind::AddrInUse;
-        let path = path.to_owned();
-        if taken { ServeError::Taken(path) } else { ServeError::Bind { path, error } }
-    })
-}
+/// How long a greeting may be.
+const MOST_HELLO_BYTES: u32 = 1024;
 
-/// Clients are being served. They are for as long as the node runs, also when this is dropped.
-#[derive(Debug)]
-pub struct Serving(tokio::task::AbortHandle);
-
-impl Serving {
-    /// Takes no more clients; those who are connected stay so.
-    pub fn stop(&self) {
-        self.0.abort();
-    }
-}
-
-/// Serves clients on the node's own thread until the node stops. `changed` is told how many are connected.
-pub fn serve(
-    node: &Handle,
-    listener: std::os::unix::net::UnixListener,
-    changed: impl Fn(usize) + Send + Sync + 'static,
-) -> Serving {
-    let (tasks, node) = (node.tasks().clone(), node.clone());
-    let accepting = tasks.spawn(async move {
-        let listener = UnixListener::from_std(listener).expect("within the node's runtime");
-        let (count, changed) = (Arc::new(Mutex::new(0)), Arc::new(changed));
-        loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot take a client's connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                    continue;
-                }
-            };
-            let tell = |count: &Mutex<usize>, by: isize| {
-                let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-                *count = count.saturating_add_signed(by);
-                changed(*count);
-                *count
-            };
-            if tell(&count, 1) > MOST_CONNECTIONS {
-                tell(&count, -1);
-                continue;
-            }
-            let (node, count, changed) = (node.clone(), count.clone(), changed.clone());
-            tokio::spawn(async move {
-                Client::talk(node, stream).await;
-                let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-                *count -= 1;
-                changed(*count);
-            });
-        }
-    });
-    Serving(accepting.abort_handle())
+/// Which way a client came in.
+pub(super) enum Door {
+    /// On this machine, as this user.
+    Local { owner: Option<u32> },
+    /// Over a network. Its session ends after so long without a word.
+    Network { address: IpAddr, silence: Span, seat: Mutex<Option<Seat>> },
 }
 
 /// A connected client.
-struct Client {
+pub(super) struct Client {
     node: Handle,
     channel: Channel,
+    door: Door,
+    greeted: OnceLock<()>,
+    /// When it said something last, in microseconds.
+    heard: AtomicU64,
     open: Mutex<FxHashMap<Tag, Arc<Asked>>>,
     /// What is to be ended when something is lost.
     group: Mutex<Option<Group>>,
@@ -145,21 +75,19 @@ struct Asked {
 
 impl Client {
     /// Talks with a client until its connection ends; with it, its session.
-    async fn talk(node: Handle, stream: UnixStream) {
-        let owner = stream.peer_cred().ok().map(|credentials| credentials.uid());
-        let channel = Channel::new(Stream::Unix(stream), None);
-        let client = Arc::new(Client { node, channel, open: Mutex::default(), group: Mutex::default() });
+    pub(super) async fn talk(node: Handle, channel: Channel, door: Door) {
+        let (open, group, greeted) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let heard = AtomicU64::new(now().micros());
+        let client = Arc::new(Client { node, channel, door, greeted, heard, open, group });
         let session = client.node.open_session(client.clone());
         let ending = tokio::select! {
-            ending = client.hear_all(session, owner) => ending,
+            ending = client.hear_all(session) => ending,
             () = client.channel.keep_writing() => Ending::CutOff,
         };
         client.channel.flush();
-        client.channel.close();
         if ending == Ending::CutOff {
-            // It may still run, and believes until the lease is over that it has what it was given.
-            let left = client.node.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())));
-            tokio::time::sleep(Duration::from_micros(left.micros())).await;
+            client.channel.close();
+            tokio::time::sleep(client.may_believe_for()).await;
         }
         // A copy: should the lock be lost meanwhile, the group is ended.
         let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,26 +98,70 @@ impl Client {
         let open = std::mem::take(&mut *client.open());
         let requests = open.values().filter_map(|asked| asked.request.get().copied());
         client.node.close_session(session, requests);
+        // Whoever waits for the end of the connection knows then that everything is free.
+        client.channel.close();
+    }
+
+    /// For how long a client that was cut off, and may still run, can believe that it has what it was given.
+    fn may_believe_for(&self) -> Duration {
+        let left = match &self.door {
+            _ if self.greeted.get().is_none() => Span::ZERO,
+            Door::Local { .. } => {
+                self.node.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())))
+            }
+            Door::Network { silence, .. } => {
+                let heard = Time::from_micros(self.heard.load(Ordering::Relaxed));
+                (heard + self.drift().stretch(*silence)).since(now())
+            }
+        };
+        Duration::from_micros(left.micros())
+    }
+
+    /// By how much clocks may differ, as the cluster has agreed.
+    fn drift(&self) -> Drift {
+        self.node.look(|node| node.lease().terms().drift)
+    }
+
+    /// How long to wait for the next word; for ever from a client of this machine.
+    fn patience(&self) -> Option<Duration> {
+        match &self.door {
+            Door::Local { .. } => None,
+            Door::Network { .. } if self.greeted.get().is_none() => Some(GREET_WITHIN),
+            Door::Network { .. } => Some(self.may_believe_for()),
+        }
     }
 
     /// Hears all that the client says, until it has gone or has to be cut off.
-    async fn hear_all(self: &Arc<Self>, session: Session, owner: Option<u32>) -> Ending {
+    async fn hear_all(self: &Arc<Self>, session: Session) -> Ending {
         let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
-        let mut greeted = false;
         loop {
-            match self.channel.read(&mut scratch, &mut bytes).await {
-                Ok(true) => {}
-                Ok(false) => return Ending::Gone,
-                // So it is said where the other side is gone altogether and had not read everything.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ending::Gone,
-                Err(_) => return Ending::CutOff,
+            let read = self.channel.read(&mut scratch, &mut bytes);
+            let read = match self.patience() {
+                None => read.await,
+                Some(patience) => {
+                    timeout(patience, read).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+                }
+            };
+            match read {
+                Ok(true) => self.heard.store(now().micros(), Ordering::Relaxed),
+                Ok(false) | Err(_) if self.has_gone(&read) => return Ending::Gone,
+                Ok(false) | Err(_) => {
+                    self.complain(read.err());
+                    return Ending::CutOff;
+                }
+            }
+            if self.greeted.get().is_none() && !may_be_hello(&bytes) {
+                self.complain(Some(io::Error::other(
+                    "what it says is no greeting of a client; is it set to TLS?",
+                )));
+                return Ending::CutOff;
             }
             let mut at = 0;
             loop {
                 match take::<ToNode>(&bytes[at..]) {
                     Ok(Some((said, length))) => {
                         at += length;
-                        if !self.hear_from(session, said, owner, &mut greeted) {
+                        if !self.hear_from(session, said) {
                             return Ending::CutOff;
                         }
                     }
@@ -205,20 +177,43 @@ impl Client {
         }
     }
 
-    /// The client has said something. Gives back whether it may go on.
-    fn hear_from(
-        self: &Arc<Self>,
-        session: Session,
-        said: ToNode,
-        owner: Option<u32>,
-        greeted: &mut bool,
-    ) -> bool {
-        match said {
-            ToNode::Hello { version, who } => {
-                *greeted = true;
-                return self.welcome(session, version, who);
+    /// Whether a connection that has ended says that the client has.
+    fn has_gone(&self, read: &io::Result<bool>) -> bool {
+        match (&self.door, read) {
+            (Door::Local { .. }, Ok(_)) => true,
+            // So it is said where the other side is gone altogether and had not read everything.
+            (Door::Local { .. }, Err(error)) => error.kind() == io::ErrorKind::ConnectionReset,
+            (Door::Network { .. }, Ok(_)) => self.channel.was_ended_by_peer(),
+            // TLS has ended, and something came behind it.
+            (Door::Network { .. }, Err(error)) => {
+                error.kind() == io::ErrorKind::UnexpectedEof && self.channel.was_ended_by_peer()
             }
-            _ if !*greeted => {
+        }
+    }
+
+    /// Writes down why a client over a network is not listened to any more; what clients of this machine do is their own affair.
+    fn complain(&self, error: Option<io::Error>) {
+        let Door::Network { address, .. } = &self.door else { return };
+        let greeted = self.greeted.get().is_some();
+        match error {
+            Some(error) if error.kind() == io::ErrorKind::TimedOut => {
+                tracing::warn!(%address, greeted, "a client is silent: its session ends");
+            }
+            Some(error) => {
+                let error = if greeted { error.to_string() } else { TlsError::of(error).to_string() };
+                tracing::warn!(%address, greeted, %error, "a client's connection broke: its session ends when it can believe in it no more");
+            }
+            None => {
+                tracing::warn!(%address, greeted, "a client's connection was cut: its session ends when it can believe in it no more");
+            }
+        }
+    }
+
+    /// The client has said something. Gives back whether it may go on.
+    fn hear_from(self: &Arc<Self>, session: Session, said: ToNode) -> bool {
+        match said {
+            ToNode::Hello { version, who } => return self.welcome(session, version, who),
+            _ if self.greeted.get().is_none() => {
                 self.refuse(0, "say hello first".to_owned());
                 return false;
             }
@@ -228,10 +223,7 @@ impl Client {
             }
             ToNode::Cancel(tag) => self.about(tag, Call::Cancel),
             ToNode::Release(tag) => self.about(tag, Call::Release),
-            ToNode::Guard { group } => match Group::of(group, owner) {
-                Ok(group) => *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Some(group),
-                Err(error) => self.refuse(0, error.to_string()),
-            },
+            ToNode::Guard { group } => self.guard(group),
             ToNode::Queue { tag, lock } => self.ask(tag, |request| Call::Query { request, lock }),
             ToNode::Status { tag } => self.ask(tag, |request| Call::Overview { request }),
             ToNode::Break { tag, lock } => self.ask(tag, |request| Call::Break { request, lock }),
@@ -249,10 +241,50 @@ impl Client {
             );
             return false;
         }
-        self.node.tell(Call::Introduce { session, who });
+        let who = match self.certified(who) {
+            Ok(who) => who,
+            Err(error) => {
+                if let Door::Network { address, .. } = &self.door {
+                    tracing::warn!(%address, %error, "a client is not let in");
+                }
+                self.refuse(0, error.to_string());
+                return false;
+            }
+        };
+        let contact = match &self.door {
+            Door::Local { .. } => None,
+            Door::Network { silence, seat, .. } => {
+                drop(seat.lock().unwrap_or_else(PoisonError::into_inner).take());
+                Some(Contact { silence: *silence, drift: self.drift() })
+            }
+        };
+        let _ = self.greeted.set(());
+        let hears_within = contact.map_or(Span::ZERO, |contact| contact.drift.stretch(contact.silence));
+        self.node.tell(Call::Introduce { session, who, hears_within });
         let site = self.node.look(|node| node.me().site.clone());
-        self.say(&ToClient::Welcome { version: VERSION, site, time: now() });
+        self.say(&ToClient::Welcome { version: VERSION, site, time: now(), contact });
         true
+    }
+
+    /// Who a client is to others: what it says, and behind that what its certificate says.
+    fn certified(&self, who: ClientLabel) -> Result<ClientLabel, TlsError> {
+        let Some(client) = self.channel.peer_client() else { return Ok(who) };
+        let client = client?;
+        let short = || format!("client {client}").parse().unwrap_or_else(|_| who.clone());
+        Ok(format!("{who}, client {client}").parse().unwrap_or_else(|_| short()))
+    }
+
+    fn guard(&self, group: i32) {
+        let group = match &self.door {
+            Door::Local { owner } => Group::of(group, *owner),
+            Door::Network { .. } => Err(io::Error::other(
+                "a process group of another machine cannot be ended from here; `meshlock run --node` does it there",
+            )),
+        };
+        match group {
+            Ok(group) => *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Some(group),
+            Err(error) => self.refuse(0, error.to_string()),
+        }
     }
 
     fn acquire(
@@ -334,6 +366,11 @@ impl Client {
     fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Arc<Asked>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a connection may begin like this. Whoever speaks something else need not be waited for.
+fn may_be_hello(bytes: &[u8]) -> bool {
+    bytes.first_chunk::<4>().is_none_or(|length| u32::from_le_bytes(*length) <= MOST_HELLO_BYTES)
 }
 
 impl Asked {

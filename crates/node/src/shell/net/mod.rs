@@ -14,19 +14,17 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::channel::Channel;
+use super::lobby::Lobby;
 use crate::names::SiteName;
 use crate::node::Packet;
 use frame::{Hello, take_packets};
+pub(super) use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
 pub(super) use peer::Peer;
 pub use security::Security;
-
-/// How many connections may be greeting at once.
-const MOST_GREETING: usize = 256;
 
 /// How long a site that could not be reached is left alone: first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -98,9 +96,8 @@ impl Net {
 
     /// Lets other sites in.
     pub(super) async fn keep_accepting<H: Host>(self: Arc<Self>, listener: TcpListener, host: Arc<H>) {
-        let greeting = Arc::new(Semaphore::new(MOST_GREETING));
+        let lobby = Arc::new(Lobby::default());
         loop {
-            let Ok(permit) = greeting.clone().acquire_owned().await else { return };
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -110,10 +107,14 @@ impl Net {
                     continue;
                 }
             };
+            let Some(seat) = lobby.enter(address.ip()) else {
+                tracing::debug!(%address, "too many connections that say nothing: one is not taken");
+                continue;
+            };
             let (net, host) = (self.clone(), host.clone());
             self.tasks.spawn(async move {
                 let greeted = net.welcome(stream).await;
-                drop(permit);
+                drop(seat);
                 match greeted {
                     Ok(greeted) => net.adopt(greeted, false, &host),
                     Err(error) => tracing::warn!(%address, %error, "a connection was refused"),

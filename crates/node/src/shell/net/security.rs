@@ -17,7 +17,7 @@ pub enum Security {
 
 impl Security {
     /// For a connection that came in.
-    pub(super) fn accepting(&self) -> Result<Option<Connection>, TlsError> {
+    pub(in super::super) fn accepting(&self) -> Result<Option<Connection>, TlsError> {
         match self {
             Security::Plain => Ok(None),
             Security::Tls(identity) => identity.answer().map(Some),
