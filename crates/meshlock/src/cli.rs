@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, node, queue, quorum,
-    reproduce, rules, run, sim, site, status, up,
+    reproduce, rules, run, sim, site, status, top, up,
 };
 use crate::embedded;
 use crate::remote::keeper;
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Up(up::Arguments),
     /// How a site is, and the cluster as it sees it
     Status(status::Arguments),
+    /// The cluster as it lives: members, leases, locks, grants a second
+    Top(top::Arguments),
     /// Who holds a lock, who waits for it, and why
     Queue(queue::Arguments),
     /// Take a lock away from whoever holds it

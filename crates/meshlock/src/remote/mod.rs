@@ -181,11 +181,6 @@ impl Remote {
         }
     }
 
-    /// Which site the node is.
-    pub(crate) fn site(&self) -> &SiteName {
-        &self.site
-    }
-
     /// A number for a wish or question that was not used before.
     pub(crate) fn tag(&mut self) -> Tag {
         self.last_tag += 1;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use meshlock_node::address::Address;
-use meshlock_node::names::SiteName;
+use meshlock_node::names::{ClusterName, SiteName};
 use meshlock_node::node::{Config, ConfigError};
 use meshlock_node::rules::{Clause, RulesText};
 use meshlock_node::shell::Security;
@@ -41,6 +41,9 @@ pub(crate) struct Flags {
     pub(crate) socket: Option<PathBuf>,
     pub(crate) clients: Option<Address>,
     pub(crate) join: Vec<ListedSite>,
+    /// What the cluster that is joined is called, and all sites that it began with.
+    pub(crate) cluster: Option<ClusterName>,
+    pub(crate) founders: Vec<SiteName>,
     pub(crate) plain: bool,
 }
 
@@ -83,9 +86,16 @@ impl Settings {
         let clients = flags.clients.or(file.clients);
         let security = security(tls, &site, is_alone && clients.is_none(), source)?;
         let names: Vec<SiteName> = sites.iter().map(|listed| listed.name.clone()).collect();
+        let names = if flags.founders.is_empty() { names } else { flags.founders };
         let names = if names.is_empty() { vec![site.clone()] } else { names };
         let mut config = Config::new(site.clone(), names);
-        if let Some(cluster) = file.cluster {
+        if let (Some(said), Some(found)) = (&file.cluster, &flags.cluster)
+            && said != found
+        {
+            let why = format!("the site that --join names is of the cluster '{found}'; compare the two");
+            return Err(source.wrong("cluster", why).into());
+        }
+        if let Some(cluster) = flags.cluster.or(file.cluster) {
             config.cluster = cluster;
         }
         if let Some(address) = address {
@@ -119,6 +129,15 @@ impl Settings {
             config,
         })
     }
+}
+
+/// Who joins a cluster of which nothing is known yet, and how its connections are protected.
+pub(crate) fn who_joins(file: &File, source: &Source, flags: &Flags) -> anyhow::Result<(SiteName, Security)> {
+    let said = flags.site.clone().or_else(|| file.site.clone());
+    let site = said.ok_or_else(|| source.wrong("site", "say with --site what this site is called"))?;
+    let tls = if flags.plain { Some(Tls::Off(file::Off::Off)) } else { file.tls.clone() };
+    let security = security(tls, &site, false, source)?;
+    Ok((site, security))
 }
 
 /// The name of this site: what is said, or the only one that it can be.

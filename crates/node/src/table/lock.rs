@@ -83,6 +83,7 @@ pub(super) struct Env<'a> {
     pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
     pub(super) outbox: &'a mut AnyOutbox,
     pub(super) spare: &'a mut Spare,
+    pub(super) granted: &'a mut u64,
     pub(super) out: &'a mut Vec<Output>,
 }
 
@@ -277,6 +278,7 @@ impl Lock {
         }
         self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;
+        *env.granted += 1;
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));
         true
     }

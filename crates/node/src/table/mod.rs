@@ -32,7 +32,9 @@ use crate::rules::Rules;
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use lock::{Call, Env, Lock, Spare};
-pub use report::{Counts, HeldLock, HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
+pub use report::{
+    Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
+};
 pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait};
 
 const FULL: &str = "this site keeps as many locks as it may; use fewer names";
@@ -71,6 +73,8 @@ pub struct LockTable {
     alarms: BTreeSet<(Time, Alarm)>,
     outbox: AnyOutbox,
     spare: Spare,
+    /// How often a client was given a lock.
+    granted: u64,
     /// Whether some lock has, or had when the view opened, more holders than permits.
     draining: bool,
     /// How many locks the view began with.
@@ -90,6 +94,7 @@ impl LockTable {
             alarms: BTreeSet::new(),
             outbox: AnyOutbox::default(),
             spare: Spare::default(),
+            granted: 0,
             draining: false,
             opened_with: 0,
         }
@@ -357,6 +362,7 @@ impl LockTable {
             alarms: &mut self.alarms,
             outbox: &mut self.outbox,
             spare: &mut self.spare,
+            granted: &mut self.granted,
             out,
         };
         let done = act(lock, &mut env);

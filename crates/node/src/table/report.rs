@@ -3,6 +3,9 @@
 //! Lists are bounded, with the true number beside them. Times are ages, because clocks of different sites are never
 //! compared.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use meshlock_protocol::{Fence, Phase};
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +93,21 @@ pub struct HeldLock {
     pub holder: HolderReport,
 }
 
+/// A lock that clients of one site hold or wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LockInUse {
+    /// The lock.
+    pub lock: LockName,
+    /// How many clients of the site hold it.
+    pub holders: u64,
+    /// How many wait.
+    pub waiters: u64,
+    /// The one that has held it longest here, if one does.
+    pub holder: Option<HolderReport>,
+    /// How long the first of those who wait here has waited.
+    pub waited: Span,
+}
+
 /// How much a table has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -145,6 +163,29 @@ impl LockTable {
             Some(HeldLock { lock: lock.clone(), holder: self.holder(hold, now) })
         });
         held.take(MOST_LISTED).collect()
+    }
+
+    /// How often a client was given a lock here.
+    pub fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// The first [`MOST_LISTED`] locks that clients of this site hold or wait for, those that most wait for first; and how many there
+    /// are. Takes as long as there are wishes.
+    pub fn in_use(&self, now: Time) -> (Vec<LockInUse>, u64) {
+        let names: BTreeSet<&LockName> = self.requests.values().map(|(_, lock)| lock).collect();
+        let mut locks: Vec<(&LockName, &Lock)> =
+            names.into_iter().filter_map(|name| Some((name, &**self.locks.get(name)?))).collect();
+        locks.sort_by_key(|(_, lock)| (Reverse(lock.waiters.len()), Reverse(lock.holds.len())));
+        let all = locks.len() as u64;
+        let in_use = |(name, lock): (&LockName, &Lock)| LockInUse {
+            lock: name.clone(),
+            holders: lock.holds.len() as u64,
+            waiters: lock.waiters.len() as u64,
+            holder: lock.holds.first().map(|hold| self.holder(hold, now)),
+            waited: lock.waiters.front().map_or(Span::ZERO, |waiter| now.since(waiter.since)),
+        };
+        (locks.into_iter().take(MOST_LISTED).map(in_use).collect(), all)
     }
 
     /// Takes a lock away from every client of this site that holds it, and says who that was. They are told now, and keep

@@ -92,6 +92,8 @@ impl Session {
             | ToClient::Status { .. }
             | ToClient::Broken { .. }
             | ToClient::RulesSet { .. }
+            | ToClient::Locks { .. }
+            | ToClient::Leaves { .. }
             | ToClient::Left(_) => Some(said),
         }
     }

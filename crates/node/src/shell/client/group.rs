@@ -13,8 +13,9 @@ use crate::time::{Span, Time};
 /// How long before the lock can be someone else's the processes are ended at the latest.
 pub(super) const RESERVE: Span = Span::from_millis(100);
 
-/// How often to look whether the last process of a group has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often to look whether the last process of a group has ended: first, and at the most. Each look reads about all
+/// processes of the machine, on the node's own thread.
+const LOOK_AFTER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// A process group that a client has put into someone's hands: its node's, or those of whoever keeps its session with a node far away.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +47,10 @@ impl Group {
 
     /// Waits until nobody is left in the group. A program may have closed the connection that it inherited and still run.
     pub(super) async fn until_gone(self) {
+        let mut pause = LOOK_AFTER.0;
         while !self.is_gone() {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 3 / 2).min(LOOK_AFTER.1);
         }
     }
 

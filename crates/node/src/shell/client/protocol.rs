@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, ClusterName, LockName, SiteName};
-use crate::node::{CutOff, SiteQueue, Standing};
+use crate::node::{CutOff, SiteLocks, SiteQueue, Standing};
 use crate::rules::RulesText;
 use crate::time::{Drift, Span, Time};
 use crate::view::View;
@@ -101,6 +101,18 @@ pub enum ToNode {
         tag: Tag,
         /// The rules.
         rules: RulesText,
+    },
+    /// How all members are, and which locks are in use.
+    Locks {
+        /// The question.
+        tag: Tag,
+    },
+    /// That a site leaves the cluster, this one or another.
+    Remove {
+        /// The order.
+        tag: Tag,
+        /// Which site.
+        site: SiteName,
     },
     /// That the site leaves the cluster.
     Leave {
@@ -200,6 +212,22 @@ pub enum ToClient {
         /// The view.
         epoch: u32,
     },
+    /// How all members are, and which locks are in use.
+    Locks {
+        /// Which question.
+        tag: Tag,
+        /// What the members say, in the order of their names.
+        sites: Vec<SiteLocks>,
+        /// Those that did not answer.
+        missing: Vec<SiteName>,
+    },
+    /// A site was told to leave.
+    Leaves {
+        /// Which order.
+        tag: Tag,
+        /// Whether it has heard it.
+        leaves: bool,
+    },
     /// The site is no member any more.
     Left(Tag),
 }
@@ -221,6 +249,8 @@ impl ToClient {
             | ToClient::Status { tag, .. }
             | ToClient::Broken { tag, .. }
             | ToClient::RulesSet { tag, .. }
+            | ToClient::Locks { tag, .. }
+            | ToClient::Leaves { tag, .. }
             | ToClient::Left(tag) => Some(*tag),
         }
     }

@@ -32,6 +32,9 @@ const READ_BYTES: usize = 16 << 10;
 /// How long a client over a network may take to say who it is.
 const GREET_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long one that does not want to wait waits until the cluster has agreed on a semaphore's permits.
+const TRY_WITHIN: Duration = Duration::from_secs(2);
+
 /// How long a greeting may be.
 const MOST_HELLO_BYTES: u32 = 1024;
 
@@ -228,6 +231,8 @@ impl Client {
             ToNode::Status { tag } => self.ask(tag, |request| Call::Overview { request }),
             ToNode::Break { tag, lock } => self.ask(tag, |request| Call::Break { request, lock }),
             ToNode::SetRules { tag, rules } => self.ask(tag, |request| Call::SetRules { request, rules }),
+            ToNode::Locks { tag } => self.ask(tag, |request| Call::Locks { request }),
+            ToNode::Remove { tag, site } => self.ask(tag, |request| Call::Remove { request, site }),
             ToNode::Leave { tag } => self.ask(tag, |request| Call::Leave { request }),
         }
         true
@@ -308,7 +313,15 @@ impl Client {
         let Some(permits) = permits else { return asked.put(call) };
         let client = self.clone();
         self.node.tasks().spawn(async move {
-            match agree_on_permits(&client.node, &lock, permits).await {
+            let agreed = agree_on_permits(&client.node, &lock, permits);
+            let agreed = match agree_within(patience) {
+                None => agreed.await,
+                Some(within) => match timeout(within, agreed).await {
+                    Ok(agreed) => agreed,
+                    Err(_) => return client.too_late(tag, patience),
+                },
+            };
+            match agreed {
                 // Unless the client has taken it back meanwhile, or has gone.
                 Ok(()) if client.open().contains_key(&tag) => asked.put(call),
                 Ok(()) => {}
@@ -319,6 +332,15 @@ impl Client {
             }
             client.channel.flush();
         });
+    }
+
+    /// A client was not ready to wait until the cluster had agreed on a semaphore's permits.
+    fn too_late(&self, tag: Tag, patience: Patience) {
+        if self.open().remove(&tag).is_some() {
+            let only_tried = patience == Patience::Try;
+            self.say(&if only_tried { ToClient::Busy(tag) } else { ToClient::TimedOut(tag) });
+            self.channel.flush();
+        }
     }
 
     fn ask(self: &Arc<Self>, tag: Tag, call: impl FnOnce(Request) -> Call) {
@@ -365,6 +387,15 @@ impl Client {
 
     fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Arc<Asked>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long the cluster may take to agree on a semaphore's permits for a client that waits so long.
+fn agree_within(patience: Patience) -> Option<Duration> {
+    match patience {
+        Patience::Forever => None,
+        Patience::Within(span) => Some(Duration::from_micros(span.micros())),
+        Patience::Try => Some(TRY_WITHIN),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod frame;
 mod greet;
+mod introduction;
 mod peer;
 mod security;
 
@@ -23,6 +24,7 @@ use crate::node::Packet;
 use frame::{Hello, take_packets};
 pub(super) use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
+pub use introduction::{IntroduceError, Introduction, learn_of_cluster};
 pub(super) use peer::Peer;
 pub use security::Security;
 
@@ -46,6 +48,7 @@ pub struct ListenError {
 pub(super) trait Host: Send + Sync + 'static {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>);
     fn on_connected(self: &Arc<Self>, site: &SiteName);
+    fn introduce(&self) -> Introduction;
 }
 
 /// All connections of one site.
@@ -77,7 +80,7 @@ impl Net {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner).insert(site, address);
     }
 
-    fn address(&self, site: &SiteName) -> Option<String> {
+    pub(super) fn address(&self, site: &SiteName) -> Option<String> {
         let learnt = || self.learnt.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned();
         self.configured.get(site).cloned().or_else(learnt)
     }
@@ -113,19 +116,20 @@ impl Net {
             };
             let (net, host) = (self.clone(), host.clone());
             self.tasks.spawn(async move {
-                let greeted = net.welcome(stream).await;
+                let greeted = net.welcome(stream, &*host).await;
                 drop(seat);
                 match greeted {
-                    Ok(greeted) => net.adopt(greeted, false, &host),
+                    Ok(Some(greeted)) => net.adopt(greeted, false, &host),
+                    Ok(None) => {}
                     Err(error) => tracing::warn!(%address, %error, "a connection was refused"),
                 }
             });
         }
     }
 
-    async fn welcome(&self, stream: TcpStream) -> Result<Greeted, GreetError> {
+    async fn welcome(&self, stream: TcpStream, host: &impl Host) -> Result<Option<Greeted>, GreetError> {
         let tls = self.security.accepting()?;
-        let welcome = welcome(stream, tls, &self.me, self.life);
+        let welcome = welcome(stream, tls, &self.me, self.life, || host.introduce());
         timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
     }
 

@@ -24,6 +24,14 @@ impl Security {
         }
     }
 
+    /// For a connection to whichever site is there.
+    pub(super) fn dialling_any(&self) -> Result<Option<Connection>, TlsError> {
+        match self {
+            Security::Plain => Ok(None),
+            Security::Tls(identity) => identity.call_any_site().map(Some),
+        }
+    }
+
     /// For a connection to `site`.
     pub(super) fn dialling(&self, site: &SiteName) -> Result<Option<Connection>, TlsError> {
         match self {
