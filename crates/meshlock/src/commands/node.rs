@@ -2,6 +2,7 @@
 
 mod daemon;
 mod learn;
+mod service_manager;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
@@ -29,6 +31,9 @@ pub(crate) struct Arguments {
     /// Print a configuration that explains every key
     #[arg(long)]
     example_config: bool,
+    /// Look whether the configuration makes sense, certificates included, and start nothing
+    #[arg(long)]
+    check: bool,
     /// The name of this site, if not that of the file
     #[arg(long, value_name = "NAME")]
     site: Option<SiteName>,
@@ -92,10 +97,10 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, site, data, listen, join, socket, clients, plain, log, .. } = arguments;
+    let Arguments { config, check, site, data, listen, join, socket, clients, plain, log, .. } = arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
-    start_log(log);
+    let _log = start_log(log);
     let (named, at) = split(join)?;
     let mut flags = Flags {
         site,
@@ -108,10 +113,18 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         founders: Vec::new(),
         plain,
     };
-    if !at.is_empty() {
+    if !at.is_empty() && !check {
         learn::into(&mut flags, &file, &source, &at)?;
     }
     let settings = Settings::new(file, &source, flags)?;
+    if check {
+        writeln!(
+            out,
+            "{} of {}: the configuration makes sense",
+            settings.config.site, settings.config.cluster
+        )?;
+        return Ok(Outcome::Done);
+    }
     daemon::run(settings, out)
 }
 
@@ -130,12 +143,16 @@ fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), Usage> {
     Err(Usage::new("--join: give all sites as NAME=HOST:PORT, or only addresses of sites that run"))
 }
 
-fn start_log(log: Log) {
-    let subscriber = tracing_subscriber::fmt().with_writer(io::stderr).with_target(false);
+/// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log
+/// nobody reads must not stand still, and loses lines rather than its lease.
+fn start_log(log: Log) -> WorkerGuard {
+    let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+    let subscriber = tracing_subscriber::fmt().with_writer(writer).with_target(false);
     match log {
         Log::Text => subscriber.with_ansi(io::stderr().is_terminal()).init(),
         Log::Json => subscriber.json().flatten_event(true).init(),
     }
+    guard
 }
 
 /// What an operator has to change, in contrast to what the machine has run out of.

@@ -71,7 +71,7 @@ pub struct LockTable {
     requests: BTreeMap<Request, (Session, LockName)>,
     sessions: BTreeMap<Session, Client>,
     alarms: BTreeSet<(Time, Alarm)>,
-    outbox: AnyOutbox,
+    outbox: Option<Box<AnyOutbox>>,
     spare: Spare,
     /// How often a client was given a lock.
     granted: u64,
@@ -92,7 +92,7 @@ impl LockTable {
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
             alarms: BTreeSet::new(),
-            outbox: AnyOutbox::default(),
+            outbox: None,
             spare: Spare::default(),
             granted: 0,
             draining: false,

@@ -13,7 +13,8 @@ use super::super::channel::{Channel, Stream};
 use super::super::engine::Handle;
 use super::super::lobby::Lobby;
 use super::super::net::{Security, tune};
-use super::serve::{Client, Door};
+use super::door::Door;
+use super::serve::Client;
 use crate::time::Span;
 
 /// How many clients may be connected at once.

@@ -6,6 +6,7 @@
 
 mod accept;
 mod belief;
+mod door;
 mod group;
 pub mod protocol;
 mod serve;

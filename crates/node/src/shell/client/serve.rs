@@ -1,10 +1,6 @@
 //! A client that is connected: what it says, what it hears, and how its session ends.
-//!
-//! A client of this machine is gone when no process has its connection open any more. One that comes over a network says
-//! so (TLS has a word for it), or falls silent; then its session lasts as long as it can still believe that it has one.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,48 +11,34 @@ use tokio::time::timeout;
 use super::super::channel::Channel;
 use super::super::clock::now;
 use super::super::engine::{Handle, Listener};
-use super::super::lobby::Seat;
 use super::super::permits::agree_on_permits;
-use super::super::tls::TlsError;
+use super::door::{Door, may_be_hello};
 use super::group::Group;
 use super::protocol::{Contact, MOST_OPEN, Patience, Tag, ToClient, ToNode, VERSION, put, take};
 use super::words::answered;
 use crate::names::{ClientLabel, LockName};
 use crate::node::{Answer, Call};
 use crate::table::{Request, Session, Tell, Wait};
-use crate::time::{Drift, Span, Time};
+use crate::time::{Span, Time};
 
 /// How much is read from a client at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// How long a client over a network may take to say who it is.
-const GREET_WITHIN: Duration = Duration::from_secs(5);
-
 /// How long one that does not want to wait waits until the cluster has agreed on a semaphore's permits.
 const TRY_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long a greeting may be.
-const MOST_HELLO_BYTES: u32 = 1024;
-
-/// Which way a client came in.
-pub(super) enum Door {
-    /// On this machine, as this user.
-    Local { owner: Option<u32> },
-    /// Over a network. Its session ends after so long without a word.
-    Network { address: IpAddr, silence: Span, seat: Mutex<Option<Seat>> },
-}
-
 /// A connected client.
 pub(super) struct Client {
-    node: Handle,
-    channel: Channel,
-    door: Door,
-    greeted: OnceLock<()>,
+    pub(super) node: Handle,
+    pub(super) channel: Channel,
+    pub(super) door: Door,
+    pub(super) opened: Time,
+    pub(super) greeted: OnceLock<()>,
     /// When it said something last, in microseconds.
-    heard: AtomicU64,
+    pub(super) heard: AtomicU64,
     open: Mutex<FxHashMap<Tag, Arc<Asked>>>,
     /// What is to be ended when something is lost.
-    group: Mutex<Option<Group>>,
+    pub(super) group: Mutex<Option<Group>>,
 }
 
 /// How a connection ended.
@@ -80,8 +62,9 @@ impl Client {
     /// Talks with a client until its connection ends; with it, its session.
     pub(super) async fn talk(node: Handle, channel: Channel, door: Door) {
         let (open, group, greeted) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        let heard = AtomicU64::new(now().micros());
-        let client = Arc::new(Client { node, channel, door, greeted, heard, open, group });
+        let opened = now();
+        let heard = AtomicU64::new(opened.micros());
+        let client = Arc::new(Client { node, channel, door, opened, greeted, heard, open, group });
         let session = client.node.open_session(client.clone());
         let ending = tokio::select! {
             ending = client.hear_all(session) => ending,
@@ -103,35 +86,6 @@ impl Client {
         client.node.close_session(session, requests);
         // Whoever waits for the end of the connection knows then that everything is free.
         client.channel.close();
-    }
-
-    /// For how long a client that was cut off, and may still run, can believe that it has what it was given.
-    fn may_believe_for(&self) -> Duration {
-        let left = match &self.door {
-            _ if self.greeted.get().is_none() => Span::ZERO,
-            Door::Local { .. } => {
-                self.node.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())))
-            }
-            Door::Network { silence, .. } => {
-                let heard = Time::from_micros(self.heard.load(Ordering::Relaxed));
-                (heard + self.drift().stretch(*silence)).since(now())
-            }
-        };
-        Duration::from_micros(left.micros())
-    }
-
-    /// By how much clocks may differ, as the cluster has agreed.
-    fn drift(&self) -> Drift {
-        self.node.look(|node| node.lease().terms().drift)
-    }
-
-    /// How long to wait for the next word; for ever from a client of this machine.
-    fn patience(&self) -> Option<Duration> {
-        match &self.door {
-            Door::Local { .. } => None,
-            Door::Network { .. } if self.greeted.get().is_none() => Some(GREET_WITHIN),
-            Door::Network { .. } => Some(self.may_believe_for()),
-        }
     }
 
     /// Hears all that the client says, until it has gone or has to be cut off.
@@ -177,38 +131,6 @@ impl Client {
             }
             bytes.drain(..at);
             self.channel.flush();
-        }
-    }
-
-    /// Whether a connection that has ended says that the client has.
-    fn has_gone(&self, read: &io::Result<bool>) -> bool {
-        match (&self.door, read) {
-            (Door::Local { .. }, Ok(_)) => true,
-            // So it is said where the other side is gone altogether and had not read everything.
-            (Door::Local { .. }, Err(error)) => error.kind() == io::ErrorKind::ConnectionReset,
-            (Door::Network { .. }, Ok(_)) => self.channel.was_ended_by_peer(),
-            // TLS has ended, and something came behind it.
-            (Door::Network { .. }, Err(error)) => {
-                error.kind() == io::ErrorKind::UnexpectedEof && self.channel.was_ended_by_peer()
-            }
-        }
-    }
-
-    /// Writes down why a client over a network is not listened to any more; what clients of this machine do is their own affair.
-    fn complain(&self, error: Option<io::Error>) {
-        let Door::Network { address, .. } = &self.door else { return };
-        let greeted = self.greeted.get().is_some();
-        match error {
-            Some(error) if error.kind() == io::ErrorKind::TimedOut => {
-                tracing::warn!(%address, greeted, "a client is silent: its session ends");
-            }
-            Some(error) => {
-                let error = if greeted { error.to_string() } else { TlsError::of(error).to_string() };
-                tracing::warn!(%address, greeted, %error, "a client's connection broke: its session ends when it can believe in it no more");
-            }
-            None => {
-                tracing::warn!(%address, greeted, "a client's connection was cut: its session ends when it can believe in it no more");
-            }
         }
     }
 
@@ -269,27 +191,6 @@ impl Client {
         let site = self.node.look(|node| node.me().site.clone());
         self.say(&ToClient::Welcome { version: VERSION, site, time: now(), contact });
         true
-    }
-
-    /// Who a client is to others: what it says, and behind that what its certificate says.
-    fn certified(&self, who: ClientLabel) -> Result<ClientLabel, TlsError> {
-        let Some(client) = self.channel.peer_client() else { return Ok(who) };
-        let client = client?;
-        let short = || format!("client {client}").parse().unwrap_or_else(|_| who.clone());
-        Ok(format!("{who}, client {client}").parse().unwrap_or_else(|_| short()))
-    }
-
-    fn guard(&self, group: i32) {
-        let group = match &self.door {
-            Door::Local { owner } => Group::of(group, *owner),
-            Door::Network { .. } => Err(io::Error::other(
-                "a process group of another machine cannot be ended from here; `meshlock run --node` does it there",
-            )),
-        };
-        match group {
-            Ok(group) => *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Some(group),
-            Err(error) => self.refuse(0, error.to_string()),
-        }
     }
 
     fn acquire(
@@ -377,7 +278,7 @@ impl Client {
         }
     }
 
-    fn refuse(&self, tag: Tag, why: String) {
+    pub(super) fn refuse(&self, tag: Tag, why: String) {
         self.say(&ToClient::Refused { tag, why });
     }
 
@@ -397,11 +298,6 @@ fn agree_within(patience: Patience) -> Option<Duration> {
         Patience::Within(span) => Some(Duration::from_micros(span.micros())),
         Patience::Try => Some(TRY_WITHIN),
     }
-}
-
-/// Whether a connection may begin like this. Whoever speaks something else need not be waited for.
-fn may_be_hello(bytes: &[u8]) -> bool {
-    bytes.first_chunk::<4>().is_none_or(|length| u32::from_le_bytes(*length) <= MOST_HELLO_BYTES)
 }
 
 impl Asked {
