@@ -189,7 +189,8 @@ fn remove(target: &Target, name: &SiteName, yes: bool, out: &mut dyn Write) -> a
         let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Remove { tag, site: name.clone() })?;
         let ToClient::Leaves { leaves, .. } = answer else { return Err(unexpected(&remote, &answer)) };
         heard |= leaves;
-        std::thread::sleep(LOOK_EVERY);
+        // Nothing else is said to this session: it only passes the time.
+        remote.hear(Some(LOOK_EVERY))?;
     }
     tell_removed(target, &status, name, heard, out)
 }

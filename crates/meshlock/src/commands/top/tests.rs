@@ -87,14 +87,14 @@ fn a_frame_shows_members_and_locks_the_most_wanted_first() {
         text,
         "\
 prod · view 4 · 3 members · 2 locks in use · seen by a
-site                               lease    clients grants/s standing
-a                                  4.2 s    2       -        takes part
-b                            leads 4.2 s    2       -        takes part
-c                                  -        0       -        does not answer
+site                              lease    clients grants/s standing
+a                                 4.2 s    2       -        takes part
+b                           leads 4.2 s    2       -        takes part
+c                                 -        0       -        does not answer
 
-lock                         hold  wait  held for  waited    held by
-jobs                         1     3     12.0 s    1.5 s     backup.sh of a
-alpha                        1     0     90.0 s              x of a
+lock                        hold  wait  held for  waited    held by
+jobs                        1     3     12.0 s    1.5 s     backup.sh of a
+alpha                       1     0     90.0 s              x of a
 
 sorted by waiters · Enter queue · / filter · s sort · ? help · q end
 "
@@ -109,7 +109,7 @@ fn rates_are_what_was_granted_since_the_frame_before() {
     let text = as_text(&mut model, 100);
     assert!(
         text.contains(" · 25.0 grants/s · ")
-            && text.contains("a                                  4.2 s    2       25.0"),
+            && text.contains("a                                 4.2 s    2       25.0"),
         "{text}"
     );
     // One that was started again has granted less than before, which is no rate.
