@@ -122,6 +122,8 @@ impl Core {
             | Answer::Queue { request, .. }
             | Answer::Overview { request, .. }
             | Answer::Broken { request, .. }
+            | Answer::Locks { request, .. }
+            | Answer::Leaves { request, .. }
             | Answer::RulesSet { request, .. }
             | Answer::RulesRefused { request, .. }
             | Answer::Left { request } => (request, true),

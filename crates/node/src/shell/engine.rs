@@ -14,7 +14,7 @@ use super::alarm::Alarm;
 use super::clock::{now, stamp};
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
-use super::net::{Host, Net, Security};
+use super::net::{Host, Introduction, Net, Security};
 use super::store::{Store, StoreError};
 use super::thread::Idle;
 use crate::founding;
@@ -307,6 +307,17 @@ impl Host for Shared {
 
     fn on_connected(self: &Arc<Self>, site: &SiteName) {
         self.step(|_| Input::Connected(site.clone()));
+    }
+
+    fn introduce(&self) -> Introduction {
+        let core = self.lock();
+        let node = &core.node;
+        let address = |site: &SiteName| {
+            let own = (*site == node.me().site).then(|| node.address().clone());
+            own.or_else(|| self.net.address(site).and_then(|address| address.parse().ok()))
+        };
+        let sites = node.founders().iter().map(|site| (site.clone(), address(site))).collect();
+        Introduction { cluster: node.cluster_name().clone(), sites }
     }
 }
 

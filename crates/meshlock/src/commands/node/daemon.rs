@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +52,9 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
 /// A running node and what it serves.
 struct Daemon {
     engine: Engine,
-    serving: Serving,
+    serving: Vec<Serving>,
+    /// Where clients of other machines reach it.
+    clients: Option<SocketAddr>,
     settings: Settings,
 }
 
@@ -69,21 +72,29 @@ impl Daemon {
                 "TLS is off: whoever reaches this port can say that it is any site of the cluster"
             );
         }
+        let clients = settings.clients.as_ref().map(|address| listen(address.as_str()));
+        let clients = clients.transpose().map_err(refused)?;
         let engine = Engine::start(setup).map_err(|error| match error {
             StartError::Threads(_) => error.into(),
             StartError::Config(_) | StartError::Store(_) | StartError::Founding(_) => refused(error),
         })?;
         let listener = client::listen(&settings.socket).map_err(refused)?;
-        let serving = client::serve(&engine, listener, |_| {});
+        let mut serving = vec![client::serve(&engine, listener, |_| {})];
+        let at = clients.as_ref().map(TcpListener::local_addr).transpose()?;
+        if let Some(clients) = clients {
+            let security = settings.security.clone();
+            serving.push(client::serve_network(&engine, clients, security, settings.session_ttl)?);
+        }
         tracing::info!(
             site = %settings.config.site,
             cluster = %settings.config.cluster,
             listen = ?engine.listening(),
             data = %settings.data.display(),
             socket = %settings.socket.display(),
+            clients = ?at,
             "started"
         );
-        Ok(Daemon { engine, serving, settings })
+        Ok(Daemon { engine, serving, clients: at, settings })
     }
 
     /// Whether it takes part and may give clients something.
@@ -115,9 +126,10 @@ impl Daemon {
             self.engine.look(|node| (node.view().epoch.number(), node.view().members.clone()));
         let members: Vec<&str> = members.iter().map(|member| member.site.as_str()).collect();
         let Settings { config, socket, .. } = &self.settings;
+        let network = self.clients.map(|address| format!(" and {address}")).unwrap_or_default();
         writeln!(
             out,
-            "{} is ready: view {epoch} with {}; clients: {}",
+            "{} is ready: view {epoch} with {}; clients: {}{network}",
             config.site,
             members.join(", "),
             socket.display()
@@ -131,7 +143,7 @@ impl Daemon {
     async fn stop(self, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tracing::info!(signal = number, "leaving the cluster");
         service_manager::tell("STOPPING=1");
-        self.serving.stop();
+        self.serving.iter().for_each(Serving::stop);
         remove_socket(&self.settings.socket);
         let left = tokio::select! {
             left = self.leave() => left,
