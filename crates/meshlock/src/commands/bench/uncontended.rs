@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use meshlock::Node;
 
-use super::{Goal, Row};
+use super::report::{Goal, Row};
 
 pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
     let node = Node::local()?;
