@@ -64,7 +64,7 @@ impl Core {
     }
 
     /// Whoever makes a call has to hear these sites first: mostly none.
-    pub(super) fn to_be_heard(&mut self) -> Vec<Arc<Peer>> {
+    pub(super) fn peers_unheard(&mut self) -> Vec<Arc<Peer>> {
         self.unheard += 1;
         if self.unheard < MOST_UNHEARD {
             return Vec::new();

@@ -316,7 +316,7 @@ impl Shared {
             let input = input(&mut core);
             core.handle(input, self, &mut touched);
             self.arm(&mut core);
-            core.to_be_heard()
+            core.peers_unheard()
         };
         flush(touched);
         for peer in unheard {

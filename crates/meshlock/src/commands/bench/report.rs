@@ -139,7 +139,7 @@ impl Report {
     fn side_table(&self) -> comfy_table::Table {
         let clients: Vec<usize> =
             self.side_by_side[0].contended.iter().map(|(clients, _)| *clients).collect();
-        let mut heads = vec!["".to_owned(), "alone, µs".to_owned()];
+        let mut heads = vec![String::new(), "alone, µs".to_owned()];
         heads.extend(clients.iter().map(|clients| format!("{clients} clients, /s")));
         let rest = ["Jain", "10,000 locks, /s", "servers, MiB", "client killed, s", "site killed, s"];
         heads.extend(rest.map(str::to_owned));

@@ -9,6 +9,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::guarded::Guarded;
+use super::report::median;
 
 /// How long a lock outlives a client that says nothing more: leases, sessions, expiries. Meshlock's own default, for all.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
@@ -70,20 +71,20 @@ pub(super) struct Contended {
     pub(super) jain: f64,
 }
 
-/// The mean time that one client without competitors takes to get a lock and give it back, in microseconds.
+/// The median time that one client without competitors takes to get a lock and give it back, in microseconds.
 pub(super) async fn uncontended<S: System>(system: &S, window: Duration) -> anyhow::Result<f64> {
     let mut client = system.connect(0, LONG_EXPIRY).await?;
     let guarded = Guarded::default();
     // The first brings the lock here, or makes it.
     once(&mut client, LOCK, &guarded, 0).await?;
-    let (mut times, start) = (0_u32, Instant::now());
+    let (mut micros, start) = (Vec::new(), Instant::now());
     while start.elapsed() < window {
+        let begun = Instant::now();
         once(&mut client, LOCK, &guarded, 0).await?;
-        times += 1;
+        micros.push(begun.elapsed().as_secs_f64() * 1e6);
     }
-    let micros = start.elapsed().as_secs_f64() * 1e6 / f64::from(times);
-    guarded.judge(u64::from(times) + 1, None)?;
-    Ok(micros)
+    guarded.judge(micros.len() as u64 + 1, None)?;
+    Ok(median(micros))
 }
 
 /// Clients that all want one lock, again and again.

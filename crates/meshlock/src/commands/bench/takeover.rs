@@ -14,7 +14,7 @@ pub(super) enum Killed {
 }
 
 /// How long the wait may last; more means that nobody takes over.
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_mins(1);
 
 /// Seconds from the kill until a client of the second site has the lock; none where nobody takes over.
 pub(super) async fn measure<S: System>(system: &mut S, killed: Killed) -> anyhow::Result<Option<f64>> {

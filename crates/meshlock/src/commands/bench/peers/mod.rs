@@ -7,6 +7,8 @@ mod jute;
 pub(super) mod redis;
 pub(super) mod redlock;
 mod resp;
+#[cfg(test)]
+mod tests;
 pub(super) mod zookeeper;
 
 use std::fs::File;

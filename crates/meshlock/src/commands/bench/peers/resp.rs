@@ -1,5 +1,6 @@
 //! As much of the Redis protocol as locks need.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
@@ -34,7 +35,7 @@ impl Connection {
     pub(super) async fn say(&mut self, command: &[&str]) -> anyhow::Result<()> {
         let mut bytes = format!("*{}\r\n", command.len());
         for word in command {
-            bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+            write!(bytes, "${}\r\n{word}\r\n", word.len())?;
         }
         Ok(self.0.write_all(bytes.as_bytes()).await?)
     }

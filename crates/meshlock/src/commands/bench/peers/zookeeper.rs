@@ -1,6 +1,7 @@
 //! Locks of three ZooKeeper servers, by its own recipe: each client makes a node that goes with its session and has a number, and
 //! whoever has not the lowest watches the one before its own.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -42,7 +43,7 @@ impl ZooKeeper {
         let (peers, elections) = others.split_at(SERVERS);
         let mut list = String::new();
         for (at, (peer, election)) in peers.iter().zip(elections).enumerate() {
-            list.push_str(&format!("server.{at}=127.0.0.1:{}:{}\n", peer.port(), election.port()));
+            writeln!(list, "server.{at}=127.0.0.1:{}:{}", peer.port(), election.port())?;
         }
         let mut servers = Vec::with_capacity(SERVERS);
         for (at, client) in clients.iter().enumerate() {

@@ -29,9 +29,8 @@ impl Daemons {
         let directory = tempfile::tempdir()?;
         let plan = Plan::new(Some(directory.path()), u16::try_from(SITES)?, true)?;
         let mut children = Children::start(&plan)?;
-        match children.until_ready(&mut std::io::sink()).await? {
-            Outcome::Done => {}
-            _ => bail!("stopped before the sites were ready"),
+        if children.until_ready(&mut std::io::sink()).await? != Outcome::Done {
+            bail!("stopped before the sites were ready");
         }
         let sockets = plan.sites.iter().map(|site| site.socket.clone()).collect();
         Ok(Daemons { children, sockets, directory })
@@ -93,10 +92,11 @@ impl SocketClient {
         let stream = UnixStream::connect(path).await?;
         let mut client = SocketClient { stream, heard: Vec::new(), tag: 0 };
         client.say(&ToNode::Hello { version: VERSION, who: "bench".parse()? }).await?;
-        match client.hear().await? {
-            ToClient::Welcome { .. } => Ok(client),
-            other => bail!("the node answers a greeting with {other:?}"),
+        let answer = client.hear().await?;
+        if !matches!(answer, ToClient::Welcome { .. }) {
+            bail!("the node answers a greeting with {answer:?}");
         }
+        Ok(client)
     }
 
     async fn say(&mut self, message: &ToNode) -> anyhow::Result<()> {
@@ -125,11 +125,15 @@ impl Client for SocketClient {
         let wish = ToNode::Acquire { tag: wanted, lock, patience: Patience::Forever, permits: None };
         self.say(&wish).await?;
         loop {
-            match self.hear().await? {
-                ToClient::Granted { tag, fence, .. } if tag == wanted => return Ok(Some(fence)),
-                ToClient::Refused { why, .. } => bail!("the node refuses: {why}"),
-                // Of wishes before this one, and of the lease.
-                _ => {}
+            let heard = self.hear().await?;
+            if let ToClient::Refused { why, .. } = &heard {
+                bail!("the node refuses: {why}");
+            }
+            // Others are of wishes before this one, and of the lease.
+            if let ToClient::Granted { tag, fence, .. } = heard
+                && tag == wanted
+            {
+                return Ok(Some(fence));
             }
         }
     }
