@@ -1,5 +1,6 @@
 //! One wish for a lock, from asking to the end: what the node has said of it.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -40,8 +41,8 @@ pub(crate) struct Grant {
     pub(crate) margin: Span,
 }
 
-/// A wish. The node speaks to it, a guard or a caller looks at it. There is one for each grant, so it is small: a lock that is here is
-/// taken and given back without anybody waiting.
+/// A wish. The node speaks to it, a guard or a caller looks at it. Every lock that is taken makes one, mostly to be answered at
+/// once: it is as light as can be.
 pub(crate) struct Wish {
     stage: Mutex<Stage>,
     changed: Notify,
@@ -49,18 +50,19 @@ pub(crate) struct Wish {
 
 impl Wish {
     pub(crate) fn new() -> Self {
-        Wish { stage: Mutex::new(Stage::Waiting), changed: Notify::new() }
+        Wish { stage: Mutex::new(Stage::Waiting), changed: Notify::const_new() }
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        *self.locked()
+        *self.lock()
     }
 
     /// Waits until `done` holds of the stage.
-    pub(crate) async fn until(&self, done: impl Fn(&Stage) -> bool) -> Stage {
+    pub(crate) async fn until(&self, mut done: impl FnMut(&Stage) -> bool) -> Stage {
         loop {
-            // Before looking: what changes after that is not missed.
-            let changed = self.changed.notified();
+            let mut changed = pin!(self.changed.notified());
+            // Before looking, so that no change falls in between.
+            changed.as_mut().enable();
             let stage = self.stage();
             if done(&stage) {
                 return stage;
@@ -69,7 +71,7 @@ impl Wish {
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Stage> {
+    fn lock(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -88,7 +90,7 @@ impl Listener for Wish {
             Tell::Released { .. } | Tell::Cancelled { .. } => Stage::Over,
             Tell::Extended { .. } => return,
         };
-        *self.locked() = stage;
+        *self.lock() = stage;
         self.changed.notify_waiters();
     }
 }

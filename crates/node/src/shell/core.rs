@@ -1,6 +1,7 @@
 //! The node behind the engine's lock, and how what it wants done is done.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -29,6 +30,8 @@ pub(super) struct Core {
     pub(super) armed: Time,
     /// How many calls there were since anyone looked what the other sites say.
     pub(super) unheard: u32,
+    /// Whether the node has panicked.
+    pub(super) has_failed: bool,
 }
 
 /// After so many calls whoever makes the next one looks what the other sites say. The site's own thread may not get to it while clients
@@ -60,6 +63,7 @@ impl Core {
             last_session: 0,
             armed: Time::ZERO,
             unheard: 0,
+            has_failed: false,
         }
     }
 
@@ -74,6 +78,17 @@ impl Core {
     }
 
     pub(super) fn handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
+        if self.has_failed {
+            return self.answer_for_the_failed(&input);
+        }
+        let handled = catch_unwind(AssertUnwindSafe(|| self.let_node_handle(input, shared, touched)));
+        if handled.is_err() {
+            self.on_panic();
+            shared.stand.send_modify(|stand| (stand.open, stand.failed) = (false, true));
+        }
+    }
+
+    fn let_node_handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
         let mut outputs = std::mem::take(&mut self.outputs);
         let mut next = Some(input);
         while let Some(input) = next {
@@ -106,7 +121,7 @@ impl Core {
         }
     }
 
-    fn answer(&mut self, answer: &Answer) {
+    pub(super) fn answer(&mut self, answer: &Answer) {
         let (request, over) = match answer {
             Answer::Lock(Tell::Extended { session, .. }) => {
                 if let Some(listener) = self.sessions.get(session) {
@@ -143,7 +158,7 @@ impl Core {
         }
         let Note::Installed(view) = note else { return };
         let (epoch, members) = (view.epoch, view.members.len());
-        shared.stand.send_replace(Stand { epoch, members, open: false });
+        shared.stand.send_replace(Stand { epoch, members, open: false, failed: false });
         for member in &view.members {
             if let Some(address) = view.address(&member.site) {
                 shared.net.learn_address(member.site.clone(), address.to_string());
