@@ -16,8 +16,8 @@ use crate::output::{self, Outcome, Usage};
 /// Arguments of `meshlock break`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The holder is told, and has the margin of a lease to stop (500 ms unless the cluster is configured otherwise); nobody else has
-the lock before. What the lock protects should refuse a fence smaller than one that it has seen.")]
+The holder is told, and has the margin of a lease to stop (500 ms unless the cluster is configured otherwise); one that is connected
+over a network, and may not hear it, as long as its session lasts without a word (session_ttl). Nobody else has the lock before. What the lock protects should refuse a fence smaller than one that it has seen.")]
 pub(crate) struct Arguments {
     /// The lock
     #[arg(value_parser = lock_name)]

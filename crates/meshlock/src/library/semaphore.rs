@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use meshlock_node::names::LockName;
-use meshlock_node::shell::agree_on_permits;
+use meshlock_node::shell::{agree_on_permits, agree_on_permits_within, now};
 use meshlock_node::table::Wait;
 
 use super::blocking::wait_for;
 use super::guard::Guard;
 use super::node::{AcquireError, Node, until};
+
+/// How long the cluster may take to agree on the permits for a caller that does not want to wait for another holder.
+const TRY_WITHIN: Duration = Duration::from_secs(1);
 
 /// A lock that several may hold at once, of all processes of all sites together.
 #[derive(Clone, Debug)]
@@ -45,9 +48,21 @@ impl Semaphore {
 
     async fn acquire_as(&self, wait: Wait) -> Result<Guard, AcquireError> {
         let lock: LockName = self.name.parse()?;
-        agree_on_permits(self.node.engine(), &lock, self.permits)
-            .await
-            .map_err(|error| AcquireError::Refused { lock: lock.clone(), why: error.to_string() })?;
-        self.node.acquire(lock, wait).await
+        let (node, permits) = (self.node.engine(), self.permits);
+        let within = match wait {
+            Wait::Forever => None,
+            Wait::Until(deadline) => Some(Duration::from_micros(deadline.since(now()).micros())),
+            Wait::Try => Some(TRY_WITHIN),
+        };
+        let agreed = match within {
+            None => Some(agree_on_permits(node, &lock, permits).await),
+            Some(within) => agree_on_permits_within(node, &lock, permits, within).await,
+        };
+        match agreed {
+            Some(Ok(())) => self.node.acquire(lock, wait).await,
+            Some(Err(error)) => Err(AcquireError::Refused { lock, why: error.to_string() }),
+            None if wait == Wait::Try => Err(AcquireError::Busy { lock }),
+            None => Err(AcquireError::TimedOut { lock }),
+        }
     }
 }

@@ -15,13 +15,17 @@ use std::time::{Duration, Instant};
 use meshlock_node::names::{ClientLabel, SiteName};
 use meshlock_node::shell::client::protocol::{ProtocolError, Tag, ToClient, ToNode, VERSION, put, take};
 use meshlock_node::shell::now;
-use meshlock_node::time::Time;
+use meshlock_node::time::{Span, Time};
 
 use keeper::{Keeper, Keeping, Kept};
 use place::{Network, Place};
 
 /// How long a node may take to greet; it does so without asking anyone.
 const WELCOME_WITHIN: Duration = Duration::from_secs(5);
+
+/// A greeting that takes longer than this says too little about the node's clock, and it is asked again, so often.
+const GREETED_SOON: Span = Span::from_millis(20);
+const CLOCK_LOOKS: usize = 3;
 
 /// How much is read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -144,7 +148,9 @@ impl Remote {
         match self.hear(Some(WELCOME_WITHIN))? {
             Some(ToClient::Welcome { site, time, .. }) => {
                 self.site = site;
-                self.clocks = (asked, time);
+                // What comes through a relay says moments of our own clock.
+                self.clocks = if self.keeper.is_some() { (asked, asked) } else { (asked, time) };
+                self.compare_clocks()?;
                 Ok(self)
             }
             Some(ToClient::Refused { why, .. }) => {
@@ -153,6 +159,25 @@ impl Remote {
             Some(_) => Err(RemoteError::Closed(self.place.clone())),
             None => Err(self.silent(WELCOME_WITHIN)),
         }
+    }
+
+    /// Asks what time it is there, should the greeting have taken long: so much would be taken off every lease.
+    fn compare_clocks(&mut self) -> Result<(), RemoteError> {
+        for _ in 0..CLOCK_LOOKS {
+            let (here, asked) = (self.clocks.0, now());
+            if self.keeper.is_some() || asked.since(here) < GREETED_SOON {
+                return Ok(());
+            }
+            if let ToClient::Pong { time, .. } = self.ask(WELCOME_WITHIN, ToNode::Ping)?
+                && self.local(time) < asked
+            {
+                self.clocks = (asked, time);
+            }
+            if now().since(asked) < GREETED_SOON {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// Where it is.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use meshlock_node::rules::{Clause, RulesText};
 use meshlock_node::shell::client::protocol::{Patience, ToClient, ToNode, VERSION, put, take};
 use meshlock_node::shell::tls::{Files, Identity, Wrap};
 use rustix::process::Signal;
@@ -390,5 +391,46 @@ fn all_that_an_operator_asks_can_be_asked_from_far_away() {
     let mut command = far.user.command(env!("CARGO_BIN_EXE_meshlock"));
     command.env("MESHLOCK_NODE", &far.address).env("MESHLOCK_CERTIFICATE", "meshlock-ca/client-laptop");
     let (code, said) = finish(command.arg("status"));
+    assert!(code == Some(0) && said.contains("takes part."), "{said}");
+}
+
+#[test]
+fn a_command_is_not_started_on_a_lock_that_was_lost_while_meshlock_was_stopped() {
+    let far = Far::new(true);
+    let mut first = far.start(&["x"], STAY);
+    assert_eq!(first.line(), "in");
+    let mut second = far.start(&["x"], "echo ran >> second");
+    // Asked again and again until both are in the line: nobody tells by itself.
+    while far.command(&["queue", "x"]).1.matches(", client laptop").count() < 2 {}
+    let keeper = keeper_of(second.id());
+    send(second.id(), Signal::STOP);
+    send(keeper, Signal::STOP);
+    first.go_on();
+    assert_eq!(first.code(), Some(0));
+    // Its session ends in silence, and the next one has what it was given.
+    let mut third = far.start(&["x"], STAY);
+    assert_eq!(third.line(), "in");
+    send(keeper, Signal::CONT);
+    send(second.id(), Signal::CONT);
+    assert_eq!(second.code(), Some(76), "{}", second.complaints());
+    assert!(!far.user.file("second").exists());
+    third.go_on();
+    assert_eq!(third.code(), Some(0));
+}
+
+#[test]
+fn a_long_answer_reaches_a_client_far_away_whole() {
+    let far = Far::new(true);
+    let mut raw = far.raw("meshlock-ca/client-laptop");
+    assert!(matches!(raw.hear(), ToClient::Welcome { .. }));
+    // More than what TLS takes at once unless it is told to.
+    let rule = |number: u32| (format!("{number:0>240}"), Clause::exclusive("raymond"));
+    let rules = RulesText { rules: (0..500).map(rule).collect(), default: Clause::exclusive("naimi-trehel") };
+    raw.say(&ToNode::SetRules { tag: 1, rules });
+    assert!(matches!(raw.hear(), ToClient::RulesSet { .. }));
+    raw.say(&ToNode::Status { tag: 2 });
+    let ToClient::Status { status, .. } = raw.hear() else { panic!("it says how it is") };
+    assert_eq!(status.view.rules.rules.len(), 500);
+    let (code, said) = far.command(&["status"]);
     assert!(code == Some(0) && said.contains("takes part."), "{said}");
 }

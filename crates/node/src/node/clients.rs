@@ -124,8 +124,8 @@ pub enum Answer {
     Broken {
         /// Which order.
         request: Request,
-        /// From whom. They have been told, and have as long as the margin of a lease to stop; nobody else has the lock
-        /// before.
+        /// From whom. They have been told, and have as long as the margin of a lease to stop, or as long as they may not hear of
+        /// it if that is more; nobody else has the lock before.
         cut_off: Vec<CutOff>,
         /// Members that have not said that they did so: give the order again, if they are not gone.
         missing: Vec<SiteName>,
@@ -195,7 +195,13 @@ impl Node {
             Call::Query { request, lock } => self.on_question(request, Ask::Queue(lock), out),
             Call::Break { request, lock } => self.on_question(request, Ask::Break(lock), out),
             Call::Locks { request } => self.on_question(request, Ask::Locks, out),
-            Call::Remove { request, site } => self.on_question(request, Ask::Leave(site), out),
+            Call::Remove { request, site } => {
+                let member = self.view.members.iter().find(|member| member.site == site).cloned();
+                match member {
+                    Some(member) => self.on_question(request, Ask::Leave(member), out),
+                    None => out.push(Output::Answer(Answer::Leaves { request, leaves: false })),
+                }
+            }
             Call::Overview { request } => {
                 let overview = Box::new(self.overview());
                 out.push(Output::Answer(Answer::Overview { request, overview }));

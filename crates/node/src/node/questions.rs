@@ -43,8 +43,8 @@ pub enum Ask {
     Break(LockName),
     /// How are you, and which locks are in use?
     Locks,
-    /// Whoever is called so is to leave the cluster: is that you?
-    Leave(SiteName),
+    /// This life of a site is to leave the cluster: is that you? (A later one was started on purpose.)
+    Leave(Member),
 }
 
 /// What the member replies.
@@ -240,7 +240,7 @@ impl Node {
     }
 
     /// Does what is asked, as far as this site goes.
-    fn reply(&mut self, ask: &Ask, out: &mut Vec<Output>) -> Reply {
+    pub(super) fn reply(&mut self, ask: &Ask, out: &mut Vec<Output>) -> Reply {
         match ask {
             Ask::Queue(lock) => Reply::Queue(SiteQueue {
                 site: self.me.site.clone(),
@@ -256,8 +256,8 @@ impl Node {
                 Reply::Broken(cut_off)
             }
             Ask::Locks => Reply::Locks(self.locks()),
-            Ask::Leave(site) => {
-                let is_me = *site == self.me.site;
+            Ask::Leave(member) => {
+                let is_me = *member == self.me;
                 if is_me {
                     self.begin_to_leave(None, out);
                 }

@@ -335,7 +335,7 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Pong,
         Content::Ask { question, ask: Ask::Queue("jobs".parse().unwrap()) },
         Content::Ask { question, ask: Ask::Locks },
-        Content::Ask { question, ask: Ask::Leave("a".parse().unwrap()) },
+        Content::Ask { question, ask: Ask::Leave(me.clone()) },
         Content::Ask { question, ask: Ask::Break("jobs".parse().unwrap()) },
         Content::Reply { question, reply: Reply::Broken(Vec::new()) },
         Content::Reply { question, reply: Reply::Leaves(true) },

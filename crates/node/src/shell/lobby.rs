@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many may be there at once, and how many of them from one address: sites of one machine may all come at once.
-const SEATS: usize = 256;
-const SHARE: usize = 64;
-
 /// Where connections wait until they have said who they are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lobby {
+    /// How many may be there at once, and how many of them from one address.
+    seats: usize,
+    share: usize,
     inside: Mutex<BTreeMap<IpAddr, usize>>,
 }
 
@@ -23,12 +22,16 @@ pub(super) struct Seat {
 }
 
 impl Lobby {
+    pub(super) fn new(seats: usize, share: usize) -> Self {
+        Lobby { seats, share, inside: Mutex::default() }
+    }
+
     /// A place for a connection from this address, if there is one.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let mut inside = self.inside();
         let everybody: usize = inside.values().sum();
         let here = inside.entry(address).or_default();
-        let admitted = everybody < SEATS && *here < SHARE;
+        let admitted = everybody < self.seats && *here < self.share;
         *here += usize::from(admitted);
         if *here == 0 {
             inside.remove(&address);
@@ -57,13 +60,16 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
+    const SEATS: usize = 8;
+    const SHARE: usize = 3;
+
     fn address(last: u8) -> IpAddr {
         [10, 0, 0, last].into()
     }
 
     #[test]
     fn one_address_cannot_take_all_places() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(Lobby::new(SEATS, SHARE));
         let mut seats: Vec<Seat> = std::iter::from_fn(|| lobby.enter(address(1))).collect();
         assert_eq!(seats.len(), SHARE);
         seats.extend(lobby.enter(address(2)));
@@ -75,7 +81,7 @@ mod tests {
 
     #[test]
     fn there_is_an_end_for_all_of_them_together() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(Lobby::new(SEATS, SHARE));
         let enter = |last: u8| std::iter::from_fn(|| lobby.enter(address(last))).collect::<Vec<_>>();
         let seats: Vec<Seat> = (0..=255).flat_map(enter).collect();
         assert_eq!(seats.len(), SEATS);

@@ -1,14 +1,17 @@
 //! Semaphores without configuration: whoever uses one says how many permits it has, and the cluster's rules follow.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use meshlock_protocol::Epoch;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::engine::{Handle, Listener};
 use crate::names::LockName;
 use crate::node::{Answer, Call};
 use crate::rules::{Clause, Rules, RulesError};
+use crate::table::Tell;
 
 /// What runs semaphores that no rule names: permits are numbered, and one that is free reaches whoever waits
 /// ([`Permits::Many`](meshlock_protocol::registry::info::Permits)), however long the others are kept.
@@ -93,6 +96,19 @@ pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> R
     }
 }
 
+/// The same, within so long; nothing if that was not enough. Needs no runtime of the caller's.
+pub async fn agree_on_permits_within(
+    node: &Handle,
+    lock: &LockName,
+    permits: u32,
+    within: Duration,
+) -> Option<Result<(), PermitsError>> {
+    let (there, lock) = (node.clone(), lock.clone());
+    let agreeing = async move { timeout(within, agree_on_permits(&there, &lock, permits)).await };
+    // Where the node has ended nobody agrees any more.
+    node.tasks().spawn(agreeing).await.ok()?.ok()
+}
+
 /// Whether the rules were changed.
 struct Heard(watch::Sender<Option<Result<(), String>>>);
 
@@ -101,6 +117,7 @@ impl Listener for Heard {
         let heard = match answer {
             Answer::RulesSet { .. } => Ok(()),
             Answer::RulesRefused { why, .. } => Err(why.clone()),
+            Answer::Lock(Tell::Refused { why, .. }) => Err((*why).to_owned()),
             Answer::Lock(_)
             | Answer::Queue { .. }
             | Answer::Overview { .. }

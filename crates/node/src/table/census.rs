@@ -35,16 +35,16 @@ impl LockTable {
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Timer(..)));
         self.locks.retain(|_, lock| {
             lock.machines = Machines::Stopped;
-            !lock.holds.is_empty() || !lock.waiters.is_empty()
+            !lock.clients.holds.is_empty() || !lock.clients.waiters.is_empty()
         });
         self.locks.shrink_to(2 * self.locks.len());
         let mut census = Census::new();
         for (name, lock) in &mut self.locks {
-            for (lane, hold) in lock.holds.iter_mut().enumerate() {
+            for (lane, hold) in lock.clients.holds.iter_mut().enumerate() {
                 hold.lane = lane;
             }
-            if !lock.holds.is_empty() {
-                let slots = lock.holds.iter().map(|hold| hold.slot).collect();
+            if !lock.clients.holds.is_empty() {
+                let slots = lock.clients.holds.iter().map(|hold| hold.slot).collect();
                 census.push(Holding { lock: name.clone(), slots });
             }
         }
@@ -142,7 +142,7 @@ impl Lock {
     /// What the census said that clients here hold, `announced` of them, and what they no longer do: it is left now.
     fn make_good(&mut self, announced: usize, env: &mut Env<'_>) {
         for lane in 0..announced {
-            if self.holds.iter().all(|hold| hold.lane != lane) {
+            if self.clients.holds.iter().all(|hold| hold.lane != lane) {
                 match self.machines {
                     Machines::Running { .. } => self.run(lane, Call::Release, env),
                     Machines::Draining { .. } => self.leave_draining(env),

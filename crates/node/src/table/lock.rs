@@ -4,37 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite};
-use meshlock_protocol::{Effect, Epoch, Fence, FenceClock, Phase, SiteId};
+use meshlock_protocol::{Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
+use super::clients::{Clients, Hold, Spare};
 use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Tell};
 use crate::mutant::{Mutant, Mutants};
 use crate::names::LockName;
 use crate::time::Time;
 use crate::view::Seating;
-
-/// A client that waits.
-#[derive(Clone, Debug)]
-pub(super) struct Waiter {
-    pub(super) request: Request,
-    pub(super) since: Time,
-    pub(super) deadline: Option<Time>,
-    pub(super) is_try: bool,
-}
-
-/// A client that holds.
-#[derive(Clone, Debug)]
-pub(super) struct Hold {
-    pub(super) request: Request,
-    pub(super) fence: Fence,
-    /// The permit's number for ever, where permits are numbered.
-    pub(super) slot: Option<u32>,
-    pub(super) since: Time,
-    /// It was told that it has lost, and must have stopped by then.
-    pub(super) doomed: Option<Time>,
-    /// Which lane, of the machines that run or, in a view change, of those that will.
-    pub(super) lane: usize,
-}
 
 /// What the machines of a lock are doing.
 #[derive(Clone, Debug)]
@@ -106,20 +84,9 @@ impl Env<'_> {
     }
 }
 
-/// How many queues without anyone in them are kept, and how long they may be.
-const MOST_SPARE: usize = 16;
-
-/// Memory of queues that are empty: of a million locks few are in use at a time, and those that rest should keep none.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Spare {
-    waiters: Vec<VecDeque<Waiter>>,
-    holds: Vec<Vec<Hold>>,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Lock {
-    pub(super) waiters: VecDeque<Waiter>,
-    pub(super) holds: Vec<Hold>,
+    pub(super) clients: Clients,
     pub(super) clock: FenceClock,
     pub(super) machines: Machines,
 }
@@ -127,34 +94,9 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn new() -> Self {
         Lock {
-            waiters: VecDeque::new(),
-            holds: Vec::new(),
+            clients: Clients::default(),
             clock: FenceClock::new(Epoch::default()),
             machines: Machines::Stopped,
-        }
-    }
-
-    pub(super) fn push_waiter(&mut self, waiter: Waiter, spare: &mut Spare) {
-        if self.waiters.capacity() == 0 {
-            self.waiters = spare.waiters.pop().unwrap_or_default();
-        }
-        self.waiters.push_back(waiter);
-    }
-
-    /// Gives back the memory of queues in which nobody is.
-    pub(super) fn rest(&mut self, spare: &mut Spare) {
-        let is_spare = |capacity: usize| (1..=MOST_SPARE).contains(&capacity);
-        if self.waiters.is_empty() {
-            let waiters = std::mem::take(&mut self.waiters);
-            if is_spare(waiters.capacity()) && spare.waiters.len() < MOST_SPARE {
-                spare.waiters.push(waiters);
-            }
-        }
-        if self.holds.is_empty() {
-            let holds = std::mem::take(&mut self.holds);
-            if is_spare(holds.capacity()) && spare.holds.len() < MOST_SPARE {
-                spare.holds.push(holds);
-            }
         }
     }
 
@@ -163,11 +105,11 @@ impl Lock {
     }
 
     pub(super) fn hold_mut(&mut self, request: Request) -> Option<&mut Hold> {
-        self.holds.iter_mut().find(|hold| hold.request == request)
+        self.clients.holds.iter_mut().find(|hold| hold.request == request)
     }
 
     pub(super) fn hold(&self, request: Request) -> Option<&Hold> {
-        self.holds.iter().find(|hold| hold.request == request)
+        self.clients.holds.iter().find(|hold| hold.request == request)
     }
 
     /// Starts the machines if a view is open and they do not run: nobody held the lock when it opened.
@@ -186,7 +128,7 @@ impl Lock {
             let Machines::Running { lanes, .. } = &self.machines else { return };
             let asking = lanes.iter().filter(|lane| lane.site.phase() == Phase::Waiting).count();
             let idle = lanes.iter().position(|lane| lane.site.phase() == Phase::Idle);
-            let Some(idle) = idle.filter(|_| asking < self.waiters.len()) else { return };
+            let Some(idle) = idle.filter(|_| asking < self.clients.waiters.len()) else { return };
             self.run(idle, Call::Request, env);
         }
     }
@@ -267,17 +209,17 @@ impl Lock {
     /// Gives the lane's permit to the first waiter, if there is one and the lease allows it.
     fn grant(&mut self, lane: usize, env: &mut Env<'_>) -> bool {
         let Some(lease_end) = env.may_grant() else { return false };
-        let Some(waiter) = self.waiters.pop_front() else { return false };
+        if self.clients.waiters.is_empty() {
+            return false;
+        }
+        let Some(waiter) = self.clients.waiters.pop_front() else { return false };
         if let Some(deadline) = waiter.deadline {
             env.alarms.remove(&(deadline, Alarm::Deadline(env.name.clone(), waiter.request)));
         }
         let stuck = env.mutants.has(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
         let (slot, request) = (self.public_slot(lane, env), waiter.request);
-        if self.holds.capacity() == 0 {
-            self.holds = env.spare.holds.pop().unwrap_or_default();
-        }
-        self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
+        self.clients.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;
         *env.granted += 1;
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));
@@ -295,8 +237,8 @@ impl Lock {
 
     /// A holder leaves: the next one here, or other sites.
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
-        let Some(at) = self.holds.iter().position(|hold| hold.request == request) else { return };
-        let Hold { lane, doomed, .. } = self.holds.remove(at);
+        let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
+        let Hold { lane, doomed, .. } = self.clients.holds.remove(at);
         if let Some(act_by) = doomed {
             env.alarms.remove(&(act_by, Alarm::Doom(env.name.clone(), request)));
         }
@@ -310,7 +252,7 @@ impl Lock {
                 if turns < env.habits.local_turns && self.grant(lane, env) {
                     return;
                 }
-                let again = !self.waiters.is_empty() && env.may_grant().is_some();
+                let again = !self.clients.waiters.is_empty() && env.may_grant().is_some();
                 self.run(lane, if again { Call::ReleaseAndRequest } else { Call::Release }, env);
                 self.seek(env);
             }
@@ -332,7 +274,7 @@ impl Lock {
             Machines::Running { lanes, .. } if is_open => {
                 for (at, lane) in lanes.iter().enumerate() {
                     lane.site.check_invariants()?;
-                    let holds = self.holds.iter().filter(|hold| hold.lane == at).count();
+                    let holds = self.clients.holds.iter().filter(|hold| hold.lane == at).count();
                     let executes = usize::from(lane.site.phase() == Phase::Executing);
                     if holds != executes {
                         return Err("T2: whoever holds a lock is the holder of one executing lane");

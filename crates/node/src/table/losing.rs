@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lock::Hold;
+use super::clients::Hold;
 use super::{Alarm, LockTable, Output, Request, Session, Tell, forget};
 use crate::names::LockName;
 use crate::time::Time;
@@ -40,7 +40,7 @@ impl LockTable {
             if lock.hold(request).is_some_and(|hold| hold.doomed.is_none()) {
                 out.push(Output::Tell(Tell::Lost { request, act_by: now }));
             }
-            lock.holds.retain(|hold| hold.request != request);
+            lock.clients.holds.retain(|hold| hold.request != request);
             forget(&mut self.requests, &mut self.sessions, request);
         }
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));

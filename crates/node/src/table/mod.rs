@@ -12,6 +12,7 @@
 //!   it was given is over.
 
 mod census;
+mod clients;
 mod lock;
 mod losing;
 mod report;
@@ -31,7 +32,8 @@ use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
-use lock::{Call, Env, Lock, Spare};
+use clients::{Spare, Waiter};
+use lock::{Call, Env, Lock};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
 };
@@ -136,9 +138,9 @@ impl LockTable {
         }
         self.requests.insert(request, (session, lock.clone()));
         self.sessions.entry(session).or_default().requests.insert(request);
-        let waiter = lock::Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try };
+        let waiter = Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try };
         self.with_lock(&lock, footing, out, |lock, env| {
-            lock.push_waiter(waiter, env.spare);
+            lock.clients.wake(env.spare).waiters.push_back(waiter);
             lock.seek(env);
         });
     }
@@ -286,22 +288,24 @@ impl LockTable {
     /// Whether a client that does not want to wait would have to, as far as is known here.
     fn is_taken_here(&self, lock: &LockName) -> bool {
         let most = self.seat.as_ref().map_or(1, |seat| seat.rules.rule(lock).per_site as usize);
-        self.locks.get(lock).is_some_and(|lock| !lock.waiters.is_empty() || lock.holds.len() >= most)
+        self.locks
+            .get(lock)
+            .is_some_and(|lock| !lock.clients.waiters.is_empty() || lock.clients.holds.len() >= most)
     }
 
     /// Takes a waiter out of its queue. A request of the machine that it caused runs on; whoever is first when it is
     /// granted gets it, or it is given back at once.
-    fn stop_waiting(&mut self, request: Request, lock: &LockName) -> Option<lock::Waiter> {
+    fn stop_waiting(&mut self, request: Request, lock: &LockName) -> Option<Waiter> {
         let waited = self.locks.get_mut(lock)?;
-        let at = waited.waiters.iter().position(|waiter| waiter.request == request)?;
-        let waiter = waited.waiters.remove(at)?;
-        waited.rest(&mut self.spare);
+        let at = waited.clients.waiters.iter().position(|waiter| waiter.request == request)?;
+        let waiter = waited.clients.waiters.remove(at)?;
+        waited.clients.rest(&mut self.spare);
         self.forget_deadline(lock, &waiter);
         forget(&mut self.requests, &mut self.sessions, request);
         Some(waiter)
     }
 
-    fn forget_deadline(&mut self, lock: &LockName, waiter: &lock::Waiter) {
+    fn forget_deadline(&mut self, lock: &LockName, waiter: &Waiter) {
         if let Some(deadline) = waiter.deadline {
             self.alarms.remove(&(deadline, Alarm::Deadline(lock.clone(), waiter.request)));
         }
@@ -366,7 +370,7 @@ impl LockTable {
             out,
         };
         let done = act(lock, &mut env);
-        lock.rest(&mut self.spare);
+        lock.clients.rest(&mut self.spare);
         done
     }
 }

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use meshlock_protocol::{Fence, Phase};
 use serde::{Deserialize, Serialize};
 
-use super::lock::{Hold, Lock, Machines};
+use super::clients::{Hold, Waiter};
+use super::lock::{Lock, Machines};
 use super::losing::doom;
 use super::{Footing, LockTable, Output, Request, Session};
 use crate::mutant::Mutant;
@@ -136,16 +137,16 @@ impl LockTable {
             let (holders, waiters) = (Vec::new(), Vec::new());
             return LockReport { machines, holders, holders_in_all: 0, waiters, waiters_in_all: 0 };
         };
-        let waiter = |waiter: &super::lock::Waiter| {
+        let waiter = |waiter: &Waiter| {
             let (label, age) = (self.label(waiter.request), now.since(waiter.since));
             WaiterReport { label, age }
         };
         LockReport {
             machines: machinery(lock),
-            holders: lock.holds.iter().take(MOST_LISTED).map(|hold| self.holder(hold, now)).collect(),
-            holders_in_all: lock.holds.len() as u64,
-            waiters: lock.waiters.iter().take(MOST_LISTED).map(waiter).collect(),
-            waiters_in_all: lock.waiters.len() as u64,
+            holders: lock.clients.holds.iter().take(MOST_LISTED).map(|hold| self.holder(hold, now)).collect(),
+            holders_in_all: lock.clients.holds.len() as u64,
+            waiters: lock.clients.waiters.iter().take(MOST_LISTED).map(waiter).collect(),
+            waiters_in_all: lock.clients.waiters.len() as u64,
         }
     }
 
@@ -176,14 +177,16 @@ impl LockTable {
         let names: BTreeSet<&LockName> = self.requests.values().map(|(_, lock)| lock).collect();
         let mut locks: Vec<(&LockName, &Lock)> =
             names.into_iter().filter_map(|name| Some((name, &**self.locks.get(name)?))).collect();
-        locks.sort_by_key(|(_, lock)| (Reverse(lock.waiters.len()), Reverse(lock.holds.len())));
+        locks.sort_by_key(|(_, lock)| {
+            (Reverse(lock.clients.waiters.len()), Reverse(lock.clients.holds.len()))
+        });
         let all = locks.len() as u64;
         let in_use = |(name, lock): (&LockName, &Lock)| LockInUse {
             lock: name.clone(),
-            holders: lock.holds.len() as u64,
-            waiters: lock.waiters.len() as u64,
-            holder: lock.holds.first().map(|hold| self.holder(hold, now)),
-            waited: lock.waiters.front().map_or(Span::ZERO, |waiter| now.since(waiter.since)),
+            holders: lock.clients.holds.len() as u64,
+            waiters: lock.clients.waiters.len() as u64,
+            holder: lock.clients.holds.first().map(|hold| self.holder(hold, now)),
+            waited: lock.clients.waiters.front().map_or(Span::ZERO, |waiter| now.since(waiter.since)),
         };
         (locks.into_iter().take(MOST_LISTED).map(in_use).collect(), all)
     }
@@ -197,12 +200,12 @@ impl LockTable {
         footing: Footing,
         out: &mut Vec<Output>,
     ) -> Vec<HolderReport> {
-        let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.holds);
+        let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
         let requests: Vec<Request> = holds.iter().map(|hold| hold.request).collect();
         self.take_from(requests.into_iter().map(|request| (request, name.clone())), footing, out);
         let cut_off = self.report(name, footing.now).holders;
         if self.mutants.has(Mutant::BrokenIsFreeAtOnce) {
-            let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.holds);
+            let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
             for request in holds.iter().map(|hold| hold.request).collect::<Vec<_>>() {
                 self.leave(request, name, footing, out);
             }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use meshlock_node::node::{Answer, Call, Node};
 use meshlock_node::shell::client::{self, Serving};
 use meshlock_node::shell::{Engine, Listener, Security, Setup, StartError, listen, now};
+use meshlock_node::time::Span;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -27,6 +28,8 @@ const COMPLAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long the cluster may take to agree that a site without holders has left.
 const AGREE_WITHIN: Duration = Duration::from_secs(3);
 
+const FAILED: &str = "the node has panicked, which is a bug: please report what was logged before this";
+
 /// Runs a node until it is told to stop.
 pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -38,13 +41,12 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
     runtime.block_on(async {
         tokio::select! {
             number = signals.next() => return daemon.stop(number, &mut signals).await,
+            () = daemon.until_failed() => anyhow::bail!(FAILED),
             () = daemon.until_ready() => daemon.announce(out)?,
         }
         tokio::select! {
             number = signals.next() => daemon.stop(number, &mut signals).await,
-            _ = daemon.engine.until(|stand| stand.failed) => {
-                anyhow::bail!("the node has panicked, which is a bug: please report what was logged before this")
-            }
+            () = daemon.until_failed() => anyhow::bail!(FAILED),
         }
     })
 }
@@ -101,6 +103,13 @@ impl Daemon {
     fn is_ready(&self) -> bool {
         let may_give = |node: &Node| node.lease().is_comfortable(now());
         self.engine.look(|node| node.is_open() && node.view().contains(node.me()) && may_give(node))
+    }
+
+    /// Until the node has panicked, and those are ended who held something by it: that is done here.
+    async fn until_failed(&self) {
+        self.engine.until(|stand| stand.failed).await;
+        let left = self.engine.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())));
+        sleep(Duration::from_micros(left.micros())).await;
     }
 
     async fn until_ready(&self) {

@@ -34,6 +34,10 @@ const LOOK_EVERY: Span = Span::from_millis(10);
 /// How long to read what has come already.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
+/// How long to wait for more where much had not been read: whoever could not say it then says it now. Meanwhile the node, or who
+/// keeps the session with it, ends CMD if it must.
+const MORE_WITHIN: Duration = Duration::from_millis(50);
+
 /// How long to wait at the end until a node on another machine knows that CMD has ended.
 const END_WITHIN: Duration = Duration::from_millis(500);
 
@@ -158,9 +162,16 @@ impl Holding {
     /// Reads all that the node has said: while this process was stopped nobody did, and the lease may have been extended all the
     /// time.
     fn catch_up(&mut self) {
+        let mut within = AT_ONCE;
         while let Some(remote) = &mut self.remote {
-            match remote.hear(Some(AT_ONCE)) {
-                Ok(Some(message)) => self.on_message(&message),
+            match remote.hear(Some(within)) {
+                Ok(Some(message)) => {
+                    self.on_message(&message);
+                    if self.ending.is_some() || now() < self.next_look() {
+                        return;
+                    }
+                    within = MORE_WITHIN;
+                }
                 Ok(None) => return,
                 Err(error) => self.on_node_gone(&error),
             }

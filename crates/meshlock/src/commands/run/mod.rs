@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     let mut wish = Wish::new(name.clone(), patience, *permits, node, who)?;
     // Signals wait from here on: until now there was nothing that they would have to reach.
     let watch = Watch::begin()?;
-    let held = match wish.wait(&watch)? {
+    let mut held = match wish.wait(&watch)? {
         Waited::Granted(held) => held,
         Waited::NotInTime => {
             tell(wish.why_not());
@@ -118,6 +118,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         }
         Waited::Interrupted(signal) => return Ok(Outcome::Exit(code_of_signal(signal.as_raw()))),
     };
+    if !held.is_still_held() {
+        tell(format!("the lock '{name}' was lost before CMD was started; ask again"));
+        return Ok(Outcome::Exit(EXIT_LOST));
+    }
     let child = Child::start(name, &held, command)?;
     Holding::new(held, child, grace.map(Lasting::span)).hold(&watch)
 }

@@ -47,6 +47,24 @@ pub(super) struct Held {
     pub(super) grant: Grant,
 }
 
+impl Held {
+    /// Whether there is time to start something under the lock: this process may have been stopped since it was granted. Hears
+    /// all that was said since.
+    pub(super) fn is_still_held(&mut self) -> bool {
+        loop {
+            match self.remote.hear(Some(AT_ONCE)) {
+                Ok(Some(ToClient::Extended { lease_end })) => {
+                    self.grant.lease_end = self.grant.lease_end.max(self.remote.local(lease_end));
+                }
+                Ok(Some(ToClient::Lost { tag, .. })) if tag == self.tag => return false,
+                Ok(Some(_)) => {}
+                Ok(None) => return now() < self.grant.lease_end.before(self.grant.margin),
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
 /// What the node promises.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {

@@ -52,6 +52,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     if interval < LEAST_INTERVAL {
         return Err(Usage::new(format!("--interval: give {} ms or more", LEAST_INTERVAL.as_millis())).into());
     }
+    if !arguments.once && !arguments.target.json {
+        // Before a thread is started that could be given them instead.
+        screen::hold_signals()?;
+    }
     let mut remote = arguments.target.connect("top")?;
     let mut model = Model::default();
     model.take(sample(&mut remote, &model)?, Instant::now());

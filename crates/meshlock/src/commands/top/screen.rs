@@ -19,15 +19,23 @@ pub(super) struct Screen {
     signals: SignalFd,
 }
 
+/// What ends the program: the terminal has to be given back first.
+fn ending() -> SigSet {
+    SigSet::from_iter([Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT])
+}
+
+/// Lets these signals wait until they are asked for, in this thread and those that it starts.
+pub(super) fn hold_signals() -> anyhow::Result<()> {
+    Ok(ending().thread_block()?)
+}
+
 impl Screen {
     /// Takes it. If the program panics it is given back before the panic is told.
     pub(super) fn open() -> anyhow::Result<Self> {
         if !io::stdout().is_terminal() {
             anyhow::bail!("this needs a terminal; `meshlock top --once` prints one frame without");
         }
-        let ending = SigSet::from_iter([Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT]);
-        ending.thread_block()?;
-        let signals = SignalFd::with_flags(&ending, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let signals = SignalFd::with_flags(&ending(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let terminal = ratatui::try_init().context("the terminal cannot be used")?;
         Ok(Screen { terminal, signals })
     }

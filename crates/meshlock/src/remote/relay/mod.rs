@@ -63,6 +63,8 @@ pub(crate) struct Relay {
     parent: Option<Pid>,
     /// The group is not ended more often than needed.
     last_kill: Time,
+    /// The client has not been told of the last extension.
+    owes_extension: bool,
     /// What has come from each and is not whole yet, and what is still to be written to each.
     from_client: Vec<u8>,
     from_node: Vec<u8>,
@@ -102,6 +104,7 @@ impl Relay {
             group: None,
             parent: getppid(),
             last_kill: Time::ZERO,
+            owes_extension: false,
             from_client: Vec::new(),
             from_node: Vec::new(),
             to_client: Vec::new(),
@@ -174,6 +177,7 @@ impl Relay {
         if matches!(&written, Err(error) if error.kind() != io::ErrorKind::BrokenPipe) {
             written?;
         }
+        self.pay_extension();
         Ok(write_some(&mut self.node, &mut self.to_node)
             .err()
             .map(|error| Gone::Node(Some(error.to_string()))))
@@ -229,6 +233,18 @@ impl Relay {
         let is_news = !matches!(said, ToClient::Extended { .. });
         if is_news || self.to_client.is_empty() {
             put(&said, &mut self.to_client);
+        } else {
+            self.owes_extension = true;
+        }
+    }
+
+    /// Tells a client that has read all that it was told how things are by now.
+    fn pay_extension(&mut self) {
+        if self.owes_extension && self.to_client.is_empty() {
+            self.owes_extension = false;
+            if let Some(extended) = self.session.extended() {
+                put(&extended, &mut self.to_client);
+            }
         }
     }
 
@@ -294,7 +310,7 @@ impl Relay {
     fn outlive_node(mut self, why: Option<&str>) -> io::Result<()> {
         if !self.session.is_welcome() {
             let why = why.unwrap_or(
-                "it ended the connection without a word; is one side set to TLS and the other not?",
+                "it ended the connection without a word; is one side set to TLS and the other not, or has it too many connections?",
             );
             put(&ToClient::Refused { tag: 0, why: why.to_owned() }, &mut self.to_client);
         }

@@ -119,6 +119,12 @@ impl Session {
         self.belief.is_some()
     }
 
+    /// Until when the client may rely on what it holds, if it holds anything that it has not lost.
+    pub(super) fn extended(&self) -> Option<ToClient> {
+        let lease_end = self.belief.as_ref().filter(|_| !self.holds.is_empty())?.end();
+        Some(ToClient::Extended { lease_end })
+    }
+
     /// When someone else may have what the client holds, if it holds anything: by then nobody may use it any more.
     pub(super) fn end(&self) -> Option<Time> {
         let belief = self.belief.as_ref().filter(|_| !self.holds.is_empty())?;

@@ -75,6 +75,19 @@ fn a_site_leaves_when_it_is_told_to_as_if_its_own_client_had_asked() {
 }
 
 #[test]
+fn an_order_to_leave_does_not_reach_a_later_life_of_the_site() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.pass(Span::from_millis(2000));
+    let earlier = Member { incarnation: Incarnation::default(), ..lone.node.me().clone() };
+    assert_ne!(earlier, *lone.node.me());
+    let mut out = Vec::new();
+    let reply = lone.node.reply(&Ask::Leave(earlier), &mut out);
+    assert_eq!(reply, Reply::Leaves(false));
+    lone.acquire(1, "jobs");
+    assert!(lone.has_granted(1), "it stays");
+}
+
+#[test]
 fn a_site_that_does_not_know_the_rules_drops_out_and_comes_back_when_it_does() {
     let me = Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) };
     let rules = |algorithm| RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };

@@ -122,7 +122,7 @@ fn a_stranger_is_told_nothing_and_breaks_nothing() {
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(1));
     let question = postcard::from_bytes(&[1, 1]).unwrap();
-    for ask in [Ask::Queue(jobs()), Ask::Break(jobs()), Ask::Locks, Ask::Leave("a".parse().unwrap())] {
+    for ask in [Ask::Queue(jobs()), Ask::Break(jobs()), Ask::Locks, Ask::Leave(lone.node.me().clone())] {
         let content = Content::Ask { question, ask };
         let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
         lone.input(Input::Packet { from: "z".parse().unwrap(), packet });

@@ -12,10 +12,15 @@ use tokio::net::{TcpListener, UnixListener};
 use super::super::channel::{Channel, Stream};
 use super::super::engine::Handle;
 use super::super::lobby::Lobby;
-use super::super::net::{Security, tune};
+use super::super::net::{Security, UNACKNOWLEDGED, tune};
 use super::door::Door;
 use super::serve::Client;
 use crate::time::Span;
+
+/// How many connections may be there that have not said who they are, and how many of one address: many clients of one machine may
+/// start at once.
+const SEATS: usize = 1024;
+const SHARE: usize = 256;
 
 /// How many clients may be connected at once.
 const MOST_CONNECTIONS: usize = 10_000;
@@ -151,10 +156,12 @@ pub fn serve_network(
             "clients are not protected: whoever reaches the port can take any lock, and break those of others"
         );
     }
+    // A connection is not given up before the session is.
+    let patience = UNACKNOWLEDGED.max(Duration::from_micros(silence.micros()));
     let (tasks, node) = (node.tasks().clone(), node.clone());
     let accepting = tasks.spawn(async move {
         let listener = TcpListener::from_std(listener).expect("within the node's runtime");
-        let (guests, lobby) = (Guests::new(|_| {}), Arc::new(Lobby::default()));
+        let (guests, lobby) = (Guests::new(|_| {}), Arc::new(Lobby::new(SEATS, SHARE)));
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -168,7 +175,7 @@ pub fn serve_network(
                 tracing::debug!(%address, "too many connections: one is not taken");
                 continue;
             };
-            let tls = tune(&stream).map_err(|error| error.to_string());
+            let tls = tune(&stream, patience).map_err(|error| error.to_string());
             let tls = tls.and_then(|()| security.accepting().map_err(|error| error.to_string()));
             let tls = match tls {
                 Ok(tls) => tls,
@@ -177,6 +184,11 @@ pub fn serve_network(
                     continue;
                 }
             };
+            let tls = tls.map(|mut tls| {
+                // What waits for a client is bounded before it comes here.
+                tls.set_buffer_limit(None);
+                tls
+            });
             let channel = Channel::new(Stream::Tcp(stream), tls);
             let door = Door::Network { address, silence, seat: Mutex::new(Some(seat)) };
             let node = node.clone();

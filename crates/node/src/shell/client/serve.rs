@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::super::channel::Channel;
@@ -56,6 +57,8 @@ struct Asked {
     tag: Tag,
     /// The node's number for it, once it has one.
     request: OnceLock<Request>,
+    /// Stops the agreement on a semaphore's permits, which comes first.
+    agreeing: OnceLock<AbortHandle>,
 }
 
 impl Client {
@@ -82,6 +85,7 @@ impl Client {
         }
         // What was asked refers to the client: let go of each other.
         let open = std::mem::take(&mut *client.open());
+        open.values().filter_map(|asked| asked.agreeing.get()).for_each(AbortHandle::abort);
         let requests = open.values().filter_map(|asked| asked.request.get().copied());
         client.node.close_session(session, requests);
         // Whoever waits for the end of the connection knows then that everything is free.
@@ -212,8 +216,8 @@ impl Client {
             move |request| Call::Acquire { session, request, lock, wait }
         };
         let Some(permits) = permits else { return asked.put(call) };
-        let client = self.clone();
-        self.node.tasks().spawn(async move {
+        let (client, wish) = (self.clone(), asked.clone());
+        let agreeing = self.node.tasks().spawn(async move {
             let agreed = agree_on_permits(&client.node, &lock, permits);
             let agreed = match agree_within(patience) {
                 None => agreed.await,
@@ -224,7 +228,7 @@ impl Client {
             };
             match agreed {
                 // Unless the client has taken it back meanwhile, or has gone.
-                Ok(()) if client.open().contains_key(&tag) => asked.put(call),
+                Ok(()) if client.is_open(&asked) => asked.put(call),
                 Ok(()) => {}
                 Err(error) => {
                     client.open().remove(&tag);
@@ -233,6 +237,12 @@ impl Client {
             }
             client.channel.flush();
         });
+        let _ = wish.agreeing.set(agreeing.abort_handle());
+    }
+
+    /// Whether this is what the client has open under its number.
+    fn is_open(&self, asked: &Arc<Asked>) -> bool {
+        self.open().get(&asked.tag).is_some_and(|open| Arc::ptr_eq(open, asked))
     }
 
     /// A client was not ready to wait until the cluster had agreed on a semaphore's permits.
@@ -261,7 +271,12 @@ impl Client {
             );
             return None;
         }
-        let asked = Arc::new(Asked { client: self.clone(), tag, request: OnceLock::new() });
+        let asked = Arc::new(Asked {
+            client: self.clone(),
+            tag,
+            request: OnceLock::new(),
+            agreeing: OnceLock::new(),
+        });
         open.insert(tag, asked.clone());
         Some(asked)
     }
@@ -271,7 +286,10 @@ impl Client {
         match asked.map(|asked| asked.request.get().copied()) {
             Some(Some(request)) => self.node.tell(call(request)),
             Some(None) => {
-                self.open().remove(&tag);
+                let taken_back = self.open().remove(&tag);
+                if let Some(agreeing) = taken_back.as_ref().and_then(|asked| asked.agreeing.get()) {
+                    agreeing.abort();
+                }
                 self.say(&ToClient::Cancelled(tag));
             }
             None => self.refuse(tag, format!("there is no wish {tag}; it may be over")),

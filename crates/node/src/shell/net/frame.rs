@@ -112,17 +112,24 @@ pub(crate) fn put_packet(packet: &Packet, bytes: &mut Vec<u8>) -> Result<(), Wir
 /// Gives every whole packet at the front of `bytes` to `each` and takes it away.
 pub(crate) fn take_packets(bytes: &mut Vec<u8>, mut each: impl FnMut(Packet)) -> Result<(), FrameError> {
     let mut at = 0;
-    while bytes.len() - at >= 4 {
+    let taken = loop {
+        if bytes.len() - at < 4 {
+            break Ok(());
+        }
         let length = length_at(bytes, at);
         if length > Packet::MOST_BYTES {
-            return Err(WireError::TooLong { bytes: length }.into());
+            break Err(WireError::TooLong { bytes: length });
         }
-        let Some(body) = bytes.get(at + 4..at + 4 + length) else { break };
-        each(Packet::decode(body)?);
+        let Some(body) = bytes.get(at + 4..at + 4 + length) else { break Ok(()) };
+        match Packet::decode(body) {
+            Ok(packet) => each(packet),
+            Err(error) => break Err(error),
+        }
         at += 4 + length;
-    }
-    bytes.drain(..at);
-    Ok(())
+    };
+    // Nothing that follows nonsense is looked at, and nothing before it a second time.
+    bytes.drain(..if taken.is_ok() { at } else { bytes.len() });
+    Ok(taken?)
 }
 
 fn length_at(bytes: &[u8], at: usize) -> usize {

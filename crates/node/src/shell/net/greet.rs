@@ -18,7 +18,7 @@ use crate::names::SiteName;
 pub(super) const GREET_WITHIN: Duration = Duration::from_secs(5);
 
 /// After how long without an acknowledgement by the other machine a connection is given up.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
+pub(in super::super) const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
 
 /// After how long without traffic the other machine is asked whether it is still there; then every second, thrice.
 const IDLE: Duration = Duration::from_secs(5);
@@ -64,6 +64,14 @@ struct Newcomer {
 }
 
 impl Newcomer {
+    fn new(stream: TcpStream, mut tls: Option<Connection>) -> Self {
+        if let Some(tls) = &mut tls {
+            // What is said is bounded before it comes here.
+            tls.set_buffer_limit(None);
+        }
+        Newcomer { stream, tls, plain: Vec::new() }
+    }
+
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return self.stream.write_all(bytes).await };
         io::Write::write_all(&mut tls.writer(), bytes)?;
@@ -105,10 +113,7 @@ impl Newcomer {
         }
     }
 
-    fn greeted(mut self, hello: Hello) -> Greeted {
-        if let Some(tls) = &mut self.tls {
-            tls.set_buffer_limit(None);
-        }
+    fn greeted(self, hello: Hello) -> Greeted {
         let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
         Greeted { channel, hello, rest: self.plain }
     }
@@ -120,8 +125,8 @@ pub(super) async fn greet(
     tls: Option<Connection>,
     me: Hello,
 ) -> Result<Greeted, GreetError> {
-    tune(&stream)?;
-    let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
+    tune(&stream, UNACKNOWLEDGED)?;
+    let mut newcomer = Newcomer::new(stream, tls);
     let expected = me.to.clone();
     newcomer.write_tls().await?;
     newcomer.write(&greeting(&me)).await?;
@@ -141,8 +146,8 @@ pub(super) async fn welcome(
     life: u64,
     introduce: impl FnOnce() -> Introduction,
 ) -> Result<Option<Greeted>, GreetError> {
-    tune(&stream)?;
-    let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
+    tune(&stream, UNACKNOWLEDGED)?;
+    let mut newcomer = Newcomer::new(stream, tls);
     let hello = newcomer.hello().await;
     if let Ok(hello) = &hello {
         check_certificate(newcomer.tls.as_ref(), hello)?;
@@ -169,8 +174,8 @@ pub(super) async fn ask_about(
     tls: Option<Connection>,
     me: &SiteName,
 ) -> Result<Introduction, GreetError> {
-    tune(&stream)?;
-    let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
+    tune(&stream, UNACKNOWLEDGED)?;
+    let mut newcomer = Newcomer::new(stream, tls);
     newcomer.write_tls().await?;
     newcomer.write(&greeting(&Hello { from: me.clone(), to: me.clone(), life: 0 })).await?;
     let hello = newcomer.hello().await?;
@@ -193,13 +198,13 @@ fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), Gree
     Err(GreetError::Impostor { said: hello.from.clone(), certified })
 }
 
-/// No delay, and an end in seconds for connections that lead nowhere.
-pub(in super::super) fn tune(stream: &TcpStream) -> io::Result<()> {
+/// No delay, and an end in seconds for connections that lead nowhere: they are given up after so long without an acknowledgement.
+pub(in super::super) fn tune(stream: &TcpStream, unacknowledged: Duration) -> io::Result<()> {
     use rustix::net::sockopt::{
         set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
     };
     stream.set_nodelay(true)?;
-    let timeout = u32::try_from(UNACKNOWLEDGED.as_millis()).unwrap_or(u32::MAX);
+    let timeout = u32::try_from(unacknowledged.as_millis()).unwrap_or(u32::MAX);
     set_tcp_user_timeout(stream, timeout)?;
     set_socket_keepalive(stream, true)?;
     set_tcp_keepidle(stream, IDLE)?;

@@ -22,11 +22,16 @@ use super::lobby::Lobby;
 use crate::names::SiteName;
 use crate::node::Packet;
 use frame::Hello;
-pub(super) use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
+pub(super) use greet::{UNACKNOWLEDGED, tune};
 pub use introduction::{IntroduceError, Introduction, learn_of_cluster};
 pub(super) use peer::Peer;
 pub use security::Security;
+
+/// How many connections may be there that have not said which site they are, and how many of one address: sites of one machine may
+/// all come at once.
+const SEATS: usize = 256;
+const SHARE: usize = 64;
 
 /// How long a site that could not be reached is left alone: first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -99,7 +104,7 @@ impl Net {
 
     /// Lets other sites in.
     pub(super) async fn keep_accepting<H: Host>(self: Arc<Self>, listener: TcpListener, host: Arc<H>) {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(Lobby::new(SEATS, SHARE));
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
