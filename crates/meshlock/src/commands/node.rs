@@ -43,6 +43,9 @@ pub(crate) struct Arguments {
     /// Where clients of this machine reach it
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Where programs of other languages and clients of etcd reach it (gRPC and HTTP/JSON); not served if not given
+    #[arg(long, value_name = "HOST:PORT")]
+    api: Option<Address>,
     /// Trust the network: no TLS between sites
     #[arg(long)]
     plain: bool,
@@ -73,10 +76,10 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, site, data, listen, join, socket, plain, log, .. } = arguments;
+    let Arguments { config, site, data, listen, join, socket, api, plain, log, .. } = arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
-    let flags = Flags { site, data, listen, socket, join, plain };
+    let flags = Flags { site, data, listen, socket, api, join, plain };
     let settings = Settings::new(file, &source, flags)?;
     start_log(log);
     daemon::run(settings, out)

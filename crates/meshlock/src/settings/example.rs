@@ -33,6 +33,10 @@ sites = [
 # Where clients on this machine reach it. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.
 #socket = "/run/meshlock/db-1.sock"
 
+# Where programs of other languages, and clients of etcd, reach it: gRPC and HTTP/JSON on one port, protected by the certificates
+# of [tls], or without protection for programs of this machine only. Not served if nothing is said.
+#api = "127.0.0.1:2379"
+
 # How long a site that is told to stop (SIGTERM) waits for its clients to give back what they hold. Then they are told that
 # they have lost it, and the site leaves without them. It is never longer than a lease, which a site that leaves does not renew.
 #shutdown_grace = "5s"

@@ -35,6 +35,7 @@ pub(crate) struct Flags {
     pub(crate) data: Option<PathBuf>,
     pub(crate) listen: Option<Address>,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) api: Option<Address>,
     pub(crate) join: Vec<ListedSite>,
     pub(crate) plain: bool,
 }
@@ -49,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) security: Security,
     pub(crate) data: PathBuf,
     pub(crate) socket: PathBuf,
+    /// Where the wire APIs are served; nowhere if nothing is said.
+    pub(crate) api: Option<Address>,
     pub(crate) shutdown_grace: Duration,
 }
 
@@ -98,6 +101,7 @@ impl Settings {
             security,
             data: data.map_or_else(|| places::data_of(&site), Ok)?,
             socket: socket.map_or_else(|| places::socket_of(&site), Ok)?,
+            api: flags.api.or(file.api),
             shutdown_grace: file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration()),
             config,
         })

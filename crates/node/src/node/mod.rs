@@ -37,7 +37,7 @@ use crate::links::{Links, Outgoing};
 use crate::membership::disk::{Disk, Write};
 use crate::membership::{self, Membership};
 use crate::mutant::Mutant;
-use crate::names::{Incarnation, Member, SiteName};
+use crate::names::{ClusterName, Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
 use crate::table::{self, Footing, LockTable, Request};
 use crate::time::Time;
@@ -227,6 +227,11 @@ impl Node {
     /// This life of the site.
     pub fn me(&self) -> &Member {
         &self.me
+    }
+
+    /// The name of its cluster.
+    pub fn cluster_name(&self) -> &ClusterName {
+        &self.config.cluster
     }
 
     /// The view that was installed last.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use meshlock_node::node::{Answer, Call, Node};
 use meshlock_node::shell::client::{self, Serving};
 use meshlock_node::shell::{Engine, Listener, Security, Setup, StartError, listen, now};
+use meshlock_service::{self as service, Limits};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -48,6 +49,7 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
 struct Daemon {
     engine: Engine,
     serving: Serving,
+    api: Option<service::Serving>,
     settings: Settings,
 }
 
@@ -71,15 +73,21 @@ impl Daemon {
         })?;
         let listener = client::listen(&settings.socket).map_err(refused)?;
         let serving = client::serve(&engine, listener, |_| {});
+        let api = settings
+            .api
+            .as_ref()
+            .map(|address| serve_api(&engine, &settings, address.as_str()))
+            .transpose()?;
         tracing::info!(
             site = %settings.config.site,
             cluster = %settings.config.cluster,
             listen = ?engine.listening(),
             data = %settings.data.display(),
             socket = %settings.socket.display(),
+            api = ?api.as_ref().map(service::Serving::address),
             "started"
         );
-        Ok(Daemon { engine, serving, settings })
+        Ok(Daemon { engine, serving, api, settings })
     }
 
     /// Whether it takes part and may give clients something.
@@ -111,9 +119,10 @@ impl Daemon {
             self.engine.look(|node| (node.view().epoch.number(), node.view().members.clone()));
         let members: Vec<&str> = members.iter().map(|member| member.site.as_str()).collect();
         let Settings { config, socket, .. } = &self.settings;
+        let api = self.api.as_ref().map(|api| format!("; API: {}", api.address())).unwrap_or_default();
         writeln!(
             out,
-            "{} is ready: view {epoch} with {}; clients: {}",
+            "{} is ready: view {epoch} with {}; clients: {}{api}",
             config.site,
             members.join(", "),
             socket.display()
@@ -126,6 +135,9 @@ impl Daemon {
     async fn stop(self, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tracing::info!(signal = number, "leaving the cluster");
         self.serving.stop();
+        if let Some(api) = &self.api {
+            api.stop_accepting();
+        }
         remove_socket(&self.settings.socket);
         let left = tokio::select! {
             left = self.leave() => left,
@@ -158,6 +170,13 @@ impl Daemon {
         let margin = Duration::from_micros(self.settings.config.terms.margin.micros());
         timeout(margin + AGREE_WITHIN, left.wait_for(|left| *left)).await.is_ok()
     }
+}
+
+fn serve_api(engine: &Engine, settings: &Settings, address: &str) -> anyhow::Result<service::Serving> {
+    let listener = service::listen(address).map_err(refused)?;
+    let security = settings.security.clone();
+    let setup = service::Setup { listener, security, limits: Limits::default() };
+    service::Serving::start(engine, setup).map_err(refused)
 }
 
 /// Nobody can connect any more, so nothing should look as if one could. A socket that is not there is as good.

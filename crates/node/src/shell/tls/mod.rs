@@ -13,7 +13,7 @@ mod name;
 mod tests;
 mod verify;
 
-pub use connect::{bearer_of, site_of};
+pub use connect::{bearer_of, bearer_of_chain, site_of};
 pub use error::{Fault, IdentityError, TlsError};
 pub use identity::{Files, Identity};
 pub use name::{Bearer, BearerError, ClientName, ClientNameError};
