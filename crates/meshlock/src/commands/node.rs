@@ -1,6 +1,7 @@
 //! `meshlock node`: one site of a cluster, for as long as it is wanted.
 
 mod daemon;
+mod service_manager;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
@@ -28,6 +30,9 @@ pub(crate) struct Arguments {
     /// Print a configuration that explains every key
     #[arg(long)]
     example_config: bool,
+    /// Look whether the configuration makes sense, certificates included, and start nothing
+    #[arg(long)]
+    check: bool,
     /// The name of this site, if not that of the file
     #[arg(long, value_name = "NAME")]
     site: Option<SiteName>,
@@ -76,21 +81,33 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, site, data, listen, join, socket, api, plain, log, .. } = arguments;
+    let Arguments { config, check, site, data, listen, join, socket, api, plain, log, .. } = arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
     let flags = Flags { site, data, listen, socket, api, join, plain };
     let settings = Settings::new(file, &source, flags)?;
-    start_log(log);
+    if check {
+        writeln!(
+            out,
+            "{} of {}: the configuration makes sense",
+            settings.config.site, settings.config.cluster
+        )?;
+        return Ok(Outcome::Done);
+    }
+    let _log = start_log(log);
     daemon::run(settings, out)
 }
 
-fn start_log(log: Log) {
-    let subscriber = tracing_subscriber::fmt().with_writer(io::stderr).with_target(false);
+/// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log
+/// nobody reads must not stand still, and loses lines rather than its lease.
+fn start_log(log: Log) -> WorkerGuard {
+    let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+    let subscriber = tracing_subscriber::fmt().with_writer(writer).with_target(false);
     match log {
         Log::Text => subscriber.with_ansi(io::stderr().is_terminal()).init(),
         Log::Json => subscriber.json().flatten_event(true).init(),
     }
+    guard
 }
 
 /// What an operator has to change, in contrast to what the machine has run out of.

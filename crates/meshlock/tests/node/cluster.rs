@@ -91,3 +91,37 @@ fn a_site_that_is_not_in_the_list_joins_through_it() {
     let error = fails(files.home(), 64, &["site", "add", "b", "--socket", &socket]);
     assert!(error.contains("takes part already"), "{error}");
 }
+
+#[test]
+fn a_site_whose_log_nobody_reads_takes_part_all_the_same() {
+    let files = Files::new(1, false, "");
+    let (unread, full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while rustix::io::write(&full, &[0; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let mut command = meshlock(files.home());
+    command.args(["node", "--config", &files.path("a.toml")]).stderr(full);
+    let site = Process::start_with(&mut command, files.home().join("a.log"));
+    assert!(site.line().starts_with("a is ready: view "));
+    drop(unread);
+}
+
+#[test]
+fn a_service_manager_is_told_when_a_site_takes_part_and_when_it_leaves() {
+    let files = Files::new(1, false, "");
+    let path = files.path("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(crate::site::LIMIT)).unwrap();
+    let hear = || {
+        let mut bytes = [0; 64];
+        let length = manager.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let mut command = meshlock(files.home());
+    command.args(["node", "--config", &files.path("a.toml")]).env("NOTIFY_SOCKET", &path);
+    let mut site = Process::start(command, files.home().join("a.log"));
+    assert_eq!(hear(), "READY=1");
+    site.signal(Signal::TERM);
+    assert_eq!(hear(), "STOPPING=1");
+    assert!(site.end().success());
+}

@@ -69,7 +69,12 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn start(mut command: Command, log: PathBuf) -> Self {
         let stderr = fs::File::options().create(true).append(true).open(&log).unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("the binary starts");
+        Self::start_with(command.stderr(stderr), log)
+    }
+
+    /// With the standard error that the command has.
+    pub(crate) fn start_with(command: &mut Command, log: PathBuf) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let (sender, lines) = channel();
         let pipe = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || pipe.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));

@@ -16,12 +16,14 @@
     reason = "the shell is the half of this crate that owns time, threads and the disk"
 )]
 
+mod alarm;
 mod channel;
 pub mod client;
 mod clock;
 mod core;
 mod disk;
 mod engine;
+mod failed;
 mod log;
 mod net;
 mod permits;

@@ -67,7 +67,7 @@ pub struct LockTable {
     requests: BTreeMap<Request, (Session, LockName)>,
     sessions: BTreeMap<Session, Client>,
     alarms: BTreeSet<(Time, Alarm)>,
-    outbox: AnyOutbox,
+    outbox: Option<Box<AnyOutbox>>,
     spare: Spare,
     /// Whether some lock has, or had when the view opened, more holders than permits.
     draining: bool,
@@ -86,7 +86,7 @@ impl LockTable {
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
             alarms: BTreeSet::new(),
-            outbox: AnyOutbox::default(),
+            outbox: None,
             spare: Spare::default(),
             draining: false,
             opened_with: 0,

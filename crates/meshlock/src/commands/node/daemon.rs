@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::refused;
+use super::{refused, service_manager};
 use crate::output::Outcome;
 use crate::settings::Settings;
 
@@ -40,8 +40,12 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
             number = signals.next() => return daemon.stop(number, &mut signals).await,
             () = daemon.until_ready() => daemon.announce(out)?,
         }
-        let number = signals.next().await;
-        daemon.stop(number, &mut signals).await
+        tokio::select! {
+            number = signals.next() => daemon.stop(number, &mut signals).await,
+            _ = daemon.engine.until(|stand| stand.failed) => {
+                anyhow::bail!("the node has panicked, which is a bug: please report what was logged before this")
+            }
+        }
     })
 }
 
@@ -128,12 +132,14 @@ impl Daemon {
             socket.display()
         )?;
         out.flush()?;
+        service_manager::tell("READY=1");
         Ok(())
     }
 
     /// Leaves, in bounded time.
     async fn stop(self, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tracing::info!(signal = number, "leaving the cluster");
+        service_manager::tell("STOPPING=1");
         self.serving.stop();
         if let Some(api) = &self.api {
             api.stop_accepting();
