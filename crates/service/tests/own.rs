@@ -241,3 +241,17 @@ fn without_protection_only_this_machine_is_served() {
     assert!(matches!(error, ServeError::Open(_)));
     assert!(error.to_string().contains("open to everyone who reaches 0.0.0.0:"), "{error}");
 }
+
+#[test]
+fn what_was_held_through_the_api_is_free_when_it_is_not_served_any_more() {
+    let Api { serving, _engine: engine } = Api::start();
+    let address = serving.address();
+    let held = Command::new("curl")
+        .args(["-s", "-d", "{}", &format!("http://{address}/v1/locks/a/acquire")])
+        .output()
+        .unwrap();
+    assert!(held.status.success());
+    assert_eq!(engine.look(|node| node.table().counts().holders), 1);
+    drop(serving);
+    assert_eq!(engine.look(|node| node.table().counts().holders), 0);
+}

@@ -140,6 +140,14 @@ impl Desk {
         there
     }
 
+    /// Ends all leases: nobody can be heard of any more.
+    pub(crate) fn close(&self) {
+        let leases = self.0.ledger().all_leases();
+        for id in leases {
+            self.revoke(id);
+        }
+    }
+
     /// Waits for a lock. If whoever waits goes away before, so does the key, if it was this call that began it.
     pub(crate) async fn acquire(
         &self,
@@ -277,8 +285,9 @@ impl Inner {
     }
 }
 
+/// The lower bits: in the upper ones names that differ only at their end do not.
 fn site_number(site: &SiteName) -> i64 {
-    i64::try_from(fnv_1a(site.as_str().bytes()) >> (64 - SITE_BITS)).unwrap_or(0)
+    i64::try_from(fnv_1a(site.as_str().bytes()) & ((1 << SITE_BITS) - 1)).unwrap_or(0)
 }
 
 fn held(stage: Stage) -> Result<Grant, NotHeld> {
@@ -343,5 +352,21 @@ async fn close_all(node: Handle, mut closing: mpsc::UnboundedReceiver<(Arc<Wish>
             sleep(left).await;
             wish.close(&node);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn sites_of_like_names_have_numbers_of_their_own() {
+        let numbers = |name: fn(u32) -> String| -> BTreeSet<i64> {
+            (1..=9).map(|at| site_number(&name(at).parse().unwrap())).collect()
+        };
+        assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
+        assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
     }
 }

@@ -90,6 +90,10 @@ impl Leases {
         self.all.len()
     }
 
+    pub(crate) fn all_ids(&self) -> impl Iterator<Item = LeaseId> {
+        self.all.keys().copied()
+    }
+
     /// Those that are not over.
     pub(crate) fn ids(&self, now: Time) -> impl Iterator<Item = LeaseId> {
         self.all.iter().filter(move |(_, lease)| lease.is_alive(now)).map(|(&id, _)| id)

@@ -187,6 +187,11 @@ impl<W: Clone> Ledger<W> {
         self.leases.ids(now).collect()
     }
 
+    /// Also those whose time is up.
+    pub(crate) fn all_leases(&self) -> Vec<LeaseId> {
+        self.leases.all_ids().collect()
+    }
+
     /// When the next lease ends by itself.
     pub(crate) fn next_end(&self) -> Option<Time> {
         self.leases.next_end()

@@ -116,6 +116,7 @@ async fn serve(node: Handle, listener: TcpListener, security: Security, limits: 
         () = stop.accepting.notified() => {}
     }
     stop.everything.notified().await;
+    desk.close();
 }
 
 /// Everything that is served.

@@ -18,14 +18,22 @@ pub(crate) enum Principal {
 
 /// Lets a request through to what it asks for, or not.
 pub(super) async fn admit(request: Request, next: Next) -> Response {
-    match request.extensions().get::<Principal>() {
-        Some(Principal::ThisMachine | Principal::Certificate(Bearer::Client(_))) => next.run(request).await,
-        Some(Principal::Certificate(Bearer::Site(site))) => refuse(&format!(
+    let why = match request.extensions().get::<Principal>() {
+        Some(Principal::ThisMachine | Principal::Certificate(Bearer::Client(_))) => {
+            return next.run(request).await;
+        }
+        Some(Principal::Certificate(Bearer::Site(site))) => format!(
             "this is the certificate of the site '{site}', and sites are not clients; make one with: meshlock ca issue --client NAME"
-        )),
-        None => refuse("nobody knows who asks"),
-    }
+        ),
+        None => "nobody knows who asks".to_owned(),
+    };
+    // Some clients do not read an answer that comes before they have said everything.
+    let _ = axum::body::to_bytes(request.into_body(), MOST_HEARD).await;
+    refuse(&why)
 }
+
+/// How much is heard of a request that is refused.
+const MOST_HEARD: usize = 64 << 10;
 
 fn refuse(why: &str) -> Response {
     let body = serde_json::json!({ "code": "not_a_client", "message": why }).to_string();

@@ -7,5 +7,6 @@ mod backend;
 mod etcdctl;
 mod gateway;
 mod node_js;
+mod other_sites;
 mod programs;
 mod python;

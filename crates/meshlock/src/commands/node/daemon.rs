@@ -51,9 +51,10 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
 
 /// A running node and what it serves.
 struct Daemon {
+    /// Before the node: it gives back what clients hold through it.
+    api: Option<service::Serving>,
     engine: Engine,
     serving: Serving,
-    api: Option<service::Serving>,
     settings: Settings,
 }
 
@@ -91,7 +92,7 @@ impl Daemon {
             api = ?api.as_ref().map(service::Serving::address),
             "started"
         );
-        Ok(Daemon { engine, serving, api, settings })
+        Ok(Daemon { api, engine, serving, settings })
     }
 
     /// Whether it takes part and may give clients something.
