@@ -13,6 +13,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("curl", "curl"),
     ("etcd", "etcd-server"),
+    ("redis-server", "redis-server"),
     ("etcdctl", "etcd-client"),
     ("node", "nodejs"),
     ("npm", "npm"),

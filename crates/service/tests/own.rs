@@ -169,6 +169,20 @@ fn a_broken_lock_is_lost_by_its_holder() {
 }
 
 #[test]
+fn a_session_that_has_lost_a_lock_cannot_be_kept_alive() {
+    let api = Api::start();
+    let (_, held) = api.post("/v1/locks/a/acquire", &json!({}));
+    let session = held["session"].as_str().unwrap();
+    api.post("/v1/locks/a/break", &json!({}));
+    let alive = api.post(&format!("/v1/sessions/{session}/keep-alive"), &json!({}));
+    assert_eq!((alive.0, &alive.1["code"]), (404, &json!("no_session")));
+    // etcd's clients know such a lease for dead.
+    let lease = i64::from_str_radix(session, 16).unwrap();
+    let alive = api.post("/v3/lease/keepalive", &json!({ "ID": lease }));
+    assert_eq!((alive.0, &alive.1["result"]["TTL"]), (200, &Value::Null), "{alive:?}");
+}
+
+#[test]
 fn a_semaphore_has_as_many_holders_as_permits_and_rules_follow() {
     let api = Api::start();
     let two = json!({ "permits": 2, "try": true });

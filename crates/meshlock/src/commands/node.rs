@@ -1,6 +1,7 @@
 //! `meshlock node`: one site of a cluster, for as long as it is wanted.
 
 mod daemon;
+mod learn;
 mod service_manager;
 
 use std::io::{self, IsTerminal, Write};
@@ -42,21 +43,34 @@ pub(crate) struct Arguments {
     /// Where it listens for other sites
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<Address>,
-    /// The sites that the cluster began with, in the order of their own configurations
-    #[arg(long, value_name = "NAME=HOST:PORT", num_args = 1.., value_parser = listed)]
-    join: Vec<ListedSite>,
+    /// A running cluster, by the address of any of its sites; or the sites that the cluster begins with, each as
+    /// NAME=HOST:PORT and in the same order at all of them
+    #[arg(long, value_name = "HOST:PORT", num_args = 1.., value_parser = join)]
+    join: Vec<Join>,
     /// Where clients of this machine reach it
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Where programs of other languages and clients of etcd reach it (gRPC and HTTP/JSON); not served if not given
     #[arg(long, value_name = "HOST:PORT")]
     api: Option<Address>,
-    /// Trust the network: no TLS between sites
+    /// Where clients of other machines reach it
+    #[arg(long, value_name = "HOST:PORT")]
+    clients: Option<Address>,
+    /// Trust the network: no TLS, neither between sites nor for clients of other machines
     #[arg(long)]
     plain: bool,
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value_t = Log::Text)]
     log: Log,
+}
+
+/// How a cluster is named on the command line.
+#[derive(Clone, Debug)]
+enum Join {
+    /// One of the sites that it begins with.
+    Named(ListedSite),
+    /// Any of its sites, which runs.
+    At(Address),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -67,13 +81,18 @@ enum Log {
     Json,
 }
 
-fn listed(text: &str) -> Result<ListedSite, String> {
-    let (name, address) = text
-        .split_once('=')
-        .ok_or_else(|| format!("'{text}' is not NAME=HOST:PORT, such as db-1=db-1.example:7400"))?;
-    let name = name.parse().map_err(|error| format!("{error}"))?;
-    let address = address.parse().map_err(|error| format!("{error}"))?;
-    Ok(ListedSite { name, address })
+fn join(text: &str) -> Result<Join, String> {
+    if let Some((name, address)) = text.split_once('=') {
+        let name = name.parse().map_err(|error| format!("{error}"))?;
+        let address = address.parse().map_err(|error| format!("{error}"))?;
+        return Ok(Join::Named(ListedSite { name, address }));
+    }
+    if !text.contains(':') {
+        return Err(format!(
+            "'{text}' is neither HOST:PORT nor NAME=HOST:PORT, such as db-1.example:7400 or db-1=db-1.example:7400"
+        ));
+    }
+    text.parse().map(Join::At).map_err(|error| format!("{error}"))
 }
 
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -81,10 +100,27 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, check, site, data, listen, join, socket, api, plain, log, .. } = arguments;
+    let Arguments { config, check, site, data, listen, join, socket, api, clients, plain, log, .. } =
+        arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
-    let flags = Flags { site, data, listen, socket, api, join, plain };
+    let _log = start_log(log);
+    let (named, at) = split(join)?;
+    let mut flags = Flags {
+        site,
+        data,
+        listen,
+        socket,
+        api,
+        clients,
+        join: named,
+        cluster: None,
+        founders: Vec::new(),
+        plain,
+    };
+    if !at.is_empty() && !check {
+        learn::into(&mut flags, &file, &source, &at)?;
+    }
     let settings = Settings::new(file, &source, flags)?;
     if check {
         writeln!(
@@ -94,8 +130,22 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         )?;
         return Ok(Outcome::Done);
     }
-    let _log = start_log(log);
     daemon::run(settings, out)
+}
+
+/// Names with addresses, or addresses alone.
+fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), Usage> {
+    let (mut named, mut at) = (Vec::new(), Vec::new());
+    for one in join {
+        match one {
+            Join::Named(site) => named.push(site),
+            Join::At(address) => at.push(address),
+        }
+    }
+    if named.is_empty() || at.is_empty() {
+        return Ok((named, at));
+    }
+    Err(Usage::new("--join: give all sites as NAME=HOST:PORT, or only addresses of sites that run"))
 }
 
 /// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
+use crate::address::Address;
 use crate::founding::{ClusterId, Founding, StartError};
 use crate::lease::Lease;
 use crate::links::{Links, Outgoing};
@@ -50,7 +51,7 @@ pub use note::Note;
 use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
-pub use queue::{Age, InLine, SiteQueue, Standing, Why, line};
+pub use queue::{Age, InLine, SiteLocks, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
 pub use words::{Input, Output, Token};
 
@@ -81,8 +82,8 @@ pub struct Node {
     me: Member,
     /// Whether the disk knows of this life.
     may_speak: bool,
-    /// Whether this site wants out.
-    leaving: Option<Request>,
+    /// Whether this site wants out, and who wants to know when it is.
+    leaving: Option<Vec<Request>>,
     membership: Option<Membership>,
     lease: Lease,
     /// The end of the lease for which clients have been told that they lost.
@@ -229,9 +230,19 @@ impl Node {
         &self.me
     }
 
-    /// The name of its cluster.
+    /// What the cluster is called.
     pub fn cluster_name(&self) -> &ClusterName {
         &self.config.cluster
+    }
+
+    /// The sites that the cluster began with, in their order.
+    pub fn founders(&self) -> &[SiteName] {
+        &self.config.sites
+    }
+
+    /// Where the others reach this site.
+    pub fn address(&self) -> &Address {
+        &self.config.address
     }
 
     /// The view that was installed last.

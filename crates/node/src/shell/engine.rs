@@ -14,7 +14,7 @@ use super::alarm::Alarm;
 use super::clock::{now, stamp};
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
-use super::net::{Host, Net, Security};
+use super::net::{Host, Introduction, Net, Security};
 use super::store::{Store, StoreError};
 use super::thread::Idle;
 use crate::founding;
@@ -297,6 +297,7 @@ impl Host for Shared {
         let mut touched = Touched::new();
         {
             let mut core = self.lock();
+            core.unheard = 0;
             for packet in packets {
                 core.handle(Input::Packet { from: from.clone(), packet }, self, &mut touched);
             }
@@ -307,6 +308,17 @@ impl Host for Shared {
 
     fn on_connected(self: &Arc<Self>, site: &SiteName) {
         self.step(|_| Input::Connected(site.clone()));
+    }
+
+    fn introduce(&self) -> Introduction {
+        let core = self.lock();
+        let node = &core.node;
+        let address = |site: &SiteName| {
+            let own = (*site == node.me().site).then(|| node.address().clone());
+            own.or_else(|| self.net.address(site).and_then(|address| address.parse().ok()))
+        };
+        let sites = node.founders().iter().map(|site| (site.clone(), address(site))).collect();
+        Introduction { cluster: node.cluster_name().clone(), sites }
     }
 }
 
@@ -319,13 +331,17 @@ impl Shared {
     /// Lets the node handle one input, and carries out what it wants done.
     fn step(self: &Arc<Self>, input: impl FnOnce(&mut Core) -> Input) {
         let mut touched = Touched::new();
-        {
+        let unheard = {
             let mut core = self.lock();
             let input = input(&mut core);
             core.handle(input, self, &mut touched);
             self.arm(&mut core);
-        }
+            core.peers_unheard()
+        };
         flush(touched);
+        for peer in unheard {
+            peer.hear_now(self);
+        }
     }
 
     /// Sees to it that the clock's task wakes in time.

@@ -47,6 +47,8 @@ impl Core {
             | Call::Query { request, .. }
             | Call::Overview { request }
             | Call::Break { request, .. }
+            | Call::Locks { request }
+            | Call::Remove { request, .. }
             | Call::SetRules { request, .. } => refused(request),
             Call::SessionEnded(_) | Call::Introduce { .. } | Call::TakeAllAway => return,
         };

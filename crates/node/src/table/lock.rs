@@ -84,6 +84,7 @@ pub(super) struct Env<'a> {
     /// Lent to a machine for one call; boxed, because it has a part for each algorithm.
     pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
     pub(super) spare: &'a mut Spare,
+    pub(super) granted: &'a mut u64,
     pub(super) out: &'a mut Vec<Output>,
 }
 
@@ -278,6 +279,7 @@ impl Lock {
         }
         self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;
+        *env.granted += 1;
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));
         true
     }

@@ -20,11 +20,15 @@ use tokio::time::{sleep, timeout};
 use crate::ledger::{Begun, Grant, Key, Lasts, LeaseId, Ledger, LedgerError, Limits, Wanted};
 pub(crate) use holders::{Holder, Watching};
 pub(crate) use question::{NoAnswer, Queue};
+use wish::Who;
 pub(crate) use wish::{Gone, Stage, Wish};
 
 /// How many bits of a lease's number say which site has granted it; below them is chance.
 const SITE_BITS: u32 = 15;
 const CHANCE_BITS: u32 = 63 - SITE_BITS;
+
+/// A client that holds something by its connection and has heard nothing for so long must stop.
+pub(crate) const SILENCE: Span = Span::from_millis(10_000);
 
 /// A key as the desk keeps it.
 pub(crate) type DeskKey = Key<Arc<Wish>>;
@@ -187,7 +191,7 @@ impl Desk {
             Begun::New(key) => key,
         };
         let _ = wish.key.set(key.id);
-        wish.open(&self.0.node, lock, wait, who);
+        wish.open(&self.0.node, lock, wait, self.0.who(key.lease, who));
         Ok((key, true))
     }
 
@@ -201,7 +205,7 @@ impl Desk {
     /// Gives a key another value, and shows it to the others.
     pub(crate) fn set_value(&self, name: &[u8], value: Vec<u8>, who: ClientLabel) -> Option<DeskKey> {
         let key = self.0.ledger().set_value(name, value)?;
-        key.driver.introduce(&self.0.node, who);
+        key.driver.introduce(&self.0.node, self.0.who(key.lease, who));
         self.0.note_change();
         Some(key)
     }
@@ -269,6 +273,13 @@ impl Inner {
                 return id;
             }
         }
+    }
+
+    /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time.
+    fn who(&self, lease: LeaseId, label: ClientLabel) -> Who {
+        let lasts = self.ledger().lease(lease, now()).map(|lease| lease.lasts);
+        let hears_within = lasts.map_or(Span::ZERO, |lasts| lasts.span().unwrap_or(SILENCE));
+        Who { label, hears_within }
     }
 
     /// A key has been taken out of the ledger.

@@ -78,6 +78,8 @@ fn refused(answer: Answer) -> NoAnswer {
         | Answer::Overview { .. }
         | Answer::Broken { .. }
         | Answer::RulesSet { .. }
+        | Answer::Locks { .. }
+        | Answer::Leaves { .. }
         | Answer::Left { .. }) => unreachable!("the node answers another question: {other:?}"),
     }
 }

@@ -6,6 +6,7 @@ use meshlock_node::names::{ClientLabel, LockName};
 use meshlock_node::node::{Answer, Call};
 use meshlock_node::shell::{Handle, Listener, now};
 use meshlock_node::table::{Request, Session, Tell, Wait};
+use meshlock_node::time::Span;
 use tokio::sync::watch;
 
 use super::Inner;
@@ -34,6 +35,19 @@ pub(crate) enum Gone {
     TimedOut,
     /// It cannot be granted.
     Refused(&'static str),
+}
+
+/// Who wishes.
+pub(super) struct Who {
+    pub(super) label: ClientLabel,
+    /// After so long it has heard what it was told, or has given up by itself what it holds.
+    pub(super) hears_within: Span,
+}
+
+impl Who {
+    fn introduce(self, session: Session) -> Call {
+        Call::Introduce { session, who: self.label, hears_within: self.hears_within }
+    }
 }
 
 pub(crate) struct Wish {
@@ -69,12 +83,12 @@ impl Wish {
     }
 
     /// Asks the node.
-    pub(super) fn open(self: &Arc<Self>, node: &Handle, lock: LockName, wait: Wait, who: ClientLabel) {
+    pub(super) fn open(self: &Arc<Self>, node: &Handle, lock: LockName, wait: Wait, who: Who) {
         let session = node.open_session(Arc::new(Deaf));
         if !self.advance(Place::Open { session, request: None }) {
             return node.close_session(session, []);
         }
-        node.tell(Call::Introduce { session, who });
+        node.tell(who.introduce(session));
         let request = node.ask(self.clone(), |request| Call::Acquire { session, request, lock, wait });
         if !self.advance(Place::Open { session, request: Some(request) }) {
             // It was closed meanwhile, before there was a request to be forgotten.
@@ -83,10 +97,10 @@ impl Wish {
     }
 
     /// Shows the node's other clients another name.
-    pub(super) fn introduce(&self, node: &Handle, who: ClientLabel) {
+    pub(super) fn introduce(&self, node: &Handle, who: Who) {
         let place = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Place::Open { session, .. } = place {
-            node.tell(Call::Introduce { session, who });
+            node.tell(who.introduce(session));
         }
     }
 
@@ -153,7 +167,7 @@ impl Inner {
             Tell::Refused { why, .. } => (Gone::Refused(why), now()),
             Tell::Extended { .. } | Tell::Released { .. } | Tell::Cancelled { .. } => return,
         };
-        let over = self.ledger().on_over(id);
+        let over = if why == Gone::Lost { self.ledger().on_lost(id) } else { self.ledger().on_over(id) };
         if let Some(key) = over {
             key.driver.end(why);
             let _ = self.over.send((key.driver, by));

@@ -49,6 +49,8 @@ pub(crate) struct Lease {
     pub(crate) lasts: Lasts,
     /// Not for one that lasts as long as a connection.
     end: Option<Time>,
+    /// Its client has lost something, and is told so by not being able to renew it.
+    doomed: bool,
     /// Who has it.
     pub(crate) who: Option<ClientLabel>,
     /// What hangs on it.
@@ -68,11 +70,11 @@ impl Leases {
     pub(crate) fn add(&mut self, id: LeaseId, lasts: Lasts, who: Option<ClientLabel>, now: Time) {
         let end = lasts.from(now);
         self.ends.extend(end.map(|end| (end, id)));
-        let before = self.all.insert(id, Lease { lasts, end, who, keys: BTreeSet::new() });
+        let before = self.all.insert(id, Lease { lasts, end, doomed: false, who, keys: BTreeSet::new() });
         assert!(before.is_none(), "the caller has looked");
     }
 
-    /// The lease, unless it is over; also if nobody has noticed yet that its time is up.
+    /// The lease, unless it is over or doomed; also if nobody has noticed yet that its time is up.
     pub(crate) fn get(&self, id: LeaseId, now: Time) -> Option<&Lease> {
         self.all.get(&id).filter(|lease| lease.is_alive(now))
     }
@@ -108,6 +110,14 @@ impl Leases {
             self.ends.extend(lease.end.map(|end| (end, id)));
         }
         Some(lease)
+    }
+
+    /// Nothing can be done with a lease any more. What hangs on it stays until its time is up: until then its client may believe
+    /// that it has it.
+    pub(crate) fn doom(&mut self, id: LeaseId) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.doomed = true;
+        }
     }
 
     /// Ends a lease.
@@ -153,7 +163,7 @@ impl Lasts {
 
 impl Lease {
     fn is_alive(&self, now: Time) -> bool {
-        self.end.is_none_or(|end| now < end)
+        !self.doomed && self.end.is_none_or(|end| now < end)
     }
 
     /// How long it still lasts; none if that is up to its connection.

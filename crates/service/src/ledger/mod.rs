@@ -268,6 +268,14 @@ impl<W: Clone> Ledger<W> {
         self.remove(&name)
     }
 
+    /// The node has taken a key away from its client, which does not know yet. All that hangs on the same lease goes in time: a
+    /// lease that cannot be renewed is how every client learns of it.
+    pub(crate) fn on_lost(&mut self, id: KeyId) -> Option<Key<W>> {
+        let key = self.on_over(id)?;
+        self.leases.doom(key.lease);
+        Some(key)
+    }
+
     /// Takes a key away: its client wants it no more.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Key<W>> {
         let key = self.take_out(name)?;

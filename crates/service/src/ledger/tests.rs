@@ -100,6 +100,22 @@ fn a_creation_that_was_told_stays_what_it_was() {
 }
 
 #[test]
+fn a_lease_that_has_lost_something_cannot_be_renewed_and_keeps_the_rest_until_its_end() {
+    let mut ledger = with_leases(&[1]);
+    let lost = new(ledger.begin(wanted("a", 1), (), at(1)));
+    let kept = new(ledger.begin(wanted("b", 1), (), at(1)));
+    for (key, fence) in [(&lost, 7), (&kept, 8)] {
+        ledger.on_granted(key.id, Grant { fence, slot: None });
+    }
+    assert!(ledger.on_lost(lost.id).is_some());
+    assert_eq!(ledger.renew(lease(1), at(2)), None);
+    assert_eq!(ledger.begin(wanted("c", 1), (), at(2)).unwrap_err(), LedgerError::NoLease(lease(1)));
+    assert!(ledger.key(&kept.name).is_some() && ledger.expire_one(at(9)).is_none());
+    let (_, keys) = ledger.expire_one(at(10)).unwrap();
+    assert_eq!(keys.iter().map(|key| key.id).collect::<Vec<_>>(), [kept.id]);
+}
+
+#[test]
 fn what_is_over_is_forgotten_by_its_lease_too() {
     let mut ledger = with_leases(&[1]);
     let key = new(ledger.begin(wanted("a", 1), (), at(1)));

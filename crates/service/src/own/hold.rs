@@ -9,13 +9,13 @@ use tonic::Status;
 
 use super::sessions::Made;
 use super::{Answers, Wish, key};
-use crate::desk::{Gone, Stage};
+use crate::desk::{Gone, SILENCE, Stage};
 use crate::ledger::Grant as Granted;
 use crate::proto::meshlock::hold_event::Event;
 use crate::proto::meshlock::{HoldEvent, Lost, Still};
 
-/// How often the client is told that all is well: what is written shows that a connection is gone.
-const SAY_SO_EVERY: Duration = Duration::from_secs(5);
+/// How often the client is told that all is well: twice as often as it must hear it.
+const SAY_SO_EVERY: Duration = Duration::from_micros(SILENCE.micros() / 2);
 
 /// A lock that is held. The session ends when it is dropped, and with it the lock.
 pub(super) struct Held {

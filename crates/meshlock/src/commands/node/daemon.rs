@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,9 @@ struct Daemon {
     /// Before the node: it gives back what clients hold through it.
     api: Option<service::Serving>,
     engine: Engine,
-    serving: Serving,
+    serving: Vec<Serving>,
+    /// Where clients of other machines reach it.
+    clients: Option<SocketAddr>,
     settings: Settings,
 }
 
@@ -72,12 +75,19 @@ impl Daemon {
                 "TLS is off: whoever reaches this port can say that it is any site of the cluster"
             );
         }
+        let clients = settings.clients.as_ref().map(|address| listen(address.as_str()));
+        let clients = clients.transpose().map_err(refused)?;
         let engine = Engine::start(setup).map_err(|error| match error {
             StartError::Threads(_) => error.into(),
             StartError::Config(_) | StartError::Store(_) | StartError::Founding(_) => refused(error),
         })?;
         let listener = client::listen(&settings.socket).map_err(refused)?;
-        let serving = client::serve(&engine, listener, |_| {});
+        let mut serving = vec![client::serve(&engine, listener, |_| {})];
+        let at = clients.as_ref().map(TcpListener::local_addr).transpose()?;
+        if let Some(clients) = clients {
+            let security = settings.security.clone();
+            serving.push(client::serve_network(&engine, clients, security, settings.session_ttl)?);
+        }
         let api = settings
             .api
             .as_ref()
@@ -90,9 +100,10 @@ impl Daemon {
             data = %settings.data.display(),
             socket = %settings.socket.display(),
             api = ?api.as_ref().map(service::Serving::address),
+            clients = ?at,
             "started"
         );
-        Ok(Daemon { api, engine, serving, settings })
+        Ok(Daemon { api, engine, serving, clients: at, settings })
     }
 
     /// Whether it takes part and may give clients something.
@@ -124,10 +135,11 @@ impl Daemon {
             self.engine.look(|node| (node.view().epoch.number(), node.view().members.clone()));
         let members: Vec<&str> = members.iter().map(|member| member.site.as_str()).collect();
         let Settings { config, socket, .. } = &self.settings;
+        let network = self.clients.map(|address| format!(" and {address}")).unwrap_or_default();
         let api = self.api.as_ref().map(|api| format!("; API: {}", api.address())).unwrap_or_default();
         writeln!(
             out,
-            "{} is ready: view {epoch} with {}; clients: {}{api}",
+            "{} is ready: view {epoch} with {}; clients: {}{network}{api}",
             config.site,
             members.join(", "),
             socket.display()
@@ -141,7 +153,7 @@ impl Daemon {
     async fn stop(self, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tracing::info!(signal = number, "leaving the cluster");
         service_manager::tell("STOPPING=1");
-        self.serving.stop();
+        self.serving.iter().for_each(Serving::stop);
         if let Some(api) = &self.api {
             api.stop_accepting();
         }
