@@ -1,10 +1,14 @@
 //! Watches on keys of locks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use meshlock_node::names::LockName;
 use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
@@ -14,7 +18,7 @@ use super::kv::{lock_of_key, lock_of_range};
 use super::names::behind;
 use super::view::pick;
 use super::{Answers, Etcd};
-use crate::desk::{Stage, Watching};
+use crate::desk::{Holder, Stage, Watching};
 use crate::proto::etcdserverpb::watch_create_request::FilterType;
 use crate::proto::etcdserverpb::watch_request::RequestUnion;
 use crate::proto::etcdserverpb::watch_server::Watch;
@@ -104,7 +108,7 @@ impl WatchDesk {
         } else if self.open.contains_key(&watch_id) {
             Err(Status::invalid_argument("etcdserver: duplicate watch ID"))
         } else {
-            Watched::new(&self.etcd, &create)
+            Watched::new(&self.etcd, &create).await
         };
         let created = WatchResponse { watch_id, created: true, ..WatchResponse::default() };
         match watched {
@@ -130,18 +134,34 @@ impl WatchDesk {
     }
 }
 
-/// What is watched.
+/// What is watched. What it is has been looked at before the client is told that the watch is there: whatever happens from then on
+/// is told.
 enum Watched {
     /// The key in front of one that waits.
     Before { waits: Vec<u8> },
     /// One key.
-    Key { name: Vec<u8>, lock: LockName, holders: Watching },
+    Key(Box<WatchedKey>),
     /// All who hold a lock.
-    Lock { lock: LockName, holders: Watching },
+    Lock { lock: LockName, holders: Watching, seen: Option<Seen> },
 }
 
+/// Who holds a lock.
+type Seen = Arc<[Holder]>;
+
+struct WatchedKey {
+    name: Vec<u8>,
+    lock: LockName,
+    holders: Watching,
+    here: watch::Receiver<u64>,
+    local: Option<KeyValue>,
+    seen: Option<Seen>,
+}
+
+/// How long a watch waits for a first look at other sites before it is said to be there.
+const LOOK_WITHIN: Duration = Duration::from_millis(1500);
+
 impl Watched {
-    fn new(etcd: &Etcd, create: &WatchCreateRequest) -> Result<Self, Status> {
+    async fn new(etcd: &Etcd, create: &WatchCreateRequest) -> Result<Self, Status> {
         if create.key.is_empty() {
             return Err(not_a_lock("a watch on all keys"));
         }
@@ -149,12 +169,21 @@ impl Watched {
         if !create.range_end.is_empty() {
             let (key, range_end) = (create.key.clone(), create.range_end.clone());
             let lock = lock_of_range(&RangeRequest { key, range_end, ..RangeRequest::default() })?;
-            return Ok(Watched::Lock { holders: watch(&lock)?, lock });
+            let mut holders = watch(&lock)?;
+            let seen = timeout(LOOK_WITHIN, holders.first()).await.ok();
+            return Ok(Watched::Lock { lock, holders, seen });
         }
-        match lock_of_key(etcd, &create.key)? {
-            Some(lock) => Ok(Watched::Key { name: create.key.clone(), holders: watch(&lock)?, lock }),
-            None => Ok(Watched::Before { waits: behind(&create.key).unwrap_or_default().to_vec() }),
-        }
+        let Some(lock) = lock_of_key(etcd, &create.key)? else {
+            return Ok(Watched::Before { waits: behind(&create.key).unwrap_or_default().to_vec() });
+        };
+        let (mut holders, here) = (watch(&lock)?, etcd.desk.changes());
+        let local = etcd.local(&create.key);
+        let seen = match local {
+            Some(_) => None,
+            None => timeout(LOOK_WITHIN, holders.first()).await.ok(),
+        };
+        let name = create.key.clone();
+        Ok(Watched::Key(Box::new(WatchedKey { name, lock, holders, here, local, seen })))
     }
 
     async fn run(self, teller: Teller) -> Result<(), Hangup> {
@@ -165,50 +194,52 @@ impl Watched {
                 }
                 teller.gone(&KeyValue { key: teller.create.key.clone(), ..KeyValue::default() }).await
             }
-            Watched::Key { name, lock, holders } => watch_key(&teller, &name, &lock, holders).await,
-            Watched::Lock { lock, holders } => watch_lock(&teller, &lock, holders).await,
+            Watched::Key(watched) => watch_key(&teller, *watched).await,
+            Watched::Lock { lock, holders, seen } => watch_lock(&teller, &lock, holders, seen).await,
         }
     }
 }
 
-async fn watch_key(
-    teller: &Teller,
-    name: &[u8],
-    lock: &LockName,
-    mut holders: Watching,
-) -> Result<(), Hangup> {
-    let etcd = &teller.etcd;
-    let mut here = etcd.desk.changes();
-    let mut seen = etcd.local(name);
-    let mut list = None;
-    let since = teller.create.start_revision;
+async fn watch_key(teller: &Teller, watched: WatchedKey) -> Result<(), Hangup> {
+    let WatchedKey { name, lock, mut holders, mut here, local, mut seen } = watched;
+    let (etcd, since) = (&teller.etcd, teller.create.start_revision);
     // What has happened since a number that the client knows, it is told: of a key of this site exactly that, of another's all,
     // because numbers of two sites say nothing about each other.
-    let mut is_news = seen.as_ref().is_some_and(|kv| kv.mod_revision >= since);
-    if seen.is_none() {
-        let first = holders.first().await;
-        seen = pick(lock, name, &etcd.as_keys(lock, &first));
-        (list, is_news) = (Some(first), true);
+    let is_news = local.as_ref().is_none_or(|kv| kv.mod_revision >= since);
+    let mut last = local;
+    if last.is_none() {
+        if seen.is_none() {
+            seen = Some(holders.first().await);
+        }
+        last = pick(&lock, &name, &etcd.as_keys(&lock, seen.as_deref().unwrap_or_default()));
     }
-    match &seen {
+    match &last {
         Some(kv) if since > 0 && is_news => teller.tell(None, Some(kv)).await?,
-        None if since > 0 => teller.gone(&KeyValue { key: name.to_vec(), ..KeyValue::default() }).await?,
+        None if since > 0 => teller.gone(&KeyValue { key: name.clone(), ..KeyValue::default() }).await?,
         Some(_) | None => {}
     }
     loop {
         tokio::select! {
             _ = here.changed() => {}
-            next = holders.next() => list = next,
+            next = holders.next() => seen = next,
         }
-        let held = || pick(lock, name, &etcd.as_keys(lock, list.as_deref().unwrap_or_default()));
-        let now = etcd.local(name).or_else(held);
-        teller.tell(seen.as_ref(), now.as_ref()).await?;
-        seen = now;
+        let held = || pick(&lock, &name, &etcd.as_keys(&lock, seen.as_deref().unwrap_or_default()));
+        let now = etcd.local(&name).or_else(held);
+        teller.tell(last.as_ref(), now.as_ref()).await?;
+        last = now;
     }
 }
 
-async fn watch_lock(teller: &Teller, lock: &LockName, mut holders: Watching) -> Result<(), Hangup> {
-    let first = holders.first().await;
+async fn watch_lock(
+    teller: &Teller,
+    lock: &LockName,
+    mut holders: Watching,
+    seen: Option<Seen>,
+) -> Result<(), Hangup> {
+    let first = match seen {
+        Some(seen) => seen,
+        None => holders.first().await,
+    };
     let mut seen = teller.etcd.as_keys(lock, &first);
     if teller.create.start_revision > 0 {
         for kv in &seen {

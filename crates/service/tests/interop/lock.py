@@ -20,9 +20,22 @@ print("second releases what it has not:", second.release())
 print("first still has it:", first.is_acquired())
 print("refreshed to:", [answer.TTL for answer in first.refresh()])
 
+# Released before the waiter watches, the lock would be seen free only when its patience is over: the client does not say since when.
+watching = threading.Event()
+watch = second.etcd_client.add_watch_callback
+
+
+def watch_and_say(*arguments, **options):
+    number = watch(*arguments, **options)
+    watching.set()
+    return number
+
+
+second.etcd_client.add_watch_callback = watch_and_say
 outcome = []
 waiter = threading.Thread(target=lambda: outcome.append(second.acquire(timeout=30)))
 waiter.start()
+watching.wait()
 print("first releases:", first.release())
 waiter.join()
 print("second has waited:", outcome, second.is_acquired())
