@@ -246,6 +246,26 @@ fn health_status_and_description_are_there() {
 }
 
 #[test]
+fn a_site_whose_cluster_is_not_there_says_so() {
+    let sites: [meshlock_node::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
+    let engine = Engine::start(Setup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let api = Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine };
+    assert_eq!(api.ask("GET", "/healthz", "").0, 200);
+    let (code, ready) = api.ask("GET", "/readyz", "");
+    assert_eq!((code, &ready["ok"]), (503, &json!(false)), "{ready}");
+    assert_eq!(api.post("/v1/locks/jobs/acquire", &json!({ "try": true })).1["code"], "busy");
+    // Clients of etcd may ask to be refused where nobody leads.
+    let grant = |header: &str| {
+        let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(grant("Grpc-Metadata-hasleader: true")["message"], "etcdserver: no leader");
+    assert_eq!(grant("Accept: */*")["TTL"], "5");
+}
+
+#[test]
 fn without_protection_only_this_machine_is_served() {
     let site: meshlock_node::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();

@@ -99,6 +99,8 @@ impl WatchDesk {
     }
 
     async fn create(&mut self, create: WatchCreateRequest) -> Result<(), Hangup> {
+        // A stream lasts long, and those that have ended would be kept.
+        while self.tasks.try_join_next().is_some() {}
         let watch_id = if create.watch_id != 0 { create.watch_id } else { self.next };
         self.next = self.next.max(watch_id.saturating_add(1));
         let watched = if self.open.len() >= MOST_WATCHES {

@@ -90,8 +90,12 @@ impl Door {
 
     async fn serve(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let Some(tls) = &self.tls else { return self.talk(stream, Principal::ThisMachine).await };
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        let Some(tls) = &self.tls else {
+            // Whoever says nothing does not keep a place.
+            timeout(GREET_WITHIN, stream.peek(&mut [0])).await.map_err(late)??;
+            return self.talk(stream, Principal::ThisMachine).await;
+        };
         let stream = timeout(GREET_WITHIN, tls.accept(stream)).await.map_err(late)??;
         let bearer = bearer_of_chain(stream.get_ref().1.peer_certificates()).map_err(io::Error::other)?;
         self.talk(stream, Principal::Certificate(bearer)).await
