@@ -1,13 +1,15 @@
 //! The desk: where all wire APIs meet the node. It drives the [ledger](crate::ledger), asks the node for what keys want, and
 //! keeps the time of leases.
 //!
-//! Two locks, always in this order: the node's, then the ledger's. So whoever has the ledger never calls the node.
+//! Two locks, always in this order: the node's, then the ledger's. So whoever has the ledger never calls the node, which
+//! `order.rs` checks.
 
 mod holders;
+mod order;
 mod question;
 mod wish;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
@@ -19,6 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::ledger::{Begun, Grant, Key, Lasts, LeaseId, Ledger, LedgerError, Limits, Wanted};
 pub(crate) use holders::{Holder, Watching};
+use order::{LedgerGuard, assert_ledger_is_free};
 pub(crate) use question::{NoAnswer, Queue};
 use wish::Who;
 pub(crate) use wish::{Gone, Stage, Wish};
@@ -38,7 +41,8 @@ pub(crate) type DeskKey = Key<Arc<Wish>>;
 pub(crate) struct Desk(Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) node: Handle,
+    /// Called through `node()`.
+    node: Handle,
     pub(crate) site: SiteName,
     pub(crate) limits: Limits,
     ledger: Mutex<Ledger<Arc<Wish>>>,
@@ -159,7 +163,7 @@ impl Desk {
         permits: Option<u32>,
     ) -> Result<(DeskKey, Grant), NotHeld> {
         if let Some(permits) = permits {
-            agree_on_permits(&self.0.node, &order.wanted.lock, permits).await?;
+            agree_on_permits(self.0.node(), &order.wanted.lock, permits).await?;
         }
         let name = order.wanted.name.clone();
         let (key, is_new) = self.begin(order)?;
@@ -191,7 +195,8 @@ impl Desk {
             Begun::New(key) => key,
         };
         let _ = wish.key.set(key.id);
-        wish.open(&self.0.node, lock, wait, self.0.who(key.lease, who));
+        let who = self.0.who(key.lease, who);
+        wish.open(self.0.node(), lock, wait, who);
         Ok((key, true))
     }
 
@@ -205,7 +210,8 @@ impl Desk {
     /// Gives a key another value, and shows it to the others.
     pub(crate) fn set_value(&self, name: &[u8], value: Vec<u8>, who: ClientLabel) -> Option<DeskKey> {
         let key = self.0.ledger().set_value(name, value)?;
-        key.driver.introduce(&self.0.node, self.0.who(key.lease, who));
+        let who = self.0.who(key.lease, who);
+        key.driver.introduce(self.0.node(), who);
         self.0.note_change();
         Some(key)
     }
@@ -215,8 +221,13 @@ impl Desk {
         self.0.ledger().key(name).cloned()
     }
 
+    /// The largest number that a client was told here.
+    pub(crate) fn revision(&self) -> i64 {
+        self.0.ledger().revision()
+    }
+
     /// The ledger, to look something up. The node must not be called meanwhile.
-    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger<Arc<Wish>>> {
+    pub(crate) fn ledger(&self) -> LedgerGuard<'_> {
         self.0.ledger()
     }
 
@@ -226,7 +237,7 @@ impl Desk {
     }
 
     pub(crate) fn node(&self) -> &Handle {
-        &self.0.node
+        self.0.node()
     }
 
     pub(crate) fn site(&self) -> &SiteName {
@@ -243,7 +254,7 @@ impl Desk {
         if number == site_number(&self.0.site) {
             return None;
         }
-        self.0.node.look(|node| {
+        self.0.node().look(|node| {
             let mut members = node.view().members.iter();
             members.find(|member| site_number(&member.site) == number).map(|member| member.site.clone())
         })
@@ -251,15 +262,21 @@ impl Desk {
 
     /// Whether this site takes part and may give clients something.
     pub(crate) fn is_ready(&self) -> bool {
-        self.0.node.look(|node| {
+        self.0.node().look(|node| {
             node.is_open() && node.view().contains(node.me()) && node.lease().is_comfortable(now())
         })
     }
 }
 
 impl Inner {
-    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger<Arc<Wish>>> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn ledger(&self) -> LedgerGuard<'_> {
+        LedgerGuard::lock(&self.ledger)
+    }
+
+    /// The node, to call it: never with the ledger in hand.
+    fn node(&self) -> &Handle {
+        assert_ledger_is_free();
+        &self.node
     }
 
     fn note_change(&self) {
@@ -285,7 +302,7 @@ impl Inner {
     /// A key has been taken out of the ledger.
     fn end(&self, key: &DeskKey, why: Gone) {
         key.driver.end(why);
-        key.driver.close(&self.node);
+        key.driver.close(self.node());
         self.note_change();
     }
 

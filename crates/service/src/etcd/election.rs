@@ -41,7 +41,7 @@ impl Etcd {
     }
 
     fn leader_response(&self, kv: KeyValue) -> LeaderResponse {
-        let revision = self.desk.ledger().revision().max(kv.mod_revision);
+        let revision = self.desk.revision().max(kv.mod_revision);
         LeaderResponse { header: self.header(revision), kv: Some(kv) }
     }
 }

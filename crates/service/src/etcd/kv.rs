@@ -68,11 +68,11 @@ impl Etcd {
         if request.range_end.is_empty() {
             let found = self.find(&request.key).await?;
             let own = self.desk.key(&request.key);
-            let revision = own.map_or_else(|| self.desk.ledger().revision(), |key| self.revision_of(&key));
+            let revision = own.map_or_else(|| self.desk.revision(), |key| self.revision_of(&key));
             return Ok(self.found(request, found.into_iter().collect(), revision));
         }
         let lock = lock_of_range(request)?;
-        let revision = self.desk.ledger().revision();
+        let revision = self.desk.revision();
         if let Some(key) = self.asks_who_is_before(request.max_create_revision, &lock) {
             let before = if key.state == State::Waiting { vec![kv_before(&key)] } else { Vec::new() };
             return Ok(self.found(request, before, revision));
@@ -143,7 +143,7 @@ impl Etcd {
             Which::Created(created) => self.key_created(key, created),
             Which::HasValue(value) => self.desk.key(key).filter(|key| key.value == value),
         };
-        let Some(own) = meant else { return Ok(Done::failed(self.desk.ledger().revision(), None)) };
+        let Some(own) = meant else { return Ok(Done::failed(self.desk.revision(), None)) };
         let (written, own) = match act {
             Some(Some(value)) => {
                 let own = self.proclaim_value(&own, value)?.unwrap_or(own);
@@ -156,7 +156,7 @@ impl Etcd {
             }
             None => (None, Some(own)),
         };
-        Ok(Done { succeeded: true, revision: self.desk.ledger().revision(), written, own })
+        Ok(Done { succeeded: true, revision: self.desk.revision(), written, own })
     }
 
     /// Asks for the lock of a key that is not there yet.
@@ -180,11 +180,10 @@ impl Etcd {
             }),
             Err(NotHeld::Ledger(LedgerError::KeyTaken(_))) => {
                 let own = self.desk.ledger().tell_creation(name);
-                let revision =
-                    own.as_ref().map_or_else(|| self.desk.ledger().revision(), |own| own.revisions.created);
+                let revision = own.as_ref().map_or_else(|| self.desk.revision(), |own| own.revisions.created);
                 Ok(Done::failed(revision, own))
             }
-            Err(NotHeld::Busy | NotHeld::TimedOut) => Ok(Done::failed(self.desk.ledger().revision(), None)),
+            Err(NotHeld::Busy | NotHeld::TimedOut) => Ok(Done::failed(self.desk.revision(), None)),
             Err(error) => Err(self.not_held(error)),
         }
     }

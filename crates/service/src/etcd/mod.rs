@@ -83,7 +83,7 @@ impl Etcd {
 
     /// The header of an answer that is not about a grant.
     fn plain_header(&self) -> Option<ResponseHeader> {
-        let revision = self.desk.ledger().revision();
+        let revision = self.desk.revision();
         self.header(revision)
     }
 

@@ -51,7 +51,7 @@ fn kv_of_holder(lock: &LockName, holder: &Holder) -> KeyValue {
 impl Etcd {
     /// The number that an answer about this key of this site carries: the fence, once there is one.
     pub(super) fn revision_of(&self, key: &DeskKey) -> i64 {
-        key.grant().map_or_else(|| self.desk.ledger().revision(), |grant| grant.fence)
+        key.grant().map_or_else(|| self.desk.revision(), |grant| grant.fence)
     }
 
     /// All that hold the lock, as keys. Of this site's own keys the ledger knows more, and sooner.

@@ -290,7 +290,7 @@ impl Teller {
     }
 
     async fn gone(&self, before: &KeyValue) -> Result<(), Hangup> {
-        let mod_revision = self.etcd.desk.ledger().revision();
+        let mod_revision = self.etcd.desk.revision();
         let kv = KeyValue { key: before.key.clone(), mod_revision, ..KeyValue::default() };
         self.event(EventType::Delete, kv, Some(before.clone())).await
     }
@@ -304,7 +304,7 @@ impl Teller {
             return Ok(());
         }
         let prev_kv = before.filter(|_| self.create.prev_kv);
-        let header = self.etcd.header(self.etcd.desk.ledger().revision().max(kv.mod_revision));
+        let header = self.etcd.header(self.etcd.desk.revision().max(kv.mod_revision));
         let events = vec![Event { r#type: kind.into(), kv: Some(kv), prev_kv }];
         let response = WatchResponse { header, watch_id: self.watch_id, events, ..WatchResponse::default() };
         self.out.send(Ok(response)).await.map_err(|_| Hangup)
