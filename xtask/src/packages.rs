@@ -9,8 +9,18 @@ use anyhow::{Context, bail};
 pub(crate) const ALL_MUST_RUN: &[(&str, &str)] = &[("MESHLOCK_ALL_TESTS", "1")];
 
 /// What each package is for is known by the program that it brings.
-const NEEDED: &[(&str, &str)] =
-    &[("ip", "iproute2"), ("curl", "curl"), ("etcd", "etcd-server"), ("redis-server", "redis-server")];
+const NEEDED: &[(&str, &str)] = &[
+    ("ip", "iproute2"),
+    ("curl", "curl"),
+    ("etcd", "etcd-server"),
+    ("redis-server", "redis-server"),
+    ("etcdctl", "etcd-client"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("python3", "python3-venv"),
+    // What the `etcd-client` crate is built with.
+    ("protoc", "protobuf-compiler"),
+];
 
 /// Installs what is missing.
 pub(crate) fn install() -> anyhow::Result<()> {

@@ -67,7 +67,7 @@ fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
 }
 
 /// The FNV-1a hash in 64 bits: fixed for ever, because all sites must compute the same.
-pub(crate) fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
+pub fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -35,6 +35,9 @@ enum What {
         /// It is for a client, which can never act as a site
         #[arg(long)]
         client: bool,
+        /// A host name or address by which programs call the site's API, for those that know nothing of sites, such as curl
+        #[arg(long, value_name = "HOST", conflicts_with = "client")]
+        host: Vec<String>,
         #[command(flatten)]
         place: Place,
         /// How long it is valid
@@ -60,13 +63,13 @@ struct Place {
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match &arguments.what {
         What::Init { place, days } => init(place, *days, out),
-        What::Issue { name, client, place, days } => {
+        What::Issue { name, client, host, place, days } => {
             let bearer = if *client {
                 name.parse().map(Bearer::Client).map_err(Usage::new)?
             } else {
                 name.parse().map(Bearer::Site).map_err(Usage::new)?
             };
-            issue(&bearer, place, *days, out)
+            issue(&bearer, host, place, *days, out)
         }
     }
 }
@@ -85,8 +88,17 @@ fn init(place: &Place, days: u32, out: &mut dyn Write) -> anyhow::Result<Outcome
     Ok(Outcome::Done)
 }
 
-fn issue(bearer: &Bearer, place: &Place, days: u32, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let files = ca::issue(&place.dir, bearer, days).map_err(explain)?;
+fn issue(
+    bearer: &Bearer,
+    hosts: &[String],
+    place: &Place,
+    days: u32,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if let Some(host) = hosts.iter().find(|host| host.is_empty() || !host.is_ascii()) {
+        return Err(Usage::new(format!("--host '{host}' is neither a host name nor an address")).into());
+    }
+    let files = ca::issue_for(&place.dir, bearer, hosts, days).map_err(explain)?;
     let Files { authority, certificate, key } = &files;
     if place.json {
         let document = json!({

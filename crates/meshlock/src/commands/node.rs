@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Where clients of this machine reach it
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Where programs of other languages and clients of etcd reach it (gRPC and HTTP/JSON); not served if not given
+    #[arg(long, value_name = "HOST:PORT")]
+    api: Option<Address>,
     /// Where clients of other machines reach it
     #[arg(long, value_name = "HOST:PORT")]
     clients: Option<Address>,
@@ -97,7 +100,8 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, check, site, data, listen, join, socket, clients, plain, log, .. } = arguments;
+    let Arguments { config, check, site, data, listen, join, socket, api, clients, plain, log, .. } =
+        arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
     let _log = start_log(log);
@@ -107,6 +111,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         data,
         listen,
         socket,
+        api,
         clients,
         join: named,
         cluster: None,

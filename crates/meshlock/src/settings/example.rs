@@ -33,6 +33,10 @@ sites = [
 # Where clients on this machine reach it. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.
 #socket = "/run/meshlock/db-1.sock"
 
+# Where programs of other languages, and clients of etcd, reach it: gRPC and HTTP/JSON on one port, protected by the certificates
+# of [tls], or without protection for programs of this machine only. Not served if nothing is said.
+#api = "127.0.0.1:2379"
+
 # Where clients on other machines reach it (meshlock run --node HOST:PORT). They show certificates of the same authority, made by
 # `meshlock ca issue NAME --client`; with tls = "off" whoever reaches the port is let in. Default: nowhere.
 #clients = "0.0.0.0:7401"

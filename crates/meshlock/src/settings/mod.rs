@@ -39,6 +39,7 @@ pub(crate) struct Flags {
     pub(crate) data: Option<PathBuf>,
     pub(crate) listen: Option<Address>,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) api: Option<Address>,
     pub(crate) clients: Option<Address>,
     pub(crate) join: Vec<ListedSite>,
     /// What the cluster that is joined is called, and all sites that it began with.
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) security: Security,
     pub(crate) data: PathBuf,
     pub(crate) socket: PathBuf,
+    /// Where the wire APIs are served; nowhere if nothing is said.
+    pub(crate) api: Option<Address>,
     /// Where to listen for clients on other machines, if anywhere.
     pub(crate) clients: Option<Address>,
     /// After how long without a word their sessions end.
@@ -123,6 +126,7 @@ impl Settings {
             security,
             data: data.map_or_else(|| places::data_of(&site), Ok)?,
             socket: socket.map_or_else(|| places::socket_of(&site), Ok)?,
+            api: flags.api.or(file.api),
             clients,
             session_ttl,
             shutdown_grace: file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration()),

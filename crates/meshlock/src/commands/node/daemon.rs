@@ -11,6 +11,7 @@ use meshlock_node::node::{Answer, Call, Node};
 use meshlock_node::shell::client::{self, Serving};
 use meshlock_node::shell::{Engine, Listener, Security, Setup, StartError, listen, now};
 use meshlock_node::time::Span;
+use meshlock_service::{self as service, Limits};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -53,6 +54,8 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
 
 /// A running node and what it serves.
 struct Daemon {
+    /// Before the node: it gives back what clients hold through it.
+    api: Option<service::Serving>,
     engine: Engine,
     serving: Vec<Serving>,
     /// Where clients of other machines reach it.
@@ -87,16 +90,22 @@ impl Daemon {
             let security = settings.security.clone();
             serving.push(client::serve_network(&engine, clients, security, settings.session_ttl)?);
         }
+        let api = settings
+            .api
+            .as_ref()
+            .map(|address| serve_api(&engine, &settings, address.as_str()))
+            .transpose()?;
         tracing::info!(
             site = %settings.config.site,
             cluster = %settings.config.cluster,
             listen = ?engine.listening(),
             data = %settings.data.display(),
             socket = %settings.socket.display(),
+            api = ?api.as_ref().map(service::Serving::address),
             clients = ?at,
             "started"
         );
-        Ok(Daemon { engine, serving, clients: at, settings })
+        Ok(Daemon { api, engine, serving, clients: at, settings })
     }
 
     /// Whether it takes part and may give clients something.
@@ -136,9 +145,10 @@ impl Daemon {
         let members: Vec<&str> = members.iter().map(|member| member.site.as_str()).collect();
         let Settings { config, socket, .. } = &self.settings;
         let network = self.clients.map(|address| format!(" and {address}")).unwrap_or_default();
+        let api = self.api.as_ref().map(|api| format!("; API: {}", api.address())).unwrap_or_default();
         writeln!(
             out,
-            "{} is ready: view {epoch} with {}; clients: {}{network}",
+            "{} is ready: view {epoch} with {}; clients: {}{network}{api}",
             config.site,
             members.join(", "),
             socket.display()
@@ -153,6 +163,9 @@ impl Daemon {
         tracing::info!(signal = number, "leaving the cluster");
         service_manager::tell("STOPPING=1");
         self.serving.iter().for_each(Serving::stop);
+        if let Some(api) = &self.api {
+            api.stop_accepting();
+        }
         remove_socket(&self.settings.socket);
         let left = tokio::select! {
             left = self.leave() => left,
@@ -185,6 +198,13 @@ impl Daemon {
         let margin = Duration::from_micros(self.settings.config.terms.margin.micros());
         timeout(margin + AGREE_WITHIN, left.wait_for(|left| *left)).await.is_ok()
     }
+}
+
+fn serve_api(engine: &Engine, settings: &Settings, address: &str) -> anyhow::Result<service::Serving> {
+    let listener = service::listen(address).map_err(refused)?;
+    let security = settings.security.clone();
+    let setup = service::Setup { listener, security, limits: Limits::default() };
+    service::Serving::start(engine, setup).map_err(refused)
 }
 
 /// Nobody can connect any more, so nothing should look as if one could. A socket that is not there is as good.

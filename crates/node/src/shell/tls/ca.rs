@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 
 use super::error::IdentityError;
@@ -111,6 +111,11 @@ pub fn init(dir: &Path, days: u32) -> Result<AuthorityFiles, CaError> {
 
 /// Issues a certificate to `bearer`, in a directory of its own inside the authority's.
 pub fn issue(dir: &Path, bearer: &Bearer, days: u32) -> Result<Files, CaError> {
+    issue_for(dir, bearer, &[], days)
+}
+
+/// The same, for a site that programs also call by these host names and addresses, as those do that know nothing of sites.
+pub fn issue_for(dir: &Path, bearer: &Bearer, hosts: &[String], days: u32) -> Result<Files, CaError> {
     let authority_files = AuthorityFiles::in_directory(dir);
     if !authority_files.certificate.try_exists().unwrap_or(true) {
         return Err(CaError::Missing { dir: dir.to_owned() });
@@ -123,7 +128,7 @@ pub fn issue(dir: &Path, bearer: &Bearer, days: u32) -> Result<Files, CaError> {
     let authority_key = std::str::from_utf8(&secret).ok().and_then(|pem| KeyPair::from_pem(pem).ok());
     let issuer = Issuer::new(authority(), authority_key.ok_or_else(no_key)?);
     let key = KeyPair::generate()?;
-    let certificate = params_for(bearer, days)?.signed_by(&key, &issuer)?;
+    let certificate = params_for(bearer, hosts, days)?.signed_by(&key, &issuer)?;
 
     // The kind comes first in the name of the directory: `..` is a name that a site can have.
     let target = dir.join(format!("{}-{}", bearer.kind(), bearer.name()));
@@ -156,10 +161,11 @@ fn authority() -> CertificateParams {
     params
 }
 
-fn params_for(bearer: &Bearer, days: u32) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = CertificateParams::default();
+fn params_for(bearer: &Bearer, hosts: &[String], days: u32) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(hosts)?;
+    params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, bearer.name());
-    params.subject_alt_names = vec![SanType::URI(bearer.uri().try_into()?)];
+    params.subject_alt_names.push(SanType::URI(bearer.uri().try_into()?));
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     // A client's certificate cannot answer calls: a second fence behind its name.

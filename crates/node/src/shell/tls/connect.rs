@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -29,6 +29,13 @@ impl Identity {
     /// A connection that another site or a client has opened; [`bearer_of`] says who, once the handshake is over.
     pub fn answer(&self) -> Result<Connection, TlsError> {
         begin_answer(Arc::new(self.called()))
+    }
+
+    /// For whoever serves clients that agree on one of these protocols ([`bearer_of_chain`] says who they are).
+    pub fn serving(&self, protocols: &[&[u8]]) -> ServerConfig {
+        let mut config = self.called();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        config
     }
 
     /// Nothing is remembered from one connection for the next, on both sides: connections last long, and a certificate that
@@ -71,7 +78,12 @@ pub(super) fn begin_answer(config: Arc<ServerConfig>) -> Result<Connection, TlsE
 
 /// Who is at the other end, once the handshake is over.
 pub fn bearer_of(connection: &Connection) -> Result<Bearer, TlsError> {
-    let certificate = connection.peer_certificates().and_then(<[_]>::first);
+    bearer_of_chain(connection.peer_certificates())
+}
+
+/// Who shows these certificates, once the handshake is over.
+pub fn bearer_of_chain(chain: Option<&[CertificateDer<'_>]>) -> Result<Bearer, TlsError> {
+    let certificate = chain.and_then(<[_]>::first);
     let bearer = Bearer::of(certificate.ok_or(TlsError::Anonymous)?);
     bearer.map_err(|error| TlsError::Peer(Fault::Name(error)))
 }

@@ -14,7 +14,7 @@ mod tests;
 mod verify;
 mod wrap;
 
-pub use connect::{bearer_of, client_of, site_of};
+pub use connect::{bearer_of, bearer_of_chain, client_of, site_of};
 pub use error::{Fault, IdentityError, TlsError};
 pub use identity::{Files, Identity};
 pub use name::{Bearer, BearerError, ClientName, ClientNameError};

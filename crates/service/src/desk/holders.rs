@@ -1,0 +1,128 @@
+//! Who holds a lock, as a stream of changes. Whoever watches the same lock shares one look at the cluster.
+//!
+//! The node does not tell holders of other sites by itself, so the cluster is asked, as often as [`LOOK_EVERY`] and at once when
+//! something changes here; only while somebody watches.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use meshlock_node::names::{ClientLabel, LockName, SiteName};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::{Desk, Queue};
+
+/// How often the cluster is asked about a lock that is watched.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A client that holds a lock, somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) site: SiteName,
+    pub(crate) label: Option<ClientLabel>,
+    pub(crate) fence: i64,
+    pub(crate) slot: Option<u32>,
+    /// It was told that it has lost the lock.
+    pub(crate) lost: bool,
+}
+
+/// The holders of a lock, those with smaller fences first; none before the cluster has been asked.
+pub(crate) type Seen = Option<Arc<[Holder]>>;
+
+/// Locks that are watched.
+#[derive(Default)]
+pub(crate) struct Watched(Mutex<BTreeMap<LockName, watch::Sender<Seen>>>);
+
+/// Somebody who watches a lock.
+pub(crate) struct Watching(watch::Receiver<Seen>);
+
+impl Watching {
+    /// The holders now; waits for the first look at them.
+    pub(crate) async fn first(&mut self) -> Arc<[Holder]> {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(seen) => seen.clone().unwrap_or_default(),
+            Err(_) => Arc::default(),
+        }
+    }
+
+    /// The holders when they have changed. Who is slow misses those between.
+    pub(crate) async fn next(&mut self) -> Option<Arc<[Holder]>> {
+        self.0.changed().await.ok()?;
+        self.0.borrow_and_update().clone()
+    }
+}
+
+impl Queue {
+    /// All that hold the lock.
+    pub(crate) fn holders(&self) -> Vec<Holder> {
+        let of_site = |queue: &meshlock_node::node::SiteQueue| {
+            let site = queue.site.clone();
+            let holder = move |report: &meshlock_node::table::HolderReport| Holder {
+                site: site.clone(),
+                label: report.label.clone(),
+                fence: report.fence.value(),
+                slot: report.slot,
+                lost: report.lost,
+            };
+            queue.lock.holders.iter().map(holder).collect::<Vec<_>>()
+        };
+        let mut holders: Vec<Holder> = self.sites.iter().flat_map(of_site).collect();
+        holders.sort_by_key(|holder| holder.fence);
+        holders
+    }
+}
+
+impl Desk {
+    /// Watches a lock, unless too many others are watched.
+    pub(crate) fn watch(&self, lock: &LockName) -> Option<Watching> {
+        let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = watched.get(lock) {
+            return Some(Watching(sender.subscribe()));
+        }
+        if watched.len() >= self.0.limits.watched_locks {
+            return None;
+        }
+        let (sender, receiver) = watch::channel(None);
+        watched.insert(lock.clone(), sender);
+        drop(watched);
+        tokio::spawn(keep_looking(self.clone(), lock.clone()));
+        Some(Watching(receiver))
+    }
+
+    /// Tells those who watch what is seen now. Gives back whether there are any.
+    fn show(&self, lock: &LockName, seen: Option<Vec<Holder>>) -> bool {
+        let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sender) = watched.get(lock) else { return false };
+        if sender.receiver_count() == 0 {
+            watched.remove(lock);
+            return false;
+        }
+        if let Some(seen) = seen {
+            sender.send_if_modified(|before| {
+                let changes = before.as_deref() != Some(&seen);
+                if changes {
+                    *before = Some(seen.into());
+                }
+                changes
+            });
+        }
+        true
+    }
+}
+
+async fn keep_looking(desk: Desk, lock: LockName) {
+    let mut changes = desk.0.changes.subscribe();
+    loop {
+        changes.mark_unchanged();
+        // Without an answer of all, what was seen before stands: a silent site may have the holder.
+        let queue = desk.queue(lock.clone()).await;
+        let seen = queue.ok().filter(|queue| queue.missing.is_empty()).map(|queue| queue.holders());
+        if !desk.show(&lock, seen) {
+            return;
+        }
+        if timeout(LOOK_EVERY, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The desk: where all wire APIs meet the node. It drives the [ledger](crate::ledger), asks the node for what keys want, and
+//! keeps the time of leases.
+//!
+//! Two locks, always in this order: the node's, then the ledger's. So whoever has the ledger never calls the node, which
+//! `order.rs` checks.
+
+mod holders;
+mod order;
+mod question;
+mod wish;
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
+use meshlock_node::shell::{Handle, PermitsError, agree_on_permits, now};
+use meshlock_node::table::Wait;
+use meshlock_node::time::{Span, Time};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::ledger::{Begun, Grant, Key, Lasts, LeaseId, Ledger, LedgerError, Limits, Wanted};
+pub(crate) use holders::{Holder, Watching};
+use order::{LedgerGuard, assert_ledger_is_free};
+pub(crate) use question::{NoAnswer, Queue};
+use wish::Who;
+pub(crate) use wish::{Gone, Stage, Wish};
+
+/// How many bits of a lease's number say which site has granted it; below them is chance.
+const SITE_BITS: u32 = 15;
+const CHANCE_BITS: u32 = 63 - SITE_BITS;
+
+/// A client that holds something by its connection and has heard nothing for so long must stop.
+pub(crate) const SILENCE: Span = Span::from_millis(10_000);
+
+/// A key as the desk keeps it.
+pub(crate) type DeskKey = Key<Arc<Wish>>;
+
+/// Clones are the same desk.
+#[derive(Clone)]
+pub(crate) struct Desk(Arc<Inner>);
+
+pub(crate) struct Inner {
+    /// Called through `node()`.
+    node: Handle,
+    pub(crate) site: SiteName,
+    pub(crate) limits: Limits,
+    ledger: Mutex<Ledger<Arc<Wish>>>,
+    /// Rises whenever somebody here gets a lock or loses or gives back one.
+    changes: watch::Sender<u64>,
+    /// Wishes of which the node has said the last, and when they are to be closed.
+    over: mpsc::UnboundedSender<(Arc<Wish>, Time)>,
+    /// A lease may end before the one that is waited for.
+    alarm: Notify,
+    watched: holders::Watched,
+}
+
+/// What a client asks for.
+pub(crate) struct Order {
+    pub(crate) wanted: Wanted,
+    pub(crate) wait: Wait,
+    /// Who asks, for operators.
+    pub(crate) who: ClientLabel,
+    pub(crate) if_known: IfKnown,
+}
+
+/// What is done for a lease that has asked for the same before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfKnown {
+    /// Both wait for the same key.
+    Join,
+    /// It is refused.
+    Refuse,
+}
+
+/// Why there is no lock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotHeld {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Permits(#[from] PermitsError),
+    #[error("the lock is held by someone else")]
+    Busy,
+    #[error("the lock was not granted in time")]
+    TimedOut,
+    #[error("the session ended while it waited for the lock; begin a new one")]
+    SessionOver,
+    #[error("the lock was given back, or lost, as it was granted; ask again")]
+    GoneAgain,
+    #[error("{0}")]
+    Refused(&'static str),
+}
+
+impl Desk {
+    /// Begins to serve a node. The desk's own tasks run on this runtime until `Desk` is dropped.
+    pub(crate) fn open(node: Handle, limits: Limits) -> Self {
+        let site = node.look(|node| node.me().site.clone());
+        let (over, closing) = mpsc::unbounded_channel();
+        let inner = Arc::new(Inner {
+            node,
+            site,
+            limits,
+            ledger: Mutex::new(Ledger::new(limits)),
+            changes: watch::Sender::new(0),
+            over,
+            alarm: Notify::new(),
+            watched: holders::Watched::default(),
+        });
+        tokio::spawn(keep_time(Arc::downgrade(&inner)));
+        tokio::spawn(close_all(inner.node.clone(), closing));
+        Desk(inner)
+    }
+
+    /// Grants a lease with a number of this site's choice.
+    pub(crate) fn grant(&self, lasts: Lasts, who: Option<ClientLabel>) -> Result<LeaseId, LedgerError> {
+        loop {
+            let id = self.0.choose_lease();
+            match self.grant_as(id, lasts, who.clone()) {
+                Err(LedgerError::LeaseExists(_)) => {}
+                done => return done.map(|()| id),
+            }
+        }
+    }
+
+    /// Grants a lease with a number of the client's choice.
+    pub(crate) fn grant_as(
+        &self,
+        id: LeaseId,
+        lasts: Lasts,
+        who: Option<ClientLabel>,
+    ) -> Result<(), LedgerError> {
+        self.0.ledger().grant(id, lasts, who, now())?;
+        self.0.alarm.notify_one();
+        Ok(())
+    }
+
+    /// Begins the time of a lease anew; gives back how long it lasts from now.
+    pub(crate) fn renew(&self, id: LeaseId) -> Option<Lasts> {
+        self.0.ledger().renew(id, now())
+    }
+
+    /// Ends a lease and all that hangs on it; gives back whether there was one.
+    pub(crate) fn revoke(&self, id: LeaseId) -> bool {
+        let keys = self.0.ledger().revoke(id);
+        let there = keys.is_some();
+        self.0.end_all(keys.unwrap_or_default());
+        there
+    }
+
+    /// Ends all leases: nobody can be heard of any more.
+    pub(crate) fn close(&self) {
+        let leases = self.0.ledger().all_leases();
+        for id in leases {
+            self.revoke(id);
+        }
+    }
+
+    /// Waits for a lock. If whoever waits goes away before, so does the key, if it was this call that began it.
+    pub(crate) async fn acquire(
+        &self,
+        order: Order,
+        permits: Option<u32>,
+    ) -> Result<(DeskKey, Grant), NotHeld> {
+        if let Some(permits) = permits {
+            agree_on_permits(self.0.node(), &order.wanted.lock, permits).await?;
+        }
+        let name = order.wanted.name.clone();
+        let (key, is_new) = self.begin(order)?;
+        let mut withdraw = Withdraw { desk: self, name: &name, key: is_new.then_some(&key) };
+        let stage = key.driver.until(|stage| *stage != Stage::Waiting).await;
+        withdraw.key = None;
+        let grant = held(stage)?;
+        let key = self.key(&name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
+        Ok((key, grant))
+    }
+
+    /// Asks for a lock and waits only so long for an answer: then the key waits on, without the caller.
+    pub(crate) async fn ask(&self, order: Order, longest: Duration) -> Result<DeskKey, NotHeld> {
+        let name = order.wanted.name.clone();
+        let (key, _) = self.begin(order)?;
+        let _ = timeout(longest, key.driver.until(|stage| *stage != Stage::Waiting)).await;
+        match key.driver.stage() {
+            Stage::Waiting | Stage::Held(_) => self.0.ledger().tell_creation(&name).ok_or(NotHeld::GoneAgain),
+            gone @ Stage::Gone(_) => Err(held(gone).err().unwrap_or(NotHeld::GoneAgain)),
+        }
+    }
+
+    fn begin(&self, order: Order) -> Result<(DeskKey, bool), NotHeld> {
+        let Order { wanted, wait, who, if_known } = order;
+        let (lock, wish) = (wanted.lock.clone(), Arc::new(Wish::new(Arc::downgrade(&self.0))));
+        let key = match self.0.ledger().begin(wanted, wish.clone(), now())? {
+            Begun::Known(key) if if_known == IfKnown::Join => return Ok((key, false)),
+            Begun::Known(key) => return Err(LedgerError::KeyTaken(key.lease).into()),
+            Begun::New(key) => key,
+        };
+        let _ = wish.key.set(key.id);
+        let who = self.0.who(key.lease, who);
+        wish.open(self.0.node(), lock, wait, who);
+        Ok((key, true))
+    }
+
+    /// Gives a key back, or stops waiting; gives back whether it was there.
+    pub(crate) fn release(&self, name: &[u8]) -> Option<DeskKey> {
+        let key = self.0.ledger().remove(name)?;
+        self.0.end(&key, Gone::GivenBack);
+        Some(key)
+    }
+
+    /// Gives a key another value, and shows it to the others.
+    pub(crate) fn set_value(&self, name: &[u8], value: Vec<u8>, who: ClientLabel) -> Option<DeskKey> {
+        let key = self.0.ledger().set_value(name, value)?;
+        let who = self.0.who(key.lease, who);
+        key.driver.introduce(self.0.node(), who);
+        self.0.note_change();
+        Some(key)
+    }
+
+    /// What is known of a key.
+    pub(crate) fn key(&self, name: &[u8]) -> Option<DeskKey> {
+        self.0.ledger().key(name).cloned()
+    }
+
+    /// The largest number that a client was told here.
+    pub(crate) fn revision(&self) -> i64 {
+        self.0.ledger().revision()
+    }
+
+    /// The ledger, to look something up. The node must not be called meanwhile.
+    pub(crate) fn ledger(&self) -> LedgerGuard<'_> {
+        self.0.ledger()
+    }
+
+    /// Rises whenever somebody here gets a lock or loses or gives back one.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    pub(crate) fn node(&self) -> &Handle {
+        self.0.node()
+    }
+
+    pub(crate) fn site(&self) -> &SiteName {
+        &self.0.site
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
+    /// Another site that has granted the lease, by the lease's number.
+    pub(crate) fn granted_by(&self, id: LeaseId) -> Option<SiteName> {
+        let number = id.number() >> CHANCE_BITS;
+        if number == site_number(&self.0.site) {
+            return None;
+        }
+        self.0.node().look(|node| {
+            let mut members = node.view().members.iter();
+            members.find(|member| site_number(&member.site) == number).map(|member| member.site.clone())
+        })
+    }
+
+    /// Whether this site takes part and may give clients something.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.0.node().look(|node| {
+            node.is_open() && node.view().contains(node.me()) && node.lease().is_comfortable(now())
+        })
+    }
+}
+
+impl Inner {
+    pub(crate) fn ledger(&self) -> LedgerGuard<'_> {
+        LedgerGuard::lock(&self.ledger)
+    }
+
+    /// The node, to call it: never with the ledger in hand.
+    fn node(&self) -> &Handle {
+        assert_ledger_is_free();
+        &self.node
+    }
+
+    fn note_change(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn choose_lease(&self) -> LeaseId {
+        loop {
+            let chance = fastrand::i64(0..1 << CHANCE_BITS);
+            if let Some(id) = LeaseId::new(site_number(&self.site) << CHANCE_BITS | chance) {
+                return id;
+            }
+        }
+    }
+
+    /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time.
+    fn who(&self, lease: LeaseId, label: ClientLabel) -> Who {
+        let lasts = self.ledger().lease(lease, now()).map(|lease| lease.lasts);
+        let hears_within = lasts.map_or(Span::ZERO, |lasts| lasts.span().unwrap_or(SILENCE));
+        Who { label, hears_within }
+    }
+
+    /// A key has been taken out of the ledger.
+    fn end(&self, key: &DeskKey, why: Gone) {
+        key.driver.end(why);
+        key.driver.close(self.node());
+        self.note_change();
+    }
+
+    fn end_all(&self, keys: Vec<DeskKey>) {
+        for key in keys {
+            self.end(&key, Gone::LeaseOver);
+        }
+    }
+}
+
+/// The lower bits: in the upper ones names that differ only at their end do not.
+fn site_number(site: &SiteName) -> i64 {
+    i64::try_from(fnv_1a(site.as_str().bytes()) & ((1 << SITE_BITS) - 1)).unwrap_or(0)
+}
+
+fn held(stage: Stage) -> Result<Grant, NotHeld> {
+    match stage {
+        Stage::Held(grant) => Ok(grant),
+        Stage::Gone(Gone::Busy) => Err(NotHeld::Busy),
+        Stage::Gone(Gone::TimedOut) => Err(NotHeld::TimedOut),
+        Stage::Gone(Gone::LeaseOver) => Err(NotHeld::SessionOver),
+        Stage::Gone(Gone::Refused(why)) => Err(NotHeld::Refused(why)),
+        Stage::Gone(Gone::GivenBack | Gone::Lost) | Stage::Waiting => Err(NotHeld::GoneAgain),
+    }
+}
+
+/// Takes a key back if whoever waits for it goes away.
+struct Withdraw<'a> {
+    desk: &'a Desk,
+    name: &'a [u8],
+    key: Option<&'a DeskKey>,
+}
+
+impl Drop for Withdraw<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key else { return };
+        let mut ledger = self.desk.0.ledger();
+        let is_same = ledger.key(self.name).is_some_and(|now| now.id == key.id);
+        let removed = if is_same { ledger.remove(self.name) } else { None };
+        drop(ledger);
+        if let Some(key) = removed {
+            self.desk.0.end(&key, Gone::GivenBack);
+        }
+    }
+}
+
+/// Ends leases when their time is up.
+async fn keep_time(desk: Weak<Inner>) {
+    loop {
+        let Some(desk) = desk.upgrade() else { return };
+        while let Some((lease, keys)) = { desk.ledger().expire_one(now()) } {
+            tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
+            desk.end_all(keys);
+        }
+        // Looked at now and then also without an end in sight: the desk may be gone.
+        let idle = Span::from_millis(1000);
+        let due = desk.ledger().next_end().map_or(idle, |end| end.since(now()).min(idle));
+        tokio::select! {
+            () = sleep(Duration::from_micros(due.micros())) => {}
+            () = desk.alarm.notified() => {}
+        }
+    }
+}
+
+/// Closes wishes that are over, each when it is time.
+async fn close_all(node: Handle, mut closing: mpsc::UnboundedReceiver<(Arc<Wish>, Time)>) {
+    while let Some((wish, by)) = closing.recv().await {
+        let left = Duration::from_micros(by.since(now()).micros());
+        if left.is_zero() {
+            wish.close(&node);
+            continue;
+        }
+        let node = node.clone();
+        tokio::spawn(async move {
+            sleep(left).await;
+            wish.close(&node);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn sites_of_like_names_have_numbers_of_their_own() {
+        let numbers = |name: fn(u32) -> String| -> BTreeSet<i64> {
+            (1..=9).map(|at| site_number(&name(at).parse().unwrap())).collect()
+        };
+        assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
+        assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
+    }
+}

@@ -1,0 +1,147 @@
+//! etcd's election service: a lock whose holder shows a value.
+
+use futures_util::stream;
+use meshlock_node::names::LockName;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::errors::{as_its_services_say, bad_name, too_long};
+use super::names::{label, place_of};
+use super::{Answers, Etcd};
+use crate::desk::{DeskKey, Watching};
+use crate::proto::mvccpb::KeyValue;
+use crate::proto::v3electionpb::election_server::Election;
+use crate::proto::v3electionpb::{
+    CampaignRequest, CampaignResponse, LeaderKey, LeaderRequest, LeaderResponse, ProclaimRequest,
+    ProclaimResponse, ResignRequest, ResignResponse,
+};
+
+/// The lock of an election.
+fn lock(name: &[u8]) -> Result<LockName, Status> {
+    std::str::from_utf8(name).map_err(bad_name)?.parse().map_err(bad_name)
+}
+
+fn given(leader: Option<LeaderKey>) -> Result<LeaderKey, Status> {
+    leader.ok_or_else(|| Status::unknown("\"leader\" field must be provided"))
+}
+
+impl Etcd {
+    /// The key that was created then, as the client knows it: by the number that it was told, or by its fence.
+    pub(super) fn key_created(&self, name: &[u8], created: i64) -> Option<DeskKey> {
+        let is_it = |key: &DeskKey| {
+            key.revisions.created == created || key.grant().is_some_and(|grant| grant.fence == created)
+        };
+        self.desk.key(name).filter(is_it)
+    }
+
+    /// Shows another value for a key that is here.
+    pub(super) fn proclaim_value(&self, key: &DeskKey, value: Vec<u8>) -> Result<Option<DeskKey>, Status> {
+        let (_, form) = place_of(&key.name, key.lease).map_err(bad_name)?;
+        let who = label(key.lease, form, &value).map_err(too_long)?;
+        Ok(self.desk.set_value(&key.name, value, who))
+    }
+
+    fn leader_response(&self, kv: KeyValue) -> LeaderResponse {
+        let revision = self.desk.revision().max(kv.mod_revision);
+        LeaderResponse { header: self.header(revision), kv: Some(kv) }
+    }
+}
+
+#[async_trait]
+impl Election for Etcd {
+    async fn campaign(
+        &self,
+        request: Request<CampaignRequest>,
+    ) -> Result<Response<CampaignResponse>, Status> {
+        self.check_leader(&request)?;
+        let CampaignRequest { name, lease, value } = request.into_inner();
+        let known = self.desk.key(&[&name, format!("/{lease:x}").as_bytes()].concat());
+        if let Some(key) = known.filter(|key| key.value != value) {
+            self.proclaim_value(&key, value.clone())?;
+        }
+        let (key, grant) = self.hold(&name, lease, value).await.map_err(as_its_services_say)?;
+        let leader = LeaderKey { name, key: key.name, rev: key.revisions.created, lease: key.lease.number() };
+        Ok(Response::new(CampaignResponse { header: self.header(grant.fence), leader: Some(leader) }))
+    }
+
+    async fn proclaim(
+        &self,
+        request: Request<ProclaimRequest>,
+    ) -> Result<Response<ProclaimResponse>, Status> {
+        self.check_leader(&request)?;
+        let ProclaimRequest { leader, value } = request.into_inner();
+        let leader = given(leader)?;
+        let proclaimed = match self.key_created(&leader.key, leader.rev) {
+            Some(key) => self.proclaim_value(&key, value)?,
+            None => None,
+        };
+        proclaimed.ok_or_else(|| Status::unknown("election: not leader"))?;
+        Ok(Response::new(ProclaimResponse { header: self.plain_header() }))
+    }
+
+    async fn leader(&self, request: Request<LeaderRequest>) -> Result<Response<LeaderResponse>, Status> {
+        self.check_leader(&request)?;
+        let holders = self.holders(&lock(&request.into_inner().name)?).await?;
+        let leader = holders.into_iter().next().ok_or_else(|| Status::unknown("election: no leader"))?;
+        Ok(Response::new(self.leader_response(leader)))
+    }
+
+    type ObserveStream = Answers<LeaderResponse>;
+
+    async fn observe(
+        &self,
+        request: Request<LeaderRequest>,
+    ) -> Result<Response<Self::ObserveStream>, Status> {
+        self.check_leader(&request)?;
+        let lock = lock(&request.into_inner().name)?;
+        let watching = self.desk.watch(&lock).ok_or_else(|| too_many_watched(self))?;
+        let observer = Observer { etcd: self.clone(), lock, watching, last: None, first: true };
+        let answers = stream::unfold(observer, |mut observer| async move {
+            let leader = observer.next().await?;
+            Some((Ok(observer.etcd.leader_response(leader)), observer))
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn resign(&self, request: Request<ResignRequest>) -> Result<Response<ResignResponse>, Status> {
+        self.check_leader(&request)?;
+        let leader = given(request.into_inner().leader)?;
+        if self.key_created(&leader.key, leader.rev).is_some() {
+            self.desk.release(&leader.key);
+        }
+        Ok(Response::new(ResignResponse { header: self.plain_header() }))
+    }
+}
+
+pub(super) fn too_many_watched(etcd: &Etcd) -> Status {
+    let most = etcd.desk.limits().watched_locks;
+    Status::resource_exhausted(format!(
+        "meshlock: {most} locks are watched at this site already; watch fewer"
+    ))
+}
+
+/// Somebody who observes an election.
+struct Observer {
+    etcd: Etcd,
+    lock: LockName,
+    watching: Watching,
+    last: Option<KeyValue>,
+    first: bool,
+}
+
+impl Observer {
+    /// The next leader, or the next value of the same one.
+    async fn next(&mut self) -> Option<KeyValue> {
+        loop {
+            let holders = if std::mem::take(&mut self.first) {
+                self.watching.first().await
+            } else {
+                self.watching.next().await?
+            };
+            let leader = self.etcd.as_keys(&self.lock, &holders).into_iter().next();
+            if leader.is_some() && leader != self.last {
+                self.last.clone_from(&leader);
+                return leader;
+            }
+        }
+    }
+}

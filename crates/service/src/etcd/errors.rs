@@ -1,0 +1,79 @@
+//! Errors in etcd's words, which its clients tell apart by; and ours, where etcd has no word.
+
+use tonic::Status;
+
+use super::Etcd;
+use super::names::ValueTooLong;
+use crate::desk::{NoAnswer, NotHeld};
+use crate::ledger::{LeaseId, LedgerError};
+
+const LEASE_NOT_FOUND: &str = "etcdserver: requested lease not found";
+
+/// What is said to whoever takes Meshlock for a database.
+const WHAT_IT_IS: &str = "Meshlock keeps locks, not data: it knows the transactions of etcdctl lock and elect, Go's concurrency package, \
+     python-etcd3 and Node etcd3, and the lock, election and lease services; see docs/etcd.md";
+
+pub(super) fn no_leader() -> Status {
+    Status::unavailable("etcdserver: no leader")
+}
+
+pub(super) fn lease_not_found() -> Status {
+    Status::not_found(LEASE_NOT_FOUND)
+}
+
+pub(super) fn not_a_lock(what: &str) -> Status {
+    Status::unimplemented(format!("meshlock: {what}. {WHAT_IT_IS}"))
+}
+
+pub(super) fn bad_name(error: impl std::fmt::Display) -> Status {
+    Status::invalid_argument(format!("meshlock: {error}; the name of a lock is text of 1 to 255 bytes"))
+}
+
+pub(super) fn too_long(error: ValueTooLong) -> Status {
+    Status::invalid_argument(format!("meshlock: {error}"))
+}
+
+pub(super) fn no_answer(error: NoAnswer) -> Status {
+    Status::unavailable(format!("meshlock: {error}"))
+}
+
+/// etcd's lock and election services do not say of what kind an error is.
+pub(super) fn as_its_services_say(status: Status) -> Status {
+    if status.message().starts_with("etcdserver: ") { Status::unknown(status.message()) } else { status }
+}
+
+impl Etcd {
+    /// There is no such lease here.
+    pub(super) fn no_lease(&self, id: LeaseId) -> Status {
+        match self.desk.granted_by(id) {
+            None => lease_not_found(),
+            Some(site) => Status::failed_precondition(format!(
+                "meshlock: the lease {id} was granted by the site '{site}', and this is '{}'; \
+                 use the endpoint of '{site}' for it: each site keeps the leases that it granted",
+                self.desk.site()
+            )),
+        }
+    }
+
+    pub(super) fn not_held(&self, error: NotHeld) -> Status {
+        match error {
+            NotHeld::Ledger(LedgerError::NoLease(id)) => self.no_lease(id),
+            NotHeld::Ledger(LedgerError::LeaseExists(_)) => {
+                Status::failed_precondition("etcdserver: lease already exists")
+            }
+            NotHeld::SessionOver => lease_not_found(),
+            NotHeld::Ledger(
+                LedgerError::TooManyLeases(_)
+                | LedgerError::TooManyKeys(_)
+                | LedgerError::TooManyWaiters { .. },
+            ) => Status::resource_exhausted(format!("meshlock: {error}")),
+            NotHeld::Ledger(LedgerError::KeyTaken(_)) => {
+                Status::failed_precondition(format!("meshlock: {error}"))
+            }
+            NotHeld::GoneAgain => Status::aborted(format!("meshlock: {error}")),
+            NotHeld::Busy | NotHeld::TimedOut | NotHeld::Permits(_) | NotHeld::Refused(_) => {
+                Status::unavailable(format!("meshlock: {error}"))
+            }
+        }
+    }
+}

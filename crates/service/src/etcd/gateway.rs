@@ -1,0 +1,189 @@
+//! The same calls as JSON over HTTP, on etcd's paths: bytes are base64, 64-bit numbers strings, zero is left away.
+
+use std::future::Future;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures_util::{Stream, StreamExt, stream};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Request, Status};
+
+use super::Etcd;
+use super::watch::WatchDesk;
+use crate::proto::etcdserverpb::WatchRequest;
+use crate::proto::etcdserverpb::kv_server::Kv;
+use crate::proto::etcdserverpb::lease_server::Lease;
+use crate::proto::etcdserverpb::maintenance_server::Maintenance;
+use crate::proto::etcdserverpb::{LeaseKeepAliveRequest, WatchResponse};
+use crate::proto::v3electionpb::election_server::Election;
+use crate::proto::v3lockpb::lock_server::Lock;
+
+/// One path for a call that has one answer.
+macro_rules! unary {
+    ($router:expr, $etcd:expr, $($path:literal => $call:ident),* $(,)?) => {{
+        let router = $router;
+        $(
+            let etcd = $etcd.clone();
+            let router = router.route($path, post(move |headers: HeaderMap, body: Bytes| {
+                let etcd = etcd.clone();
+                unary(headers, body, |request| async move { etcd.$call(request).await })
+            }));
+        )*
+        router
+    }};
+}
+
+pub(super) fn routes(etcd: Etcd) -> Router {
+    let router = unary!(Router::new(), etcd,
+        "/v3/lock/lock" => lock,
+        "/v3/lock/unlock" => unlock,
+        "/v3/lease/grant" => lease_grant,
+        "/v3/lease/revoke" => lease_revoke,
+        "/v3/kv/lease/revoke" => lease_revoke,
+        "/v3/lease/timetolive" => lease_time_to_live,
+        "/v3/kv/lease/timetolive" => lease_time_to_live,
+        "/v3/lease/leases" => lease_leases,
+        "/v3/kv/lease/leases" => lease_leases,
+        "/v3/election/campaign" => campaign,
+        "/v3/election/proclaim" => proclaim,
+        "/v3/election/leader" => leader,
+        "/v3/election/resign" => resign,
+        "/v3/kv/range" => range,
+        "/v3/kv/put" => put,
+        "/v3/kv/deleterange" => delete_range,
+        "/v3/kv/txn" => txn,
+        "/v3/maintenance/status" => status,
+    );
+    let (observed, alive, watched) = (etcd.clone(), etcd.clone(), etcd);
+    router
+        .route(
+            "/v3/election/observe",
+            post(move |headers: HeaderMap, body: Bytes| async move {
+                match read(&headers, &body) {
+                    Ok(request) => observed
+                        .observe(request)
+                        .await
+                        .map_or_else(refuse, |said| streamed(said.into_inner())),
+                    Err(status) => refuse(status),
+                }
+            }),
+        )
+        .route(
+            "/v3/lease/keepalive",
+            post(move |headers: HeaderMap, body: Bytes| async move {
+                let request = read::<LeaseKeepAliveRequest>(&headers, &body);
+                let renewed = request.and_then(|request| alive.keep_alive(request.into_inner().id));
+                renewed.map_or_else(refuse, |renewed| streamed(stream::iter([Ok(renewed)])))
+            }),
+        )
+        .route(
+            "/v3/watch",
+            post(move |headers: HeaderMap, body: Bytes| async move {
+                read(&headers, &body)
+                    .map_or_else(refuse, |request| streamed(watch(watched, request.into_inner())))
+            }),
+        )
+}
+
+async fn unary<Q, A, F>(headers: HeaderMap, body: Bytes, call: impl FnOnce(Request<Q>) -> F) -> Response
+where
+    Q: DeserializeOwned,
+    A: Serialize,
+    F: Future<Output = Result<tonic::Response<A>, Status>>,
+{
+    let request = match read(&headers, &body) {
+        Ok(request) => request,
+        Err(status) => return refuse(status),
+    };
+    match call(request).await {
+        Ok(answer) => json(StatusCode::OK, &answer.into_inner()),
+        Err(status) => refuse(status),
+    }
+}
+
+fn read<Q: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<Request<Q>, Status> {
+    let text: &[u8] = if body.is_empty() { b"{}" } else { body };
+    let message =
+        serde_json::from_slice(text).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let mut request = Request::new(message);
+    // What HTTP calls so is the gateway's name for the metadata of a call.
+    if headers.get("grpc-metadata-hasleader").is_some_and(|value| value == "true") {
+        let mut metadata = MetadataMap::new();
+        metadata.insert("hasleader", MetadataValue::from_static("true"));
+        *request.metadata_mut() = metadata;
+    }
+    Ok(request)
+}
+
+/// The one watch that a request can ask for.
+fn watch(etcd: Etcd, request: WatchRequest) -> impl Stream<Item = Result<WatchResponse, Status>> {
+    let (out, answers) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut desk = WatchDesk::new(etcd, out.clone());
+        if let Some(request) = request.request_union
+            && desk.hear(request).await.is_ok()
+        {
+            out.closed().await;
+        }
+    });
+    ReceiverStream::new(answers)
+}
+
+fn streamed<T: Serialize>(answers: impl Stream<Item = Result<T, Status>> + Send + 'static) -> Response {
+    let lines = answers.map(|answer| {
+        let line = match answer {
+            Ok(result) => serde_json::json!({ "result": result }),
+            Err(status) => serde_json::json!({ "error": fault(&status) }),
+        };
+        Ok::<_, std::convert::Infallible>(format!("{line}\n"))
+    });
+    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response()
+}
+
+#[derive(Serialize)]
+struct Fault<'a> {
+    error: &'a str,
+    message: &'a str,
+    code: i32,
+}
+
+fn fault(status: &Status) -> Fault<'_> {
+    Fault { error: status.message(), message: status.message(), code: status.code() as i32 }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped with")]
+fn refuse(status: Status) -> Response {
+    json(http_code(status.code()), &fault(&status))
+}
+
+fn json(code: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(body) => (code, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// As etcd's gateway translates them.
+pub(crate) fn http_code(code: Code) -> StatusCode {
+    match code {
+        Code::Ok => StatusCode::OK,
+        Code::InvalidArgument | Code::OutOfRange => StatusCode::BAD_REQUEST,
+        Code::Cancelled | Code::DeadlineExceeded => StatusCode::REQUEST_TIMEOUT,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Code::FailedPrecondition => StatusCode::PRECONDITION_FAILED,
+        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Unknown | Code::Internal | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

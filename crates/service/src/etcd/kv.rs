@@ -1,0 +1,260 @@
+//! Keys: reading and removing those of locks, and the transactions of [`shapes`](super::shapes).
+
+use std::time::Duration;
+
+use meshlock_node::names::LockName;
+use meshlock_node::table::Wait;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::Etcd;
+use super::errors::{bad_name, not_a_lock, too_long};
+use super::names::{Form, behind, label, lock_of, lock_of_prefix, place_of, prefix_of_range};
+use super::shapes::{Act, Shape, Which, shape};
+use super::view::{kv_before, kv_of_key};
+use crate::desk::{DeskKey, IfKnown, NotHeld, Order};
+use crate::ledger::{LeaseId, LedgerError, State, Wanted};
+use crate::proto::etcdserverpb::kv_server::Kv;
+use crate::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
+use crate::proto::etcdserverpb::{
+    DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    ResponseOp, TxnRequest, TxnResponse, response_op,
+};
+use crate::proto::mvccpb::KeyValue;
+
+/// How long a transaction that asks for a lock waits for it: as long as asking takes if nobody has it. A lock that comes
+/// within this time needs no watch, and its key's creation is its fence.
+const ASK_WITHIN: Duration = Duration::from_millis(200);
+
+/// What a transaction came to.
+struct Done {
+    succeeded: bool,
+    revision: i64,
+    /// What the write of its branch is answered with.
+    written: Option<response_op::Response>,
+    /// The client's own key, if it has one now.
+    own: Option<DeskKey>,
+}
+
+impl Done {
+    fn failed(revision: i64, own: Option<DeskKey>) -> Self {
+        Done { succeeded: false, revision, written: None, own }
+    }
+}
+
+impl Etcd {
+    /// Removes the key of a lock that this site has granted, or of one that waits here. Gives back what it was.
+    pub(super) async fn remove(&self, name: &[u8]) -> Result<Option<KeyValue>, Status> {
+        if let Some(key) = self.desk.release(name) {
+            return Ok(Some(kv_of_key(&key)));
+        }
+        // A site that does not answer may have it: nothing is known then, and nothing was done.
+        let Some(elsewhere) = self.find(name).await? else { return Ok(None) };
+        let lease = LeaseId::new(elsewhere.lease);
+        let by = lease.and_then(|lease| self.desk.granted_by(lease));
+        let whose = by.map_or_else(
+            || "another client".to_owned(),
+            |site| format!("the site '{site}'; use its endpoint"),
+        );
+        Err(Status::failed_precondition(format!(
+            "meshlock: the key '{}' belongs to {whose}: only who has a lock gives it back (operators: meshlock break)",
+            String::from_utf8_lossy(name)
+        )))
+    }
+
+    async fn read(&self, request: &RangeRequest) -> Result<RangeResponse, Status> {
+        if request.key.is_empty() {
+            return Err(Status::invalid_argument("etcdserver: key is not provided"));
+        }
+        if request.range_end.is_empty() {
+            let found = self.find(&request.key).await?;
+            let own = self.desk.key(&request.key);
+            let revision = own.map_or_else(|| self.desk.revision(), |key| self.revision_of(&key));
+            return Ok(self.found(request, found.into_iter().collect(), revision));
+        }
+        let lock = lock_of_range(request)?;
+        let revision = self.desk.revision();
+        if let Some(key) = self.asks_who_is_before(request.max_create_revision, &lock) {
+            let before = if key.state == State::Waiting { vec![kv_before(&key)] } else { Vec::new() };
+            return Ok(self.found(request, before, revision));
+        }
+        let mut all = self.holders(&lock).await?;
+        let waiting: Vec<KeyValue> = {
+            let ledger = self.desk.ledger();
+            let waits = |key: &&DeskKey| key.lock == lock && key.state == State::Waiting;
+            ledger.keys_from(lock.as_str().as_bytes()).filter(waits).map(kv_of_key).collect()
+        };
+        // Who holds the lock came before all who wait, whatever the numbers of two sites say.
+        let most = request.max_create_revision;
+        all.extend(waiting.into_iter().filter(|kv| most == 0 || kv.create_revision <= most));
+        if request.sort_order() == SortOrder::Descend {
+            all.reverse();
+        }
+        Ok(self.found(request, all, revision))
+    }
+
+    /// Whoever waits asks for the keys that were created before its own, which says whose question it is.
+    fn asks_who_is_before(&self, before: i64, lock: &LockName) -> Option<DeskKey> {
+        let created = before.checked_add(1).filter(|_| before > 0)?;
+        let ledger = self.desk.ledger();
+        let is_it = |key: &&DeskKey| key.lock == *lock && key.revisions.created == created;
+        ledger.keys_from(lock.as_str().as_bytes()).find(is_it).cloned()
+    }
+
+    fn found(&self, request: &RangeRequest, mut kvs: Vec<KeyValue>, revision: i64) -> RangeResponse {
+        let count = i64::try_from(kvs.len()).unwrap_or(i64::MAX);
+        let limit = usize::try_from(request.limit).ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX);
+        let more = kvs.len() > limit;
+        kvs.truncate(if request.count_only { 0 } else { limit });
+        if request.keys_only {
+            for kv in &mut kvs {
+                kv.value.clear();
+            }
+        }
+        RangeResponse { header: self.header(revision), kvs, more, count }
+    }
+
+    /// What a transaction reads after it has acted: about its own key nobody need be asked.
+    async fn read_after(
+        &self,
+        request: &RangeRequest,
+        own: Option<&DeskKey>,
+    ) -> Result<RangeResponse, Status> {
+        let Some(key) = own else { return self.read(request).await };
+        let revision = self.revision_of(key);
+        if request.range_end.is_empty() && request.key == key.name {
+            return Ok(self.found(request, vec![kv_of_key(key)], revision));
+        }
+        let is_its_lock = !request.range_end.is_empty() && lock_of_range(request)? == key.lock;
+        match key.state {
+            State::Waiting if is_its_lock => Ok(self.found(request, vec![kv_before(key)], revision)),
+            State::Held(_) if is_its_lock => Ok(self.found(request, vec![kv_of_key(key)], revision)),
+            State::Waiting | State::Held(_) => self.read(request).await,
+        }
+    }
+
+    async fn act(&self, key: &[u8], act: Act) -> Result<Done, Status> {
+        let (which, act) = match act {
+            Act::Create { value, lease } => return self.create(key, value, lease).await,
+            Act::SetValue { which, value } => (which, Some(Some(value))),
+            Act::Delete { which } => (which, Some(None)),
+            Act::Look { which } => (which, None),
+        };
+        let meant = match which {
+            Which::Created(created) => self.key_created(key, created),
+            Which::HasValue(value) => self.desk.key(key).filter(|key| key.value == value),
+        };
+        let Some(own) = meant else { return Ok(Done::failed(self.desk.revision(), None)) };
+        let (written, own) = match act {
+            Some(Some(value)) => {
+                let own = self.proclaim_value(&own, value)?.unwrap_or(own);
+                (Some(response_op::Response::ResponsePut(PutResponse::default())), Some(own))
+            }
+            Some(None) => {
+                let deleted = i64::from(self.desk.release(key).is_some());
+                let deleted = DeleteRangeResponse { deleted, ..DeleteRangeResponse::default() };
+                (Some(response_op::Response::ResponseDeleteRange(deleted)), None)
+            }
+            None => (None, Some(own)),
+        };
+        Ok(Done { succeeded: true, revision: self.desk.revision(), written, own })
+    }
+
+    /// Asks for the lock of a key that is not there yet.
+    async fn create(&self, name: &[u8], value: Vec<u8>, lease: LeaseId) -> Result<Done, Status> {
+        let (lock, form) = place_of(name, lease).map_err(bad_name)?;
+        let who = label(lease, form, &value).map_err(too_long)?;
+        let wanted = Wanted { name: name.to_vec(), lock, lease, value };
+        // Only where the key is the client's alone can it wait in it.
+        let wait = if form == Form::Direct { Wait::Try } else { Wait::Forever };
+        let order = Order { wanted, wait, who, if_known: IfKnown::Refuse };
+        let asked = match form {
+            Form::Direct => self.desk.acquire(order, None).await.map(|(key, _)| key),
+            Form::Hex | Form::Decimal => self.desk.ask(order, ASK_WITHIN).await,
+        };
+        match asked {
+            Ok(own) => Ok(Done {
+                succeeded: true,
+                revision: own.revisions.created,
+                written: Some(response_op::Response::ResponsePut(PutResponse::default())),
+                own: Some(own),
+            }),
+            Err(NotHeld::Ledger(LedgerError::KeyTaken(_))) => {
+                let own = self.desk.ledger().tell_creation(name);
+                let revision = own.as_ref().map_or_else(|| self.desk.revision(), |own| own.revisions.created);
+                Ok(Done::failed(revision, own))
+            }
+            Err(NotHeld::Busy | NotHeld::TimedOut) => Ok(Done::failed(self.desk.revision(), None)),
+            Err(error) => Err(self.not_held(error)),
+        }
+    }
+}
+
+/// The lock whose keys a range is about, if it is about those of a lock.
+pub(super) fn lock_of_range(request: &RangeRequest) -> Result<LockName, Status> {
+    let lock = prefix_of_range(&request.key, &request.range_end).and_then(lock_of_prefix);
+    let lock =
+        lock.ok_or_else(|| not_a_lock("a range other than all keys that begin with a lock's name and '/'"))?;
+    let by_creation = matches!(request.sort_target(), SortTarget::Create | SortTarget::Key);
+    if !by_creation && request.sort_order() != SortOrder::None {
+        return Err(not_a_lock("a range that is sorted by something else than creation"));
+    }
+    Ok(lock)
+}
+
+#[async_trait]
+impl Kv for Etcd {
+    async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
+        self.check_leader(&request)?;
+        Ok(Response::new(self.read(request.get_ref()).await?))
+    }
+
+    async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        Err(not_a_lock("a key is put without a transaction"))
+    }
+
+    async fn delete_range(
+        &self,
+        request: Request<DeleteRangeRequest>,
+    ) -> Result<Response<DeleteRangeResponse>, Status> {
+        self.check_leader(&request)?;
+        let DeleteRangeRequest { key, range_end, prev_kv } = request.into_inner();
+        if key.is_empty() {
+            return Err(Status::invalid_argument("etcdserver: key is not provided"));
+        }
+        if !range_end.is_empty() {
+            return Err(not_a_lock("a range of keys is deleted"));
+        }
+        let removed = self.remove(&key).await?;
+        let deleted = i64::from(removed.is_some());
+        let prev_kvs = removed.into_iter().filter(|_| prev_kv).collect();
+        Ok(Response::new(DeleteRangeResponse { header: self.plain_header(), deleted, prev_kvs }))
+    }
+
+    async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
+        self.check_leader(&request)?;
+        let Shape { key, act, then, otherwise } =
+            shape(request.into_inner()).map_err(|why| not_a_lock(&format!("a transaction: {why}")))?;
+        if key.is_empty() {
+            return Err(Status::invalid_argument("etcdserver: key is not provided"));
+        }
+        let Done { succeeded, revision, written, own } = self.act(&key, act).await?;
+        let mut responses: Vec<ResponseOp> =
+            written.into_iter().map(|written| ResponseOp { response: Some(written) }).collect();
+        for range in if succeeded { &then } else { &otherwise } {
+            let read = self.read_after(range, own.as_ref()).await?;
+            responses.push(ResponseOp { response: Some(response_op::Response::ResponseRange(read)) });
+        }
+        Ok(Response::new(TxnResponse { header: self.header(revision), succeeded, responses }))
+    }
+}
+
+/// Which lock a single key that is not here is about; none for the key in front of one that waits.
+pub(super) fn lock_of_key(etcd: &Etcd, name: &[u8]) -> Result<Option<LockName>, Status> {
+    if behind(name).is_some() {
+        return Ok(None);
+    }
+    match etcd.desk.key(name) {
+        Some(key) => Ok(Some(key.lock)),
+        None => lock_of(name).map(Some).map_err(bad_name),
+    }
+}

@@ -1,0 +1,136 @@
+//! Leases.
+
+use futures_util::StreamExt;
+use meshlock_node::shell::now;
+use meshlock_node::time::Span;
+use tonic::{Request, Response, Status, Streaming, async_trait};
+
+use super::{Answers, Etcd};
+use crate::desk::NotHeld;
+use crate::ledger::{Lasts, LeaseId};
+use crate::proto::etcdserverpb::lease_server::Lease;
+use crate::proto::etcdserverpb::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
+    LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
+    LeaseTimeToLiveResponse,
+};
+
+/// The shortest lease, in seconds, as of an etcd with its default pace: what is shorter lasts so long.
+const LEAST_TTL: i64 = 2;
+
+/// The longest, as etcd has it.
+const MOST_TTL: i64 = 9_000_000_000;
+
+/// How long a lease of so many seconds lasts.
+pub(super) fn lasts(seconds: i64) -> Lasts {
+    Lasts::For(Span::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)))
+}
+
+/// Whole seconds, as etcd counts them.
+fn seconds(span: Option<Span>) -> i64 {
+    // What lasts as long as a connection has no end in sight.
+    span.map_or(MOST_TTL, |span| i64::try_from(span.micros() / 1_000_000).unwrap_or(MOST_TTL))
+}
+
+impl Etcd {
+    pub(super) fn keep_alive(&self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+        let renewed = LeaseId::new(id).map(|lease| (lease, self.desk.renew(lease)));
+        let ttl = match renewed {
+            Some((_, Some(lasts))) => seconds(lasts.span()),
+            // Of another site's lease nobody here can say that it is over.
+            Some((lease, None)) if self.desk.granted_by(lease).is_some() => return Err(self.no_lease(lease)),
+            Some((_, None)) | None => 0,
+        };
+        Ok(LeaseKeepAliveResponse { header: self.plain_header(), id, ttl })
+    }
+}
+
+#[async_trait]
+impl Lease for Etcd {
+    async fn lease_grant(
+        &self,
+        request: Request<LeaseGrantRequest>,
+    ) -> Result<Response<LeaseGrantResponse>, Status> {
+        self.check_leader(&request)?;
+        let LeaseGrantRequest { ttl, id } = request.into_inner();
+        if ttl > MOST_TTL {
+            return Err(Status::out_of_range("etcdserver: too large lease TTL"));
+        }
+        let ttl = ttl.max(LEAST_TTL);
+        let granted = match id {
+            0 => self.desk.grant(lasts(ttl), None),
+            id => {
+                let id = LeaseId::new(id).ok_or_else(|| {
+                    Status::invalid_argument(
+                        "meshlock: the number of a lease is positive; give 0 to have one chosen",
+                    )
+                })?;
+                self.desk.grant_as(id, lasts(ttl), None).map(|()| id)
+            }
+        };
+        let id = granted.map_err(|error| self.not_held(NotHeld::Ledger(error)))?.number();
+        Ok(Response::new(LeaseGrantResponse { header: self.plain_header(), id, ttl, error: String::new() }))
+    }
+
+    async fn lease_revoke(
+        &self,
+        request: Request<LeaseRevokeRequest>,
+    ) -> Result<Response<LeaseRevokeResponse>, Status> {
+        self.check_leader(&request)?;
+        let id = request.into_inner().id;
+        let lease = LeaseId::new(id);
+        if !lease.is_some_and(|lease| self.desk.revoke(lease)) {
+            return Err(lease.map_or_else(super::errors::lease_not_found, |lease| self.no_lease(lease)));
+        }
+        Ok(Response::new(LeaseRevokeResponse { header: self.plain_header() }))
+    }
+
+    type LeaseKeepAliveStream = Answers<LeaseKeepAliveResponse>;
+
+    async fn lease_keep_alive(
+        &self,
+        request: Request<Streaming<LeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        self.check_leader(&request)?;
+        let etcd = self.clone();
+        let answers = request.into_inner().map(move |asked| etcd.keep_alive(asked?.id));
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn lease_time_to_live(
+        &self,
+        request: Request<LeaseTimeToLiveRequest>,
+    ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+        self.check_leader(&request)?;
+        let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
+        let lease = LeaseId::new(id);
+        let mut answer = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
+        let now = now();
+        let known = lease.is_some_and(|lease| {
+            self.desk.ledger().lease(lease, now).is_some_and(|found| {
+                (answer.ttl, answer.granted_ttl) = (seconds(found.left(now)), seconds(found.lasts.span()));
+                if keys {
+                    answer.keys = found.keys.iter().cloned().collect();
+                }
+                true
+            })
+        });
+        if let Some(lease) = lease.filter(|_| !known)
+            && self.desk.granted_by(lease).is_some()
+        {
+            return Err(self.no_lease(lease));
+        }
+        answer.header = self.plain_header();
+        Ok(Response::new(answer))
+    }
+
+    async fn lease_leases(
+        &self,
+        request: Request<LeaseLeasesRequest>,
+    ) -> Result<Response<LeaseLeasesResponse>, Status> {
+        self.check_leader(&request)?;
+        let leases = self.desk.ledger().leases(now());
+        let leases = leases.into_iter().map(|id| LeaseStatus { id: id.number() }).collect();
+        Ok(Response::new(LeaseLeasesResponse { header: self.plain_header(), leases }))
+    }
+}

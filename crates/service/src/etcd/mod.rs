@@ -1,0 +1,98 @@
+//! What etcd's clients speak, as far as it is about locks: leases, the lock and election services, and the part of keys,
+//! transactions and watches that lock recipes use.
+//!
+//! Keys are virtual: each is somebody's place at a lock. Whoever waits for a lock sees one key in front of its own, whose
+//! deletion is the grant, whoever had the lock and wherever:
+//!
+//! ```text
+//!  jobs/4d.before   created at 6        gone once the node has granted `jobs` to the lease 4d
+//!  jobs/4d          created at 7
+//! ```
+//!
+//! What Meshlock does not do is refused with a sentence that says so. `docs/etcd.md` lists every difference.
+
+mod election;
+mod errors;
+mod gateway;
+mod kv;
+mod leases;
+mod lock;
+mod maintenance;
+mod names;
+mod shapes;
+mod view;
+mod watch;
+
+use std::pin::Pin;
+
+use futures_util::Stream;
+use meshlock_node::names::fnv_1a;
+use tonic::service::Routes;
+use tonic::{Request, Status};
+
+use crate::desk::Desk;
+use crate::proto::etcdserverpb::ResponseHeader;
+use crate::proto::etcdserverpb::kv_server::KvServer;
+use crate::proto::etcdserverpb::lease_server::LeaseServer;
+use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
+use crate::proto::etcdserverpb::watch_server::WatchServer;
+use crate::proto::v3electionpb::election_server::ElectionServer;
+use crate::proto::v3lockpb::lock_server::LockServer;
+pub(crate) use gateway::http_code;
+
+/// What a call streams.
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// All of etcd's services. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Etcd {
+    desk: Desk,
+    cluster_id: u64,
+    member_id: u64,
+}
+
+impl Etcd {
+    pub(crate) fn new(desk: Desk, cluster: &str) -> Self {
+        let member_id = fnv_1a(desk.site().as_str().bytes());
+        Etcd { desk, cluster_id: fnv_1a(cluster.bytes()), member_id }
+    }
+
+    /// The gRPC services.
+    pub(crate) fn grpc(&self, routes: Routes) -> Routes {
+        let most = self.desk.limits().request_bytes;
+        routes
+            .add_service(LockServer::new(self.clone()).max_decoding_message_size(most))
+            .add_service(LeaseServer::new(self.clone()).max_decoding_message_size(most))
+            .add_service(ElectionServer::new(self.clone()).max_decoding_message_size(most))
+            .add_service(KvServer::new(self.clone()).max_decoding_message_size(most))
+            .add_service(WatchServer::new(self.clone()).max_decoding_message_size(most))
+            .add_service(MaintenanceServer::new(self.clone()).max_decoding_message_size(most))
+    }
+
+    /// The same as JSON over HTTP.
+    pub(crate) fn gateway(&self) -> axum::Router {
+        gateway::routes(self.clone())
+    }
+
+    /// The header of an answer that carries this number.
+    #[expect(clippy::unnecessary_wraps, reason = "messages have it so")]
+    fn header(&self, revision: i64) -> Option<ResponseHeader> {
+        let raft_term = self.desk.node().look(|node| u64::from(node.view().epoch.number()));
+        Some(ResponseHeader { cluster_id: self.cluster_id, member_id: self.member_id, revision, raft_term })
+    }
+
+    /// The header of an answer that is not about a grant.
+    fn plain_header(&self) -> Option<ResponseHeader> {
+        let revision = self.desk.revision();
+        self.header(revision)
+    }
+
+    /// A client that asks only where there is a leader gets an error where there is none.
+    fn check_leader<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        if wants_leader(request) && !self.desk.is_ready() { Err(errors::no_leader()) } else { Ok(()) }
+    }
+}
+
+fn wants_leader<T>(request: &Request<T>) -> bool {
+    request.metadata().get("hasleader").is_some_and(|value| value == "true")
+}

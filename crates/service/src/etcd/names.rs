@@ -1,0 +1,215 @@
+//! What keys and labels look like: pure.
+//!
+//! etcd's clients put a lock's key together in one of three ways, and take it apart again; so must we. A holder at another site
+//! is known here only by the label that its site shows, so the label says all that makes its key.
+
+use std::fmt::Write;
+
+use meshlock_node::names::{ClientLabel, LockName, NameError};
+
+use crate::ledger::LeaseId;
+
+/// How a key is made of a lock's name and a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `name/` and the lease in lower-case hexadecimal: etcd itself, Go's `concurrency`, `etcdctl`.
+    Hex,
+    /// `name/` and the lease in decimal: Node's `Election`.
+    Decimal,
+    /// The lock's name is the key: python-etcd3's and Node's `Lock`.
+    Direct,
+}
+
+/// How a label begins, for each form. The lease and the value follow.
+const LABELS: [(Form, &str); 3] =
+    [(Form::Hex, "etcd lease "), (Form::Decimal, "etcd3 lease "), (Form::Direct, "etcd key of ")];
+
+/// What the key in front of one that waits is called: by the name of the one behind it, and this.
+const BEFORE: &[u8] = b".before";
+
+/// Leases that this project and etcd choose have so many digits at least, but for one in thousands.
+const DIGITS_OF_A_LEASE: usize = 11;
+
+/// The key of a lock for a lease.
+pub(crate) fn key_of(lock: &LockName, lease: LeaseId, form: Form) -> Vec<u8> {
+    match form {
+        Form::Hex => format!("{lock}/{lease}").into_bytes(),
+        Form::Decimal => format!("{lock}/{}", lease.number()).into_bytes(),
+        Form::Direct => lock.as_str().as_bytes().to_vec(),
+    }
+}
+
+/// Which lock the key is for, that a client makes for its lease.
+pub(crate) fn place_of(key: &[u8], lease: LeaseId) -> Result<(LockName, Form), NameError> {
+    let text = text(key)?;
+    let form = match text.rsplit_once('/') {
+        Some((_, end)) if end == lease.to_string() => Form::Hex,
+        Some((_, end)) if end == lease.number().to_string() => Form::Decimal,
+        Some(_) | None => return Ok((text.parse()?, Form::Direct)),
+    };
+    let name = text.rsplit_once('/').map_or(text, |(name, _)| name);
+    Ok((name.parse()?, form))
+}
+
+/// Which lock a key of another site is for, as far as it can be told.
+pub(crate) fn lock_of(key: &[u8]) -> Result<LockName, NameError> {
+    let text = text(key)?;
+    match text.rsplit_once('/') {
+        Some((name, end))
+            if end.len() >= DIGITS_OF_A_LEASE && end.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+        {
+            name.parse()
+        }
+        Some(_) | None => text.parse(),
+    }
+}
+
+/// The lock whose keys begin so: `name/`.
+pub(crate) fn lock_of_prefix(prefix: &[u8]) -> Option<LockName> {
+    text(prefix.strip_suffix(b"/")?).ok()?.parse().ok()
+}
+
+fn text(key: &[u8]) -> Result<&str, NameError> {
+    // A name that is not text is as good as none: the caller says that names are text.
+    std::str::from_utf8(key).or(Err(NameError::Empty { what: "lock" }))
+}
+
+/// The key that whoever waits sees in front of its own.
+pub(crate) fn before(key: &[u8]) -> Vec<u8> {
+    [key, BEFORE].concat()
+}
+
+/// The key behind one that is seen in front.
+pub(crate) fn behind(key: &[u8]) -> Option<&[u8]> {
+    key.strip_suffix(BEFORE)
+}
+
+/// With what all keys of `[start, end)` begin, if these are all that do.
+pub(crate) fn prefix_of_range<'a>(start: &'a [u8], end: &[u8]) -> Option<&'a [u8]> {
+    // Where nothing stands for everything, a zero byte is put behind the prefix: nothing is smaller.
+    let prefix = start.strip_suffix(b"\0").unwrap_or(start);
+    // The first key that does not begin so: the last byte that can be raised is.
+    let at = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
+    let raised = [&prefix[..at], &[prefix[at] + 1]].concat();
+    (end == raised).then_some(prefix)
+}
+
+/// A value that other sites could not be shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a value of {bytes} bytes is too long: other sites are shown it in {most} bytes, in which all but printable ASCII takes three"
+)]
+pub(crate) struct ValueTooLong {
+    bytes: usize,
+    most: usize,
+}
+
+/// What other sites and operators see of a key.
+pub(crate) fn label(lease: LeaseId, form: Form, value: &[u8]) -> Result<ClientLabel, ValueTooLong> {
+    let start = LABELS.iter().find(|(other, _)| *other == form).map_or("", |(_, start)| start);
+    let mut label = format!("{start}{lease}");
+    if !value.is_empty() {
+        label += ": ";
+    }
+    let most = ClientLabel::MOST_BYTES - label.len();
+    for &byte in value {
+        match byte {
+            b'%' | 0..b' ' | 0x7f.. => {
+                // Writing to text cannot fail.
+                let _ = write!(label, "%{byte:02x}");
+            }
+            printable => label.push(char::from(printable)),
+        }
+    }
+    label.parse().map_err(|_| ValueTooLong { bytes: value.len(), most })
+}
+
+/// What a label says of a key, if it is that of one.
+pub(crate) fn read_label(label: &ClientLabel) -> Option<(LeaseId, Form, Vec<u8>)> {
+    let (form, rest) =
+        LABELS.iter().find_map(|(form, start)| Some((*form, label.as_str().strip_prefix(start)?)))?;
+    let (lease, value) = rest.split_once(": ").unwrap_or((rest, ""));
+    let lease = LeaseId::new(i64::from_str_radix(lease, 16).ok()?)?;
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        let digits = if byte == b'%' { Some([rest.next()?, rest.next()?]) } else { None };
+        bytes.push(match digits {
+            Some(digits) => u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?,
+            None => byte,
+        });
+    }
+    Some((lease, form, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(number: i64) -> LeaseId {
+        LeaseId::new(number).unwrap()
+    }
+
+    fn lock(name: &str) -> LockName {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn a_key_is_taken_apart_as_it_was_put_together() {
+        for form in [Form::Hex, Form::Decimal, Form::Direct] {
+            for name in ["jobs", "/locks/a", "a/b/", "/"] {
+                let key = key_of(&lock(name), lease(0x4d_0000), form);
+                assert_eq!(place_of(&key, lease(0x4d_0000)), Ok((lock(name), form)), "{form:?} {name}");
+            }
+        }
+        assert_eq!(key_of(&lock("jobs"), lease(0xabc), Form::Hex), b"jobs/abc");
+        assert!(place_of(b"/4d", lease(0x4d)).is_err(), "a lock has a name");
+        assert!(place_of(b"\xff\xfe", lease(1)).is_err());
+    }
+
+    #[test]
+    fn a_key_of_another_site_is_told_from_a_lock_of_such_a_name() {
+        assert_eq!(lock_of(b"jobs/1b2d71ddacfda227"), Ok(lock("jobs")));
+        assert_eq!(lock_of(b"election/x/7587898933261684741"), Ok(lock("election/x")));
+        assert_eq!(lock_of(b"/locks/abc"), Ok(lock("/locks/abc")));
+    }
+
+    #[test]
+    fn a_label_says_all_that_makes_a_key() {
+        for value in [&b""[..], b"host-3", b"100%", b": ", &[0, 255, 10, 37], "höst".as_bytes()] {
+            let label = label(lease(i64::MAX), Form::Decimal, value).unwrap();
+            assert_eq!(read_label(&label), Some((lease(i64::MAX), Form::Decimal, value.to_vec())), "{label}");
+        }
+        assert_eq!(label(lease(0x4d), Form::Hex, b"h").unwrap().as_str(), "etcd lease 4d: h");
+        for other in [
+            "backup.sh, process 812",
+            "etcd lease ",
+            "etcd lease -4",
+            "etcd lease 4: %f",
+            "etcd lease 4: %zz",
+        ] {
+            assert_eq!(read_label(&other.parse().unwrap()), None, "{other}");
+        }
+        let error = label(lease(1), Form::Hex, &[b'x'; 200]).unwrap_err().to_string();
+        assert!(error.starts_with("a value of 200 bytes is too long"), "{error}");
+    }
+
+    #[test]
+    fn a_prefix_ends_where_its_last_byte_is_raised() {
+        assert_eq!(prefix_of_range(b"a/", b"a0"), Some(&b"a/"[..]));
+        assert_eq!(prefix_of_range(b"a/\0", b"a0"), Some(&b"a/"[..]), "as Node's etcd3 has it");
+        assert_eq!(prefix_of_range(b"a\xff", b"b"), Some(&b"a\xff"[..]));
+        for end in [&b"a/"[..], b"a1", b"a0x", b"b", b"", b"\0"] {
+            assert_eq!(prefix_of_range(b"a/", end), None, "{end:?}");
+        }
+        assert!(prefix_of_range(b"", b"\0").is_none() && prefix_of_range(b"\xff", b"\0").is_none());
+    }
+
+    #[test]
+    fn only_a_name_and_a_slash_is_the_prefix_of_a_lock() {
+        assert_eq!(lock_of_prefix(b"jobs/"), Some(lock("jobs")));
+        assert_eq!(lock_of_prefix(b"jobs"), None);
+        assert_eq!(lock_of_prefix(b"/"), None);
+        assert_eq!(behind(&before(b"jobs/4d")), Some(&b"jobs/4d"[..]));
+    }
+}

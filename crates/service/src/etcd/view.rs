@@ -1,0 +1,113 @@
+//! How the holders of locks and those who wait look as keys.
+
+use meshlock_node::names::LockName;
+use tonic::Status;
+
+use super::Etcd;
+use super::errors::{bad_name, no_answer};
+use super::names::{self, before, behind};
+use crate::desk::{DeskKey, Holder, Stage};
+use crate::proto::mvccpb::KeyValue;
+
+/// A key of this site.
+pub(super) fn kv_of_key(key: &DeskKey) -> KeyValue {
+    KeyValue {
+        key: key.name.clone(),
+        create_revision: key.revisions.created,
+        mod_revision: key.revisions.modified,
+        version: key.revisions.version,
+        value: key.value.clone(),
+        lease: key.lease.number(),
+    }
+}
+
+/// The key that `key` sees in front of it while it waits.
+pub(super) fn kv_before(key: &DeskKey) -> KeyValue {
+    let revision = key.revisions.created - 1;
+    KeyValue {
+        key: before(&key.name),
+        create_revision: revision,
+        mod_revision: revision,
+        version: 1,
+        value: Vec::new(),
+        lease: 0,
+    }
+}
+
+/// A holder somewhere. One that is not a client of etcd has a key too, with its label for a value.
+fn kv_of_holder(lock: &LockName, holder: &Holder) -> KeyValue {
+    let known = holder.label.as_ref().and_then(names::read_label);
+    let (key, lease, value) = if let Some((lease, form, value)) = known {
+        (names::key_of(lock, lease, form), lease.number(), value)
+    } else {
+        let key = format!("{lock}/meshlock.{}.{:x}", holder.site, holder.fence).into_bytes();
+        let label = holder.label.as_ref().map_or("", |label| label.as_str());
+        (key, 0, label.as_bytes().to_vec())
+    };
+    let (create_revision, mod_revision) = (holder.fence, holder.fence);
+    KeyValue { key, create_revision, mod_revision, version: 1, value, lease }
+}
+
+impl Etcd {
+    /// The number that an answer about this key of this site carries: the fence, once there is one.
+    pub(super) fn revision_of(&self, key: &DeskKey) -> i64 {
+        key.grant().map_or_else(|| self.desk.revision(), |grant| grant.fence)
+    }
+
+    /// All that hold the lock, as keys. Of this site's own keys the ledger knows more, and sooner.
+    pub(super) fn as_keys(&self, lock: &LockName, holders: &[Holder]) -> Vec<KeyValue> {
+        let as_key = |holder: &Holder| {
+            if holder.site != *self.desk.site() {
+                return Some(kv_of_holder(lock, holder));
+            }
+            let ledger = self.desk.ledger();
+            let is_it = |key: &&DeskKey| key.grant().is_some_and(|grant| grant.fence == holder.fence);
+            let key = ledger.keys_from(lock.as_str().as_bytes()).filter(|key| key.lock == *lock).find(is_it);
+            let is_gone = || holder.label.as_ref().and_then(names::read_label).is_some();
+            key.map(kv_of_key).or_else(|| (!is_gone()).then(|| kv_of_holder(lock, holder)))
+        };
+        holders.iter().filter_map(as_key).collect()
+    }
+
+    /// All that hold the lock, wherever they are.
+    pub(super) async fn holders(&self, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
+        let queue = self.desk.queue(lock.clone()).await.map_err(no_answer)?;
+        let holders = queue.holders();
+        if holders.is_empty() && !queue.missing.is_empty() {
+            return Err(Status::unavailable(format!(
+                "meshlock: whether '{lock}' is held is not known: no answer from {:?}; ask again",
+                queue.missing
+            )));
+        }
+        Ok(self.as_keys(lock, &holders))
+    }
+
+    /// A key that is known here without asking anyone.
+    pub(super) fn local(&self, name: &[u8]) -> Option<KeyValue> {
+        if let Some(key) = self.desk.key(name) {
+            return Some(kv_of_key(&key));
+        }
+        let waits = self.desk.key(behind(name)?)?;
+        (waits.driver.stage() == Stage::Waiting).then(|| kv_before(&waits))
+    }
+
+    /// A key by its name, wherever it is.
+    pub(super) async fn find(&self, name: &[u8]) -> Result<Option<KeyValue>, Status> {
+        if let Some(local) = self.local(name) {
+            return Ok(Some(local));
+        }
+        if behind(name).is_some() {
+            return Ok(None);
+        }
+        let lock = names::lock_of(name).map_err(bad_name)?;
+        let holders = self.holders(&lock).await?;
+        Ok(pick(&lock, name, &holders))
+    }
+}
+
+/// The key of this name among those of a lock's holders. If the name is the lock's own, whoever holds it has the key.
+pub(super) fn pick(lock: &LockName, name: &[u8], holders: &[KeyValue]) -> Option<KeyValue> {
+    let exact = holders.iter().find(|kv| kv.key == name);
+    let any = || holders.first().filter(|_| lock.as_str().as_bytes() == name);
+    exact.or_else(any).map(|kv| KeyValue { key: name.to_vec(), ..kv.clone() })
+}

@@ -1,0 +1,173 @@
+//! Leases: for how long a client that may have gone is believed to be there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use meshlock_node::names::ClientLabel;
+use meshlock_node::time::{Span, Time};
+
+/// The number of a lease: positive, because clients of etcd take zero for none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LeaseId(i64);
+
+impl LeaseId {
+    /// The lease `number`, if it is one.
+    pub(crate) fn new(number: i64) -> Option<Self> {
+        (number > 0).then_some(LeaseId(number))
+    }
+
+    pub(crate) const fn number(self) -> i64 {
+        self.0
+    }
+}
+
+/// As etcd writes it in keys: lower-case hexadecimal.
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// When a lease ends if nobody ends it before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    /// So long after it was granted or renewed.
+    For(Span),
+    /// As long as the connection that it belongs to.
+    WithItsConnection,
+}
+
+/// One lease.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) lasts: Lasts,
+    /// Not for one that lasts as long as a connection.
+    end: Option<Time>,
+    /// Its client has lost something, and is told so by not being able to renew it.
+    doomed: bool,
+    /// Who has it.
+    pub(crate) who: Option<ClientLabel>,
+    /// What hangs on it.
+    pub(crate) keys: BTreeSet<Vec<u8>>,
+}
+
+/// All leases that this site has granted.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    all: BTreeMap<LeaseId, Lease>,
+    /// In the order in which they end.
+    ends: BTreeSet<(Time, LeaseId)>,
+}
+
+impl Leases {
+    /// Adds a lease whose number is free.
+    pub(crate) fn add(&mut self, id: LeaseId, lasts: Lasts, who: Option<ClientLabel>, now: Time) {
+        let end = lasts.from(now);
+        self.ends.extend(end.map(|end| (end, id)));
+        let before = self.all.insert(id, Lease { lasts, end, doomed: false, who, keys: BTreeSet::new() });
+        assert!(before.is_none(), "the caller has looked");
+    }
+
+    /// The lease, unless it is over or doomed; also if nobody has noticed yet that its time is up.
+    pub(crate) fn get(&self, id: LeaseId, now: Time) -> Option<&Lease> {
+        self.all.get(&id).filter(|lease| lease.is_alive(now))
+    }
+
+    pub(crate) fn get_mut(&mut self, id: LeaseId, now: Time) -> Option<&mut Lease> {
+        self.all.get_mut(&id).filter(|lease| lease.is_alive(now))
+    }
+
+    /// Whether the number is taken, be it by a lease whose time is up.
+    pub(crate) fn knows(&self, id: LeaseId) -> bool {
+        self.all.contains_key(&id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn all_ids(&self) -> impl Iterator<Item = LeaseId> {
+        self.all.keys().copied()
+    }
+
+    /// Those that are not over.
+    pub(crate) fn ids(&self, now: Time) -> impl Iterator<Item = LeaseId> {
+        self.all.iter().filter(move |(_, lease)| lease.is_alive(now)).map(|(&id, _)| id)
+    }
+
+    /// Begins the time of a lease anew, if it is not over: nothing brings one back.
+    pub(crate) fn renew(&mut self, id: LeaseId, now: Time) -> Option<&Lease> {
+        let lease = self.all.get_mut(&id).filter(|lease| lease.is_alive(now))?;
+        if let Some(end) = lease.end {
+            self.ends.remove(&(end, id));
+            lease.end = lease.lasts.from(now);
+            self.ends.extend(lease.end.map(|end| (end, id)));
+        }
+        Some(lease)
+    }
+
+    /// Nothing can be done with a lease any more. What hangs on it stays until its time is up: until then its client may believe
+    /// that it has it.
+    pub(crate) fn doom(&mut self, id: LeaseId) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.doomed = true;
+        }
+    }
+
+    /// Ends a lease.
+    pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Lease> {
+        let lease = self.all.remove(&id)?;
+        if let Some(end) = lease.end {
+            self.ends.remove(&(end, id));
+        }
+        Some(lease)
+    }
+
+    /// One whose time is up.
+    pub(crate) fn next_over(&self, now: Time) -> Option<LeaseId> {
+        self.ends.first().filter(|(end, _)| *end <= now).map(|&(_, id)| id)
+    }
+
+    /// When the time of the next one is up.
+    pub(crate) fn next_end(&self) -> Option<Time> {
+        self.ends.first().map(|&(end, _)| end)
+    }
+
+    /// A key hangs on the lease no more. The lease itself may be gone.
+    pub(crate) fn drop_key(&mut self, id: LeaseId, key: &[u8]) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.keys.remove(key);
+        }
+    }
+}
+
+impl Lasts {
+    /// How long from each renewal on; none if that is up to a connection.
+    pub(crate) fn span(self) -> Option<Span> {
+        match self {
+            Lasts::For(span) => Some(span),
+            Lasts::WithItsConnection => None,
+        }
+    }
+
+    fn from(self, now: Time) -> Option<Time> {
+        self.span().map(|span| now + span)
+    }
+}
+
+impl Lease {
+    fn is_alive(&self, now: Time) -> bool {
+        !self.doomed && self.end.is_none_or(|end| now < end)
+    }
+
+    /// How long it still lasts; none if that is up to its connection.
+    pub(crate) fn left(&self, now: Time) -> Option<Span> {
+        self.end.map(|end| end.since(now))
+    }
+}

@@ -1,0 +1,174 @@
+//! Time is a number here: nothing sleeps.
+
+use meshlock_node::time::{Span, Time};
+
+use super::*;
+
+fn at(seconds: u64) -> Time {
+    Time::from_micros(seconds * 1_000_000)
+}
+
+fn lease(number: i64) -> LeaseId {
+    LeaseId::new(number).unwrap()
+}
+
+fn seconds(seconds: u64) -> Lasts {
+    Lasts::For(Span::from_millis(seconds * 1000))
+}
+
+fn wanted(lock: &str, id: i64) -> Wanted {
+    let (name, lock) = (format!("{lock}/{id:x}").into_bytes(), lock.parse().unwrap());
+    Wanted { name, lock, lease: lease(id), value: Vec::new() }
+}
+
+fn new(begun: Result<Begun<()>, LedgerError>) -> Key<()> {
+    match begun.unwrap() {
+        Begun::New(key) => key,
+        Begun::Known(key) => panic!("{key:?} was there"),
+    }
+}
+
+fn with_leases(ids: &[i64]) -> Ledger<()> {
+    let mut ledger = Ledger::new(Limits::default());
+    for &id in ids {
+        ledger.grant(lease(id), seconds(10), None, at(0)).unwrap();
+    }
+    ledger
+}
+
+#[test]
+fn a_lease_that_is_not_renewed_ends_with_all_that_hangs_on_it() {
+    let mut ledger = with_leases(&[1, 2]);
+    new(ledger.begin(wanted("a", 1), (), at(1)));
+    new(ledger.begin(wanted("b", 1), (), at(1)));
+    new(ledger.begin(wanted("a", 2), (), at(1)));
+    ledger.renew(lease(2), at(5)).unwrap();
+    assert_eq!(ledger.next_end(), Some(at(10)));
+    assert!(ledger.expire_one(at(9)).is_none());
+    let (id, keys) = ledger.expire_one(at(10)).unwrap();
+    assert_eq!((id, keys.len()), (lease(1), 2));
+    assert!(ledger.expire_one(at(14)).is_none());
+    assert_eq!(ledger.counts(), (1, 1));
+    assert_eq!(ledger.next_end(), Some(at(15)));
+}
+
+#[test]
+fn nothing_brings_a_lease_back_whose_time_is_up() {
+    let mut ledger = with_leases(&[1]);
+    // Nobody has noticed yet.
+    assert_eq!(ledger.renew(lease(1), at(10)), None);
+    assert!(ledger.lease(lease(1), at(10)).is_none() && ledger.leases(at(10)).is_empty());
+    assert_eq!(ledger.begin(wanted("a", 1), (), at(10)).unwrap_err(), LedgerError::NoLease(lease(1)));
+    assert!(ledger.expire_one(at(10)).is_some());
+    assert_eq!(ledger.renew(lease(1), at(11)), None);
+}
+
+#[test]
+fn a_lease_that_belongs_to_a_connection_ends_only_with_it() {
+    let mut ledger: Ledger<()> = Ledger::new(Limits::default());
+    ledger.grant(lease(1), Lasts::WithItsConnection, None, at(0)).unwrap();
+    new(ledger.begin(wanted("a", 1), (), at(1)));
+    assert_eq!(ledger.next_end(), None);
+    assert!(ledger.expire_one(at(1_000_000)).is_none());
+    assert_eq!(ledger.renew(lease(1), at(7)), Some(Lasts::WithItsConnection));
+    assert_eq!(ledger.revoke(lease(1)).unwrap().len(), 1);
+    assert!(ledger.revoke(lease(1)).is_none());
+}
+
+#[test]
+fn who_asks_again_has_the_same_key() {
+    let mut ledger = with_leases(&[1]);
+    let first = new(ledger.begin(wanted("a", 1), (), at(1)));
+    ledger.on_granted(first.id, Grant { fence: 1 << 40, slot: None });
+    let Begun::Known(again) = ledger.begin(wanted("a", 1), (), at(2)).unwrap() else {
+        panic!("it was there")
+    };
+    assert_eq!((again.id, again.grant().unwrap().fence), (first.id, 1 << 40));
+    assert_eq!(again.revisions.created, 1 << 40, "nobody knew another number of it");
+}
+
+#[test]
+fn a_creation_that_was_told_stays_what_it_was() {
+    let mut ledger = with_leases(&[1, 2]);
+    let first = new(ledger.begin(wanted("a", 1), (), at(1)));
+    let told = ledger.tell_creation(&first.name).unwrap().revisions.created;
+    let second = new(ledger.begin(wanted("a", 2), (), at(1)));
+    assert!(second.revisions.created > told + 1, "there is room for the key in front of it");
+    ledger.on_granted(first.id, Grant { fence: 1 << 40, slot: None });
+    assert_eq!(ledger.key(&first.name).unwrap().revisions.created, told);
+    assert_eq!(ledger.key(&first.name).unwrap().revisions.modified, 1 << 40);
+}
+
+#[test]
+fn a_lease_that_has_lost_something_cannot_be_renewed_and_keeps_the_rest_until_its_end() {
+    let mut ledger = with_leases(&[1]);
+    let lost = new(ledger.begin(wanted("a", 1), (), at(1)));
+    let kept = new(ledger.begin(wanted("b", 1), (), at(1)));
+    for (key, fence) in [(&lost, 7), (&kept, 8)] {
+        ledger.on_granted(key.id, Grant { fence, slot: None });
+    }
+    assert!(ledger.on_lost(lost.id).is_some());
+    assert_eq!(ledger.renew(lease(1), at(2)), None);
+    assert_eq!(ledger.begin(wanted("c", 1), (), at(2)).unwrap_err(), LedgerError::NoLease(lease(1)));
+    assert!(ledger.key(&kept.name).is_some() && ledger.expire_one(at(9)).is_none());
+    let (_, keys) = ledger.expire_one(at(10)).unwrap();
+    assert_eq!(keys.iter().map(|key| key.id).collect::<Vec<_>>(), [kept.id]);
+}
+
+#[test]
+fn what_is_over_is_forgotten_by_its_lease_too() {
+    let mut ledger = with_leases(&[1]);
+    let key = new(ledger.begin(wanted("a", 1), (), at(1)));
+    assert!(ledger.on_over(key.id).is_some());
+    assert!(ledger.on_over(key.id).is_none());
+    // A late word about the key before does not concern the next one of that name.
+    let next = new(ledger.begin(wanted("a", 1), (), at(1)));
+    ledger.on_granted(key.id, Grant { fence: 1 << 40, slot: None });
+    assert_eq!(ledger.key(&next.name).unwrap().state, State::Waiting);
+    assert!(ledger.lease(lease(1), at(1)).unwrap().keys.len() == 1);
+    ledger.remove(&next.name).unwrap();
+    assert!(ledger.lease(lease(1), at(1)).unwrap().keys.is_empty());
+    assert_eq!(ledger.counts(), (1, 0));
+}
+
+#[test]
+fn there_are_no_more_leases_keys_and_waiters_than_the_limits_say() {
+    let limits = Limits { sessions: 3, keys: 3, waiters_of_a_lock: 2, ..Limits::default() };
+    let mut ledger: Ledger<()> = Ledger::new(limits);
+    for id in 1..=3 {
+        ledger.grant(lease(id), seconds(10), None, at(0)).unwrap();
+    }
+    assert_eq!(ledger.grant(lease(3), seconds(1), None, at(0)), Err(LedgerError::LeaseExists(lease(3))));
+    assert_eq!(ledger.grant(lease(4), seconds(1), None, at(0)), Err(LedgerError::TooManyLeases(3)));
+    let first = new(ledger.begin(wanted("a", 1), (), at(0)));
+    new(ledger.begin(wanted("a", 2), (), at(0)));
+    let most = LedgerError::TooManyWaiters { lock: "a".parse().unwrap(), most: 2 };
+    assert_eq!(ledger.begin(wanted("a", 3), (), at(0)).unwrap_err(), most);
+    // Who holds it does not wait.
+    ledger.on_granted(first.id, Grant { fence: 9, slot: None });
+    new(ledger.begin(wanted("a", 3), (), at(0)));
+    assert_eq!(ledger.begin(wanted("b", 3), (), at(0)).unwrap_err(), LedgerError::TooManyKeys(3));
+    // What ends makes room.
+    ledger.revoke(lease(2)).unwrap();
+    new(ledger.begin(wanted("b", 3), (), at(0)));
+    ledger.grant(lease(4), seconds(1), None, at(0)).unwrap();
+}
+
+#[test]
+fn every_change_has_a_number_of_its_own() {
+    let mut ledger = with_leases(&[1]);
+    let mut last = ledger.revision();
+    let mut later = |ledger: &Ledger<()>| {
+        assert!(ledger.revision() > last, "after {last}");
+        last = ledger.revision();
+    };
+    let key = new(ledger.begin(wanted("a", 1), (), at(0)));
+    later(&ledger);
+    ledger.on_granted(key.id, Grant { fence: 1 << 40, slot: None });
+    later(&ledger);
+    let key = ledger.set_value(&key.name, b"v".to_vec()).unwrap();
+    assert_eq!((key.revisions.version, key.value.as_slice()), (2, b"v".as_slice()));
+    later(&ledger);
+    ledger.remove(&key.name);
+    later(&ledger);
+}

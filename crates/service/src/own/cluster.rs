@@ -1,0 +1,166 @@
+//! What our own API says about locks, sites and rules.
+
+use futures_util::stream;
+use meshlock_node::names::{LockName, SiteName};
+use meshlock_node::node::{CutOff, InLine, line};
+use meshlock_node::rules::{Clause, RulesText};
+use meshlock_node::table::HolderReport;
+use meshlock_node::time::Span;
+use tonic::{Code, Status};
+
+use super::fault::{bad, fault, unanswered};
+use super::{Answers, Own};
+use crate::desk::{self, NoAnswer};
+use crate::proto::meshlock::{
+    BreakResponse, Holder, Holders, QueueResponse, Rule, Rules, StatusResponse, Waiter,
+};
+
+fn millis(span: Span) -> u64 {
+    span.micros() / 1000
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn names(sites: &[SiteName]) -> Vec<String> {
+    sites.iter().map(SiteName::to_string).collect()
+}
+
+fn who(label: Option<&meshlock_node::names::ClientLabel>) -> String {
+    label.map(ToString::to_string).unwrap_or_default()
+}
+
+impl Own {
+    pub(super) async fn queue_of(&self, lock: LockName) -> Result<QueueResponse, Status> {
+        let queue = self.desk.queue(lock.clone()).await.map_err(unanswered)?;
+        let holder = |(site, report): (&SiteName, &HolderReport)| Holder {
+            site: site.to_string(),
+            who: who(report.label.as_ref()),
+            fence: report.fence.value(),
+            slot: report.slot,
+            lost: report.lost,
+            held_ms: millis(report.age),
+        };
+        let waiter = |InLine { site, waiter, why }: &InLine| Waiter {
+            site: site.to_string(),
+            who: who(waiter.label.as_ref()),
+            waited_ms: millis(waiter.age),
+            why: why.to_string(),
+        };
+        let holders =
+            queue.sites.iter().flat_map(|site| site.lock.holders.iter().map(|report| (&site.site, report)));
+        Ok(QueueResponse {
+            lock: lock.to_string(),
+            algorithm: queue.algorithm.unwrap_or_default().to_owned(),
+            permits: queue.permits,
+            epoch: queue.epoch,
+            holders: holders.map(holder).collect(),
+            waiters: line(&queue.sites, &queue.missing, queue.permits).iter().map(waiter).collect(),
+            missing: names(&queue.missing),
+        })
+    }
+
+    pub(super) fn holders_of(&self, lock: LockName) -> Result<Answers<Holders>, Status> {
+        let Some(watching) = self.desk.watch(&lock) else {
+            let most = self.desk.limits().watched_locks;
+            let message =
+                format!("{most} locks are watched at this site already; watch fewer, or ask another site");
+            return Err(fault("too_many", Code::ResourceExhausted, message));
+        };
+        let seen = |lock: &LockName, holders: &[desk::Holder]| {
+            let holder = |holder: &desk::Holder| Holder {
+                site: holder.site.to_string(),
+                who: who(holder.label.as_ref()),
+                fence: holder.fence,
+                slot: holder.slot,
+                lost: holder.lost,
+                held_ms: 0,
+            };
+            Holders { lock: lock.to_string(), holders: holders.iter().map(holder).collect() }
+        };
+        let changes = stream::unfold((watching, lock, true), move |(mut watching, lock, first)| async move {
+            let holders = if first { watching.first().await } else { watching.next().await? };
+            Some((Ok(seen(&lock, &holders)), (watching, lock, false)))
+        });
+        Ok(Box::pin(changes))
+    }
+
+    pub(super) async fn take_away(&self, lock: LockName) -> Result<BreakResponse, Status> {
+        let (cut_off, missing) = self.desk.break_lock(lock.clone()).await.map_err(unanswered)?;
+        let holder = |CutOff { site, label, fence }: &CutOff| Holder {
+            site: site.to_string(),
+            who: who(label.as_ref()),
+            fence: fence.value(),
+            slot: None,
+            lost: true,
+            held_ms: 0,
+        };
+        let cut_off = cut_off.iter().map(holder).collect();
+        Ok(BreakResponse { lock: lock.to_string(), cut_off, missing: names(&missing) })
+    }
+
+    pub(super) async fn how_it_is(&self) -> Result<StatusResponse, Status> {
+        let overview = self.desk.overview().await.map_err(unanswered)?;
+        let counts = overview.counts;
+        Ok(StatusResponse {
+            site: overview.member.site.to_string(),
+            cluster: overview.cluster.to_string(),
+            leader: overview.leader.map(|leader| leader.to_string()).unwrap_or_default(),
+            ready: self.desk.is_ready(),
+            leaving: overview.leaving,
+            epoch: overview.view.epoch.number(),
+            members: overview.view.members.iter().map(|member| member.site.to_string()).collect(),
+            lease_left_ms: overview.lease_left.map_or(0, millis),
+            locks: count(counts.locks),
+            holders: count(counts.holders),
+            waiters: count(counts.waiters),
+            sessions: count(counts.sessions),
+        })
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        let (epoch, text) =
+            self.desk.node().look(|node| (node.view().epoch.number(), node.view().rules.clone()));
+        rules_of(epoch, &text)
+    }
+
+    pub(super) async fn change_rules(&self, rules: Rules) -> Result<Rules, Status> {
+        let text = text_of(rules)?;
+        let epoch = self.desk.set_rules(text.clone()).await.map_err(|error| match error {
+            NoAnswer::Refused(_) => fault("bad_rules", Code::FailedPrecondition, error),
+            NoAnswer::Stopping => unanswered(error),
+        })?;
+        Ok(rules_of(epoch, &text))
+    }
+}
+
+fn rules_of(epoch: u32, text: &RulesText) -> Rules {
+    let rule = |(pattern, clause): (&str, &Clause)| Rule {
+        pattern: pattern.to_owned(),
+        algorithm: clause.algorithm.clone(),
+        permits: clause.permits,
+        per_site: clause.per_site,
+    };
+    let named = text.rules.iter().map(|(pattern, clause)| (pattern.as_str(), clause));
+    Rules { epoch, rules: named.chain([("", &text.default)]).map(rule).collect() }
+}
+
+fn text_of(rules: Rules) -> Result<RulesText, Status> {
+    let clause = |rule: &Rule| {
+        let permits = rule.permits.max(1);
+        let per_site = if rule.per_site == 0 { Clause::shared("", permits).per_site } else { rule.per_site };
+        Clause { algorithm: rule.algorithm.clone(), permits, per_site }
+    };
+    let mut defaults = rules.rules.iter().filter(|rule| rule.pattern.is_empty());
+    let (Some(default), None) = (defaults.next(), defaults.next()) else {
+        return Err(bad(
+            "give exactly one rule with an empty pattern: that of all names that no other rule matches",
+        ));
+    };
+    let named = rules.rules.iter().filter(|rule| !rule.pattern.is_empty());
+    Ok(RulesText {
+        rules: named.map(|rule| (rule.pattern.clone(), clause(rule))).collect(),
+        default: clause(default),
+    })
+}

@@ -1,0 +1,61 @@
+//! Errors of our own API: a code for programs, and a sentence that names the thing and the next step.
+
+use tonic::metadata::MetadataValue;
+use tonic::{Code, Status};
+
+use crate::desk::{NoAnswer, NotHeld};
+use crate::ledger::LedgerError;
+
+/// Where a call's answer says which error it is.
+const CODE: &str = "meshlock-code";
+
+/// An error of this kind.
+pub(super) fn fault(code: &'static str, grpc: Code, message: impl std::fmt::Display) -> Status {
+    let mut status = Status::new(grpc, message.to_string());
+    status.metadata_mut().insert(CODE, MetadataValue::from_static(code));
+    status
+}
+
+/// Which error it is.
+pub(super) fn code_of(status: &Status) -> &str {
+    let said = status.metadata().get(CODE).and_then(|code| code.to_str().ok());
+    said.unwrap_or("bad_request")
+}
+
+/// What was given makes no sense.
+pub(super) fn bad(message: impl std::fmt::Display) -> Status {
+    fault("bad_request", Code::InvalidArgument, message)
+}
+
+pub(super) fn no_session(session: &str) -> Status {
+    let session: String = session.chars().take(40).collect();
+    fault(
+        "no_session",
+        Code::NotFound,
+        format!("there is no session '{session}' at this site; it may be over: begin a new one"),
+    )
+}
+
+pub(super) fn unanswered(error: NoAnswer) -> Status {
+    fault("unavailable", Code::Unavailable, error)
+}
+
+/// Why `lock` is not held.
+pub(super) fn not_held(lock: &str, error: NotHeld) -> Status {
+    let (code, grpc) = match &error {
+        NotHeld::Busy => ("busy", Code::Aborted),
+        NotHeld::TimedOut => ("timed_out", Code::DeadlineExceeded),
+        NotHeld::SessionOver => ("session_over", Code::NotFound),
+        NotHeld::GoneAgain => ("lost", Code::Aborted),
+        NotHeld::Refused(_) => ("unavailable", Code::Unavailable),
+        NotHeld::Permits(_) => ("permits", Code::FailedPrecondition),
+        NotHeld::Ledger(LedgerError::NoLease(id)) => return no_session(&id.to_string()),
+        NotHeld::Ledger(LedgerError::KeyTaken(_) | LedgerError::LeaseExists(_)) => {
+            ("taken", Code::FailedPrecondition)
+        }
+        NotHeld::Ledger(
+            LedgerError::TooManyLeases(_) | LedgerError::TooManyKeys(_) | LedgerError::TooManyWaiters { .. },
+        ) => ("too_many", Code::ResourceExhausted),
+    };
+    fault(code, grpc, format!("cannot have the lock '{lock}': {error}"))
+}

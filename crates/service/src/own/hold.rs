@@ -1,0 +1,85 @@
+//! A lock that is held for as long as a call lasts.
+
+use std::time::Duration;
+
+use futures_util::stream;
+use meshlock_node::names::ClientLabel;
+use tokio::time::sleep;
+use tonic::Status;
+
+use super::sessions::Made;
+use super::{Answers, Wish, key};
+use crate::desk::{Gone, SILENCE, Stage};
+use crate::ledger::Grant as Granted;
+use crate::proto::meshlock::hold_event::Event;
+use crate::proto::meshlock::{HoldEvent, Lost, Still};
+
+/// How often the client is told that all is well: twice as often as it must hear it.
+const SAY_SO_EVERY: Duration = Duration::from_micros(SILENCE.micros() / 2);
+
+/// A lock that is held. The session ends when it is dropped, and with it the lock.
+pub(super) struct Held {
+    session: Made,
+    name: Vec<u8>,
+    granted: Granted,
+    said: Said,
+}
+
+enum Said {
+    Nothing,
+    Granted,
+    Lost,
+}
+
+impl Held {
+    pub(super) async fn get(session: Made, wish: Wish, who: ClientLabel) -> Result<Self, Status> {
+        let name = key(&wish.lock, session.lease);
+        let granted = session.own.get(wish, session.lease, who).await?;
+        Ok(Held { session, name, granted, said: Said::Nothing })
+    }
+
+    /// What the client is told: first that it holds the lock, then that it still does, in the end that it does not.
+    pub(super) fn events(self, lock: String) -> Answers<HoldEvent> {
+        let events = stream::unfold((self, lock), |(mut held, lock)| async move {
+            let event = held.next(&lock).await?;
+            Some((Ok(HoldEvent { event: Some(event) }), (held, lock)))
+        });
+        Box::pin(events)
+    }
+
+    async fn next(&mut self, lock: &str) -> Option<Event> {
+        match self.said {
+            Said::Nothing => {
+                self.said = Said::Granted;
+                Some(Event::Granted(self.session.own.grant(
+                    lock.to_owned(),
+                    self.session.lease,
+                    self.granted,
+                )))
+            }
+            Said::Granted => {
+                let gone = tokio::select! {
+                    gone = self.gone() => gone,
+                    () = sleep(SAY_SO_EVERY) => return Some(Event::Still(Still {})),
+                };
+                self.said = Said::Lost;
+                Some(Event::Lost(Lost { why: gone }))
+            }
+            Said::Lost => None,
+        }
+    }
+
+    /// Completes when the lock is not held any more.
+    async fn gone(&self) -> String {
+        let Some(key) = self.session.own.desk.key(&self.name) else { return "it was given back".to_owned() };
+        let stage = key.driver.until(|stage| matches!(stage, Stage::Gone(_))).await;
+        let why = match stage {
+            Stage::Gone(Gone::Lost) => "the site is cut off from the others, or the lock was broken",
+            Stage::Gone(Gone::LeaseOver) => "the session was ended",
+            Stage::Gone(Gone::GivenBack | Gone::Busy | Gone::TimedOut | Gone::Refused(_))
+            | Stage::Waiting
+            | Stage::Held(_) => "it was given back",
+        };
+        why.to_owned()
+    }
+}

@@ -1,0 +1,253 @@
+//! Our own API as JSON over HTTP. A request's body is the message of the gRPC call without what the path says already.
+
+use std::future::Future;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Path;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tonic::{Code, Request, Status};
+
+use super::fault::{bad, code_of, fault};
+use super::{Answers, Own};
+use crate::proto::meshlock::locks_server::Locks;
+use crate::proto::meshlock::{
+    AcquireRequest, GetRulesRequest, HoldRequest, LockRequest, OpenSessionRequest, ReleaseRequest, Rules,
+    SessionRequest, StatusRequest,
+};
+
+/// What describes this API for programs.
+pub(super) const OPENAPI: &str = include_str!("openapi.json");
+
+/// A path of this API: its method, and what happens there.
+macro_rules! paths {
+    ($own:expr, $($method:ident $path:literal => |$api:ident, $given:ident| $run:expr;)*) => {{
+        let router = Router::new();
+        $(
+            let own = $own.clone();
+            let router = router.route($path, $method(move |path: Option<Path<String>>, headers: HeaderMap, body: Bytes| {
+                let $api = own.clone();
+                async move {
+                    let $given = Given { path: path.map(|Path(path)| path).unwrap_or_default(), headers, body };
+                    $run.await
+                }
+            }));
+        )*
+        router
+    }};
+}
+
+/// What a request brings.
+struct Given {
+    /// The lock's or session's name in the path.
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Given {
+    /// The body, as a message.
+    fn read<T: DeserializeOwned + Default>(&self) -> Result<T, Status> {
+        if self.body.is_empty() {
+            return Ok(T::default());
+        }
+        serde_json::from_slice(&self.body)
+            .map_err(|error| bad(format!("the request's JSON cannot be read: {error}")))
+    }
+
+    fn lock(&self) -> Request<LockRequest> {
+        Request::new(LockRequest { lock: self.path.clone() })
+    }
+
+    fn session(&self) -> Request<SessionRequest> {
+        Request::new(SessionRequest { session: self.path.clone() })
+    }
+}
+
+pub(super) fn routes(own: Own) -> Router {
+    let healthy = own.clone();
+    let ready = own.clone();
+    let router = paths!(own,
+        post "/v1/sessions" => |own, given| answer(given.read::<OpenSessionRequest>(), |request| own.open_session(request));
+        get "/v1/sessions/{session}" => |own, given| done(own.get_session(given.session()));
+        delete "/v1/sessions/{session}" => |own, given| done(own.end_session(given.session()));
+        post "/v1/sessions/{session}/keep-alive" => |own, given| done(own.keep_alive(given.session()));
+        post "/v1/locks/{lock}/acquire" => |own, given| {
+            let request = given.read().map(|request| AcquireRequest { lock: given.path.clone(), ..request });
+            answer(request, |request| own.acquire(request))
+        };
+        post "/v1/locks/{lock}/release" => |own, given| {
+            let request = given.read().map(|request| ReleaseRequest { lock: given.path.clone(), ..request });
+            answer(request, |request| own.release(request))
+        };
+        post "/v1/locks/{lock}/hold" => |own, given| {
+            let request = given.read().map(|request| HoldRequest { lock: given.path.clone(), ..request });
+            lines(&given.headers, request, |request| own.hold(request))
+        };
+        get "/v1/locks/{lock}/watch" => |own, given| {
+            lines(&given.headers, Ok(given.lock().into_inner()), |request| own.watch(request))
+        };
+        get "/v1/locks/{lock}" => |own, given| done(own.queue(given.lock()));
+        post "/v1/locks/{lock}/break" => |own, given| done(own.r#break(given.lock()));
+    );
+    let status = own.clone();
+    let rules = own.clone();
+    let changed = own;
+    router
+        .route("/v1/status", get(|| async move { done(status.status(Request::new(StatusRequest {}))).await }))
+        .route(
+            "/v1/rules",
+            get(|| async move { done(rules.get_rules(Request::new(GetRulesRequest {}))).await }).put(
+                |headers: HeaderMap, body: Bytes| async move {
+                    let given = Given { path: String::new(), headers, body };
+                    answer(given.read::<Rules>(), |request| changed.set_rules(request)).await
+                },
+            ),
+        )
+        .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
+        .route("/healthz", get(move || async move { health(&healthy, true) }))
+        .route("/readyz", get(move || async move { health(&ready, ready.desk.is_ready()) }))
+}
+
+fn health(own: &Own, good: bool) -> Response {
+    let code = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let why =
+        if good { "" } else { "it is not a member of the cluster, or has no lease; see GET /v1/status" };
+    json(code, &serde_json::json!({ "site": own.desk.site(), "ok": good, "why": why }))
+}
+
+/// Makes a call of what was read.
+async fn answer<Q, A, F>(request: Result<Q, Status>, call: impl FnOnce(Request<Q>) -> F) -> Response
+where
+    A: Serialize,
+    F: Future<Output = Result<tonic::Response<A>, Status>>,
+{
+    match request {
+        Ok(request) => done(call(Request::new(request))).await,
+        Err(status) => refuse(&status),
+    }
+}
+
+async fn done<A: Serialize>(call: impl Future<Output = Result<tonic::Response<A>, Status>>) -> Response {
+    match call.await {
+        Ok(answer) => json(StatusCode::OK, &answer.into_inner()),
+        Err(status) => refuse(&status),
+    }
+}
+
+/// A stream: one JSON object a line, or server-sent events for those who want them.
+async fn lines<Q, A, F>(
+    headers: &HeaderMap,
+    request: Result<Q, Status>,
+    call: impl FnOnce(Request<Q>) -> F,
+) -> Response
+where
+    A: Serialize + 'static,
+    F: Future<Output = Result<tonic::Response<Answers<A>>, Status>>,
+{
+    let events = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/event-stream"));
+    let answers = match request {
+        Ok(request) => call(Request::new(request)).await,
+        Err(status) => Err(status),
+    };
+    let answers = match answers {
+        Ok(answers) => answers.into_inner(),
+        Err(status) => return refuse(&status),
+    };
+    let (kind, start, end) =
+        if events { ("text/event-stream", "data: ", "\n\n") } else { ("application/x-ndjson", "", "\n") };
+    let lines = answers.map(move |answer| {
+        let line = match answer {
+            Ok(answer) => serde_json::to_string(&answer),
+            Err(status) => serde_json::to_string(&Fault::of(&status)),
+        };
+        line.map(|line| format!("{start}{line}{end}"))
+    });
+    ([(header::CONTENT_TYPE, kind)], Body::from_stream(lines)).into_response()
+}
+
+/// An error, for programs and for people.
+#[derive(Serialize)]
+struct Fault<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+impl<'a> Fault<'a> {
+    fn of(status: &'a Status) -> Self {
+        Fault { code: code_of(status), message: status.message() }
+    }
+}
+
+fn refuse(status: &Status) -> Response {
+    let code = match (code_of(status), status.code()) {
+        ("busy", _) => StatusCode::CONFLICT,
+        (_, code) => crate::etcd::http_code(code),
+    };
+    json(code, &Fault::of(status))
+}
+
+/// There is nothing at this path.
+pub(crate) fn nowhere(method: &str, path: &str) -> Response {
+    let path: String = path.chars().take(100).collect();
+    refuse(&fault(
+        "no_such_path",
+        Code::NotFound,
+        format!("there is no {method} {path} here; see /openapi.json"),
+    ))
+}
+
+fn json(code: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(body) => (code, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::OPENAPI;
+
+    /// What stands between the first pair of quotation marks after each `before`.
+    fn quoted<'a>(text: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
+        text.split(before).skip(1).filter_map(|rest| rest.split('"').next())
+    }
+
+    #[test]
+    fn the_description_has_the_paths_that_are_served_and_no_others() {
+        let source = include_str!("http.rs").split("mod tests").next().unwrap();
+        let before = ["post \"", "get \"", "delete \"", "route(\"", "route(\n            \""];
+        let served: BTreeSet<&str> = before
+            .iter()
+            .flat_map(|before| quoted(source, before))
+            .filter(|path| path.starts_with('/'))
+            .collect();
+        let description: Value = serde_json::from_str(OPENAPI).unwrap();
+        let paths = description["paths"].as_object().unwrap();
+        assert_eq!(served, paths.keys().map(String::as_str).collect());
+    }
+
+    #[test]
+    fn the_description_refers_only_to_what_it_has() {
+        let description: Value = serde_json::from_str(OPENAPI).unwrap();
+        let schemas = description["components"]["schemas"].as_object().unwrap();
+        let mut named = 0;
+        for name in quoted(OPENAPI, "#/components/schemas/") {
+            assert!(schemas.contains_key(name), "{name}");
+            named += 1;
+        }
+        assert!(named > schemas.len());
+    }
+}

@@ -1,0 +1,197 @@
+//! Our own API: gRPC `meshlock.v1`, and the same calls as JSON over HTTP.
+
+mod cluster;
+mod fault;
+mod hold;
+mod http;
+mod sessions;
+
+use std::pin::Pin;
+
+use futures_util::Stream;
+use meshlock_node::names::{ClientLabel, LockName};
+use meshlock_node::shell::now;
+use meshlock_node::table::Wait;
+use meshlock_node::time::Span;
+use tonic::{Code, Request, Response, Status, async_trait};
+
+use crate::desk::{Desk, IfKnown, Order};
+use crate::ledger::{Grant as Granted, Lasts, LeaseId, Wanted};
+use crate::proto::meshlock::locks_server::{Locks, LocksServer};
+use crate::proto::meshlock::{
+    AcquireRequest, BreakResponse, EndSessionResponse, GetRulesRequest, Grant, HoldEvent, HoldRequest,
+    Holders, LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest, ReleaseResponse, Rules, Session,
+    SessionRequest, StatusRequest, StatusResponse,
+};
+use fault::{bad, fault, not_held};
+pub(crate) use http::nowhere;
+
+/// What a call streams.
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Our own API. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Own {
+    desk: Desk,
+}
+
+/// How a lock is wanted.
+struct Wish {
+    lock: LockName,
+    wait: Wait,
+    permits: Option<u32>,
+}
+
+impl Wish {
+    fn new(lock: &str, try_only: bool, wait_ms: Option<u32>, permits: Option<u32>) -> Result<Self, Status> {
+        let wait = match (try_only, wait_ms) {
+            (true, Some(_)) => return Err(bad("give either 'try' or 'wait_ms', not both")),
+            (true, None) => Wait::Try,
+            (false, Some(millis)) => Wait::Until(now() + Span::from_millis(u64::from(millis))),
+            (false, None) => Wait::Forever,
+        };
+        if permits == Some(0) {
+            return Err(bad("a lock has 1 permit or more; give 'permits' so"));
+        }
+        Ok(Wish { lock: lock.parse().map_err(bad)?, wait, permits })
+    }
+}
+
+impl Own {
+    pub(crate) fn new(desk: Desk) -> Self {
+        Own { desk }
+    }
+
+    /// The gRPC service.
+    pub(crate) fn grpc(&self) -> LocksServer<Own> {
+        LocksServer::new(self.clone()).max_decoding_message_size(self.desk.limits().request_bytes)
+    }
+
+    /// The same as JSON over HTTP.
+    pub(crate) fn http(&self) -> axum::Router {
+        http::routes(self.clone())
+    }
+
+    /// Waits for a lock in a session.
+    async fn get(&self, wish: Wish, lease: LeaseId, who: ClientLabel) -> Result<Granted, Status> {
+        let Wish { lock, wait, permits } = wish;
+        let name = key(&lock, lease);
+        let text = lock.to_string();
+        let wanted = Wanted { name, lock, lease, value: Vec::new() };
+        let order = Order { wanted, wait, who, if_known: IfKnown::Join };
+        let held = self.desk.acquire(order, permits).await;
+        held.map(|(_, grant)| grant).map_err(|error| not_held(&text, error))
+    }
+}
+
+/// The key of a lock in a session: the same that etcd's clients would have for the lease of that number.
+fn key(lock: &LockName, lease: LeaseId) -> Vec<u8> {
+    format!("{lock}/{lease}").into_bytes()
+}
+
+/// Who a client says it is.
+fn label(text: &str) -> Result<ClientLabel, Status> {
+    let text = if text.is_empty() { "a client of the API" } else { text };
+    text.parse().map_err(bad)
+}
+
+#[async_trait]
+impl Locks for Own {
+    async fn open_session(&self, request: Request<OpenSessionRequest>) -> Result<Response<Session>, Status> {
+        let OpenSessionRequest { ttl_ms, label } = request.into_inner();
+        let lease = self.begin_session(ttl_ms, &label)?;
+        self.session(lease).map(Response::new)
+    }
+
+    async fn get_session(&self, request: Request<SessionRequest>) -> Result<Response<Session>, Status> {
+        let lease = sessions::lease(&request.into_inner().session)?;
+        self.session(lease).map(Response::new)
+    }
+
+    async fn keep_alive(&self, request: Request<SessionRequest>) -> Result<Response<Session>, Status> {
+        let lease = sessions::lease(&request.into_inner().session)?;
+        // Of one that is over, the session is not found either.
+        self.desk.renew(lease);
+        self.session(lease).map(Response::new)
+    }
+
+    async fn end_session(
+        &self,
+        request: Request<SessionRequest>,
+    ) -> Result<Response<EndSessionResponse>, Status> {
+        let session = request.into_inner().session;
+        let lease = sessions::lease(&session)?;
+        if !self.desk.revoke(lease) {
+            return Err(self.no_session(lease));
+        }
+        Ok(Response::new(EndSessionResponse {}))
+    }
+
+    async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<Grant>, Status> {
+        let AcquireRequest { lock, session, r#try, wait_ms, permits, ttl_ms, label } = request.into_inner();
+        let wish = Wish::new(&lock, r#try, wait_ms, permits)?;
+        let (lease, mut made) = if session.is_empty() {
+            let lease = self.begin_session(ttl_ms, &label)?;
+            (lease, Some(sessions::Made::new(self, lease)))
+        } else {
+            (sessions::lease(&session)?, None)
+        };
+        let granted = self.get(wish, lease, self.who(lease)?).await?;
+        if let Some(made) = &mut made {
+            made.keep();
+        }
+        Ok(Response::new(self.grant(lock, lease, granted)))
+    }
+
+    async fn release(&self, request: Request<ReleaseRequest>) -> Result<Response<ReleaseResponse>, Status> {
+        let ReleaseRequest { lock, session } = request.into_inner();
+        let (lock, lease): (LockName, _) = (lock.parse().map_err(bad)?, sessions::lease(&session)?);
+        let Some(key) = self.desk.release(&key(&lock, lease)) else {
+            return Err(fault(
+                "not_held",
+                Code::NotFound,
+                format!("the session {lease} neither holds '{lock}' nor waits for it; it may have lost it"),
+            ));
+        };
+        Ok(Response::new(ReleaseResponse { held: key.grant().is_some() }))
+    }
+
+    type HoldStream = Answers<HoldEvent>;
+
+    async fn hold(&self, request: Request<HoldRequest>) -> Result<Response<Self::HoldStream>, Status> {
+        let HoldRequest { lock, r#try, wait_ms, permits, label: who } = request.into_inner();
+        let wish = Wish::new(&lock, r#try, wait_ms, permits)?;
+        let who = label(&who)?;
+        let lease = self.desk.grant(Lasts::WithItsConnection, Some(who.clone()));
+        let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
+        let session = sessions::Made::new(self, lease);
+        let held = hold::Held::get(session, wish, who).await?;
+        Ok(Response::new(held.events(lock)))
+    }
+
+    type WatchStream = Answers<Holders>;
+
+    async fn watch(&self, request: Request<LockRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        self.holders_of(request.into_inner().lock.parse().map_err(bad)?).map(Response::new)
+    }
+
+    async fn queue(&self, request: Request<LockRequest>) -> Result<Response<QueueResponse>, Status> {
+        self.queue_of(request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
+    }
+
+    async fn r#break(&self, request: Request<LockRequest>) -> Result<Response<BreakResponse>, Status> {
+        self.take_away(request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
+    }
+
+    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+        self.how_it_is().await.map(Response::new)
+    }
+
+    async fn get_rules(&self, _: Request<GetRulesRequest>) -> Result<Response<Rules>, Status> {
+        Ok(Response::new(self.rules()))
+    }
+
+    async fn set_rules(&self, request: Request<Rules>) -> Result<Response<Rules>, Status> {
+        self.change_rules(request.into_inner()).await.map(Response::new)
+    }
+}

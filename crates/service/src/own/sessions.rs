@@ -1,0 +1,111 @@
+//! Sessions of our own API: leases under another name.
+
+use meshlock_node::names::ClientLabel;
+use meshlock_node::shell::now;
+use meshlock_node::time::Span;
+use tonic::{Code, Status};
+
+use super::fault::{bad, fault, no_session, not_held};
+use super::{Own, label};
+use crate::ledger::{Grant as Granted, Lasts, LeaseId};
+use crate::proto::meshlock::{Grant, Session};
+
+/// How long a session lasts if its client does not say.
+const TTL_MS: u32 = 60_000;
+
+/// The shortest: less than it takes to hear of a client that is still there.
+const LEAST_TTL_MS: u32 = 500;
+
+fn millis(span: Span) -> u32 {
+    u32::try_from(span.micros() / 1000).unwrap_or(u32::MAX)
+}
+
+/// The lease that a session's text stands for.
+pub(super) fn lease(session: &str) -> Result<LeaseId, Status> {
+    let number = i64::from_str_radix(session, 16).ok().and_then(LeaseId::new);
+    number.ok_or_else(|| no_session(session))
+}
+
+impl Own {
+    pub(super) fn begin_session(&self, ttl_ms: u32, who: &str) -> Result<LeaseId, Status> {
+        let ttl_ms = if ttl_ms == 0 { TTL_MS } else { ttl_ms };
+        if ttl_ms < LEAST_TTL_MS {
+            return Err(bad(format!(
+                "a time to live of {ttl_ms} ms is too short; give {LEAST_TTL_MS} or more"
+            )));
+        }
+        let lasts = Lasts::For(Span::from_millis(u64::from(ttl_ms)));
+        self.desk.grant(lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
+    }
+
+    pub(super) fn session(&self, lease: LeaseId) -> Result<Session, Status> {
+        let now = now();
+        let ledger = self.desk.ledger();
+        let Some(found) = ledger.lease(lease, now) else {
+            drop(ledger);
+            return Err(self.no_session(lease));
+        };
+        let lock = |name: &Vec<u8>| ledger.key(name).map(|key| key.lock.to_string());
+        Ok(Session {
+            session: lease.to_string(),
+            ttl_ms: found.lasts.span().map_or(0, millis),
+            left_ms: found.left(now).map_or(0, millis),
+            locks: found.keys.iter().filter_map(lock).collect(),
+        })
+    }
+
+    /// Who has the session, for operators.
+    pub(super) fn who(&self, lease: LeaseId) -> Result<ClientLabel, Status> {
+        let who = self.desk.ledger().lease(lease, now()).map(|lease| lease.who.clone());
+        match who {
+            Some(Some(who)) => Ok(who),
+            Some(None) => label(""),
+            None => Err(self.no_session(lease)),
+        }
+    }
+
+    pub(super) fn no_session(&self, lease: LeaseId) -> Status {
+        match self.desk.granted_by(lease) {
+            None => no_session(&lease.to_string()),
+            Some(site) => fault(
+                "other_site",
+                Code::FailedPrecondition,
+                format!(
+                    "the session {lease} was opened at the site '{site}', and this is '{}'; use the address of '{site}' for it",
+                    self.desk.site()
+                ),
+            ),
+        }
+    }
+
+    pub(super) fn grant(&self, lock: String, lease: LeaseId, granted: Granted) -> Grant {
+        let ttl = self.desk.ledger().lease(lease, now()).and_then(|lease| lease.lasts.span());
+        let Granted { fence, slot } = granted;
+        Grant { lock, session: lease.to_string(), fence, slot, ttl_ms: ttl.map_or(0, millis) }
+    }
+}
+
+/// A session that was made for one call, and ends with this unless it is kept.
+pub(super) struct Made {
+    pub(super) own: Own,
+    pub(super) lease: LeaseId,
+    kept: bool,
+}
+
+impl Made {
+    pub(super) fn new(own: &Own, lease: LeaseId) -> Self {
+        Made { own: own.clone(), lease, kept: false }
+    }
+
+    pub(super) fn keep(&mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.own.desk.revoke(self.lease);
+        }
+    }
+}

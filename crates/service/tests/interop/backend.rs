@@ -1,0 +1,100 @@
+//! What a scenario runs against.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+
+use meshlock_node::node::Config;
+use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_service::{Limits, Serving};
+
+use super::programs;
+
+/// A server that speaks etcd's language, on this machine, until this is dropped.
+pub(crate) struct Backend {
+    /// `127.0.0.1:PORT`.
+    pub(crate) address: String,
+    _running: Running,
+}
+
+enum Running {
+    Meshlock { _serving: Serving, _engine: Engine },
+    Etcd { _etcd: Etcd },
+}
+
+struct Etcd {
+    process: Child,
+    _data: tempfile::TempDir,
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Backend {
+    /// A cluster of one site in this process.
+    pub(crate) fn meshlock() -> Self {
+        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let serving = serve(&engine);
+        let address = serving.address().to_string();
+        Backend { address, _running: Running::Meshlock { _serving: serving, _engine: engine } }
+    }
+
+    /// A real etcd, if there is one.
+    pub(crate) fn etcd() -> Option<Self> {
+        programs::need("etcd").then(|| {
+            // Between looking for a free port and its use another process may take it.
+            (0..5).find_map(|_| Backend::try_etcd()).expect("etcd starts")
+        })
+    }
+
+    fn try_etcd() -> Option<Self> {
+        let data = tempfile::tempdir().unwrap();
+        let (client, peer) = (free_port(), free_port());
+        let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let mut command = Command::new("etcd");
+        command
+            .arg("--data-dir")
+            .arg(data.path())
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}"), "--logger", "zap"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let ready =
+            log.any(|line| line.contains("serving client") || line.contains("serving insecure client"));
+        // It must not be stopped by a full pipe.
+        std::thread::spawn(move || log.for_each(drop));
+        let etcd = Etcd { process, _data: data };
+        let address = client.trim_start_matches("http://").to_owned();
+        ready.then(|| Backend { address, _running: Running::Etcd { _etcd: etcd } })
+    }
+
+    /// Runs a scenario against both; what it says must be the same. Without etcd it runs against Meshlock alone.
+    pub(crate) fn compare<T: PartialEq + std::fmt::Debug>(scenario: impl Fn(&Backend) -> T) -> T {
+        let ours = scenario(&Backend::meshlock());
+        if let Some(etcd) = Backend::etcd() {
+            let theirs = scenario(&etcd);
+            assert_eq!(ours, theirs, "what a user sees at Meshlock, and at etcd");
+        }
+        ours
+    }
+}
+
+/// Serves a node on a free port.
+pub(crate) fn serve(engine: &Engine) -> Serving {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    Serving::start(engine, setup).unwrap()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,207 @@
+//! `etcdctl` of Debian's etcd-client.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::backend::Backend;
+use super::programs::{limited, need, said, text};
+
+fn etcdctl(backend: &Backend, arguments: &[&str]) -> Command {
+    with_arguments(limited("etcdctl"), backend, arguments)
+}
+
+fn with_arguments(mut command: Command, backend: &Backend, arguments: &[&str]) -> Command {
+    command.env("ETCDCTL_API", "3").args(["--endpoints", &backend.address]).args(arguments);
+    command
+}
+
+/// One that runs for a while, but not for ever: a scenario that hangs must say so.
+struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    _watchdog: Sender<()>,
+}
+
+impl Running {
+    fn start(backend: &Backend, arguments: &[&str]) -> Self {
+        let mut command = with_arguments(Command::new("etcdctl"), backend, arguments);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (watchdog, gone) = channel::<()>();
+        let pid = Pid::from_child(&child);
+        std::thread::spawn(move || {
+            if gone.recv_timeout(Duration::from_mins(1)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Running { child, lines, _watchdog: watchdog }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("it says something").unwrap()
+    }
+
+    /// How it ends by itself: with 1 where the command that it runs does not end with 0.
+    fn end(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a command under a lock waits for.
+struct Gate {
+    dir: tempfile::TempDir,
+}
+
+impl Gate {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("gate"), kind, mode, 0).unwrap();
+        Gate { dir }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("gate")
+    }
+
+    /// Runs a command under the lock `jobs`, which says what it was given, waits, says what it reads, and ends with 3.
+    fn hold(&self, backend: &Backend) -> Running {
+        let script = format!("echo $ETCD_LOCK_KEY $ETCD_LOCK_REV; cat {}; exit 3", self.path().display());
+        Running::start(backend, &["lock", "--ttl", "2", "jobs", "--", "sh", "-c", &script])
+    }
+
+    /// Lets it go on.
+    fn open(&self, words: &str) {
+        write_to(&self.path(), words);
+    }
+}
+
+fn write_to(path: &Path, words: &str) {
+    File::options().write(true).open(path).unwrap().write_all(words.as_bytes()).unwrap();
+}
+
+/// Whether the text is `prefix` and a lease in lower-case hexadecimal, as etcd itself chooses them.
+fn is_key(text: &str, prefix: &str) -> bool {
+    let lease = text.strip_prefix(prefix).unwrap_or_default();
+    i64::from_str_radix(lease, 16).is_ok() && lease == lease.to_lowercase()
+}
+
+fn key_and_revision(line: &str) -> (String, i64) {
+    let (key, revision) = line.split_once(' ').unwrap();
+    (key.to_owned(), revision.parse().unwrap())
+}
+
+#[test]
+fn etcdctl_lock_runs_one_command_after_the_other_with_rising_revisions() {
+    if !need("etcdctl") {
+        return;
+    }
+    let seen = Backend::compare(|backend| {
+        let (gate, next_gate) = (Gate::new(), Gate::new());
+        let mut first = gate.hold(backend);
+        let (first_key, first_revision) = key_and_revision(&first.line());
+        let mut second = next_gate.hold(backend);
+        gate.open("still mine\n");
+        let echoed = first.line();
+        let (second_key, second_revision) = key_and_revision(&second.line());
+        next_gate.open("");
+        let rises = second_revision > first_revision;
+        let keys = (is_key(&first_key, "jobs/"), is_key(&second_key, "jobs/"), first_key == second_key);
+        (echoed, keys, rises, first.end(), second.end())
+    });
+    assert_eq!(seen, ("still mine".to_owned(), (true, true, false), true, Some(1), Some(1)));
+}
+
+#[test]
+fn etcdctl_lock_is_free_when_a_killed_holder_s_lease_is_over() {
+    if !need("etcdctl") {
+        return;
+    }
+    let free = Backend::compare(|backend| {
+        let (gate, next_gate) = (Gate::new(), Gate::new());
+        let mut first = gate.hold(backend);
+        first.line();
+        first.signal(Signal::KILL);
+        let mut second = next_gate.hold(backend);
+        let (key, _) = key_and_revision(&second.line());
+        // The command of the one that was killed still waits.
+        gate.open("");
+        next_gate.open("");
+        (is_key(&key, "jobs/"), second.end())
+    });
+    assert_eq!(free, (true, Some(1)));
+}
+
+#[test]
+fn etcdctl_lease_grants_lists_and_revokes() {
+    if !need("etcdctl") {
+        return;
+    }
+    let seen = Backend::compare(|backend| {
+        let run = |arguments: &[&str]| etcdctl(backend, arguments).output().unwrap();
+        let granted = text(&run(&["lease", "grant", "100"]).stdout);
+        let id = granted.split(' ').nth(1).unwrap().to_owned();
+        let mut seen = vec![granted.clone()];
+        seen.extend(
+            [&["lease", "list"][..], &["lease", "timetolive", &id, "--keys"]].map(|words| said(&run(words))),
+        );
+        seen.extend([&["lease", "keep-alive", "--once", &id][..]].map(|words| said(&run(words))));
+        seen.extend(
+            [&["lease", "revoke", &id][..], &["lease", "revoke", &id]].map(|words| said(&run(words))),
+        );
+        seen.extend([&["lease", "timetolive", &id][..]].map(|words| said(&run(words))));
+        seen.extend([&["lease", "keep-alive", "--once", &id][..]].map(|words| said(&run(words))));
+        // Each server chooses its own numbers; the second of a hundred that has passed is chance.
+        let known = |line: String| line.replace(&id, "ID").replace("(99s)", "(100s)");
+        seen.into_iter().map(known).map(without_times).collect::<Vec<_>>()
+    });
+    assert_eq!(seen[0], "lease ID granted with TTL(100s)");
+    assert!(seen[5].contains("requested lease not found"), "{seen:?}");
+}
+
+/// Error lines begin with the time in a JSON object.
+fn without_times(line: String) -> String {
+    let cut = |line: &str| match (line.find("{\"level\""), line.find("\"error\":")) {
+        (Some(start), Some(error)) => format!("{}{}", &line[..start], &line[error..]),
+        _ => line.to_owned(),
+    };
+    cut(&line).replace("remaining(100s)", "remaining(99s)")
+}
+
+#[test]
+fn etcdctl_elect_elects_one_after_the_other_and_shows_the_leader() {
+    if !need("etcdctl") {
+        return;
+    }
+    let seen = Backend::compare(|backend| {
+        let mut first = Running::start(backend, &["elect", "boss", "alice"]);
+        let (key, value) = (first.line(), first.line());
+        let mut observer = Running::start(backend, &["elect", "-l", "boss"]);
+        let (seen_key, seen_value) = (observer.line(), observer.line());
+        let mut second = Running::start(backend, &["elect", "boss", "bob"]);
+        // Being told to stop, it resigns.
+        first.signal(Signal::INT);
+        let (next_key, next_value) = (second.line(), second.line());
+        let (then_key, then_value) = (observer.line(), observer.line());
+        let keys = (is_key(&key, "boss/"), seen_key == key, is_key(&next_key, "boss/"), then_key == next_key);
+        (keys, [value, seen_value, next_value, then_value])
+    });
+    assert_eq!(seen, ((true, true, true, true), ["alice", "alice", "bob", "bob"].map(str::to_owned)));
+}

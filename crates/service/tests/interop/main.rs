@@ -1,0 +1,12 @@
+//! Clients that nobody here wrote, each scenario against Meshlock and against a real etcd: what a user sees must be the same.
+//!
+//! `docs/etcd.md` lists what is meant to differ.
+#![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
+
+mod backend;
+mod etcdctl;
+mod gateway;
+mod node_js;
+mod other_sites;
+mod programs;
+mod python;

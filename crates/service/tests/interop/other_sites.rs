@@ -1,0 +1,241 @@
+//! Clients of different sites of one cluster: here etcd cannot be compared with, because each site keeps what it granted.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Lines};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use meshlock_node::names::SiteName;
+use meshlock_node::node::Config;
+use meshlock_node::shell::{Engine, Setup};
+use meshlock_service::Serving;
+use serde_json::{Value, json};
+
+use super::backend::serve;
+use super::programs::{limited, need};
+
+/// Three sites in this process, each with its API.
+struct Cluster {
+    sites: Vec<(Serving, Engine)>,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let names: Vec<SiteName> = (1..=3).map(|at| format!("site-{at}").parse().unwrap()).collect();
+        let listeners: Vec<TcpListener> =
+            names.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string());
+        let book: BTreeMap<SiteName, String> = names.iter().cloned().zip(addresses).collect();
+        let start = |(name, listener): (&SiteName, TcpListener)| {
+            let mut config = Config::new(name.clone(), names.clone());
+            config.address = book[name].parse().unwrap();
+            let mut setup = Setup::new(config);
+            (setup.listen, setup.addresses) = (Some(listener), book.clone());
+            let engine = Engine::start(setup).unwrap();
+            (serve(&engine), engine)
+        };
+        let cluster = Cluster { sites: names.iter().zip(listeners).map(start).collect() };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for (_, engine) in &cluster.sites {
+            runtime.block_on(engine.until(|stand| stand.open && stand.members == 3));
+        }
+        cluster
+    }
+
+    fn address(&self, site: usize) -> String {
+        self.sites[site - 1].0.address().to_string()
+    }
+
+    fn curl(&self, site: usize, path: &str, body: &Value) -> Command {
+        let mut curl = Command::new("curl");
+        let url = format!("http://{}{path}", self.address(site));
+        curl.args(["-sN", "--max-time", "60", "-d", &body.to_string(), &url]).stdout(Stdio::piped());
+        curl
+    }
+
+    fn post(&self, site: usize, path: &str, body: &Value) -> Value {
+        let output = self.curl(site, path, body).output().unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&output.stdout).into())
+    }
+
+    fn lease(&self, site: usize) -> String {
+        let granted = self.post(site, "/v3/lease/grant", &json!({ "TTL": 100 }));
+        granted["ID"].as_str().unwrap().to_owned()
+    }
+
+    /// A request whose answer comes later, or line by line.
+    fn begin(&self, site: usize, path: &str, body: &Value) -> Answer {
+        let mut child = self.curl(site, path, body).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Answer { child, lines }
+    }
+}
+
+struct Answer {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Answer {
+    fn next(&mut self) -> Value {
+        let line = self.lines.next().expect("it is answered").unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn revision(answer: &Value) -> i64 {
+    answer["header"]["revision"].as_str().unwrap_or_else(|| panic!("{answer}")).parse().unwrap()
+}
+
+/// "jobs", and a value.
+const NAME: &str = "am9icw==";
+const ALICE: &str = "YWxpY2U=";
+const BOB: &str = "Ym9i";
+
+#[test]
+fn a_lock_goes_from_site_to_site_with_rising_fences() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let (first, second) = (cluster.lease(1), cluster.lease(2));
+    let held = cluster.post(1, "/v3/lock/lock", &json!({ "name": NAME, "lease": first }));
+    let mut waits = cluster.begin(2, "/v3/lock/lock", &json!({ "name": NAME, "lease": second }));
+    // Our own API sees both.
+    loop {
+        let queue = Command::new("curl")
+            .args(["-s", &format!("http://{}/v1/locks/jobs", cluster.address(3))])
+            .output()
+            .unwrap();
+        let queue: Value = serde_json::from_slice(&queue.stdout).unwrap();
+        assert_eq!(queue["holders"][0]["site"], "site-1", "{queue}");
+        if queue["waiters"][0]["site"] == "site-2" {
+            break;
+        }
+    }
+    cluster.post(1, "/v3/lease/revoke", &json!({ "ID": first }));
+    let next = waits.next();
+    assert!(revision(&next) > revision(&held), "{next} after {held}");
+}
+
+#[test]
+fn etcdctl_waits_for_a_holder_at_another_site() {
+    if !need("etcdctl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let mut held = cluster.begin(1, "/v1/locks/jobs/hold", &json!({}));
+    let fence: i64 = held.next()["granted"]["fence"].as_str().unwrap().parse().unwrap();
+    let mut etcdctl = limited("etcdctl")
+        .env("ETCDCTL_API", "3")
+        .args(["--endpoints", &cluster.address(2), "lock", "jobs", "--", "sh", "-c", "echo $ETCD_LOCK_REV"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(etcdctl.stdout.take().unwrap()).lines();
+    // Once it waits, and sees the key in front of its own, the holder goes.
+    while cluster.sites[1].1.look(|node| node.table().counts().waiters) == 0 {
+        std::thread::yield_now();
+    }
+    drop(held);
+    let revision: i64 = lines.next().expect("it runs its command").unwrap().parse().unwrap();
+    assert!(revision > fence);
+    assert!(etcdctl.wait().unwrap().success());
+}
+
+#[test]
+fn a_lease_is_refused_elsewhere_with_the_name_of_its_site() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let lease = cluster.lease(1);
+    for (path, body) in [
+        ("/v3/lease/keepalive", json!({ "ID": lease })),
+        ("/v3/lease/revoke", json!({ "ID": lease })),
+        ("/v3/lease/timetolive", json!({ "ID": lease })),
+        ("/v3/lock/lock", json!({ "name": NAME, "lease": lease })),
+    ] {
+        let refused = cluster.post(2, path, &body);
+        let message = refused["message"].as_str().unwrap_or_else(|| panic!("{path}: {refused}"));
+        assert!(
+            message.contains("was granted by the site 'site-1', and this is 'site-2'"),
+            "{path}: {message}"
+        );
+    }
+    let session = format!("{:x}", lease.parse::<i64>().unwrap());
+    let refused = cluster.post(3, "/v1/locks/jobs/acquire", &json!({ "session": session }));
+    assert_eq!(refused["code"], "other_site", "{refused}");
+    let alive = cluster.post(1, "/v3/lease/keepalive", &json!({ "ID": lease }));
+    assert_eq!(alive["result"]["TTL"], "100");
+}
+
+#[test]
+fn a_leader_and_its_value_are_seen_at_every_site() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let (first, second) = (cluster.lease(1), cluster.lease(2));
+    let campaign = |lease: &str, value: &str| json!({ "name": NAME, "lease": lease, "value": value });
+    let leader = cluster.post(1, "/v3/election/campaign", &campaign(&first, ALICE))["leader"].clone();
+    let seen = cluster.post(3, "/v3/election/leader", &json!({ "name": NAME }));
+    let kv = &seen["kv"];
+    assert_eq!(
+        (&kv["value"], &kv["key"], &kv["lease"]),
+        (&json!(ALICE), &leader["key"], &json!(first)),
+        "{seen}"
+    );
+    let mut observed = cluster.begin(3, "/v3/election/observe", &json!({ "name": NAME }));
+    assert_eq!(observed.next()["result"]["kv"]["value"], ALICE);
+    let mut waits = cluster.begin(2, "/v3/election/campaign", &campaign(&second, BOB));
+    cluster.post(1, "/v3/election/resign", &json!({ "leader": leader }));
+    let next = waits.next();
+    assert_eq!(observed.next()["result"]["kv"]["value"], BOB);
+    let fence = |leader: &Value| leader["rev"].as_str().unwrap().parse::<i64>().unwrap();
+    assert!(fence(&next["leader"]) > fence(&leader), "{next}");
+}
+
+#[test]
+fn a_key_of_another_site_is_seen_watched_and_not_deleted() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let (first, second) = (cluster.lease(1), cluster.lease(2));
+    // What python's and Node's locks do.
+    let lock = |lease: &str, value: &str| {
+        json!({
+            "compare": [{ "target": "CREATE", "key": NAME, "create_revision": "0" }],
+            "success": [{ "request_put": { "key": NAME, "value": value, "lease": lease } }],
+            "failure": [{ "request_range": { "key": NAME } }],
+        })
+    };
+    assert_eq!(cluster.post(1, "/v3/kv/txn", &lock(&first, ALICE))["succeeded"], true);
+    let busy = cluster.post(2, "/v3/kv/txn", &lock(&second, BOB));
+    let kv = &busy["responses"][0]["response_range"]["kvs"][0];
+    assert_eq!(
+        (&busy["succeeded"], &kv["value"], &kv["lease"]),
+        (&Value::Null, &json!(ALICE), &json!(first)),
+        "{busy}"
+    );
+    let refused = cluster.post(2, "/v3/kv/deleterange", &json!({ "key": NAME }));
+    assert!(refused["message"].as_str().unwrap().contains("belongs to the site 'site-1'"), "{refused}");
+    let mut watch = cluster.begin(2, "/v3/watch", &json!({ "create_request": { "key": NAME } }));
+    assert_eq!(watch.next()["result"]["created"], true);
+    let release = json!({
+        "compare": [{ "target": "VALUE", "key": NAME, "value": ALICE }],
+        "success": [{ "request_delete_range": { "key": NAME } }],
+    });
+    assert_eq!(cluster.post(1, "/v3/kv/txn", &release)["succeeded"], true);
+    assert_eq!(watch.next()["result"]["events"][0]["type"], "DELETE");
+    assert_eq!(cluster.post(2, "/v3/kv/txn", &lock(&second, BOB))["succeeded"], true);
+}

@@ -1,0 +1,291 @@
+//! Our own API as a program without any client library uses it: with curl.
+#![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
+
+use std::io::{BufRead, BufReader, Lines};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use meshlock_node::node::Config;
+use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_service::{Limits, ServeError, Serving};
+use serde_json::{Value, json};
+
+struct Api {
+    serving: Serving,
+    _engine: Engine,
+}
+
+impl Api {
+    fn start() -> Self {
+        Api::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
+        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits };
+        Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine }
+    }
+
+    fn curl(&self, path: &str) -> Command {
+        let mut curl = Command::new("curl");
+        curl.args(["-sN", "--max-time", "60"]).arg(format!("http://{}{path}", self.serving.address()));
+        curl
+    }
+
+    /// What is said, and the status.
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut curl = self.curl(path);
+        curl.args(["-X", method, "-w", "\n%{http_code}"]);
+        if !body.is_empty() {
+            curl.args(["-d", body]);
+        }
+        let output = curl.output().expect("curl is here");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (said, code) = text.rsplit_once('\n').unwrap();
+        (code.parse().unwrap(), serde_json::from_str(said).unwrap_or_else(|_| said.into()))
+    }
+
+    fn get(&self, path: &str) -> Value {
+        self.ask("GET", path, "").1
+    }
+
+    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.ask("POST", path, &body.to_string())
+    }
+
+    /// An answer that is read line by line.
+    fn stream(&self, method: &str, path: &str, body: &str) -> Stream {
+        let mut curl = self.curl(path);
+        curl.args(["-X", method]).stdout(Stdio::piped());
+        if !body.is_empty() {
+            curl.args(["-d", body]);
+        }
+        let mut child = curl.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Stream { child, lines }
+    }
+}
+
+struct Stream {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Stream {
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().expect("there is more").unwrap()).unwrap()
+    }
+
+    /// The next list of holders that is so long.
+    fn until(&mut self, count: usize) -> Value {
+        loop {
+            let seen = self.next();
+            if seen["holders"].as_array().unwrap().len() == count {
+                return seen;
+            }
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn fence(grant: &Value) -> i64 {
+    grant["fence"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_lock_is_taken_refused_waited_for_and_given_back() {
+    let api = Api::start();
+    let (code, session) = api.post("/v1/sessions", &json!({ "ttl_ms": 60_000, "label": "first" }));
+    assert_eq!((code, &session["ttl_ms"], &session["locks"]), (200, &json!(60_000), &json!([])));
+    let first = json!({ "session": session["session"] });
+    let (code, grant) = api.post("/v1/locks/db%2Fmigrate/acquire", &first);
+    assert_eq!((code, &grant["lock"]), (200, &json!("db/migrate")));
+    // Asking again is the same grant: a request whose answer was lost can be sent again.
+    assert_eq!(api.post("/v1/locks/db%2Fmigrate/acquire", &first), (200, grant.clone()));
+    let (code, busy) = api.post("/v1/locks/db%2Fmigrate/acquire", &json!({ "try": true }));
+    assert_eq!((code, &busy["code"]), (409, &json!("busy")));
+    let (code, late) = api.post("/v1/locks/db%2Fmigrate/acquire", &json!({ "wait_ms": 20 }));
+    assert_eq!((code, &late["code"]), (408, &json!("timed_out")));
+    let queue = api.get("/v1/locks/db%2Fmigrate");
+    assert_eq!(
+        (&queue["holders"][0]["who"], &queue["holders"][0]["fence"]),
+        (&json!("first"), &grant["fence"])
+    );
+    let session_path = format!("/v1/sessions/{}", session["session"].as_str().unwrap());
+    assert_eq!(api.get(&session_path)["locks"], json!(["db/migrate"]));
+    assert_eq!(api.post(&format!("{session_path}/keep-alive"), &json!({})).0, 200);
+    assert_eq!(api.post("/v1/locks/db%2Fmigrate/release", &first), (200, json!({ "held": true })));
+    assert_eq!(api.post("/v1/locks/db%2Fmigrate/release", &first).1["code"], "not_held");
+    let (_, next) = api.post("/v1/locks/db%2Fmigrate/acquire", &json!({ "try": true }));
+    assert!(fence(&next) > fence(&grant), "{next} after {grant}");
+    assert_eq!(api.ask("DELETE", &session_path, "").0, 200);
+    assert_eq!(api.ask("DELETE", &session_path, "").1["code"], "no_session");
+}
+
+#[test]
+fn a_session_that_is_not_kept_alive_loses_its_lock_to_who_waits() {
+    let api = Api::start();
+    let (_, first) = api.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 500 }));
+    let (code, second) = api.post("/v1/locks/a/acquire", &json!({}));
+    assert_eq!(code, 200);
+    assert!(fence(&second) > fence(&first));
+    let gone = json!({ "session": first["session"] });
+    assert_eq!(api.post("/v1/locks/a/release", &gone).1["code"], "not_held");
+}
+
+#[test]
+fn who_goes_away_while_it_waits_or_holds_by_its_connection_leaves_nothing_behind() {
+    let api = Api::start();
+    let mut watch = api.stream("GET", "/v1/locks/a/watch", "");
+    watch.until(0);
+    let mut hold = api.stream("POST", "/v1/locks/a/hold", r#"{"label":"held by a connection"}"#);
+    let granted = hold.next();
+    assert!(fence(&granted["granted"]) > 0, "{granted}");
+    assert_eq!(watch.until(1)["holders"][0]["who"], "held by a connection");
+    let waiting = api.stream("POST", "/v1/locks/a/hold", "");
+    // The first goes, and so does one that may be waiting still: whoever comes next has the lock.
+    drop(waiting);
+    drop(hold);
+    assert_eq!(api.post("/v1/locks/a/acquire", &json!({})).0, 200);
+}
+
+#[test]
+fn a_broken_lock_is_lost_by_its_holder() {
+    let api = Api::start();
+    let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
+    hold.next();
+    let (code, broken) = api.post("/v1/locks/a/break", &json!({}));
+    assert_eq!((code, broken["cut_off"].as_array().unwrap().len()), (200, 1));
+    let lost = hold.next();
+    assert!(lost["lost"]["why"].as_str().unwrap().contains("broken"), "{lost}");
+}
+
+#[test]
+fn a_session_that_has_lost_a_lock_cannot_be_kept_alive() {
+    let api = Api::start();
+    let (_, held) = api.post("/v1/locks/a/acquire", &json!({}));
+    let session = held["session"].as_str().unwrap();
+    api.post("/v1/locks/a/break", &json!({}));
+    let alive = api.post(&format!("/v1/sessions/{session}/keep-alive"), &json!({}));
+    assert_eq!((alive.0, &alive.1["code"]), (404, &json!("no_session")));
+    // etcd's clients know such a lease for dead.
+    let lease = i64::from_str_radix(session, 16).unwrap();
+    let alive = api.post("/v3/lease/keepalive", &json!({ "ID": lease }));
+    assert_eq!((alive.0, &alive.1["result"]["TTL"]), (200, &Value::Null), "{alive:?}");
+}
+
+#[test]
+fn a_semaphore_has_as_many_holders_as_permits_and_rules_follow() {
+    let api = Api::start();
+    let two = json!({ "permits": 2, "try": true });
+    let (first, second) =
+        (api.post("/v1/locks/pool/acquire", &two), api.post("/v1/locks/pool/acquire", &two));
+    assert_eq!((first.0, second.0), (200, 200), "{first:?} {second:?}");
+    assert_eq!(api.post("/v1/locks/pool/acquire", &two).1["code"], "busy");
+    assert_eq!(api.post("/v1/locks/pool/acquire", &json!({ "permits": 3 })).1["code"], "permits");
+    let rules = api.get("/v1/rules");
+    assert_eq!((&rules["rules"][0]["pattern"], &rules["rules"][0]["permits"]), (&json!("pool"), &json!(2)));
+    let (code, none) = api.ask("PUT", "/v1/rules", r#"{"rules":[]}"#);
+    assert_eq!((code, &none["code"]), (400, &json!("bad_request")));
+    let (_, changed) = api.ask("PUT", "/v1/rules", r#"{"rules":[{"algorithm":"raymond"}]}"#);
+    assert_eq!(changed["rules"][0]["algorithm"], "raymond");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_code_and_a_sentence() {
+    let limits = Limits { sessions: 2, ..Limits::default() };
+    let api = Api::with(limits);
+    for (path, body, code) in [
+        ("/v1/locks/a/acquire", "{", "bad_request"),
+        ("/v1/locks/a/acquire", r#"{"waits":3}"#, "bad_request"),
+        ("/v1/locks/a/acquire", r#"{"try":true,"wait_ms":3}"#, "bad_request"),
+        ("/v1/locks/a/acquire", r#"{"permits":0}"#, "bad_request"),
+        ("/v1/locks/a/acquire", r#"{"ttl_ms":1}"#, "bad_request"),
+        ("/v1/locks/a/acquire", r#"{"session":"zz"}"#, "no_session"),
+        ("/v1/locks/a/acquire", r#"{"session":"77"}"#, "no_session"),
+        ("/v1/locks/a/release", "{}", "no_session"),
+        ("/v1/sessions", r#"{"label":"a\u001bb"}"#, "bad_request"),
+        ("/v1/nothing", "{}", "no_such_path"),
+    ] {
+        let (status, fault) = api.ask("POST", path, body);
+        assert_eq!(fault["code"], code, "{path} {body}: {fault}");
+        assert!((400..500).contains(&status) && fault["message"].as_str().unwrap().len() > 20, "{fault}");
+    }
+    let long = format!("/v1/locks/{}/acquire", "x".repeat(256));
+    assert!(api.post(&long, &json!({})).1["message"].as_str().unwrap().contains("at most 255"));
+    let huge = format!(r#"{{"label":"{}"}}"#, "x".repeat(100_000));
+    assert_eq!(api.ask("POST", "/v1/sessions", &huge).0, 413);
+    for _ in 0..2 {
+        assert_eq!(api.post("/v1/sessions", &json!({})).0, 200);
+    }
+    let (status, fault) = api.post("/v1/sessions", &json!({}));
+    assert_eq!((status, &fault["code"]), (429, &json!("too_many")), "{fault}");
+}
+
+#[test]
+fn health_status_and_description_are_there() {
+    let api = Api::start();
+    assert_eq!(api.get("/healthz")["ok"], true);
+    // What waits for the node is answered when it takes part.
+    api.post("/v1/locks/a/acquire", &json!({}));
+    assert_eq!(api.get("/readyz")["ok"], true);
+    let status = api.get("/v1/status");
+    assert_eq!(
+        (&status["site"], &status["members"], &status["ready"]),
+        (&json!("local"), &json!(["local"]), &json!(true))
+    );
+    assert_eq!(api.get("/openapi.json")["info"]["title"], "Meshlock");
+}
+
+#[test]
+fn a_site_whose_cluster_is_not_there_says_so() {
+    let sites: [meshlock_node::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
+    let engine = Engine::start(Setup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let api = Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine };
+    assert_eq!(api.ask("GET", "/healthz", "").0, 200);
+    let (code, ready) = api.ask("GET", "/readyz", "");
+    assert_eq!((code, &ready["ok"]), (503, &json!(false)), "{ready}");
+    assert_eq!(api.post("/v1/locks/jobs/acquire", &json!({ "try": true })).1["code"], "busy");
+    // Clients of etcd may ask to be refused where nobody leads.
+    let grant = |header: &str| {
+        let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(grant("Grpc-Metadata-hasleader: true")["message"], "etcdserver: no leader");
+    assert_eq!(grant("Accept: */*")["TTL"], "5");
+}
+
+#[test]
+fn without_protection_only_this_machine_is_served() {
+    let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let error = Serving::start(&engine, setup).unwrap_err();
+    assert!(matches!(error, ServeError::Open(_)));
+    assert!(error.to_string().contains("open to everyone who reaches 0.0.0.0:"), "{error}");
+}
+
+#[test]
+fn what_was_held_through_the_api_is_free_when_it_is_not_served_any_more() {
+    let Api { serving, _engine: engine } = Api::start();
+    let address = serving.address();
+    let held = Command::new("curl")
+        .args(["-s", "-d", "{}", &format!("http://{address}/v1/locks/a/acquire")])
+        .output()
+        .unwrap();
+    assert!(held.status.success());
+    assert_eq!(engine.look(|node| node.table().counts().holders), 1);
+    drop(serving);
+    assert_eq!(engine.look(|node| node.table().counts().holders), 0);
+}
