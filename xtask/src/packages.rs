@@ -9,7 +9,8 @@ use anyhow::{Context, bail};
 pub(crate) const ALL_MUST_RUN: &[(&str, &str)] = &[("MESHLOCK_ALL_TESTS", "1")];
 
 /// What each package is for is known by the program that it brings.
-const NEEDED: &[(&str, &str)] = &[("ip", "iproute2"), ("curl", "curl")];
+const NEEDED: &[(&str, &str)] =
+    &[("ip", "iproute2"), ("curl", "curl"), ("chromium", "chromium"), ("chromedriver", "chromium-driver")];
 
 /// Installs what is missing.
 pub(crate) fn install() -> anyhow::Result<()> {
