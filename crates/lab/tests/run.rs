@@ -138,7 +138,9 @@ fn whatever_a_person_does_nothing_panics_and_nothing_is_broken_without_a_fault()
                 }
             }
             let played = play(&acts, acts.len() + 200);
-            assert!(played.steps() > 20, "{}: {}", info.name, acts.join("."));
+            // Where sites fail, all of them may soon have.
+            let least = if faults { 8 } else { 20 };
+            assert!(played.steps() > least, "{}: {}", info.name, acts.join("."));
             if !faults {
                 assert_eq!(broken(&*played), [""; 0], "{}: {}", info.name, acts.join("."));
             }
