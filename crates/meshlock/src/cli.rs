@@ -4,9 +4,10 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node, queue, quorum,
-    reproduce, rules, run, sim, site, status, up,
+    reproduce, rules, run, sim, site, status, top, up,
 };
 use crate::embedded;
+use crate::remote::keeper;
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Up(up::Arguments),
     /// How a site is, and the cluster as it sees it
     Status(status::Arguments),
+    /// The cluster as it lives: members, leases, locks, grants a second
+    Top(top::Arguments),
     /// Who holds a lock, who waits for it, and why
     Queue(queue::Arguments),
     /// Take a lock away from whoever holds it
@@ -73,6 +76,9 @@ pub(crate) enum Command {
     /// What `run` starts to become the command
     #[command(name = run::start::NAME, hide = true)]
     StartHeld(run::start::Arguments),
+    /// What `run` starts to keep a session with a node on another machine
+    #[command(name = keeper::NAME, hide = true)]
+    KeepSession(keeper::Arguments),
     /// What `run` starts where no node runs
     #[command(name = embedded::NAME, hide = true)]
     EmbeddedNode(embedded::Arguments),

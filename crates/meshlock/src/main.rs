@@ -1,5 +1,6 @@
 //! The `meshlock` command: reads the arguments, runs one subcommand, turns its outcome into an exit code.
 
+mod alarm;
 mod cli;
 mod commands;
 mod embedded;
@@ -13,6 +14,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use meshlock_node::shell::IntroduceError;
 
 use cli::{Cli, Command};
 use embedded::EmbeddedError;
@@ -58,6 +60,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Node(arguments) => commands::node::run(*arguments, out),
         Command::Up(arguments) => commands::up::run(&arguments, out),
         Command::Status(arguments) => commands::status::run(&arguments, out),
+        Command::Top(arguments) => commands::top::run(&arguments, out),
         Command::Queue(arguments) => commands::queue::run(&arguments, out),
         Command::Break(arguments) => commands::break_lock::run(&arguments, out),
         Command::Rules(arguments) => commands::rules::run(&arguments, out),
@@ -78,6 +81,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
         Command::Run(arguments) => commands::run::run(&arguments, out),
         Command::StartHeld(arguments) => commands::run::start::run(&arguments, out),
+        Command::KeepSession(arguments) => remote::keeper::run(&arguments, out),
         Command::EmbeddedNode(arguments) => embedded::run(&arguments, out),
     }
 }
@@ -86,7 +90,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.is::<Usage>() {
         return ExitCode::from(EXIT_USAGE);
     }
-    if error.is::<EmbeddedError>() {
+    if error.is::<EmbeddedError>() || error.is::<IntroduceError>() {
         return ExitCode::from(EXIT_NO_NODE);
     }
     match (error.downcast_ref::<RemoteError>(), error.downcast_ref::<PlaceError>()) {

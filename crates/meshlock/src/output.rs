@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
@@ -81,6 +81,14 @@ pub(crate) fn check_folder(flag: &str, path: &Path) -> Result<(), Usage> {
 
 fn cannot_write(flag: &str, path: &Path, error: &io::Error) -> Usage {
     Usage::new(format!("{flag} {}: cannot be written: {error}", path.display()))
+}
+
+/// Asks the person at the terminal.
+pub(crate) fn is_confirmed(question: &str) -> io::Result<bool> {
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Writes `value` as one JSON document.

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use meshlock::node::names::SiteName;
-use meshlock::node::node::Config;
+use meshlock::node::node::{Answer, Call, Config};
 use meshlock::node::shell::client::protocol::{self, ToClient, ToNode};
 use meshlock::node::shell::client::{listen, serve};
 use meshlock::node::shell::tls::{Bearer, Identity, ca};
-use meshlock::node::shell::{Security, Setup, StartError};
+use meshlock::node::shell::{Listener, Security, Setup, StartError};
 use meshlock::{AcquireError, Cluster, Node};
 
 #[tokio::test]
@@ -305,4 +305,30 @@ fn a_wish_that_is_given_back_before_it_is_granted_is_taken_back() {
     drop(held);
     assert!(node.try_lock_blocking("a").is_ok());
     drop(client);
+}
+
+/// Brings down the node that speaks to it.
+struct Bug;
+
+impl Listener for Bug {
+    fn hear(&self, _: &Answer) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_panics_tells_its_holders_and_grants_nothing_more() {
+    let node = Node::local().unwrap();
+    let held = node.lock("orders").await.unwrap();
+    let waiting = tokio::spawn({
+        let node = node.clone();
+        async move { node.lock("orders").await.map(drop) }
+    });
+    node.engine().ask(Arc::new(Bug), |request| Call::Overview { request });
+    held.lost().await;
+    assert!(held.is_lost());
+    assert!(matches!(waiting.await.unwrap(), Err(AcquireError::Refused { .. })));
+    assert!(matches!(node.lock("bills").await, Err(AcquireError::Refused { .. })));
+    assert!(node.engine().until(|stand| stand.failed).await.failed);
+    node.leave().await;
 }

@@ -116,6 +116,13 @@ impl Drift {
         let exact = u128::from(span.0) * (1_000_000 + u128::from(self.0));
         Span(u64::try_from(exact.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
+
+    /// `span/(1+drift)`, rounded down: when that has passed here, no more than `span` has passed anywhere.
+    #[must_use]
+    pub fn shrink(self, span: Span) -> Span {
+        let exact = u128::from(span.0) * 1_000_000 / (1_000_000 + u128::from(self.0));
+        Span(u64::try_from(exact).unwrap_or(u64::MAX))
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +136,16 @@ mod tests {
         assert_eq!(drift.stretch(Span::from_micros(10_001)), Span::from_micros(10_003));
         assert_eq!(drift.stretch(Span::from_micros(u64::MAX)), Span::from_micros(u64::MAX));
         assert_eq!(Drift::from_ppm(0).stretch(Span::from_micros(7)), Span::from_micros(7));
+    }
+
+    #[test]
+    fn a_shrunk_length_is_never_longer_elsewhere_than_the_length() {
+        let drift = Drift::from_ppm(1000);
+        for micros in [0, 1, 7, 999, 1000, 1001, 5_000_000, u64::MAX] {
+            let span = Span::from_micros(micros);
+            assert!(drift.stretch(drift.shrink(span)) <= span, "{micros}");
+        }
+        assert_eq!(drift.shrink(Span::from_micros(1_001_000)), Span::from_micros(1_000_000));
     }
 
     #[test]

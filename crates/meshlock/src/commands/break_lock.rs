@@ -1,6 +1,6 @@
 //! `meshlock break`: takes a lock away from whoever holds it.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 use meshlock_node::names::{LockName, SiteName};
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let (who, age) = (who(holder.label.as_ref()), Age(holder.age));
             eprintln!("{name} is held by {who} of {site}, for {age} (fence {}).", holder.fence.value());
         }
-        if !is_confirmed(name)? {
+        if !output::is_confirmed(&format!("Take {name} away?"))? {
             eprintln!("Nothing was done.");
             return Ok(Outcome::Refuted);
         }
@@ -54,13 +54,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         Err(unexpected(&remote, &answer))
     }
-}
-
-fn is_confirmed(name: &LockName) -> io::Result<bool> {
-    eprint!("Take {name} away? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn tell(

@@ -21,4 +21,5 @@ pub(crate) mod sim;
 pub(crate) mod site;
 pub(crate) mod status;
 mod target;
+pub(crate) mod top;
 pub(crate) mod up;

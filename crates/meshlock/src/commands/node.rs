@@ -1,6 +1,8 @@
 //! `meshlock node`: one site of a cluster, for as long as it is wanted.
 
 mod daemon;
+mod learn;
+mod service_manager;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -8,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
@@ -28,6 +31,9 @@ pub(crate) struct Arguments {
     /// Print a configuration that explains every key
     #[arg(long)]
     example_config: bool,
+    /// Look whether the configuration makes sense, certificates included, and start nothing
+    #[arg(long)]
+    check: bool,
     /// The name of this site, if not that of the file
     #[arg(long, value_name = "NAME")]
     site: Option<SiteName>,
@@ -37,18 +43,31 @@ pub(crate) struct Arguments {
     /// Where it listens for other sites
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<Address>,
-    /// The sites that the cluster began with, in the order of their own configurations
-    #[arg(long, value_name = "NAME=HOST:PORT", num_args = 1.., value_parser = listed)]
-    join: Vec<ListedSite>,
+    /// A running cluster, by the address of any of its sites; or the sites that the cluster begins with, each as
+    /// NAME=HOST:PORT and in the same order at all of them
+    #[arg(long, value_name = "HOST:PORT", num_args = 1.., value_parser = join)]
+    join: Vec<Join>,
     /// Where clients of this machine reach it
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Trust the network: no TLS between sites
+    /// Where clients of other machines reach it
+    #[arg(long, value_name = "HOST:PORT")]
+    clients: Option<Address>,
+    /// Trust the network: no TLS, neither between sites nor for clients of other machines
     #[arg(long)]
     plain: bool,
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value_t = Log::Text)]
     log: Log,
+}
+
+/// How a cluster is named on the command line.
+#[derive(Clone, Debug)]
+enum Join {
+    /// One of the sites that it begins with.
+    Named(ListedSite),
+    /// Any of its sites, which runs.
+    At(Address),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -59,13 +78,18 @@ enum Log {
     Json,
 }
 
-fn listed(text: &str) -> Result<ListedSite, String> {
-    let (name, address) = text
-        .split_once('=')
-        .ok_or_else(|| format!("'{text}' is not NAME=HOST:PORT, such as db-1=db-1.example:7400"))?;
-    let name = name.parse().map_err(|error| format!("{error}"))?;
-    let address = address.parse().map_err(|error| format!("{error}"))?;
-    Ok(ListedSite { name, address })
+fn join(text: &str) -> Result<Join, String> {
+    if let Some((name, address)) = text.split_once('=') {
+        let name = name.parse().map_err(|error| format!("{error}"))?;
+        let address = address.parse().map_err(|error| format!("{error}"))?;
+        return Ok(Join::Named(ListedSite { name, address }));
+    }
+    if !text.contains(':') {
+        return Err(format!(
+            "'{text}' is neither HOST:PORT nor NAME=HOST:PORT, such as db-1.example:7400 or db-1=db-1.example:7400"
+        ));
+    }
+    text.parse().map(Join::At).map_err(|error| format!("{error}"))
 }
 
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -73,21 +97,62 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, site, data, listen, join, socket, plain, log, .. } = arguments;
+    let Arguments { config, check, site, data, listen, join, socket, clients, plain, log, .. } = arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
-    let flags = Flags { site, data, listen, socket, join, plain };
+    let _log = start_log(log);
+    let (named, at) = split(join)?;
+    let mut flags = Flags {
+        site,
+        data,
+        listen,
+        socket,
+        clients,
+        join: named,
+        cluster: None,
+        founders: Vec::new(),
+        plain,
+    };
+    if !at.is_empty() && !check {
+        learn::into(&mut flags, &file, &source, &at)?;
+    }
     let settings = Settings::new(file, &source, flags)?;
-    start_log(log);
+    if check {
+        writeln!(
+            out,
+            "{} of {}: the configuration makes sense",
+            settings.config.site, settings.config.cluster
+        )?;
+        return Ok(Outcome::Done);
+    }
     daemon::run(settings, out)
 }
 
-fn start_log(log: Log) {
-    let subscriber = tracing_subscriber::fmt().with_writer(io::stderr).with_target(false);
+/// Names with addresses, or addresses alone.
+fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), Usage> {
+    let (mut named, mut at) = (Vec::new(), Vec::new());
+    for one in join {
+        match one {
+            Join::Named(site) => named.push(site),
+            Join::At(address) => at.push(address),
+        }
+    }
+    if named.is_empty() || at.is_empty() {
+        return Ok((named, at));
+    }
+    Err(Usage::new("--join: give all sites as NAME=HOST:PORT, or only addresses of sites that run"))
+}
+
+/// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log
+/// nobody reads must not stand still, and loses lines rather than its lease.
+fn start_log(log: Log) -> WorkerGuard {
+    let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+    let subscriber = tracing_subscriber::fmt().with_writer(writer).with_target(false);
     match log {
         Log::Text => subscriber.with_ansi(io::stderr().is_terminal()).init(),
         Log::Json => subscriber.json().flatten_event(true).init(),
     }
+    guard
 }
 
 /// What an operator has to change, in contrast to what the machine has run out of.

@@ -1,7 +1,7 @@
 //! `meshlock site`: who takes part, what a new site needs, and how one leaves.
 
-use std::io::Write;
-use std::time::Duration;
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use meshlock_node::address::Address;
@@ -9,12 +9,17 @@ use meshlock_node::names::SiteName;
 use meshlock_node::shell::client::protocol::{Status, ToClient, ToNode};
 use serde_json::json;
 
-use super::target::{self, Target, unexpected};
+use super::target::{self, ANSWER_WITHIN, Target, unexpected};
 use crate::output::{self, Outcome, Usage};
-use crate::remote::RemoteError;
 
 /// How long a site may take to leave: its clients first give back what they hold, or its lease ends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often to look whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How many of the sites that a cluster began with vote.
+const MOST_VOTERS: usize = 7;
 
 /// Arguments of `meshlock site`.
 #[derive(Debug, Args)]
@@ -41,10 +46,18 @@ enum What {
         #[command(flatten)]
         target: Target,
     },
-    /// Let the site that is asked leave the cluster; it joins again when it is started again
+    /// Let a site leave the cluster, whichever node is asked; it joins again when it is started again
+    #[command(after_help = "\
+A site that runs is told to leave: its clients are not given anything more, and keep what they hold until they give it back or the
+lease of the site ends. One that is gone for good need not be removed: it is left out when its lease is over, and this waits
+for it. One of the first seven sites stays one of those who vote, whether it takes part or not: more than half of them must be
+reachable for anything to change.")]
     Remove {
         /// Its name
         name: SiteName,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         target: Target,
     },
@@ -60,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let status = target::status(&mut target.connect("site add")?)?;
             add(target, &status, name, address, out)
         }
-        What::Remove { name, target } => remove(target, name, out),
+        What::Remove { name, yes, target } => remove(target, name, *yes, out),
     }
 }
 
@@ -147,44 +160,83 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn remove(target: &Target, name: &SiteName, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn remove(target: &Target, name: &SiteName, yes: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    if !yes && !io::stdin().is_terminal() {
+        return Err(
+            Usage::new(format!("{name}: there is no terminal to ask on; say --yes to let it leave")).into()
+        );
+    }
     let mut remote = target.connect("site remove")?;
-    if remote.site() != name {
-        let status = target::status(&mut remote)?;
-        return Err(elsewhere(&status, name).into());
+    let status = target::status(&mut remote)?;
+    let Some(member) = status.view.member(name).cloned() else {
+        let voter = if is_voter(&status, name) { ", and stays one of those who vote" } else { "" };
+        return Err(Usage::new(format!(
+            "{name} does not take part{voter}; `meshlock site list` lists who does"
+        ))
+        .into());
+    };
+    if !yes && !output::is_confirmed(&format!("Let {member} leave the cluster?"))? {
+        eprintln!("Nothing was done.");
+        return Ok(Outcome::Refuted);
     }
-    match remote.ask(LEAVE_WITHIN, |tag| ToNode::Leave { tag }) {
-        Ok(ToClient::Left(_)) => {}
-        Ok(other) => return Err(unexpected(&remote, &other)),
-        Err(RemoteError::Silent { .. }) => {
-            anyhow::bail!(
-                "{name} is about to leave but has not yet: the cluster has no leader, or clients hold on to locks \
-                 (`meshlock status` lists them)"
-            );
+    let until = Instant::now() + LEAVE_WITHIN;
+    let mut heard = false;
+    // The order may be lost, and so may the site be: it is out when the view says so.
+    while target::status(&mut remote)?.view.contains(&member) {
+        if Instant::now() >= until {
+            anyhow::bail!(still_there(name, heard));
         }
-        Err(error) => return Err(error.into()),
+        let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Remove { tag, site: name.clone() })?;
+        let ToClient::Leaves { leaves, .. } = answer else { return Err(unexpected(&remote, &answer)) };
+        heard |= leaves;
+        // Nothing else is said to this session: it only passes the time.
+        remote.hear(Some(LOOK_EVERY))?;
     }
-    if target.json {
-        output::json(out, &json!({ "site": name, "left": true }))?;
+    tell_removed(target, &status, name, heard, out)
+}
+
+fn still_there(name: &SiteName, heard: bool) -> String {
+    let why = if heard {
+        "the cluster has no leader, or clients hold on to locks (`meshlock status` lists them)"
     } else {
+        "it does not answer, and the cluster has no leader that could leave it out"
+    };
+    format!("{name} has not left yet: {why}")
+}
+
+fn tell_removed(
+    target: &Target,
+    status: &Status,
+    name: &SiteName,
+    heard: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let voter = is_voter(status, name);
+    if target.json {
+        output::json(out, &json!({ "site": name, "left": true, "heard": heard, "voter": voter }))?;
+        return Ok(Outcome::Done);
+    }
+    if heard {
         writeln!(
             out,
             "{name} has left. Its node still runs, and gives nothing to anyone: stop it, or start it again to join again."
+        )?;
+    } else {
+        writeln!(out, "{name} did not answer. Its lease is over, and it is no member any more.")?;
+    }
+    if voter {
+        let voters = status.sites.len().min(MOST_VOTERS);
+        writeln!(
+            out,
+            "It stays one of the {voters} sites that vote: {} of them must be reachable for anything to change.",
+            voters / 2 + 1
         )?;
     }
     Ok(Outcome::Done)
 }
 
-/// A site leaves by itself, or is left out when it is gone; nobody else can tell it to.
-fn elsewhere(status: &Status, name: &SiteName) -> Usage {
-    if status.view.member(name).is_none() {
-        return Usage::new(format!("{name} does not take part; `meshlock site list` lists who does"));
-    }
-    Usage::new(format!(
-        "{name} is not the site that was asked ({}), and only a site itself can leave: run this on its machine, or stop its \
-         node. One that is gone for good is left out of the view by itself when its lease is over; nothing needs to be removed.",
-        status.site
-    ))
+fn is_voter(status: &Status, name: &SiteName) -> bool {
+    status.sites.iter().take(MOST_VOTERS).any(|site| site == name)
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! What all commands share that ask a node something: which node, and how the answer is printed.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use meshlock_node::names::{ClientLabel, LockName};
 use meshlock_node::shell::client::protocol::{Status, ToClient, ToNode};
 
+use crate::remote::keeper::Keeping;
+use crate::remote::place::Where;
 use crate::remote::{Remote, RemoteError};
-use crate::settings::places;
 
 /// How long a node may take for what it knows itself or asks the other sites; it gives up on them sooner.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -16,9 +16,8 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Which node, and how to print.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Target {
-    /// The socket of the node to ask; otherwise MESHLOCK_SOCKET, or the only node that runs for this user
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    node: Where,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -27,9 +26,9 @@ pub(crate) struct Target {
 impl Target {
     /// Connects to it, for the command of this name.
     pub(crate) fn connect(&self, command: &str) -> anyhow::Result<Remote> {
-        let socket = places::find_socket(self.socket.as_deref())?;
+        let place = self.node.find()?;
         let label = format!("meshlock {command}, process {}", std::process::id());
-        Ok(Remote::connect(&socket, label.parse::<ClientLabel>()?)?)
+        Remote::connect(&place, label.parse::<ClientLabel>()?, Keeping::Here)
     }
 }
 
@@ -48,7 +47,7 @@ pub(crate) fn status(remote: &mut Remote) -> anyhow::Result<Status> {
 pub(crate) fn unexpected(remote: &Remote, answer: &ToClient) -> anyhow::Error {
     tracing::debug!(?answer, "unexpected");
     RemoteError::Refused {
-        path: remote.path().to_owned(),
+        place: remote.place().clone(),
         why: "its answer is to another question; is it of another version?".to_owned(),
     }
     .into()

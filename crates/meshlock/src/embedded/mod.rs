@@ -155,7 +155,7 @@ pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Remote> {
 /// Connects, if a node is there and stays.
 fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Remote>, RemoteError> {
     let Some(socket) = home.socket() else { return Ok(None) };
-    match Remote::connect(&socket, who.clone()) {
+    match Remote::connect_to_socket(&socket, who.clone()) {
         Ok(remote) => Ok(Some(remote)),
         Err(RemoteError::Nobody(_) | RemoteError::Closed(_)) => Ok(None),
         Err(error) => Err(error),

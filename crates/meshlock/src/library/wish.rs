@@ -1,13 +1,15 @@
 //! One wish for a lock, from asking to the end: what the node has said of it.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use meshlock_node::node::Answer;
 use meshlock_node::shell::Listener;
 use meshlock_node::table::Tell;
 use meshlock_node::time::{Span, Time};
 use meshlock_protocol::Fence;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// How far a wish is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,24 +41,38 @@ pub(crate) struct Grant {
     pub(crate) margin: Span,
 }
 
-/// A wish. The node speaks to it, a guard or a caller looks at it.
+/// A wish. The node speaks to it, a guard or a caller looks at it. Every lock that is taken makes one, mostly to be answered at
+/// once: it is as light as can be.
 pub(crate) struct Wish {
-    stage: watch::Sender<Stage>,
+    stage: Mutex<Stage>,
+    changed: Notify,
 }
 
 impl Wish {
     pub(crate) fn new() -> Self {
-        Wish { stage: watch::Sender::new(Stage::Waiting) }
+        Wish { stage: Mutex::new(Stage::Waiting), changed: Notify::const_new() }
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        *self.stage.borrow()
+        *self.lock()
     }
 
     /// Waits until `done` holds of the stage.
-    pub(crate) async fn until(&self, done: impl FnMut(&Stage) -> bool) -> Stage {
-        let mut stage = self.stage.subscribe();
-        *stage.wait_for(done).await.expect("the wish itself keeps the other end")
+    pub(crate) async fn until(&self, mut done: impl FnMut(&Stage) -> bool) -> Stage {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Before looking, so that no change falls in between.
+            changed.as_mut().enable();
+            let stage = self.stage();
+            if done(&stage) {
+                return stage;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,7 +90,8 @@ impl Listener for Wish {
             Tell::Released { .. } | Tell::Cancelled { .. } => Stage::Over,
             Tell::Extended { .. } => return,
         };
-        self.stage.send_replace(stage);
+        *self.lock() = stage;
+        self.changed.notify_waiters();
     }
 }
 

@@ -33,6 +33,14 @@ sites = [
 # Where clients on this machine reach it. Default: XDG_RUNTIME_DIR/meshlock/SITE.sock, or /tmp/meshlock-UID/SITE.sock.
 #socket = "/run/meshlock/db-1.sock"
 
+# Where clients on other machines reach it (meshlock run --node HOST:PORT). They show certificates of the same authority, made by
+# `meshlock ca issue NAME --client`; with tls = "off" whoever reaches the port is let in. Default: nowhere.
+#clients = "0.0.0.0:7401"
+
+# After how long without a word from such a client its session ends, and others may have what it held. The client, which
+# counts for itself, has ended its command before. A client of this machine is gone when its connection is.
+#session_ttl = "5s"
+
 # How long a site that is told to stop (SIGTERM) waits for its clients to give back what they hold. Then they are told that
 # they have lost it, and the site leaves without them. It is never longer than a lease, which a site that leaves does not renew.
 #shutdown_grace = "5s"

@@ -12,18 +12,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use meshlock_node::address::Address;
-use meshlock_node::names::SiteName;
+use meshlock_node::names::{ClusterName, SiteName};
 use meshlock_node::node::{Config, ConfigError};
 use meshlock_node::rules::{Clause, RulesText};
 use meshlock_node::shell::Security;
 use meshlock_node::shell::tls::{Bearer, Files, Identity};
-use meshlock_node::time::Drift;
+use meshlock_node::time::{Drift, Span};
 
 use crate::output::Usage;
 use file::{File, ListedSite, NamedRule, RuleEntry, Source, Tls};
 
 /// How long clients may keep what they hold when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// After how long without a word the session of a client on another machine ends; and the least that can be said.
+const SESSION_TTL: Span = Span::from_millis(5000);
+const LEAST_TTL: Span = Span::from_millis(1000);
 
 /// A site that listens where nothing is said: where it calls itself reachable.
 const ANYWHERE: &str = "0.0.0.0:7400";
@@ -35,7 +39,11 @@ pub(crate) struct Flags {
     pub(crate) data: Option<PathBuf>,
     pub(crate) listen: Option<Address>,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) clients: Option<Address>,
     pub(crate) join: Vec<ListedSite>,
+    /// What the cluster that is joined is called, and all sites that it began with.
+    pub(crate) cluster: Option<ClusterName>,
+    pub(crate) founders: Vec<SiteName>,
     pub(crate) plain: bool,
 }
 
@@ -49,6 +57,10 @@ pub(crate) struct Settings {
     pub(crate) security: Security,
     pub(crate) data: PathBuf,
     pub(crate) socket: PathBuf,
+    /// Where to listen for clients on other machines, if anywhere.
+    pub(crate) clients: Option<Address>,
+    /// After how long without a word their sessions end.
+    pub(crate) session_ttl: Span,
     pub(crate) shutdown_grace: Duration,
 }
 
@@ -71,11 +83,19 @@ impl Settings {
                 .into());
         }
         let tls = if flags.plain { Some(Tls::Off(file::Off::Off)) } else { file.tls };
-        let security = security(tls, &site, is_alone, source)?;
+        let clients = flags.clients.or(file.clients);
+        let security = security(tls, &site, is_alone && clients.is_none(), source)?;
         let names: Vec<SiteName> = sites.iter().map(|listed| listed.name.clone()).collect();
+        let names = if flags.founders.is_empty() { names } else { flags.founders };
         let names = if names.is_empty() { vec![site.clone()] } else { names };
         let mut config = Config::new(site.clone(), names);
-        if let Some(cluster) = file.cluster {
+        if let (Some(said), Some(found)) = (&file.cluster, &flags.cluster)
+            && said != found
+        {
+            let why = format!("the site that --join names is of the cluster '{found}'; compare the two");
+            return Err(source.wrong("cluster", why).into());
+        }
+        if let Some(cluster) = flags.cluster.or(file.cluster) {
             config.cluster = cluster;
         }
         if let Some(address) = address {
@@ -90,6 +110,11 @@ impl Settings {
             config.habits.local_turns = turns;
         }
         check(&config, source)?;
+        let session_ttl = file.session_ttl.map_or(SESSION_TTL, |ttl| ttl.span());
+        if session_ttl < LEAST_TTL.max(config.terms.margin.times(2)) {
+            let why = "a client needs time to end its command: give 1s or more, and at least twice the margin of a lease";
+            return Err(source.wrong("session_ttl", why).into());
+        }
         let data = flags.data.or_else(|| file.data.map(|path| source.resolve(path)));
         let socket = flags.socket.or_else(|| file.socket.map(|path| source.resolve(path)));
         Ok(Settings {
@@ -98,10 +123,21 @@ impl Settings {
             security,
             data: data.map_or_else(|| places::data_of(&site), Ok)?,
             socket: socket.map_or_else(|| places::socket_of(&site), Ok)?,
+            clients,
+            session_ttl,
             shutdown_grace: file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration()),
             config,
         })
     }
+}
+
+/// Who joins a cluster of which nothing is known yet, and how its connections are protected.
+pub(crate) fn who_joins(file: &File, source: &Source, flags: &Flags) -> anyhow::Result<(SiteName, Security)> {
+    let said = flags.site.clone().or_else(|| file.site.clone());
+    let site = said.ok_or_else(|| source.wrong("site", "say with --site what this site is called"))?;
+    let tls = if flags.plain { Some(Tls::Off(file::Off::Off)) } else { file.tls.clone() };
+    let security = security(tls, &site, false, source)?;
+    Ok((site, security))
 }
 
 /// The name of this site: what is said, or the only one that it can be.

@@ -100,6 +100,13 @@ pub(crate) fn data_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
     Ok(state.ok_or(PlaceError::Homeless)?.join("meshlock").join(site.as_str()))
 }
 
+/// Where a client's certificate is, unless something else is said; not whether it is there.
+pub(crate) fn client_certificate() -> Option<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let config = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
+    config.map(|config| config.join("meshlock").join("client"))
+}
+
 /// The socket that a client uses: the one given, the one that the environment names, or that of the only node that runs.
 pub(crate) fn find_socket(given: Option<&Path>) -> Result<PathBuf, PlaceError> {
     if let Some(path) = given {

@@ -91,3 +91,77 @@ fn a_site_that_is_not_in_the_list_joins_through_it() {
     let error = fails(files.home(), 64, &["site", "add", "b", "--socket", &socket]);
     assert!(error.contains("takes part already"), "{error}");
 }
+
+#[test]
+fn a_site_joins_by_the_address_of_any_other_and_learns_the_rest() {
+    for tls in [false, true] {
+        let files = Files::new(2, tls, "cluster = 'prod'\n");
+        let _sites = files.start_all(&["a", "b"]);
+        let list = json(files.home(), &["site", "list", "--socket", &files.path("a.sock")]);
+        let address = list["sites"][0]["address"].as_str().unwrap().to_owned();
+        let mut command = meshlock(files.home());
+        command.args(["node", "--site", "d", "--listen", "127.0.0.1:0", "--join", &address]);
+        if tls {
+            says(files.home(), &["ca", "issue", "d", "--dir", &files.path("ca")]);
+            let of = |file: &str| files.path(&format!("ca/site-d/{file}.pem"));
+            let text =
+                format!("tls = {{ ca = '{}', cert = '{}', key = '{}' }}", of("ca"), of("cert"), of("key"));
+            std::fs::write(files.home().join("d.toml"), text).unwrap();
+            command.args(["--config", &files.path("d.toml")]);
+        } else {
+            command.arg("--plain");
+        }
+        let joined = Process::start(command, files.home().join("d.log"));
+        let line = joined.line();
+        assert!(line.starts_with("d is ready: view ") && line.contains("with a, b, d"), "{line}");
+        until("its log says of which cluster", || joined.log().contains("cluster=prod"));
+    }
+}
+
+#[test]
+fn a_semaphore_that_nobody_can_agree_on_is_not_waited_for_longer_than_was_said() {
+    let files = Files::new(3, false, "");
+    // Alone it is no majority, so that no rule can be made.
+    let site = files.start("a");
+    until("it serves clients", || site.log().contains("started"));
+    let socket = files.path("a.sock");
+    for patience in [&["--wait", "200ms"] as &[&str], &["--try"]] {
+        let run = ["run", "pool", "--permits", "2", "--socket", &socket];
+        let arguments = [&run as &[&str], patience, &["--", "true"]].concat();
+        fails(files.home(), 75, &arguments);
+    }
+}
+
+#[test]
+fn a_site_whose_log_nobody_reads_takes_part_all_the_same() {
+    let files = Files::new(1, false, "");
+    let (unread, full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while rustix::io::write(&full, &[0; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let mut command = meshlock(files.home());
+    command.args(["node", "--config", &files.path("a.toml")]).stderr(full);
+    let site = Process::start_with(&mut command, files.home().join("a.log"));
+    assert!(site.line().starts_with("a is ready: view "));
+    drop(unread);
+}
+
+#[test]
+fn a_service_manager_is_told_when_a_site_takes_part_and_when_it_leaves() {
+    let files = Files::new(1, false, "");
+    let path = files.path("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(crate::site::LIMIT)).unwrap();
+    let hear = || {
+        let mut bytes = [0; 64];
+        let length = manager.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let mut command = meshlock(files.home());
+    command.args(["node", "--config", &files.path("a.toml")]).env("NOTIFY_SOCKET", &path);
+    let mut site = Process::start(command, files.home().join("a.log"));
+    assert_eq!(hear(), "READY=1");
+    site.signal(Signal::TERM);
+    assert_eq!(hear(), "STOPPING=1");
+    assert!(site.end().success());
+}

@@ -57,18 +57,53 @@ fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules(
 }
 
 #[test]
-fn a_site_leaves_when_it_is_asked_itself_and_others_cannot_be_removed() {
-    let files = Files::new(3, false, "");
-    let _sites = files.start_all(&["a", "b", "c"]);
-    let (home, c) = (files.home(), files.path("c.sock"));
-    until("all take part", || {
-        json(home, &["site", "list", "--socket", &c])["sites"].as_array().unwrap().len() == 3
-    });
-    let error = fails(home, 64, &["site", "remove", "a", "--socket", &c]);
-    assert!(error.contains("only a site itself can leave: run this on its machine"), "{error}");
-    let error = fails(home, 64, &["site", "remove", "z", "--socket", &c]);
-    assert!(error.contains("z does not take part"), "{error}");
-    let text = says(home, &["site", "remove", "c", "--socket", &c]);
-    assert!(text.starts_with("c has left."), "{text}");
+fn a_site_is_removed_whichever_node_is_asked_and_one_that_is_gone_needs_no_word() {
+    let files = Files::new(4, false, "");
+    let mut sites = files.start_all(&["a", "b", "c", "d"]);
+    let (home, a, c) = (files.home(), files.path("a.sock"), files.path("c.sock"));
+    let members = || json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len();
+    until("all take part", || members() == 4);
+    let error = fails(home, 64, &["site", "remove", "c", "--socket", &a]);
+    assert!(error.contains("no terminal to ask on; say --yes"), "{error}");
+    let error = fails(home, 64, &["site", "remove", "z", "--yes", "--socket", &c]);
+    assert!(error.contains("z does not take part; `meshlock site list`"), "{error}");
+    let text = says(home, &["site", "remove", "c", "--yes", "--socket", &a]);
+    assert!(
+        text.starts_with("c has left.") && text.contains("one of the 4 sites that vote: 3 of them"),
+        "{text}"
+    );
     assert!(says(home, &["status", "--socket", &c]).contains("is not a member of the cluster"));
+    let error = fails(home, 64, &["site", "remove", "c", "--yes", "--socket", &a]);
+    assert!(error.contains("c does not take part, and stays one of those who vote"), "{error}");
+    // One that is gone for good, and its own node.
+    sites[3].signal(rustix::process::Signal::KILL);
+    sites[3].end();
+    let removed = json(home, &["site", "remove", "d", "--yes", "--socket", &a]);
+    assert_eq!((&removed["left"], &removed["heard"]), (&true.into(), &false.into()));
+}
+
+#[test]
+fn one_frame_of_top_shows_members_and_the_locks_of_all_of_them() {
+    let files = Files::new(2, false, "");
+    let _sites = files.start_all(&["a", "b"]);
+    let (home, a) = (files.home(), files.path("a.sock"));
+    until("both take part", || {
+        json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len() == 2
+    });
+    let mut holder = files.client("b", "backup.sh");
+    let fence = holder.acquire("jobs");
+    let mut text = String::new();
+    until("both have a lease", || {
+        text = says(home, &["top", "--once", "--socket", &a]);
+        text.matches("takes part").count() == 2 && !text.contains("none")
+    });
+    assert!(text.contains("2 members · 1 locks in use · seen by a"), "{text}");
+    assert!(text.contains("backup.sh of b") && text.contains("leads"), "{text}");
+    let document = json(home, &["top", "--socket", &a]);
+    assert_eq!((&document["locks"][0]["fence"], &document["locks"][0]["site"]), (&fence.into(), &"b".into()));
+    // Without a terminal it says what to do instead.
+    let error = fails(home, 1, &["top", "--socket", &a]);
+    assert!(error.contains("`meshlock top --once` prints one frame"), "{error}");
+    let error = fails(home, 64, &["top", "--interval", "1ms", "--socket", &a]);
+    assert!(error.contains("--interval: give 100 ms or more"), "{error}");
 }

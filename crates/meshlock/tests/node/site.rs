@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -69,7 +69,12 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn start(mut command: Command, log: PathBuf) -> Self {
         let stderr = fs::File::options().create(true).append(true).open(&log).unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("the binary starts");
+        Self::start_with(command.stderr(stderr), log)
+    }
+
+    /// With the standard error that the command has.
+    pub(crate) fn start_with(command: &mut Command, log: PathBuf) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let (sender, lines) = channel();
         let pipe = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || pipe.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -118,15 +123,20 @@ pub(crate) struct Files {
 impl Files {
     /// With certificates, if `tls`; `more` is what else each configuration says.
     pub(crate) fn new(sites: usize, tls: bool, more: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let home = dir.path();
         let listeners: Vec<TcpListener> =
             (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
-        let names: Vec<String> = ('a'..='z').take(sites).map(String::from).collect();
-        let entry = |(name, listener): (&String, &TcpListener)| {
-            format!("{{ name = '{name}', address = '{}' }}", listener.local_addr().unwrap())
-        };
-        let list: Vec<String> = names.iter().zip(&listeners).map(entry).collect();
+        let addresses: Vec<SocketAddr> =
+            listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        Files::at(&addresses, tls, more)
+    }
+
+    /// The same, for sites that listen at these addresses.
+    pub(crate) fn at(addresses: &[SocketAddr], tls: bool, more: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path();
+        let names: Vec<String> = ('a'..='z').take(addresses.len()).map(String::from).collect();
+        let entry = |(name, address)| format!("{{ name = '{name}', address = '{address}' }}");
+        let list: Vec<String> = names.iter().zip(addresses).map(entry).collect();
         let authority = home.join("ca").display().to_string();
         if tls {
             says(home, &["ca", "init", "--dir", &authority]);

@@ -8,6 +8,7 @@ mod desk;
 mod exclusion;
 mod exits;
 mod loss;
+mod network;
 mod node;
 mod signals;
 mod terminal;

@@ -100,7 +100,7 @@ impl World {
                 self.coverage.saw(if cut_off.is_empty() { Rare::NothingToTake } else { Rare::TakenAway });
                 None
             }
-            Answer::Overview { .. } => None,
+            Answer::Overview { .. } | Answer::Locks { .. } | Answer::Leaves { .. } => None,
         };
         let Some(process) = process else { return Ok(()) };
         let Some(session) = self.processes[process].session else { return Ok(()) };

@@ -134,6 +134,11 @@ impl Lease {
         Lease { terms, mutants, end: None, sent: VecDeque::new(), last, next_renewal: now }
     }
 
+    /// What it goes by.
+    pub fn terms(&self) -> Terms {
+        self.terms
+    }
+
     /// These terms were agreed on, before any lease was granted.
     pub fn agree(&mut self, terms: Terms) {
         self.terms = terms;

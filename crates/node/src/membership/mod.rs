@@ -14,6 +14,7 @@
 
 pub mod disk;
 pub mod message;
+mod sense;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +26,7 @@ use crate::mutant::{Mutant, Mutants};
 use crate::names::SiteName;
 use crate::view::View;
 use disk::{Ballot, Disk, LogEntry, Mirror, Saved, Write};
-use message::{Kind, RaftMessage};
+use message::RaftMessage;
 
 /// How many sites vote at most: beyond it agreement only gets slower.
 pub const MOST_VOTERS: usize = 7;
@@ -212,16 +213,7 @@ impl Membership {
     ) -> Result<(), &'static str> {
         let sender = self.voters.iter().position(|voter| voter == from);
         let sender = sender.filter(|&sender| sender != self.me).ok_or("not another voter")?;
-        if message.term == 0 {
-            return Err("a message without a term");
-        }
-        let last = self.raw.raft.raft_log.last_index();
-        if message.kind == Kind::Heartbeat && message.commit > last {
-            return Err("a heartbeat that commits what was never sent here");
-        }
-        if (message.kind == Kind::Snapshot) != message.snapshot.is_some() {
-            return Err("a snapshot message without its snapshot, or another one with it");
-        }
+        sense::check(&message, &self.raw.raft)?;
         let raw = message.into_raft(sender as u64 + 1, self.me as u64 + 1, self.voters.len());
         // What the crate refuses it has logged; for us a message that changes nothing is as good as lost.
         let _ = self.raw.step(raw);

@@ -1,5 +1,6 @@
 //! Voters in one thread: they elect, agree, write before they send, keep their log short, and survive restarts.
 
+use super::message::Kind;
 use super::*;
 use crate::lease::Terms;
 use crate::names::{Incarnation, Member};

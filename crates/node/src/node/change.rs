@@ -152,9 +152,7 @@ impl Node {
             let last = self.view.last_life(&self.me.site).max(self.me.incarnation);
             self.me.incarnation = last.next();
             self.begin_life(out);
-            if let Some(request) = self.leaving {
-                out.push(Output::Answer(Answer::Left { request }));
-            }
+            self.tell_that_it_has_left(out);
         }
     }
 

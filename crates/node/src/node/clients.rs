@@ -3,12 +3,13 @@
 use meshlock_protocol::Epoch;
 
 use super::questions::{Ask, CutOff, Overview};
-use super::queue::SiteQueue;
+use super::queue::{SiteLocks, SiteQueue};
 use super::{Node, Output, RulesWanted};
 use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
 use crate::table::{LockTable, Request, Session, Tell, Wait};
+use crate::time::Span;
 
 const LEAVING: &str = "this site is leaving the cluster; ask another one";
 
@@ -38,6 +39,9 @@ pub enum Call {
         session: Session,
         /// Its name.
         who: ClientLabel,
+        /// After so long it has heard what it was told, or has given up by itself what it holds: nothing for a client of
+        /// this machine, longer for one that a network can cut off.
+        hears_within: Span,
     },
     /// Who holds a lock and who waits for it, in the whole cluster.
     Query {
@@ -57,6 +61,18 @@ pub enum Call {
         request: Request,
         /// Which lock.
         lock: LockName,
+    },
+    /// How all members are, and which locks are in use.
+    Locks {
+        /// The question's number.
+        request: Request,
+    },
+    /// That another site leaves the cluster, or this one.
+    Remove {
+        /// The order's number.
+        request: Request,
+        /// Which site.
+        site: SiteName,
     },
     /// Other rules for the whole cluster.
     SetRules {
@@ -128,6 +144,22 @@ pub enum Answer {
         /// Why.
         why: String,
     },
+    /// How all members are, and which locks are in use.
+    Locks {
+        /// Which question.
+        request: Request,
+        /// What the members say, in the order of their names.
+        sites: Vec<SiteLocks>,
+        /// Those that did not answer.
+        missing: Vec<SiteName>,
+    },
+    /// A site was told to leave.
+    Leaves {
+        /// Which order.
+        request: Request,
+        /// Whether it has heard it.
+        leaves: bool,
+    },
     /// This site is no member any more.
     Left {
         /// Which wish.
@@ -157,25 +189,37 @@ impl Node {
             Call::SessionEnded(session) => {
                 self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
             }
-            Call::Introduce { session, who } => self.table.introduce(session, who),
-            Call::Query { request, lock } => self.on_question(request, Ask::Queue, lock, out),
-            Call::Break { request, lock } => self.on_question(request, Ask::Break, lock, out),
+            Call::Introduce { session, who, hears_within } => {
+                self.table.introduce(session, who, hears_within);
+            }
+            Call::Query { request, lock } => self.on_question(request, Ask::Queue(lock), out),
+            Call::Break { request, lock } => self.on_question(request, Ask::Break(lock), out),
+            Call::Locks { request } => self.on_question(request, Ask::Locks, out),
+            Call::Remove { request, site } => self.on_question(request, Ask::Leave(site), out),
             Call::Overview { request } => {
                 let overview = Box::new(self.overview());
                 out.push(Output::Answer(Answer::Overview { request, overview }));
             }
             Call::SetRules { request, rules } => self.on_set_rules(request, rules, out),
-            Call::Leave { request } => {
-                self.leaving = Some(request);
-                self.in_table(out, |table, _, out| table.turn_away(LEAVING, out));
-                if self.view.contains(&self.me) {
-                    self.reach_out(out);
-                } else {
-                    out.push(Output::Answer(Answer::Left { request }));
-                }
-            }
+            Call::Leave { request } => self.begin_to_leave(Some(request), out),
             Call::TakeAllAway => self.in_table(out, LockTable::take_all_away),
         }
+    }
+
+    /// This site leaves; `asked` wants to know when it has.
+    pub(super) fn begin_to_leave(&mut self, asked: Option<Request>, out: &mut Vec<Output>) {
+        self.leaving.get_or_insert_default().extend(asked);
+        self.in_table(out, |table, _, out| table.turn_away(LEAVING, out));
+        if self.view.contains(&self.me) {
+            self.reach_out(out);
+        } else {
+            self.tell_that_it_has_left(out);
+        }
+    }
+
+    pub(super) fn tell_that_it_has_left(&mut self, out: &mut Vec<Output>) {
+        let asked = self.leaving.as_mut().map(std::mem::take).unwrap_or_default();
+        out.extend(asked.into_iter().map(|request| Output::Answer(Answer::Left { request })));
     }
 
     /// Rules are checked here, before anyone else hears of them.

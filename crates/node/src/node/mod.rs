@@ -31,13 +31,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
+use crate::address::Address;
 use crate::founding::{ClusterId, Founding, StartError};
 use crate::lease::Lease;
 use crate::links::{Links, Outgoing};
 use crate::membership::disk::{Disk, Write};
 use crate::membership::{self, Membership};
 use crate::mutant::Mutant;
-use crate::names::{Incarnation, Member, SiteName};
+use crate::names::{ClusterName, Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
 use crate::table::{self, Footing, LockTable, Request};
 use crate::time::Time;
@@ -50,7 +51,7 @@ pub use note::Note;
 use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
-pub use queue::{Age, InLine, SiteQueue, Standing, Why, line};
+pub use queue::{Age, InLine, SiteLocks, SiteQueue, Standing, Why, line};
 pub use wire::{Content, Letter, Matter, Packet, WireError};
 pub use words::{Input, Output, Token};
 
@@ -81,8 +82,8 @@ pub struct Node {
     me: Member,
     /// Whether the disk knows of this life.
     may_speak: bool,
-    /// Whether this site wants out.
-    leaving: Option<Request>,
+    /// Whether this site wants out, and who wants to know when it is.
+    leaving: Option<Vec<Request>>,
     membership: Option<Membership>,
     lease: Lease,
     /// The end of the lease for which clients have been told that they lost.
@@ -227,6 +228,21 @@ impl Node {
     /// This life of the site.
     pub fn me(&self) -> &Member {
         &self.me
+    }
+
+    /// What the cluster is called.
+    pub fn cluster_name(&self) -> &ClusterName {
+        &self.config.cluster
+    }
+
+    /// The sites that the cluster began with, in their order.
+    pub fn founders(&self) -> &[SiteName] {
+        &self.config.sites
+    }
+
+    /// Where the others reach this site.
+    pub fn address(&self) -> &Address {
+        &self.config.address
     }
 
     /// The view that was installed last.

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, VecDeque};
 use meshlock_protocol::Fence;
 use serde::{Deserialize, Serialize};
 
-use super::queue::{SiteQueue, Standing};
+use super::queue::{SiteLocks, SiteQueue, Standing};
 use super::wire::Content;
 use super::{Answer, Node, Output};
 use crate::names::{ClientLabel, ClusterName, Incarnation, LockName, Member, SiteName};
@@ -34,13 +34,17 @@ pub struct Question {
     number: u64,
 }
 
-/// What a member is asked about a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What a member is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Ask {
-    /// Who holds it and who waits for it?
-    Queue,
+    /// Who holds this lock and who waits for it?
+    Queue(LockName),
     /// Take it away from whoever holds it: from whom?
-    Break,
+    Break(LockName),
+    /// How are you, and which locks are in use?
+    Locks,
+    /// Whoever is called so is to leave the cluster: is that you?
+    Leave(SiteName),
 }
 
 /// What the member replies.
@@ -50,6 +54,10 @@ pub enum Reply {
     Queue(SiteQueue),
     /// It was taken away from these clients.
     Broken(Vec<HolderReport>),
+    /// So I am, and these are in use.
+    Locks(SiteLocks),
+    /// Whether it is me, who leaves then.
+    Leaves(bool),
 }
 
 /// A client from which a lock was taken away.
@@ -99,7 +107,6 @@ pub(super) struct Questions {
 struct Waiting {
     question: Question,
     request: Request,
-    lock: LockName,
     until: Time,
     missing: BTreeSet<SiteName>,
     replies: Replies,
@@ -107,8 +114,10 @@ struct Waiting {
 
 #[derive(Debug)]
 enum Replies {
-    Queue(Vec<SiteQueue>),
+    Queue(LockName, Vec<SiteQueue>),
     Broken(Vec<CutOff>),
+    Locks(Vec<SiteLocks>),
+    Leaves(bool),
 }
 
 impl Questions {
@@ -119,10 +128,19 @@ impl Questions {
 }
 
 impl Replies {
+    fn to(ask: &Ask) -> Self {
+        match ask {
+            Ask::Queue(lock) => Replies::Queue(lock.clone(), Vec::new()),
+            Ask::Break(_) => Replies::Broken(Vec::new()),
+            Ask::Locks => Replies::Locks(Vec::new()),
+            Ask::Leave(_) => Replies::Leaves(false),
+        }
+    }
+
     /// Adds what `site` replied, if that is an answer to the question and within bounds.
     fn add(&mut self, site: &SiteName, reply: Reply) -> bool {
         match (self, reply) {
-            (Replies::Queue(queues), Reply::Queue(queue)) if queue.site == *site && queue.is_bounded() => {
+            (Replies::Queue(_, queues), Reply::Queue(queue)) if queue.site == *site && queue.is_bounded() => {
                 queues.push(queue);
                 true
             }
@@ -131,52 +149,53 @@ impl Replies {
                 all.extend(holders.into_iter().map(cut_off));
                 true
             }
-            (Replies::Queue(_) | Replies::Broken(_), Reply::Queue(_) | Reply::Broken(_)) => false,
+            (Replies::Locks(all), Reply::Locks(locks)) if locks.site == *site && locks.is_bounded() => {
+                all.push(locks);
+                true
+            }
+            (Replies::Leaves(leaves), Reply::Leaves(does)) => {
+                *leaves |= does;
+                true
+            }
+            (
+                Replies::Queue(..) | Replies::Broken(_) | Replies::Locks(_) | Replies::Leaves(_),
+                Reply::Queue(_) | Reply::Broken(_) | Reply::Locks(_) | Reply::Leaves(_),
+            ) => false,
         }
     }
 }
 
 impl Node {
     /// A client asks something that all members have to be asked.
-    pub(super) fn on_question(&mut self, request: Request, ask: Ask, lock: LockName, out: &mut Vec<Output>) {
+    pub(super) fn on_question(&mut self, request: Request, ask: Ask, out: &mut Vec<Output>) {
         if self.questions.waiting.len() >= MOST_QUESTIONS {
             let why = "too many questions wait for replies; ask again in a second";
             return out.push(Output::Answer(Answer::Lock(Tell::Refused { request, why })));
         }
-        let reply = self.reply(ask, &lock, out);
+        let reply = self.reply(&ask, out);
         let others = self.others();
-        let mut replies = match ask {
-            Ask::Queue => Replies::Queue(Vec::new()),
-            Ask::Break => Replies::Broken(Vec::new()),
-        };
+        let mut replies = Replies::to(&ask);
         replies.add(&self.me.site, reply);
         self.questions.asked += 1;
         let question = Question { life: self.me.incarnation, number: self.questions.asked };
         let missing = others.iter().cloned().collect();
         let until = self.now + self.config.tick.times(10);
-        let asked = Waiting { question, request, lock: lock.clone(), until, missing, replies };
+        let asked = Waiting { question, request, until, missing, replies };
         // Nobody can be asked before the disk knows of this life.
         if others.is_empty() || !self.may_speak {
             return self.conclude(asked, out);
         }
         self.questions.waiting.push_back(asked);
         for site in others {
-            self.send(site, Content::Ask { question, ask, lock: lock.clone() }, out);
+            self.send(site, Content::Ask { question, ask: ask.clone() }, out);
         }
     }
 
     /// A member asks. One that was a member a moment ago may do so too, and is not blamed, but told nothing.
-    pub(super) fn on_ask(
-        &mut self,
-        from: &Member,
-        question: Question,
-        ask: Ask,
-        lock: &LockName,
-        out: &mut Vec<Output>,
-    ) {
+    pub(super) fn on_ask(&mut self, from: &Member, question: Question, ask: &Ask, out: &mut Vec<Output>) {
         let known = self.view.member(&from.site).is_some() || self.config.sites.contains(&from.site);
         if known && self.may_speak {
-            let reply = self.reply(ask, lock, out);
+            let reply = self.reply(ask, out);
             self.send(from.site.clone(), Content::Reply { question, reply }, out);
         }
     }
@@ -221,9 +240,9 @@ impl Node {
     }
 
     /// Does what is asked, as far as this site goes.
-    fn reply(&mut self, ask: Ask, lock: &LockName, out: &mut Vec<Output>) -> Reply {
+    fn reply(&mut self, ask: &Ask, out: &mut Vec<Output>) -> Reply {
         match ask {
-            Ask::Queue => Reply::Queue(SiteQueue {
+            Ask::Queue(lock) => Reply::Queue(SiteQueue {
                 site: self.me.site.clone(),
                 epoch: self.view.epoch,
                 standing: self.standing(),
@@ -231,19 +250,27 @@ impl Node {
                 leaving: self.leaving.is_some(),
                 lock: self.table.report(lock, self.now),
             }),
-            Ask::Break => {
+            Ask::Break(lock) => {
                 let mut cut_off = Vec::new();
                 self.in_table(out, |table, footing, out| cut_off = table.take_away(lock, footing, out));
                 Reply::Broken(cut_off)
+            }
+            Ask::Locks => Reply::Locks(self.locks()),
+            Ask::Leave(site) => {
+                let is_me = *site == self.me.site;
+                if is_me {
+                    self.begin_to_leave(None, out);
+                }
+                Reply::Leaves(is_me)
             }
         }
     }
 
     fn conclude(&self, waiting: Waiting, out: &mut Vec<Output>) {
-        let Waiting { request, lock, missing, replies, .. } = waiting;
+        let Waiting { request, missing, replies, .. } = waiting;
         let missing = missing.into_iter().collect();
         let answer = match replies {
-            Replies::Queue(mut sites) => {
+            Replies::Queue(lock, mut sites) => {
                 sites.sort_by(|a, b| a.site.cmp(&b.site));
                 let rules = self.table.rules().cloned().or_else(|| Rules::new(self.view.rules.clone()).ok());
                 let rule = rules.as_ref().map(|rules| rules.rule(&lock));
@@ -252,13 +279,37 @@ impl Node {
                 Answer::Queue { request, epoch: self.view.epoch, algorithm, permits, sites, missing }
             }
             Replies::Broken(cut_off) => Answer::Broken { request, cut_off, missing },
+            Replies::Locks(mut sites) => {
+                sites.sort_by(|a, b| a.site.cmp(&b.site));
+                Answer::Locks { request, sites, missing }
+            }
+            Replies::Leaves(leaves) => Answer::Leaves { request, leaves },
         };
         out.push(Output::Answer(answer));
     }
 
+    /// How this site is, and which of its locks are in use.
+    fn locks(&self) -> SiteLocks {
+        let (locks, locks_in_all) = self.table.in_use(self.now);
+        let counts = self.table.counts();
+        SiteLocks {
+            site: self.me.site.clone(),
+            standing: self.standing(),
+            lease_left: self.lease_left(),
+            leaving: self.leaving.is_some(),
+            sessions: counts.sessions as u64,
+            granted: self.table.granted(),
+            locks,
+            locks_in_all,
+        }
+    }
+
+    fn lease_left(&self) -> Option<Span> {
+        self.lease.end().filter(|_| self.lease.is_valid(self.now)).map(|end| end.since(self.now))
+    }
+
     /// What this site says of itself.
     pub(super) fn overview(&self) -> Overview {
-        let left = self.lease.end().filter(|_| self.lease.is_valid(self.now)).map(|end| end.since(self.now));
         let leads = self.leads().is_some().then_some(&self.me.site);
         Overview {
             member: self.me.clone(),
@@ -267,7 +318,7 @@ impl Node {
             view: self.view.clone(),
             standing: self.standing(),
             leader: leads.or(self.believed_leader()).cloned(),
-            lease_left: left,
+            lease_left: self.lease_left(),
             leaving: self.leaving.is_some(),
             counts: self.table.counts(),
             held: self.table.held(self.now),

@@ -6,7 +6,7 @@ use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, SiteName};
-use crate::table::{HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
+use crate::table::{HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport};
 use crate::time::Span;
 
 /// How far a site is with the view that it has installed.
@@ -42,11 +42,46 @@ pub struct SiteQueue {
 impl SiteQueue {
     /// Whether it lists no more than a correct site does.
     pub(super) fn is_bounded(&self) -> bool {
-        let awaited = match &self.standing {
-            Standing::Awaits(sites) => sites.len(),
-            Standing::Open | Standing::CannotOpen | Standing::Outside => 0,
-        };
-        awaited <= MOST_LISTED && self.lock.is_bounded()
+        self.standing.is_bounded() && self.lock.is_bounded()
+    }
+}
+
+impl Standing {
+    fn is_bounded(&self) -> bool {
+        match self {
+            Standing::Awaits(sites) => sites.len() <= MOST_LISTED,
+            Standing::Open | Standing::CannotOpen | Standing::Outside => true,
+        }
+    }
+}
+
+/// How one site is, and which of its locks are in use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SiteLocks {
+    /// The site.
+    pub site: SiteName,
+    /// How far it is with its view.
+    pub standing: Standing,
+    /// How long its lease still lasts.
+    pub lease_left: Option<Span>,
+    /// Whether it is about to leave.
+    pub leaving: bool,
+    /// Clients that are connected.
+    pub sessions: u64,
+    /// How often it has given a client a lock since it was started.
+    pub granted: u64,
+    /// Locks that its clients hold or wait for, the first [`MOST_LISTED`] by how many wait.
+    pub locks: Vec<LockInUse>,
+    /// How many there are.
+    pub locks_in_all: u64,
+}
+
+impl SiteLocks {
+    /// Whether it lists no more than a correct site does.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.standing.is_bounded()
+            && self.locks.len() <= MOST_LISTED
+            && self.locks.len() as u64 <= self.locks_in_all
     }
 }
 

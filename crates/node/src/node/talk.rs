@@ -113,7 +113,7 @@ impl Node {
             Content::View(view) => self.on_view(from.site, view, out),
             Content::Ping if self.may_speak => self.send(from.site, Content::Pong, out),
             Content::Ping => {}
-            Content::Ask { question, ask, lock } => self.on_ask(&from, question, ask, &lock, out),
+            Content::Ask { question, ask } => self.on_ask(&from, question, &ask, out),
             Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
             Content::Pong => {
                 self.on_answered(&from.site);

@@ -151,16 +151,14 @@ pub enum Content {
     Ping,
     /// I can.
     Pong,
-    /// From any site of the cluster: about a lock.
+    /// From any site of the cluster, for one of its clients.
     Ask {
         /// Which question.
         question: Question,
         /// What is asked.
         ask: Ask,
-        /// Of which lock.
-        lock: LockName,
     },
-    /// What the sender knows of the lock.
+    /// What the sender knows of it.
     Reply {
         /// Which question it was.
         question: Question,

@@ -10,6 +10,8 @@ use rustls::Connection;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 
+use super::tls::{ClientName, TlsError, client_of};
+
 /// How much may wait for a slow peer before the connection is given up. Links send again what matters.
 const MOST_WAITING: usize = 16 << 20;
 
@@ -200,6 +202,20 @@ impl Channel {
         }
     }
 
+    /// The client at the other end, where certificates say who that is.
+    pub(super) fn peer_client(&self) -> Option<Result<ClientName, TlsError>> {
+        self.tls.as_ref().map(|tls| client_of(&locked(tls)))
+    }
+
+    /// Whether it was the other side that ended the connection, once nothing more comes: with TLS it says so, and what ends otherwise may have
+    /// been cut by anyone in between.
+    pub(super) fn was_ended_by_peer(&self) -> bool {
+        let ended = |tls: &Mutex<Connection>| {
+            locked(tls).process_new_packets().is_ok_and(|state| state.peer_has_closed())
+        };
+        self.tls.as_ref().is_none_or(ended)
+    }
+
     /// Waits for bytes and appends them to `into`; false at the end of the connection.
     pub(super) async fn read(&self, scratch: &mut [u8], into: &mut Vec<u8>) -> io::Result<bool> {
         let count = loop {
@@ -213,11 +229,25 @@ impl Channel {
         match &self.tls {
             None => into.extend_from_slice(&scratch[..count]),
             Some(tls) => {
-                let answers = open_tls(&mut locked(tls), &scratch[..count], into)?;
+                let mut answers = Vec::new();
+                let opened = {
+                    let mut tls = locked(tls);
+                    let opened = open_tls(&mut tls, &scratch[..count], into).map(|said| answers = said);
+                    if opened.is_err() {
+                        // It says why, to whoever is there. The error is what matters.
+                        let _ = drain_tls(&mut tls, &mut answers);
+                    }
+                    opened
+                };
                 if !answers.is_empty() {
-                    locked(&self.wire).extend(answers);
+                    let mut wire = locked(&self.wire);
+                    wire.extend(answers);
+                    if opened.is_err() {
+                        let _ = self.write(&mut wire);
+                    }
                     self.stuck.notify_one();
                 }
+                opened?;
             }
         }
         // Waiting for a socket that always has more costs no turn: without this nobody else on the thread would have one.

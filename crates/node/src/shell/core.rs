@@ -1,6 +1,7 @@
 //! The node behind the engine's lock, and how what it wants done is done.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -27,6 +28,8 @@ pub(super) struct Core {
     pub(super) last_session: u64,
     /// Until when the clock's task sleeps.
     pub(super) armed: Time,
+    /// Whether the node has panicked.
+    pub(super) has_failed: bool,
 }
 
 /// Sites that something was sent to: mostly none or one.
@@ -52,10 +55,22 @@ impl Core {
             last_request: 0,
             last_session: 0,
             armed: Time::ZERO,
+            has_failed: false,
         }
     }
 
     pub(super) fn handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
+        if self.has_failed {
+            return self.answer_for_the_failed(&input);
+        }
+        let handled = catch_unwind(AssertUnwindSafe(|| self.let_node_handle(input, shared, touched)));
+        if handled.is_err() {
+            self.on_panic();
+            shared.stand.send_modify(|stand| (stand.open, stand.failed) = (false, true));
+        }
+    }
+
+    fn let_node_handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
         let mut outputs = std::mem::take(&mut self.outputs);
         let mut next = Some(input);
         while let Some(input) = next {
@@ -88,7 +103,7 @@ impl Core {
         }
     }
 
-    fn answer(&mut self, answer: &Answer) {
+    pub(super) fn answer(&mut self, answer: &Answer) {
         let (request, over) = match answer {
             Answer::Lock(Tell::Extended { session, .. }) => {
                 if let Some(listener) = self.sessions.get(session) {
@@ -107,6 +122,8 @@ impl Core {
             | Answer::Queue { request, .. }
             | Answer::Overview { request, .. }
             | Answer::Broken { request, .. }
+            | Answer::Locks { request, .. }
+            | Answer::Leaves { request, .. }
             | Answer::RulesSet { request, .. }
             | Answer::RulesRefused { request, .. }
             | Answer::Left { request } => (request, true),
@@ -125,7 +142,7 @@ impl Core {
         }
         let Note::Installed(view) = note else { return };
         let (epoch, members) = (view.epoch, view.members.len());
-        shared.stand.send_replace(Stand { epoch, members, open: false });
+        shared.stand.send_replace(Stand { epoch, members, open: false, failed: false });
         for member in &view.members {
             if let Some(address) = view.address(&member.site) {
                 shared.net.learn_address(member.site.clone(), address.to_string());

@@ -6,16 +6,15 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use meshlock_protocol::Epoch;
 use tokio::sync::{Notify, watch};
-use tokio::time::sleep;
 
+use super::alarm::Alarm;
 use super::clock::{now, stamp};
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
-use super::net::{Host, Net, Security};
+use super::net::{Host, Introduction, Net, Security};
 use super::store::{Store, StoreError};
 use super::thread::Idle;
 use crate::founding;
@@ -99,6 +98,8 @@ pub struct Stand {
     pub members: usize,
     /// Whether this site is one of them and its machines run.
     pub open: bool,
+    /// Whether the node has panicked: it takes no part any more.
+    pub failed: bool,
 }
 
 pub(super) struct Shared {
@@ -132,6 +133,10 @@ impl Engine {
         let node = Node::start(checked, disk, now(), &mut outputs)?;
         let thread = Idle::start(format!("site {site}"))?;
         let tasks = thread.tasks.clone();
+        let alarm = {
+            let _within = tasks.enter();
+            Alarm::new()?
+        };
         let net = Arc::new(Net::new(site.clone(), fastrand::u64(..), security, addresses, tasks.clone()));
         let (core, stand) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(Stand::default()));
         let shared = Arc::new(Shared {
@@ -152,7 +157,7 @@ impl Engine {
             shared.lock().disk = sink;
             threads.push(thread);
         }
-        threads.push(thread.work(Box::pin(run(shared.clone(), listen, stop.clone()))));
+        threads.push(thread.work(Box::pin(run(shared.clone(), alarm, listen, stop.clone()))));
         let handle = Handle { shared, tasks };
         Ok(Engine { handle, stop, running: Some(running), threads, listening })
     }
@@ -242,8 +247,7 @@ impl Drop for Engine {
         self.running = None;
         self.stop.notify_one();
         {
-            // Also of a node that has panicked.
-            let mut core = self.handle.shared.core.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut core = self.handle.shared.lock();
             // The disk's thread ends once nobody can send it more. What is still said meanwhile is never written, so that
             // nothing that depends on it is said either.
             core.disk = Sink::Closed;
@@ -258,27 +262,31 @@ impl Drop for Engine {
 }
 
 /// What the node's own thread does until the node stops.
-async fn run(shared: Arc<Shared>, listen: Option<TcpListener>, stop: Arc<Notify>) {
+async fn run(shared: Arc<Shared>, alarm: Alarm, listen: Option<TcpListener>, stop: Arc<Notify>) {
     if let Some(listener) = listen {
         let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
         tokio::spawn(shared.net.clone().keep_accepting(listener, shared.clone()));
     }
     tokio::select! {
-        () = keep_time(&shared) => {}
+        error = keep_time(&shared, &alarm) => {
+            tracing::error!(?error, "the clock's alarm has failed: this site takes no part any more");
+        }
         () = stop.notified() => {}
     }
 }
 
 /// Tells the node that time has passed, whenever it wants to know.
-async fn keep_time(shared: &Arc<Shared>) {
+async fn keep_time(shared: &Arc<Shared>, alarm: &Alarm) -> std::io::Result<()> {
     loop {
         let due = shared.lock().armed;
-        let wait = Duration::from_micros(due.since(now()).micros());
         tokio::select! {
-            () = sleep(wait) => shared.step(|core| {
-                core.armed = Time::from_micros(u64::MAX);
-                Input::Time
-            }),
+            rung = alarm.until(due) => {
+                rung?;
+                shared.step(|core| {
+                    core.armed = Time::from_micros(u64::MAX);
+                    Input::Time
+                });
+            }
             () = shared.alarm.notified() => {}
         }
     }
@@ -300,11 +308,23 @@ impl Host for Shared {
     fn on_connected(self: &Arc<Self>, site: &SiteName) {
         self.step(|_| Input::Connected(site.clone()));
     }
+
+    fn introduce(&self) -> Introduction {
+        let core = self.lock();
+        let node = &core.node;
+        let address = |site: &SiteName| {
+            let own = (*site == node.me().site).then(|| node.address().clone());
+            own.or_else(|| self.net.address(site).and_then(|address| address.parse().ok()))
+        };
+        let sites = node.founders().iter().map(|site| (site.clone(), address(site))).collect();
+        Introduction { cluster: node.cluster_name().clone(), sites }
+    }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().expect("the node has panicked before: it must not go on")
+        // A panic of the node is caught within: what is here is whole.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the node handle one input, and carries out what it wants done.
@@ -321,7 +341,7 @@ impl Shared {
 
     /// Sees to it that the clock's task wakes in time.
     fn arm(&self, core: &mut Core) {
-        let due = core.node.next_due();
+        let due = if core.has_failed { Time::from_micros(u64::MAX) } else { core.node.next_due() };
         if due < core.armed {
             core.armed = due;
             self.alarm.notify_one();

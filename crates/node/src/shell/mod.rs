@@ -16,12 +16,15 @@
     reason = "the shell is the half of this crate that owns time, threads and the disk"
 )]
 
+mod alarm;
 mod channel;
 pub mod client;
 mod clock;
 mod core;
 mod disk;
 mod engine;
+mod failed;
+mod lobby;
 mod log;
 mod net;
 mod permits;
@@ -31,5 +34,5 @@ pub mod tls;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
-pub use net::{ListenError, Security, listen};
+pub use net::{IntroduceError, Introduction, ListenError, Security, learn_of_cluster, listen};
 pub use permits::{PermitsError, agree_on_permits};

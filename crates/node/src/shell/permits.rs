@@ -105,6 +105,8 @@ impl Listener for Heard {
             | Answer::Queue { .. }
             | Answer::Overview { .. }
             | Answer::Broken { .. }
+            | Answer::Locks { .. }
+            | Answer::Leaves { .. }
             | Answer::Left { .. } => return,
         };
         self.0.send_replace(Some(heard));

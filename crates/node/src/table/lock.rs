@@ -81,8 +81,10 @@ pub(super) struct Env<'a> {
     pub(super) mutants: Mutants,
     pub(super) seat: Option<&'a Seat>,
     pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
-    pub(super) outbox: &'a mut AnyOutbox,
+    /// Lent to a machine for one call; boxed, because it has a part for each algorithm.
+    pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
     pub(super) spare: &'a mut Spare,
+    pub(super) granted: &'a mut u64,
     pub(super) out: &'a mut Vec<Output>,
 }
 
@@ -203,18 +205,18 @@ impl Lock {
                 return;
             };
             let site = &mut lanes[lane].site;
+            let mut outbox = env.outbox.take().unwrap_or_default();
             match call {
-                Call::Request => site.request(env.outbox),
-                Call::Release => site.release(env.outbox),
-                Call::ReleaseAndRequest => site.release_and_request(env.outbox),
-                Call::Wake => site.wake(env.outbox),
-                Call::Receive(from, message) => site.receive(from, message, env.outbox),
+                Call::Request => site.request(&mut outbox),
+                Call::Release => site.release(&mut outbox),
+                Call::ReleaseAndRequest => site.release_and_request(&mut outbox),
+                Call::Wake => site.wake(&mut outbox),
+                Call::Receive(from, message) => site.receive(from, message, &mut outbox),
             }
-            let mut outbox = std::mem::take(env.outbox);
             for effect in outbox.drain() {
                 self.perform(lane, effect, seat, env, &mut work);
             }
-            *env.outbox = outbox;
+            *env.outbox = Some(outbox);
         }
     }
 
@@ -277,6 +279,7 @@ impl Lock {
         }
         self.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;
+        *env.granted += 1;
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));
         true
     }

@@ -32,7 +32,9 @@ use crate::rules::Rules;
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use lock::{Call, Env, Lock, Spare};
-pub use report::{Counts, HeldLock, HolderReport, LockReport, MOST_LISTED, Machinery, WaiterReport};
+pub use report::{
+    Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
+};
 pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait};
 
 const FULL: &str = "this site keeps as many locks as it may; use fewer names";
@@ -53,6 +55,8 @@ enum Alarm {
 #[derive(Clone, Debug, Default)]
 struct Client {
     label: Option<ClientLabel>,
+    /// After so long it has heard what it was told, or has given up by itself what it holds.
+    hears_within: Span,
     requests: BTreeSet<Request>,
 }
 
@@ -67,8 +71,10 @@ pub struct LockTable {
     requests: BTreeMap<Request, (Session, LockName)>,
     sessions: BTreeMap<Session, Client>,
     alarms: BTreeSet<(Time, Alarm)>,
-    outbox: AnyOutbox,
+    outbox: Option<Box<AnyOutbox>>,
     spare: Spare,
+    /// How often a client was given a lock.
+    granted: u64,
     /// Whether some lock has, or had when the view opened, more holders than permits.
     draining: bool,
     /// How many locks the view began with.
@@ -86,8 +92,9 @@ impl LockTable {
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
             alarms: BTreeSet::new(),
-            outbox: AnyOutbox::default(),
+            outbox: None,
             spare: Spare::default(),
+            granted: 0,
             draining: false,
             opened_with: 0,
         }
@@ -355,6 +362,7 @@ impl LockTable {
             alarms: &mut self.alarms,
             outbox: &mut self.outbox,
             spare: &mut self.spare,
+            granted: &mut self.granted,
             out,
         };
         let done = act(lock, &mut env);

@@ -3,6 +3,9 @@
 //! Lists are bounded, with the true number beside them. Times are ages, because clocks of different sites are never
 //! compared.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use meshlock_protocol::{Fence, Phase};
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +93,21 @@ pub struct HeldLock {
     pub holder: HolderReport,
 }
 
+/// A lock that clients of one site hold or wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LockInUse {
+    /// The lock.
+    pub lock: LockName,
+    /// How many clients of the site hold it.
+    pub holders: u64,
+    /// How many wait.
+    pub waiters: u64,
+    /// The one that has held it longest here, if one does.
+    pub holder: Option<HolderReport>,
+    /// How long the first of those who wait here has waited.
+    pub waited: Span,
+}
+
 /// How much a table has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -104,9 +122,11 @@ pub struct Counts {
 }
 
 impl LockTable {
-    /// A client says who it is. It is forgotten with its session.
-    pub fn introduce(&mut self, session: Session, who: ClientLabel) {
-        self.sessions.entry(session).or_default().label = Some(who);
+    /// A client says who it is; after `hears_within` it has certainly heard what it was told, or has stopped by itself. It is
+    /// forgotten with its session.
+    pub fn introduce(&mut self, session: Session, who: ClientLabel, hears_within: Span) {
+        let client = self.sessions.entry(session).or_default();
+        (client.label, client.hears_within) = (Some(who), hears_within);
     }
 
     /// What is known here about a lock.
@@ -145,19 +165,41 @@ impl LockTable {
         held.take(MOST_LISTED).collect()
     }
 
+    /// How often a client was given a lock here.
+    pub fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// The first [`MOST_LISTED`] locks that clients of this site hold or wait for, those that most wait for first; and how many there
+    /// are. Takes as long as there are wishes.
+    pub fn in_use(&self, now: Time) -> (Vec<LockInUse>, u64) {
+        let names: BTreeSet<&LockName> = self.requests.values().map(|(_, lock)| lock).collect();
+        let mut locks: Vec<(&LockName, &Lock)> =
+            names.into_iter().filter_map(|name| Some((name, &**self.locks.get(name)?))).collect();
+        locks.sort_by_key(|(_, lock)| (Reverse(lock.waiters.len()), Reverse(lock.holds.len())));
+        let all = locks.len() as u64;
+        let in_use = |(name, lock): (&LockName, &Lock)| LockInUse {
+            lock: name.clone(),
+            holders: lock.holds.len() as u64,
+            waiters: lock.waiters.len() as u64,
+            holder: lock.holds.first().map(|hold| self.holder(hold, now)),
+            waited: lock.waiters.front().map_or(Span::ZERO, |waiter| now.since(waiter.since)),
+        };
+        (locks.into_iter().take(MOST_LISTED).map(in_use).collect(), all)
+    }
+
     /// Takes a lock away from every client of this site that holds it, and says who that was. They are told now, and keep
-    /// it (so nobody else can enter) until they say that they have stopped, or as long as the margin of a lease.
+    /// it (so nobody else can enter) until they say that they have stopped, or as long as the margin of a lease. One on
+    /// another machine, which may be cut off and not hear it, keeps it until it has certainly stopped by itself.
     pub fn take_away(
         &mut self,
         name: &LockName,
         footing: Footing,
         out: &mut Vec<Output>,
     ) -> Vec<HolderReport> {
-        let act_by = self.act_by(footing);
-        let Some(lock) = self.locks.get_mut(name) else { return Vec::new() };
-        for hold in &mut lock.holds {
-            doom(name, hold, act_by, &mut self.alarms, out);
-        }
+        let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.holds);
+        let requests: Vec<Request> = holds.iter().map(|hold| hold.request).collect();
+        self.take_from(requests.into_iter().map(|request| (request, name.clone())), footing, out);
         let cut_off = self.report(name, footing.now).holders;
         if self.mutants.has(Mutant::BrokenIsFreeAtOnce) {
             let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.holds);
@@ -170,12 +212,29 @@ impl LockTable {
 
     /// Takes everything away from the clients of this site, each as [`take_away`](LockTable::take_away) does.
     pub fn take_all_away(&mut self, footing: Footing, out: &mut Vec<Output>) {
-        self.on_notice(self.act_by(footing), out);
+        let all: Vec<_> = self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
+        self.take_from(all.into_iter(), footing, out);
     }
 
-    /// Until when whoever is told now that it has lost may take to stop.
-    fn act_by(&self, footing: Footing) -> Time {
-        let act_by = footing.now + self.habits.margin;
+    fn take_from(
+        &mut self,
+        holders: impl Iterator<Item = (Request, LockName)>,
+        footing: Footing,
+        out: &mut Vec<Output>,
+    ) {
+        for (request, name) in holders {
+            let act_by = self.act_by(request, footing);
+            if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
+                doom(&name, hold, act_by, &mut self.alarms, out);
+            }
+        }
+    }
+
+    /// Until when this one, if it is told now that it has lost, may take to stop.
+    fn act_by(&self, request: Request, footing: Footing) -> Time {
+        let session = self.requests.get(&request).and_then(|(session, _)| self.sessions.get(session));
+        let hears_within = session.map_or(Span::ZERO, |client| client.hears_within);
+        let act_by = footing.now + self.habits.margin.max(hears_within);
         // Without a comfortable lease everyone has been told before, to stop before the lease ends.
         footing.lease_end.map_or(act_by, |end| end.min(act_by))
     }

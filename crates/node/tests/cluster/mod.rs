@@ -1,4 +1,4 @@
-//! A few nodes in one thread over a network without delay or loss, for benchmarks and for counting memory.
+//! A few nodes in one thread over a network without delay or loss, for benchmarks, for counting memory, and for lies.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,12 @@ pub(crate) struct Cluster {
     now: Time,
     out: Vec<Output>,
     last: u64,
+    /// What becomes of a packet of a site on its way.
+    tamper: Option<Tamper>,
 }
+
+/// Given who sends it, gives back what arrives instead.
+type Tamper = Box<dyn FnMut(usize, Packet) -> Vec<Packet>>;
 
 fn name(at: usize) -> SiteName {
     format!("s{at}").parse().expect("a plain name")
@@ -27,11 +32,16 @@ fn name(at: usize) -> SiteName {
 impl Cluster {
     /// So many nodes that all run `algorithm`, with their view open and their leases granted.
     pub(crate) fn open(sites: usize, algorithm: &str) -> Self {
+        Cluster::open_with(sites, &Clause::exclusive(algorithm))
+    }
+
+    /// The same, with as many permits as the clause says.
+    pub(crate) fn open_with(sites: usize, clause: &Clause) -> Self {
         let names: Vec<SiteName> = (0..sites).map(name).collect();
         let (mut nodes, mut starts) = (Vec::new(), Vec::new());
         for at in 0..sites {
             let mut config = Config::new(name(at), names.clone());
-            config.rules = RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };
+            config.rules = RulesText { rules: Vec::new(), default: clause.clone() };
             config.seed = at as u64;
             let mut out = Vec::new();
             let checked = config.check().expect("a sound configuration");
@@ -42,7 +52,7 @@ impl Cluster {
             starts.push(out);
         }
         let (told, wire, out) = (Vec::new(), VecDeque::new(), Vec::new());
-        let mut cluster = Cluster { nodes, told, wire, now: Time::ZERO, out, last: 0 };
+        let mut cluster = Cluster { nodes, told, wire, now: Time::ZERO, out, last: 0, tamper: None };
         for (at, mut out) in starts.into_iter().enumerate() {
             cluster.perform(at, &mut out);
         }
@@ -58,6 +68,12 @@ impl Cluster {
         // By then everyone has asked for its lease.
         cluster.pass(Span::from_millis(2000));
         cluster
+    }
+
+    /// From now on packets are changed on their way.
+    #[allow(dead_code, reason = "only lies need it, and benchmarks do not lie")]
+    pub(crate) fn tamper(&mut self, tamper: impl FnMut(usize, Packet) -> Vec<Packet> + 'static) {
+        self.tamper = Some(Box::new(tamper));
     }
 
     /// Gives a node an input at the time that it is.
@@ -87,7 +103,13 @@ impl Cluster {
     pub(crate) fn settle(&mut self) {
         while let Some((from, to, packet)) = self.wire.pop_front() {
             let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
-            self.input(to, Input::Packet { from: name(from), packet });
+            let arriving = match &mut self.tamper {
+                Some(tamper) => tamper(from, packet),
+                None => vec![packet],
+            };
+            for packet in arriving {
+                self.input(to, Input::Packet { from: name(from), packet });
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::refused;
+use super::{refused, service_manager};
 use crate::output::Outcome;
 use crate::settings::Settings;
 
@@ -39,15 +40,21 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
             number = signals.next() => return daemon.stop(number, &mut signals).await,
             () = daemon.until_ready() => daemon.announce(out)?,
         }
-        let number = signals.next().await;
-        daemon.stop(number, &mut signals).await
+        tokio::select! {
+            number = signals.next() => daemon.stop(number, &mut signals).await,
+            _ = daemon.engine.until(|stand| stand.failed) => {
+                anyhow::bail!("the node has panicked, which is a bug: please report what was logged before this")
+            }
+        }
     })
 }
 
 /// A running node and what it serves.
 struct Daemon {
     engine: Engine,
-    serving: Serving,
+    serving: Vec<Serving>,
+    /// Where clients of other machines reach it.
+    clients: Option<SocketAddr>,
     settings: Settings,
 }
 
@@ -65,21 +72,29 @@ impl Daemon {
                 "TLS is off: whoever reaches this port can say that it is any site of the cluster"
             );
         }
+        let clients = settings.clients.as_ref().map(|address| listen(address.as_str()));
+        let clients = clients.transpose().map_err(refused)?;
         let engine = Engine::start(setup).map_err(|error| match error {
             StartError::Threads(_) => error.into(),
             StartError::Config(_) | StartError::Store(_) | StartError::Founding(_) => refused(error),
         })?;
         let listener = client::listen(&settings.socket).map_err(refused)?;
-        let serving = client::serve(&engine, listener, |_| {});
+        let mut serving = vec![client::serve(&engine, listener, |_| {})];
+        let at = clients.as_ref().map(TcpListener::local_addr).transpose()?;
+        if let Some(clients) = clients {
+            let security = settings.security.clone();
+            serving.push(client::serve_network(&engine, clients, security, settings.session_ttl)?);
+        }
         tracing::info!(
             site = %settings.config.site,
             cluster = %settings.config.cluster,
             listen = ?engine.listening(),
             data = %settings.data.display(),
             socket = %settings.socket.display(),
+            clients = ?at,
             "started"
         );
-        Ok(Daemon { engine, serving, settings })
+        Ok(Daemon { engine, serving, clients: at, settings })
     }
 
     /// Whether it takes part and may give clients something.
@@ -111,21 +126,24 @@ impl Daemon {
             self.engine.look(|node| (node.view().epoch.number(), node.view().members.clone()));
         let members: Vec<&str> = members.iter().map(|member| member.site.as_str()).collect();
         let Settings { config, socket, .. } = &self.settings;
+        let network = self.clients.map(|address| format!(" and {address}")).unwrap_or_default();
         writeln!(
             out,
-            "{} is ready: view {epoch} with {}; clients: {}",
+            "{} is ready: view {epoch} with {}; clients: {}{network}",
             config.site,
             members.join(", "),
             socket.display()
         )?;
         out.flush()?;
+        service_manager::tell("READY=1");
         Ok(())
     }
 
     /// Leaves, in bounded time.
     async fn stop(self, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tracing::info!(signal = number, "leaving the cluster");
-        self.serving.stop();
+        service_manager::tell("STOPPING=1");
+        self.serving.iter().for_each(Serving::stop);
         remove_socket(&self.settings.socket);
         let left = tokio::select! {
             left = self.leave() => left,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -42,7 +42,7 @@ impl Child {
         let terminal = Terminal::open();
         let alone = terminal.is_some() && alone_in_group();
         let foreground = alone && terminal.as_ref().is_some_and(Terminal::is_ours);
-        let session = inheritable(held.remote.as_fd())?;
+        let session = held.remote.descriptors().map(inheritable).collect::<io::Result<Vec<_>>>()?;
         let mut process = Command::new(OURSELVES);
         process.arg(start::NAME);
         if foreground {

@@ -9,7 +9,7 @@
 //! The node tells when the lock is lost. If it says nothing (it is stopped, or killed) our own clock does. What was heard
 //! last is what counts: a node that is gone extends nothing.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ const LOOK_EVERY: Span = Span::from_millis(10);
 /// How long to read what has come already.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
+/// How long to wait at the end until a node on another machine knows that CMD has ended.
+const END_WITHIN: Duration = Duration::from_millis(500);
+
 /// How long to wait at the end for those who read what we say.
 const SAY_WITHIN: Duration = Duration::from_secs(1);
 
@@ -41,6 +44,8 @@ const SAY_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Holding {
     /// The session, which the child has too; none once the node is gone.
     remote: Option<Remote>,
+    /// The connection to a node on another machine: open as long as we are, whoever else has gone.
+    line: Option<OwnedFd>,
     tag: Tag,
     lease_end: Time,
     margin: Span,
@@ -63,10 +68,11 @@ struct Ending {
 
 impl Holding {
     pub(super) fn new(held: Held, child: Child, grace: Option<Span>) -> Self {
-        let Held { remote, tag, grant } = held;
-        let remote = Some(remote);
+        let Held { mut remote, tag, grant } = held;
+        let line = remote.take_line();
         Holding {
-            remote,
+            remote: Some(remote),
+            line,
             tag,
             lease_end: grant.lease_end,
             margin: grant.margin,
@@ -98,6 +104,11 @@ impl Holding {
             }
         };
         self.child.give_terminal_back();
+        if let Some(remote) = self.remote.take_if(|_| self.child.is_gone()) {
+            // Whoever comes after us finds the lock free.
+            remote.end(END_WITHIN);
+        }
+        drop(self.line);
         if let Some(said) = self.said {
             let _ = said.recv_timeout(SAY_WITHIN);
         }
@@ -144,6 +155,18 @@ impl Holding {
         }
     }
 
+    /// Reads all that the node has said: while this process was stopped nobody did, and the lease may have been extended all the
+    /// time.
+    fn catch_up(&mut self) {
+        while let Some(remote) = &mut self.remote {
+            match remote.hear(Some(AT_ONCE)) {
+                Ok(Some(message)) => self.on_message(&message),
+                Ok(None) => return,
+                Err(error) => self.on_node_gone(&error),
+            }
+        }
+    }
+
     /// Nothing more is extended.
     fn on_node_gone(&mut self, error: &RemoteError) {
         self.remote = None;
@@ -170,7 +193,11 @@ impl Holding {
     }
 
     fn on_time(&mut self) {
+        if self.ending.is_none() {
+            self.catch_up();
+        }
         match self.ending {
+            None if now() < self.next_look() => {}
             None => self.lose("the node does not extend its lease", self.lease_end),
             // Again and again: a process that was just being started when the others were killed is killed now.
             Some(ending) if now() >= ending.kill_at => self.child.kill(),

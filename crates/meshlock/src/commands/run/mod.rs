@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The lock is free when the last process closes the session's socket: if `meshlock` is killed, CMD and what it started
-//! still have it. The node knows CMD's process group, and ends it if the lock is lost and `meshlock` is gone.
+//! still have it. The node knows CMD's process group, and ends it if the lock is lost and `meshlock` is gone. Where the node is
+//! on another machine, a [relay](crate::remote) in a process of its own stands in for it.
 
 mod child;
 mod holding;
@@ -21,13 +22,14 @@ mod watch;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use meshlock_node::names::{ClientLabel, LockName};
 use meshlock_node::shell::client::protocol::Patience;
 
 use crate::output::{Outcome, Usage};
+use crate::remote::place::Where;
 use crate::settings::lasting::Lasting;
 use child::Child;
 use holding::Holding;
@@ -48,8 +50,11 @@ const EXIT_CODES: &str = "\
 CMD sees MESHLOCK_NAME, MESHLOCK_FENCE (larger than that of every earlier holder: hand it to what the lock protects) and
 MESHLOCK_SLOT (which permit, where they are numbered; otherwise empty).
 
-Without --socket and MESHLOCK_SOCKET the only node of this user is used; if there is none, one is started for locks on this
-machine alone, and goes away with its last user.
+Without --socket, --node and what the environment says the only node of this user is used; if there is none, one is started for
+locks on this machine alone, and goes away with its last user.
+
+With --node a second process keeps the session, so that CMD has the lock as long as it runs even if `meshlock` itself is killed,
+and is ended in time if the node cannot be reached any more.
 
 CMD can be ended only if it runs as the same user: write `sudo meshlock run NAME -- CMD`, not `meshlock run NAME -- sudo CMD`.
 
@@ -77,9 +82,8 @@ pub(crate) struct Arguments {
     /// How many may hold it at once, all of whom say the same number
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
-    /// The socket of the node to use
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    node: Where,
     /// If the lock is lost: how long CMD has between SIGTERM and SIGKILL; never longer than is safe, which is the default
     #[arg(long, value_name = "DURATION")]
     grace: Option<Lasting>,
@@ -89,14 +93,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let Arguments { name, only_try, wait, permits, socket, grace, command } = arguments;
+    let Arguments { name, only_try, wait, permits, node, grace, command } = arguments;
     let patience = match wait {
         Some(wait) => Patience::Within(wait.span()),
         None if *only_try => Patience::Try,
         None => Patience::Forever,
     };
     let who = label(&command[0]);
-    let mut wish = Wish::new(name.clone(), patience, *permits, socket.as_deref(), who)?;
+    let mut wish = Wish::new(name.clone(), patience, *permits, node, who)?;
     // Signals wait from here on: until now there was nothing that they would have to reach.
     let watch = Watch::begin()?;
     let held = match wish.wait(&watch)? {

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use meshlock_node::names::{ClientLabel, LockName};
@@ -15,8 +14,9 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::tell;
 use super::watch::{Watch, Woken};
 use crate::embedded;
+use crate::remote::keeper::Keeping;
+use crate::remote::place::{self, Place, Where};
 use crate::remote::{Remote, RemoteError};
-use crate::settings::places::{PlaceError, find_socket};
 
 /// After so long a person who waits is told for whom.
 const TELL_AFTER: Span = Span::from_millis(1000);
@@ -34,7 +34,7 @@ pub(super) struct Wish {
     permits: Option<u32>,
     who: ClientLabel,
     /// Which node; none for the one that this user's locks need, and which is started again if it goes.
-    socket: Option<PathBuf>,
+    place: Option<Place>,
     remote: Option<Remote>,
     since: Time,
 }
@@ -85,22 +85,23 @@ impl Wish {
         lock: LockName,
         patience: Patience,
         permits: Option<u32>,
-        socket: Option<&Path>,
+        node: &Where,
         who: ClientLabel,
     ) -> anyhow::Result<Self> {
-        let socket = match find_socket(socket) {
-            Ok(socket) if !embedded::is_embedded(&socket) => Some(socket),
-            Ok(_) | Err(PlaceError::NoNode(_)) => None,
-            Err(error) => return Err(error.into()),
+        let place = match node.find() {
+            Ok(Place::Socket(socket)) if embedded::is_embedded(&socket) => None,
+            Ok(place) => Some(place),
+            Err(error) if place::is_none(&error) => None,
+            Err(error) => return Err(error),
         };
-        let mut wish = Wish { lock, patience, permits, who, socket, remote: None, since: now() };
+        let mut wish = Wish { lock, patience, permits, who, place, remote: None, since: now() };
         wish.remote = Some(wish.connect()?);
         Ok(wish)
     }
 
     fn connect(&self) -> anyhow::Result<Remote> {
-        match &self.socket {
-            Some(socket) => Ok(Remote::connect(socket, self.who.clone())?),
+        match &self.place {
+            Some(place) => Remote::connect(place, self.who.clone(), Keeping::Apart),
             None => embedded::connect(&self.who),
         }
     }
@@ -114,9 +115,9 @@ impl Wish {
             };
             match self.wait_at(remote, watch) {
                 Ok(Some(waited)) => return Ok(waited),
-                Ok(None) if self.socket.is_none() => {}
+                Ok(None) if self.place.is_none() => {}
                 Ok(None) => return Ok(Waited::NodeLeaves),
-                Err(error) if self.socket.is_none() && is_gone(&error) => {}
+                Err(error) if self.place.is_none() && is_gone(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -172,10 +173,17 @@ impl Wish {
     /// Tells the person at the terminal who is in front.
     fn tell(&self, queue: &Queue) {
         let line = line(&queue.sites, &queue.missing, queue.permits);
-        let ours = line.iter().find(|waiting| waiting.waiter.label.as_ref() == Some(&self.who));
+        let ours =
+            line.iter().find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| self.is_us(label)));
         if let Some(waiting) = ours {
             tell(format!("waiting for '{}' {}", self.lock, waiting.why));
         }
+    }
+
+    /// Whether others know us by this: our own words, and perhaps what our certificate says behind them.
+    fn is_us(&self, label: &ClientLabel) -> bool {
+        let rest = label.as_str().strip_prefix(self.who.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", client "))
     }
 
     /// What is left of the time that we were given, if the node is not the first one.

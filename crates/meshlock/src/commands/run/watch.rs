@@ -1,7 +1,7 @@
 //! What `meshlock run` waits for: a signal, the node, a moment.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use meshlock_node::shell::now;
 use meshlock_node::time::Time;
@@ -10,9 +10,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
+
+use crate::alarm::Alarm;
 
 /// What can be passed on: everything that can be caught and is not a fault of our own.
 const PASSED_ON: [Named; 20] = [
@@ -52,8 +51,7 @@ pub(super) enum Woken {
 /// Takes the process's signals as events: they do nothing by themselves any more.
 pub(super) struct Watch {
     signals: SignalFd,
-    /// Counts while the machine is suspended, as leases do.
-    alarm: OwnedFd,
+    alarm: Alarm,
 }
 
 impl Watch {
@@ -67,13 +65,12 @@ impl Watch {
         let wanted: SigSet = PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal)).collect();
         wanted.thread_block()?;
         let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let alarm = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        Ok(Watch { signals, alarm })
+        Ok(Watch { signals, alarm: Alarm::new()? })
     }
 
     /// Waits until something happens. A moment that has come goes before everything else.
     pub(super) fn wait(&self, node: Option<BorrowedFd<'_>>, until: Option<Time>) -> io::Result<Woken> {
-        self.set_alarm(until)?;
+        self.alarm.set(until)?;
         loop {
             if until.is_some_and(|until| until <= now()) {
                 return Ok(Woken::Time);
@@ -98,16 +95,6 @@ impl Watch {
     fn next_signal(&self) -> io::Result<Option<Signal>> {
         let info = self.signals.read_signal()?;
         Ok(info.and_then(|info| Signal::from_named_raw(i32::try_from(info.ssi_signo).unwrap_or(0))))
-    }
-
-    fn set_alarm(&self, until: Option<Time>) -> io::Result<()> {
-        let micros = until.map_or(0, Time::micros);
-        let nanos = i64::try_from(micros % 1_000_000 * 1000).unwrap_or(0);
-        let at = Timespec { tv_sec: i64::try_from(micros / 1_000_000).unwrap_or(i64::MAX), tv_nsec: nanos };
-        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let setting = Itimerspec { it_interval: never, it_value: at };
-        timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &setting)?;
-        Ok(())
     }
 }
 

@@ -53,6 +53,28 @@ fn a_client_that_does_not_let_go_is_cut_off_when_the_lease_of_a_leaving_site_end
 }
 
 #[test]
+fn a_site_leaves_when_it_is_told_to_as_if_its_own_client_had_asked() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.pass(Span::from_millis(2000));
+    lone.input(Input::Call(Call::Remove { request: Request(2), site: "b".parse().unwrap() }));
+    assert_eq!(lone.answers.last(), Some(&Answer::Leaves { request: Request(2), leaves: false }));
+    lone.acquire(3, "other");
+    assert!(lone.has_granted(3), "it was not meant");
+    lone.input(Input::Call(Call::Release(Request(3))));
+    lone.input(Input::Call(Call::Remove { request: Request(4), site: "a".parse().unwrap() }));
+    assert_eq!(lone.answers.last(), Some(&Answer::Leaves { request: Request(4), leaves: true }));
+    // Whoever asks meanwhile hears of it too.
+    lone.input(Input::Call(Call::Leave { request: Request(5) }));
+    lone.input(Input::Call(Call::Leave { request: Request(6) }));
+    lone.input(Input::Call(Call::Release(Request(1))));
+    lone.pass(Span::from_millis(2000));
+    let left = |request| lone.answers.contains(&Answer::Left { request: Request(request) });
+    assert!(left(5) && left(6), "{:?}", lone.answers);
+    assert_eq!(lone.node.view().members, []);
+}
+
+#[test]
 fn a_site_that_does_not_know_the_rules_drops_out_and_comes_back_when_it_does() {
     let me = Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) };
     let rules = |algorithm| RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };

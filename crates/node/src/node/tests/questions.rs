@@ -37,7 +37,7 @@ fn ask(lone: &mut Lone, call: Call) -> Option<Question> {
 /// What b would say: this site's own words in b's name.
 fn reply_of_b(lone: &mut Lone) -> SiteQueue {
     let question = ask(lone, Call::Query { request: Request(900), lock: jobs() }).unwrap();
-    from_b(lone, Content::Ask { question, ask: Ask::Queue, lock: jobs() });
+    from_b(lone, Content::Ask { question, ask: Ask::Queue(jobs()) });
     let Some((_, Content::Reply { reply: Reply::Queue(mut queue), .. })) = lone.sent.last().cloned() else {
         panic!("it replies: {:?}", lone.sent)
     };
@@ -122,19 +122,25 @@ fn a_stranger_is_told_nothing_and_breaks_nothing() {
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(1));
     let question = postcard::from_bytes(&[1, 1]).unwrap();
-    for ask in [Ask::Queue, Ask::Break] {
-        let content = Content::Ask { question, ask, lock: jobs() };
+    for ask in [Ask::Queue(jobs()), Ask::Break(jobs()), Ask::Locks, Ask::Leave("a".parse().unwrap())] {
+        let content = Content::Ask { question, ask };
         let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
         lone.input(Input::Packet { from: "z".parse().unwrap(), packet });
     }
     assert_eq!(lone.sent, []);
     assert!(!lone.node.table().held(lone.now)[0].holder.lost);
+    lone.acquire(2, "other");
+    assert!(lone.has_granted(2), "and makes nobody leave");
 }
 
 #[test]
 fn a_break_says_who_was_cut_off_and_the_next_one_gets_in_after_the_margin() {
     let mut lone = Lone::start(&["a"], Disk::default());
-    lone.input(Input::Call(Call::Introduce { session: Session(1), who: "backup.sh".parse().unwrap() }));
+    lone.input(Input::Call(Call::Introduce {
+        session: Session(1),
+        who: "backup.sh".parse().unwrap(),
+        hears_within: Span::ZERO,
+    }));
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(1));
     lone.acquire(2, "jobs");

@@ -11,21 +11,22 @@ use super::super::clock::now;
 use crate::time::{Span, Time};
 
 /// How long before the lock can be someone else's the processes are ended at the latest.
-const RESERVE: Span = Span::from_millis(100);
+pub(super) const RESERVE: Span = Span::from_millis(100);
 
-/// How often to look whether the last process of a group has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often to look whether the last process of a group has ended: first, and at the most. Each look reads about all
+/// processes of the machine, on the node's own thread.
+const LOOK_AFTER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// A process group that a client has put into the node's hands.
+/// A process group that a client has put into someone's hands: its node's, or those of whoever keeps its session with a node far away.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub struct Group {
     group: Pid,
     owner: u32,
 }
 
 impl Group {
     /// The group, if its leader belongs to the client's own user.
-    pub(super) fn of(group: i32, owner: Option<u32>) -> io::Result<Self> {
+    pub fn of(group: i32, owner: Option<u32>) -> io::Result<Self> {
         let refuse = |why| io::Error::new(io::ErrorKind::PermissionDenied, why);
         let owner = owner.ok_or_else(|| refuse("the system does not say who the client is"))?;
         let pid = Pid::from_raw(group).filter(|_| group > 1);
@@ -46,9 +47,24 @@ impl Group {
 
     /// Waits until nobody is left in the group. A program may have closed the connection that it inherited and still run.
     pub(super) async fn until_gone(self) {
-        // Also one that has become another user's: it cannot be ended from here, but it runs.
-        while test_kill_process_group(self.group) != Err(Errno::SRCH) && self.somebody_runs() {
-            tokio::time::sleep(LOOK_EVERY).await;
+        let mut pause = LOOK_AFTER.0;
+        while !self.is_gone() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 3 / 2).min(LOOK_AFTER.1);
+        }
+    }
+
+    /// Whether nobody of the group runs any more.
+    pub fn is_gone(self) -> bool {
+        // One that has become another user's cannot be ended from here, but it runs.
+        test_kill_process_group(self.group) == Err(Errno::SRCH) || !self.somebody_runs()
+    }
+
+    /// Ends all of the group, if it is still the client's.
+    pub fn kill(self) {
+        if self.is_the_clients() {
+            tracing::warn!(group = %self.group.as_raw_nonzero(), "ending processes whose lock is lost");
+            let _ = kill_process_group(self.group, Signal::KILL);
         }
     }
 
@@ -66,10 +82,7 @@ impl Group {
         tasks.spawn(async move {
             let left = act_by.before(RESERVE).since(now());
             tokio::time::sleep(Duration::from_micros(left.micros())).await;
-            if self.is_the_clients() {
-                tracing::warn!(group = %self.group.as_raw_nonzero(), "ending processes whose lock is lost");
-                let _ = kill_process_group(self.group, Signal::KILL);
-            }
+            self.kill();
         });
     }
 }

@@ -6,18 +6,22 @@
 //! **Time.** A client counts on its own clock. The node says moments of its clock; the [`Welcome`](ToClient::Welcome) and
 //! each [`Pong`](ToClient::Pong) say what time it was there, so a client that notes when it asked knows that the node's
 //! clock then showed no more than that, and never believes in a lock for longer than it has it.
+//!
+//! **Silence.** A client of the node's own machine is gone when its connection is. One that is reached over a network may be
+//! cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much of it the node ends
+//! the session ([`Contact`]), and [`Belief`](super::Belief) is how the client makes sure that it has stopped before.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, ClusterName, LockName, SiteName};
-use crate::node::{CutOff, SiteQueue, Standing};
+use crate::node::{CutOff, SiteLocks, SiteQueue, Standing};
 use crate::rules::RulesText;
-use crate::time::{Span, Time};
+use crate::time::{Drift, Span, Time};
 use crate::view::View;
 
 /// The version of this protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// How long a frame may be: a queue of a hundred sites with a hundred clients each fits.
 pub const MOST_BYTES: usize = 4 << 20;
@@ -66,8 +70,8 @@ pub enum ToNode {
     Cancel(Tag),
     /// To give a lock back.
     Release(Tag),
-    /// When this session loses something, to end this process group of its machine before the lock can be someone else's,
-    /// in case the client itself is gone.
+    /// When this session loses something, to end this process group of the node's machine before the lock can be someone
+    /// else's, in case the client itself is gone. Refused over a network.
     Guard {
         /// The process group.
         group: i32,
@@ -98,6 +102,18 @@ pub enum ToNode {
         /// The rules.
         rules: RulesText,
     },
+    /// How all members are, and which locks are in use.
+    Locks {
+        /// The question.
+        tag: Tag,
+    },
+    /// That a site leaves the cluster, this one or another.
+    Remove {
+        /// The order.
+        tag: Tag,
+        /// Which site.
+        site: SiteName,
+    },
     /// That the site leaves the cluster.
     Leave {
         /// The wish.
@@ -116,6 +132,8 @@ pub enum ToClient {
         site: SiteName,
         /// What time it is there.
         time: Time,
+        /// How the client has to keep in touch, if a network is between the two.
+        contact: Option<Contact>,
     },
     /// The answer to Ping.
     Pong {
@@ -194,6 +212,22 @@ pub enum ToClient {
         /// The view.
         epoch: u32,
     },
+    /// How all members are, and which locks are in use.
+    Locks {
+        /// Which question.
+        tag: Tag,
+        /// What the members say, in the order of their names.
+        sites: Vec<SiteLocks>,
+        /// Those that did not answer.
+        missing: Vec<SiteName>,
+    },
+    /// A site was told to leave.
+    Leaves {
+        /// Which order.
+        tag: Tag,
+        /// Whether it has heard it.
+        leaves: bool,
+    },
     /// The site is no member any more.
     Left(Tag),
 }
@@ -215,9 +249,21 @@ impl ToClient {
             | ToClient::Status { tag, .. }
             | ToClient::Broken { tag, .. }
             | ToClient::RulesSet { tag, .. }
+            | ToClient::Locks { tag, .. }
+            | ToClient::Leaves { tag, .. }
             | ToClient::Left(tag) => Some(*tag),
         }
     }
+}
+
+/// How a client that is reached over a network keeps its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contact {
+    /// After so long without a word from the client the node ends its session, and others may have what it held. The node counts
+    /// from when it heard something, the client from when it *said* what was answered last.
+    pub silence: Span,
+    /// By how much one clock may run faster than the other.
+    pub drift: Drift,
 }
 
 /// A lock's queue over the whole cluster.

@@ -1,129 +1,44 @@
-//! Serves clients on a Unix socket.
+//! A client that is connected: what it says, what it hears, and how its session ends.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
 
-use super::super::channel::{Channel, Stream};
+use super::super::channel::Channel;
 use super::super::clock::now;
 use super::super::engine::{Handle, Listener};
 use super::super::permits::agree_on_permits;
+use super::door::{Door, may_be_hello};
 use super::group::Group;
-use super::protocol::{MOST_OPEN, Patience, Tag, ToClient, ToNode, VERSION, put, take};
+use super::protocol::{Contact, MOST_OPEN, Patience, Tag, ToClient, ToNode, VERSION, put, take};
 use super::words::answered;
 use crate::names::{ClientLabel, LockName};
 use crate::node::{Answer, Call};
 use crate::table::{Request, Session, Tell, Wait};
-use crate::time::Span;
-
-/// How many clients may be connected at once.
-const MOST_CONNECTIONS: usize = 10_000;
+use crate::time::{Span, Time};
 
 /// How much is read from a client at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// Why clients cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// Somebody serves there already.
-    #[error("another node serves clients at {0}; stop it, or give this one another socket")]
-    Taken(PathBuf),
-    /// The socket cannot be made.
-    #[error("cannot make the socket {path}: {error}")]
-    Bind {
-        /// Where.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-}
-
-/// Opens a socket for clients that run as the same user. What an earlier node left there is replaced.
-pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeError> {
-    let bind = || {
-        match std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind()) {
-            Err(io::ErrorKind::NotFound) => {}
-            // Nobody listens there any more.
-            Err(io::ErrorKind::ConnectionRefused) => std::fs::remove_file(path)?,
-            // Somebody does, and is busy perhaps.
-            Ok(_) | Err(_) => return Err(io::ErrorKind::AddrInUse.into()),
-        }
-        let listener = std::os::unix::net::UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    };
-    bind().map_err(|error: io::Error| {
-        let taken = error.kind() == io::ErrorKind::AddrInUse;
-        let path = path.to_owned();
-        if taken { ServeError::Taken(path) } else { ServeError::Bind { path, error } }
-    })
-}
-
-/// Clients are being served. They are for as long as the node runs, also when this is dropped.
-#[derive(Debug)]
-pub struct Serving(tokio::task::AbortHandle);
-
-impl Serving {
-    /// Takes no more clients; those who are connected stay so.
-    pub fn stop(&self) {
-        self.0.abort();
-    }
-}
-
-/// Serves clients on the node's own thread until the node stops. `changed` is told how many are connected.
-pub fn serve(
-    node: &Handle,
-    listener: std::os::unix::net::UnixListener,
-    changed: impl Fn(usize) + Send + Sync + 'static,
-) -> Serving {
-    let (tasks, node) = (node.tasks().clone(), node.clone());
-    let accepting = tasks.spawn(async move {
-        let listener = UnixListener::from_std(listener).expect("within the node's runtime");
-        let (count, changed) = (Arc::new(Mutex::new(0)), Arc::new(changed));
-        loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot take a client's connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                    continue;
-                }
-            };
-            let tell = |count: &Mutex<usize>, by: isize| {
-                let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-                *count = count.saturating_add_signed(by);
-                changed(*count);
-                *count
-            };
-            if tell(&count, 1) > MOST_CONNECTIONS {
-                tell(&count, -1);
-                continue;
-            }
-            let (node, count, changed) = (node.clone(), count.clone(), changed.clone());
-            tokio::spawn(async move {
-                Client::talk(node, stream).await;
-                let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-                *count -= 1;
-                changed(*count);
-            });
-        }
-    });
-    Serving(accepting.abort_handle())
-}
+/// How long one that does not want to wait waits until the cluster has agreed on a semaphore's permits.
+const TRY_WITHIN: Duration = Duration::from_secs(2);
 
 /// A connected client.
-struct Client {
-    node: Handle,
-    channel: Channel,
+pub(super) struct Client {
+    pub(super) node: Handle,
+    pub(super) channel: Channel,
+    pub(super) door: Door,
+    pub(super) opened: Time,
+    pub(super) greeted: OnceLock<()>,
+    /// When it said something last, in microseconds.
+    pub(super) heard: AtomicU64,
     open: Mutex<FxHashMap<Tag, Arc<Asked>>>,
     /// What is to be ended when something is lost.
-    group: Mutex<Option<Group>>,
+    pub(super) group: Mutex<Option<Group>>,
 }
 
 /// How a connection ended.
@@ -145,21 +60,20 @@ struct Asked {
 
 impl Client {
     /// Talks with a client until its connection ends; with it, its session.
-    async fn talk(node: Handle, stream: UnixStream) {
-        let owner = stream.peer_cred().ok().map(|credentials| credentials.uid());
-        let channel = Channel::new(Stream::Unix(stream), None);
-        let client = Arc::new(Client { node, channel, open: Mutex::default(), group: Mutex::default() });
+    pub(super) async fn talk(node: Handle, channel: Channel, door: Door) {
+        let (open, group, greeted) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let opened = now();
+        let heard = AtomicU64::new(opened.micros());
+        let client = Arc::new(Client { node, channel, door, opened, greeted, heard, open, group });
         let session = client.node.open_session(client.clone());
         let ending = tokio::select! {
-            ending = client.hear_all(session, owner) => ending,
+            ending = client.hear_all(session) => ending,
             () = client.channel.keep_writing() => Ending::CutOff,
         };
         client.channel.flush();
-        client.channel.close();
         if ending == Ending::CutOff {
-            // It may still run, and believes until the lease is over that it has what it was given.
-            let left = client.node.look(|node| node.lease().end().map_or(Span::ZERO, |end| end.since(now())));
-            tokio::time::sleep(Duration::from_micros(left.micros())).await;
+            client.channel.close();
+            tokio::time::sleep(client.may_believe_for()).await;
         }
         // A copy: should the lock be lost meanwhile, the group is ended.
         let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,26 +84,41 @@ impl Client {
         let open = std::mem::take(&mut *client.open());
         let requests = open.values().filter_map(|asked| asked.request.get().copied());
         client.node.close_session(session, requests);
+        // Whoever waits for the end of the connection knows then that everything is free.
+        client.channel.close();
     }
 
     /// Hears all that the client says, until it has gone or has to be cut off.
-    async fn hear_all(self: &Arc<Self>, session: Session, owner: Option<u32>) -> Ending {
+    async fn hear_all(self: &Arc<Self>, session: Session) -> Ending {
         let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
-        let mut greeted = false;
         loop {
-            match self.channel.read(&mut scratch, &mut bytes).await {
-                Ok(true) => {}
-                Ok(false) => return Ending::Gone,
-                // So it is said where the other side is gone altogether and had not read everything.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ending::Gone,
-                Err(_) => return Ending::CutOff,
+            let read = self.channel.read(&mut scratch, &mut bytes);
+            let read = match self.patience() {
+                None => read.await,
+                Some(patience) => {
+                    timeout(patience, read).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+                }
+            };
+            match read {
+                Ok(true) => self.heard.store(now().micros(), Ordering::Relaxed),
+                Ok(false) | Err(_) if self.has_gone(&read) => return Ending::Gone,
+                Ok(false) | Err(_) => {
+                    self.complain(read.err());
+                    return Ending::CutOff;
+                }
+            }
+            if self.greeted.get().is_none() && !may_be_hello(&bytes) {
+                self.complain(Some(io::Error::other(
+                    "what it says is no greeting of a client; is it set to TLS?",
+                )));
+                return Ending::CutOff;
             }
             let mut at = 0;
             loop {
                 match take::<ToNode>(&bytes[at..]) {
                     Ok(Some((said, length))) => {
                         at += length;
-                        if !self.hear_from(session, said, owner, &mut greeted) {
+                        if !self.hear_from(session, said) {
                             return Ending::CutOff;
                         }
                     }
@@ -206,19 +135,10 @@ impl Client {
     }
 
     /// The client has said something. Gives back whether it may go on.
-    fn hear_from(
-        self: &Arc<Self>,
-        session: Session,
-        said: ToNode,
-        owner: Option<u32>,
-        greeted: &mut bool,
-    ) -> bool {
+    fn hear_from(self: &Arc<Self>, session: Session, said: ToNode) -> bool {
         match said {
-            ToNode::Hello { version, who } => {
-                *greeted = true;
-                return self.welcome(session, version, who);
-            }
-            _ if !*greeted => {
+            ToNode::Hello { version, who } => return self.welcome(session, version, who),
+            _ if self.greeted.get().is_none() => {
                 self.refuse(0, "say hello first".to_owned());
                 return false;
             }
@@ -228,14 +148,13 @@ impl Client {
             }
             ToNode::Cancel(tag) => self.about(tag, Call::Cancel),
             ToNode::Release(tag) => self.about(tag, Call::Release),
-            ToNode::Guard { group } => match Group::of(group, owner) {
-                Ok(group) => *self.group.lock().unwrap_or_else(PoisonError::into_inner) = Some(group),
-                Err(error) => self.refuse(0, error.to_string()),
-            },
+            ToNode::Guard { group } => self.guard(group),
             ToNode::Queue { tag, lock } => self.ask(tag, |request| Call::Query { request, lock }),
             ToNode::Status { tag } => self.ask(tag, |request| Call::Overview { request }),
             ToNode::Break { tag, lock } => self.ask(tag, |request| Call::Break { request, lock }),
             ToNode::SetRules { tag, rules } => self.ask(tag, |request| Call::SetRules { request, rules }),
+            ToNode::Locks { tag } => self.ask(tag, |request| Call::Locks { request }),
+            ToNode::Remove { tag, site } => self.ask(tag, |request| Call::Remove { request, site }),
             ToNode::Leave { tag } => self.ask(tag, |request| Call::Leave { request }),
         }
         true
@@ -249,9 +168,28 @@ impl Client {
             );
             return false;
         }
-        self.node.tell(Call::Introduce { session, who });
+        let who = match self.certified(who) {
+            Ok(who) => who,
+            Err(error) => {
+                if let Door::Network { address, .. } = &self.door {
+                    tracing::warn!(%address, %error, "a client is not let in");
+                }
+                self.refuse(0, error.to_string());
+                return false;
+            }
+        };
+        let contact = match &self.door {
+            Door::Local { .. } => None,
+            Door::Network { silence, seat, .. } => {
+                drop(seat.lock().unwrap_or_else(PoisonError::into_inner).take());
+                Some(Contact { silence: *silence, drift: self.drift() })
+            }
+        };
+        let _ = self.greeted.set(());
+        let hears_within = contact.map_or(Span::ZERO, |contact| contact.drift.stretch(contact.silence));
+        self.node.tell(Call::Introduce { session, who, hears_within });
         let site = self.node.look(|node| node.me().site.clone());
-        self.say(&ToClient::Welcome { version: VERSION, site, time: now() });
+        self.say(&ToClient::Welcome { version: VERSION, site, time: now(), contact });
         true
     }
 
@@ -276,7 +214,15 @@ impl Client {
         let Some(permits) = permits else { return asked.put(call) };
         let client = self.clone();
         self.node.tasks().spawn(async move {
-            match agree_on_permits(&client.node, &lock, permits).await {
+            let agreed = agree_on_permits(&client.node, &lock, permits);
+            let agreed = match agree_within(patience) {
+                None => agreed.await,
+                Some(within) => match timeout(within, agreed).await {
+                    Ok(agreed) => agreed,
+                    Err(_) => return client.too_late(tag, patience),
+                },
+            };
+            match agreed {
                 // Unless the client has taken it back meanwhile, or has gone.
                 Ok(()) if client.open().contains_key(&tag) => asked.put(call),
                 Ok(()) => {}
@@ -287,6 +233,15 @@ impl Client {
             }
             client.channel.flush();
         });
+    }
+
+    /// A client was not ready to wait until the cluster had agreed on a semaphore's permits.
+    fn too_late(&self, tag: Tag, patience: Patience) {
+        if self.open().remove(&tag).is_some() {
+            let only_tried = patience == Patience::Try;
+            self.say(&if only_tried { ToClient::Busy(tag) } else { ToClient::TimedOut(tag) });
+            self.channel.flush();
+        }
     }
 
     fn ask(self: &Arc<Self>, tag: Tag, call: impl FnOnce(Request) -> Call) {
@@ -323,7 +278,7 @@ impl Client {
         }
     }
 
-    fn refuse(&self, tag: Tag, why: String) {
+    pub(super) fn refuse(&self, tag: Tag, why: String) {
         self.say(&ToClient::Refused { tag, why });
     }
 
@@ -333,6 +288,15 @@ impl Client {
 
     fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Arc<Asked>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long the cluster may take to agree on a semaphore's permits for a client that waits so long.
+fn agree_within(patience: Patience) -> Option<Duration> {
+    match patience {
+        Patience::Forever => None,
+        Patience::Within(span) => Some(Duration::from_micros(span.micros())),
+        Patience::Try => Some(TRY_WITHIN),
     }
 }
 

@@ -1,13 +1,48 @@
 //! The node's answers in the words of the clients' protocol.
 
-use super::protocol::{Held, Queue, Status, Tag, ToClient};
+use super::protocol::{Held, MOST_BYTES, Queue, Status, Tag, ToClient};
 use crate::node::{Answer, Overview};
-use crate::table::{HeldLock, Tell};
+use crate::table::{HeldLock, MOST_LISTED, Tell};
 
 /// What the client that asked under `tag` is told, and whether that is the last of it.
 pub(super) fn answered(tag: Tag, answer: &Answer) -> Option<(ToClient, bool)> {
+    if let Answer::Lock(tell) = answer {
+        return told(tag, tell);
+    }
+    Some((fitted(in_words(tag, answer)?), true))
+}
+
+/// Shortens what would not fit a frame: each site lists fewer, and says as before how many there are.
+fn fitted(mut message: ToClient) -> ToClient {
+    let mut most = MOST_LISTED;
+    while most > 0 && length_of(&message) > MOST_BYTES {
+        most /= 2;
+        if let ToClient::Queue { queue, .. } = &mut message {
+            for site in &mut queue.sites {
+                site.lock.holders.truncate(most);
+                site.lock.waiters.truncate(most);
+            }
+        } else if let ToClient::Locks { sites, .. } = &mut message {
+            for site in sites {
+                site.locks.truncate(most);
+            }
+        }
+    }
+    match message.tag() {
+        Some(tag) if length_of(&message) > MOST_BYTES => {
+            ToClient::Refused { tag, why: format!("the answer is longer than {MOST_BYTES} bytes") }
+        }
+        Some(_) | None => message,
+    }
+}
+
+fn length_of(message: &ToClient) -> usize {
+    postcard::experimental::serialized_size(message).unwrap_or(usize::MAX)
+}
+
+fn in_words(tag: Tag, answer: &Answer) -> Option<ToClient> {
     let message = match answer {
-        Answer::Lock(tell) => return told(tag, tell),
+        Answer::Lock(_) => return None,
         Answer::Queue { epoch, algorithm, permits, sites, missing, .. } => {
             let queue = Queue {
                 epoch: epoch.number(),
@@ -24,11 +59,15 @@ pub(super) fn answered(tag: Tag, answer: &Answer) -> Option<(ToClient, bool)> {
         Answer::Broken { cut_off, missing, .. } => {
             ToClient::Broken { tag, cut_off: cut_off.clone(), missing: missing.clone() }
         }
+        Answer::Locks { sites, missing, .. } => {
+            ToClient::Locks { tag, sites: sites.clone(), missing: missing.clone() }
+        }
+        Answer::Leaves { leaves, .. } => ToClient::Leaves { tag, leaves: *leaves },
         Answer::RulesSet { epoch, .. } => ToClient::RulesSet { tag, epoch: epoch.number() },
         Answer::RulesRefused { why, .. } => ToClient::Refused { tag, why: why.clone() },
         Answer::Left { .. } => ToClient::Left(tag),
     };
-    Some((message, true))
+    Some(message)
 }
 
 fn told(tag: Tag, tell: &Tell) -> Option<(ToClient, bool)> {

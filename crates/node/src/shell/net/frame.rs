@@ -25,7 +25,7 @@ const MOST_HELLO_BYTES: usize = 1024;
 pub(crate) struct Hello {
     /// Who speaks.
     pub(crate) from: SiteName,
-    /// Whom it believes to speak to.
+    /// Whom it believes to speak to; itself, if it wants to know who that is.
     pub(crate) to: SiteName,
     /// A number that this start of the program drew: tells a peer that its older connections are to a program that is gone.
     pub(crate) life: u64,

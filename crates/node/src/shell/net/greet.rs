@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use super::super::channel::{Channel, Stream, drain_tls, open_tls};
 use super::super::tls::{TlsError, site_of};
 use super::frame::{FrameError, Hello, greeting, take_greeting};
+use super::introduction::Introduction;
 use crate::names::SiteName;
 
 /// How long a new connection may take until both have said who they are.
@@ -43,6 +44,8 @@ pub(super) enum GreetError {
     Tls(#[from] TlsError),
     #[error("no answer within {} seconds", GREET_WITHIN.as_secs())]
     Silent,
+    #[error("it says of its cluster what makes no sense")]
+    Introduction,
 }
 
 /// A connection that has greeted.
@@ -130,13 +133,14 @@ pub(super) async fn greet(
     Ok(newcomer.greeted(hello))
 }
 
-/// Lets a connection that came in say who it is, and answers.
+/// Lets a connection that came in say who it is, and answers; nothing is left of one that only wanted to know about the cluster.
 pub(super) async fn welcome(
     stream: TcpStream,
     tls: Option<Connection>,
     me: &SiteName,
     life: u64,
-) -> Result<Greeted, GreetError> {
+    introduce: impl FnOnce() -> Introduction,
+) -> Result<Option<Greeted>, GreetError> {
     tune(&stream)?;
     let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
     let hello = newcomer.hello().await;
@@ -149,10 +153,34 @@ pub(super) async fn welcome(
         newcomer.write(&greeting(&Hello { from: me.clone(), to, life })).await?;
     }
     let hello = hello?;
+    if hello.to == hello.from {
+        newcomer.write(&introduce().frame()).await?;
+        return Ok(None);
+    }
     if hello.to != *me {
         return Err(GreetError::NotMe { sought: hello.to, me: me.clone() });
     }
-    Ok(newcomer.greeted(hello))
+    Ok(Some(newcomer.greeted(hello)))
+}
+
+/// Asks whoever is there which cluster it is of. Nobody looks for itself: a site that says so wants to know.
+pub(super) async fn ask_about(
+    stream: TcpStream,
+    tls: Option<Connection>,
+    me: &SiteName,
+) -> Result<Introduction, GreetError> {
+    tune(&stream)?;
+    let mut newcomer = Newcomer { stream, tls, plain: Vec::new() };
+    newcomer.write_tls().await?;
+    newcomer.write(&greeting(&Hello { from: me.clone(), to: me.clone(), life: 0 })).await?;
+    let hello = newcomer.hello().await?;
+    check_certificate(newcomer.tls.as_ref(), &hello)?;
+    loop {
+        if let Some(introduction) = Introduction::take(&newcomer.plain)? {
+            return Ok(introduction);
+        }
+        newcomer.read().await?;
+    }
 }
 
 /// Whoever has a certificate of the cluster can speak for the site that it names, and for no other.
@@ -166,7 +194,7 @@ fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), Gree
 }
 
 /// No delay, and an end in seconds for connections that lead nowhere.
-fn tune(stream: &TcpStream) -> io::Result<()> {
+pub(in super::super) fn tune(stream: &TcpStream) -> io::Result<()> {
     use rustix::net::sockopt::{
         set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
     };

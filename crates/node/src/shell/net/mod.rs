@@ -4,6 +4,7 @@
 
 mod frame;
 mod greet;
+mod introduction;
 mod peer;
 mod security;
 
@@ -14,19 +15,18 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::channel::Channel;
+use super::lobby::Lobby;
 use crate::names::SiteName;
 use crate::node::Packet;
 use frame::{Hello, take_packets};
+pub(super) use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
+pub use introduction::{IntroduceError, Introduction, learn_of_cluster};
 pub(super) use peer::Peer;
 pub use security::Security;
-
-/// How many connections may be greeting at once.
-const MOST_GREETING: usize = 256;
 
 /// How long a site that could not be reached is left alone: first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -48,6 +48,7 @@ pub struct ListenError {
 pub(super) trait Host: Send + Sync + 'static {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>);
     fn on_connected(self: &Arc<Self>, site: &SiteName);
+    fn introduce(&self) -> Introduction;
 }
 
 /// All connections of one site.
@@ -79,7 +80,7 @@ impl Net {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner).insert(site, address);
     }
 
-    fn address(&self, site: &SiteName) -> Option<String> {
+    pub(super) fn address(&self, site: &SiteName) -> Option<String> {
         let learnt = || self.learnt.lock().unwrap_or_else(PoisonError::into_inner).get(site).cloned();
         self.configured.get(site).cloned().or_else(learnt)
     }
@@ -98,9 +99,8 @@ impl Net {
 
     /// Lets other sites in.
     pub(super) async fn keep_accepting<H: Host>(self: Arc<Self>, listener: TcpListener, host: Arc<H>) {
-        let greeting = Arc::new(Semaphore::new(MOST_GREETING));
+        let lobby = Arc::new(Lobby::default());
         loop {
-            let Ok(permit) = greeting.clone().acquire_owned().await else { return };
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -110,21 +110,26 @@ impl Net {
                     continue;
                 }
             };
+            let Some(seat) = lobby.enter(address.ip()) else {
+                tracing::debug!(%address, "too many connections that say nothing: one is not taken");
+                continue;
+            };
             let (net, host) = (self.clone(), host.clone());
             self.tasks.spawn(async move {
-                let greeted = net.welcome(stream).await;
-                drop(permit);
+                let greeted = net.welcome(stream, &*host).await;
+                drop(seat);
                 match greeted {
-                    Ok(greeted) => net.adopt(greeted, false, &host),
+                    Ok(Some(greeted)) => net.adopt(greeted, false, &host),
+                    Ok(None) => {}
                     Err(error) => tracing::warn!(%address, %error, "a connection was refused"),
                 }
             });
         }
     }
 
-    async fn welcome(&self, stream: TcpStream) -> Result<Greeted, GreetError> {
+    async fn welcome(&self, stream: TcpStream, host: &impl Host) -> Result<Option<Greeted>, GreetError> {
         let tls = self.security.accepting()?;
-        let welcome = welcome(stream, tls, &self.me, self.life);
+        let welcome = welcome(stream, tls, &self.me, self.life, || host.introduce());
         timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
     }
 

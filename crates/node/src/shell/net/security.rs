@@ -17,10 +17,18 @@ pub enum Security {
 
 impl Security {
     /// For a connection that came in.
-    pub(super) fn accepting(&self) -> Result<Option<Connection>, TlsError> {
+    pub(in super::super) fn accepting(&self) -> Result<Option<Connection>, TlsError> {
         match self {
             Security::Plain => Ok(None),
             Security::Tls(identity) => identity.answer().map(Some),
+        }
+    }
+
+    /// For a connection to whichever site is there.
+    pub(super) fn dialling_any(&self) -> Result<Option<Connection>, TlsError> {
+        match self {
+            Security::Plain => Ok(None),
+            Security::Tls(identity) => identity.call_any_site().map(Some),
         }
     }
 

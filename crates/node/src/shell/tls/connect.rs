@@ -10,14 +10,20 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 
 use super::error::{Fault, TlsError};
 use super::identity::Identity;
-use super::name::Bearer;
+use super::name::{Bearer, ClientName};
 use super::verify::{ExpectBearer, ExpectSite};
 use crate::names::SiteName;
 
 impl Identity {
     /// A connection that this side has opened, to `site`: whoever else is there is refused.
     pub fn call(&self, site: &SiteName) -> Result<Connection, TlsError> {
-        begin_call(Arc::new(self.calling(site)))
+        begin_call(Arc::new(self.calling(Some(site))))
+    }
+
+    /// A connection that this side has opened, to whichever site of the cluster is there: [`site_of`] says which, once the
+    /// handshake is over.
+    pub fn call_any_site(&self) -> Result<Connection, TlsError> {
+        begin_call(Arc::new(self.calling(None)))
     }
 
     /// A connection that another site or a client has opened; [`bearer_of`] says who, once the handshake is over.
@@ -27,8 +33,8 @@ impl Identity {
 
     /// Nothing is remembered from one connection for the next, on both sides: connections last long, and a certificate that
     /// has expired since would come back in through the memory of the one before.
-    pub(super) fn calling(&self, site: &SiteName) -> ClientConfig {
-        let expected = ExpectSite { authority: self.authority.clone(), site: site.clone() };
+    pub(super) fn calling(&self, site: Option<&SiteName>) -> ClientConfig {
+        let expected = ExpectSite { authority: self.authority.clone(), site: site.cloned() };
         let mut config = ClientConfig::builder_with_provider(self.authority.provider.clone())
             .with_protocol_versions(&[&TLS13])
             .expect("the provider has the cipher suites of TLS 1.3")
@@ -75,5 +81,13 @@ pub fn site_of(connection: &Connection) -> Result<SiteName, TlsError> {
     match bearer_of(connection)? {
         Bearer::Site(site) => Ok(site),
         Bearer::Client(client) => Err(TlsError::NotASite { client }),
+    }
+}
+
+/// The client at the other end, once the handshake is over. A site is refused: what it may do it does on the port for sites.
+pub fn client_of(connection: &Connection) -> Result<ClientName, TlsError> {
+    match bearer_of(connection)? {
+        Bearer::Client(client) => Ok(client),
+        Bearer::Site(site) => Err(TlsError::NotAClient { site }),
     }
 }

@@ -98,6 +98,14 @@ pub enum TlsError {
         /// Who it is.
         client: ClientName,
     },
+    /// A site is where only clients may be.
+    #[error(
+        "the peer is the site '{site}', and only clients may call here; give it a certificate of `meshlock ca issue NAME --client`"
+    )]
+    NotAClient {
+        /// Which site.
+        site: SiteName,
+    },
     /// The other side does not want our certificate.
     #[error("the peer refuses this side's certificate: {0}")]
     Refused(&'static str),

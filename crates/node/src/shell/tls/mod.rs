@@ -12,8 +12,10 @@ mod name;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod wrap;
 
-pub use connect::{bearer_of, site_of};
+pub use connect::{bearer_of, client_of, site_of};
 pub use error::{Fault, IdentityError, TlsError};
 pub use identity::{Files, Identity};
 pub use name::{Bearer, BearerError, ClientName, ClientNameError};
+pub use wrap::Wrap;

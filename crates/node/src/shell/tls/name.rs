@@ -43,7 +43,7 @@ impl fmt::Display for ClientName {
 pub enum Bearer {
     /// A site of the cluster.
     Site(SiteName),
-    /// A client, which may ask for locks and nothing else.
+    /// A client, which may ask for whatever those may ask for who reach a node's socket.
     Client(ClientName),
 }
 

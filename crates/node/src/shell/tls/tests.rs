@@ -111,6 +111,32 @@ fn a_client_may_call_but_is_never_taken_for_a_site() {
 }
 
 #[test]
+fn whoever_looks_for_any_site_learns_which_it_is_and_takes_no_client_for_one() {
+    let dir = authority();
+    let (a, other) = (issued(dir.path(), &site("a")), issued(dir.path(), &client("a")));
+    let mut calling = other.call_any_site().unwrap();
+    let mut called = a.answer().unwrap();
+    for _ in 0..4 {
+        pass(&mut calling, &mut called).unwrap();
+        pass(&mut called, &mut calling).unwrap();
+    }
+    assert_eq!(site_of(&calling).unwrap(), named("a"));
+    assert_eq!(client_of(&called).unwrap().to_string(), "a");
+    let (caller, _) = shake_hands(a.call_any_site().unwrap(), other.answer().unwrap());
+    assert!(matches!(caller.unwrap_err(), TlsError::Peer(Fault::Use)));
+    // A site is no client either.
+    let (_, called) = shake(&a, "a", &a);
+    assert_eq!(called.unwrap(), site("a"));
+    let mut calling = a.call_any_site().unwrap();
+    let mut called = a.answer().unwrap();
+    for _ in 0..4 {
+        pass(&mut calling, &mut called).unwrap();
+        pass(&mut called, &mut calling).unwrap();
+    }
+    assert!(matches!(client_of(&called).unwrap_err(), TlsError::NotAClient { .. }));
+}
+
+#[test]
 fn certificates_of_another_authority_are_refused_by_both_sides() {
     let (ours, theirs) = (authority(), authority());
     let (a, b) = (issued(ours.path(), &site("a")), issued(theirs.path(), &site("b")));
@@ -147,7 +173,7 @@ fn an_expired_certificate_is_refused_by_both_sides() {
     let [old, new] = [("old", 10), ("new", 30)]
         .map(|(name, days)| Identity::load(&ca::issue(dir.path(), &site(name), days).unwrap()).unwrap());
     let hands = |caller: &Identity, wanted: &str, called: &Identity| {
-        let (mut calling, mut answering) = (caller.calling(&named(wanted)), called.called());
+        let (mut calling, mut answering) = (caller.calling(Some(&named(wanted))), called.called());
         calling.time_provider = Arc::new(Ahead(20));
         answering.time_provider = Arc::new(Ahead(20));
         let calling = connect::begin_call(Arc::new(calling)).unwrap();
@@ -197,7 +223,7 @@ fn who_does_not_speak_tls_gets_an_error_and_not_a_connection() {
 fn who_shows_no_certificate_is_refused() {
     let dir = authority();
     let a = issued(dir.path(), &site("a"));
-    let mut anonymous = a.calling(&named("a"));
+    let mut anonymous = a.calling(Some(&named("a")));
     anonymous.client_auth_cert_resolver = Arc::new(Nobody);
     let calling = connect::begin_call(Arc::new(anonymous)).unwrap();
     let (caller, called) = shake_hands(calling, a.answer().unwrap());

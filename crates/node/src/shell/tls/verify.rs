@@ -97,11 +97,11 @@ macro_rules! signatures_of_tls13 {
     };
 }
 
-/// The one who calls wants this site, and no other.
+/// The one who calls wants this site and no other, or any site.
 #[derive(Debug)]
 pub(super) struct ExpectSite {
     pub(super) authority: Arc<Authority>,
-    pub(super) site: SiteName,
+    pub(super) site: Option<SiteName>,
 }
 
 impl ServerCertVerifier for ExpectSite {
@@ -114,11 +114,13 @@ impl ServerCertVerifier for ExpectSite {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let found = self.authority.judge(certificate, between, KeyUsage::server_auth(), now);
-        match found.map_err(|fault| refuse(Refusal::Fault(fault)))? {
-            Bearer::Site(site) if site == self.site => Ok(ServerCertVerified::assertion()),
-            found @ (Bearer::Site(_) | Bearer::Client(_)) => {
-                Err(refuse(Refusal::OtherBearer { expected: self.site.clone(), found }))
+        match (found.map_err(|fault| refuse(Refusal::Fault(fault)))?, &self.site) {
+            (Bearer::Site(_), None) => Ok(ServerCertVerified::assertion()),
+            (Bearer::Site(site), Some(expected)) if site == *expected => Ok(ServerCertVerified::assertion()),
+            (found, Some(expected)) => {
+                Err(refuse(Refusal::OtherBearer { expected: expected.clone(), found }))
             }
+            (Bearer::Client(_), None) => Err(refuse(Refusal::Fault(Fault::Use))),
         }
     }
 

@@ -10,7 +10,7 @@ fn label(text: &str) -> ClientLabel {
 #[test]
 fn a_report_names_clients_and_says_how_long_they_hold_and_wait() {
     let mut tables = Tables::of(2, Clause::exclusive("raymond"));
-    tables.act(0, |table, _, _| table.introduce(Session(1), label("backup.sh")));
+    tables.act(0, |table, _, _| table.introduce(Session(1), label("backup.sh"), Span::ZERO));
     tables.acquire(0, 1, Wait::Forever);
     tables.time(20);
     tables.acquire(0, 2, Wait::Forever);
@@ -31,7 +31,7 @@ fn a_report_names_clients_and_says_how_long_they_hold_and_wait() {
 #[test]
 fn a_name_is_forgotten_with_its_session_and_not_before() {
     let mut tables = Tables::of(1, Clause::exclusive("central"));
-    tables.act(0, |table, _, _| table.introduce(Session(1), label("backup.sh")));
+    tables.act(0, |table, _, _| table.introduce(Session(1), label("backup.sh"), Span::ZERO));
     tables.acquire(0, 1, Wait::Forever);
     tables.release(0, 1);
     assert_eq!(tables.sites[0].counts().sessions, 1);
@@ -89,6 +89,22 @@ fn a_lock_that_is_taken_away_is_free_when_its_holders_time_to_stop_is_over() {
     tables.time(500);
     tables.release(0, 2);
     assert_eq!(tables.granted(), [(1, 3)]);
+}
+
+#[test]
+fn a_lock_of_a_client_that_may_not_hear_is_free_when_it_has_certainly_stopped_by_itself() {
+    let mut tables = Tables::of(1, Clause::exclusive("naimi-trehel"));
+    let far = Span::from_millis(300);
+    tables.act(0, |table, _, _| table.introduce(Session(1), label("far"), far));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(0, 2, Wait::Forever);
+    tables.time(10);
+    assert_eq!(take_away(&mut tables), [1]);
+    assert_eq!(tables.told.last(), Some(&(0, Tell::Lost { request: Request(1), act_by: at(310) })));
+    tables.time(309);
+    assert_eq!(tables.granted(), [(0, 1)]);
+    tables.time(310);
+    assert_eq!(tables.granted(), [(0, 2)]);
 }
 
 #[test]

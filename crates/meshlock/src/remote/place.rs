@@ -1,0 +1,118 @@
+//! Which node a command talks to: a socket of this machine, or an address.
+
+use std::env;
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use meshlock_node::address::Address;
+use meshlock_node::shell::tls::{Bearer, Files, Identity};
+
+use crate::output::Usage;
+use crate::settings::places::{self, PlaceError};
+
+/// Names the node to use, where neither `--node` nor `--socket` does; it comes before [`places::SOCKET_VARIABLE`].
+pub(crate) const NODE_VARIABLE: &str = "MESHLOCK_NODE";
+
+/// Names the directory of the client's certificate, where `--certificate` does not.
+pub(crate) const CERTIFICATE_VARIABLE: &str = "MESHLOCK_CERTIFICATE";
+
+/// Which node.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Where {
+    /// The socket of the node to use; otherwise MESHLOCK_NODE or MESHLOCK_SOCKET says which, or it is the only one of this user
+    #[arg(long, value_name = "PATH", conflicts_with = "node")]
+    socket: Option<PathBuf>,
+    /// A node on another machine: the address that its configuration has under `clients`
+    #[arg(long, value_name = "HOST:PORT")]
+    node: Option<Address>,
+    /// For --node: a directory of `meshlock ca issue NAME --client`; otherwise MESHLOCK_CERTIFICATE says which, or it is
+    /// meshlock/client in XDG_CONFIG_HOME or ~/.config
+    #[arg(long, value_name = "DIR", conflicts_with = "plain")]
+    certificate: Option<PathBuf>,
+    /// For --node: trust the network, where the node does too (tls = "off")
+    #[arg(long)]
+    plain: bool,
+}
+
+/// Where a node serves clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On this machine.
+    Socket(PathBuf),
+    /// Over a network.
+    Network(Network),
+}
+
+/// A node that is reached over a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    pub(crate) address: Address,
+    /// The directory of the client's certificate; none where the network is trusted.
+    pub(crate) certificate: Option<PathBuf>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Socket(path) => path.display().fmt(f),
+            Place::Network(network) => network.address.fmt(f),
+        }
+    }
+}
+
+impl Where {
+    /// Which node is meant; an error if none runs for this user and none is named.
+    pub(crate) fn find(&self) -> anyhow::Result<Place> {
+        let named = env::var(NODE_VARIABLE).ok().filter(|address| !address.is_empty());
+        let address = match (&self.node, &self.socket, named) {
+            (Some(address), ..) => Some(address.clone()),
+            (None, Some(_), _) | (None, None, None) => None,
+            (None, None, Some(address)) => {
+                Some(address.parse().map_err(|error| Usage::new(format!("{NODE_VARIABLE}: {error}")))?)
+            }
+        };
+        let Some(address) = address else {
+            if self.plain || self.certificate.is_some() {
+                let why =
+                    "--plain and --certificate say how a network is crossed; say --node HOST:PORT as well";
+                return Err(Usage::new(why).into());
+            }
+            return Ok(Place::Socket(places::find_socket(self.socket.as_deref())?));
+        };
+        let certificate = if self.plain { None } else { Some(self.certificate(&address)?) };
+        Ok(Place::Network(Network { address, certificate }))
+    }
+
+    /// The directory of the client's certificate, which has been looked into: what is wrong with it is said before anyone is called.
+    fn certificate(&self, address: &Address) -> Result<PathBuf, Usage> {
+        let said = self.certificate.clone();
+        let said = said
+            .or_else(|| env::var_os(CERTIFICATE_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from));
+        let dir =
+            said.or_else(places::client_certificate).filter(|dir| dir.exists() || self.certificate.is_some());
+        let dir = dir.ok_or_else(|| {
+            Usage::new(format!(
+                "--node {address}: this machine has no client certificate; make one with `meshlock ca issue NAME --client` \
+                 and name its directory with --certificate, or say --plain where the network is trusted"
+            ))
+        })?;
+        match identity(&dir)?.bearer() {
+            Bearer::Client(_) => Ok(dir),
+            site @ Bearer::Site(_) => Err(Usage::new(format!(
+                "{}: is the certificate of {site}, and only clients use a node; `meshlock ca issue NAME --client` makes theirs",
+                dir.display()
+            ))),
+        }
+    }
+}
+
+/// Reads a client's certificate.
+pub(crate) fn identity(dir: &std::path::Path) -> Result<Identity, Usage> {
+    Identity::load(&Files::in_directory(dir)).map_err(|error| Usage::new(format!("--certificate: {error}")))
+}
+
+/// Whether no node runs for this user and none was named.
+pub(crate) fn is_none(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(PlaceError::NoNode(_)))
+}

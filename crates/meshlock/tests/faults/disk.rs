@@ -1,0 +1,123 @@
+//! A disk is full for a while.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use meshlock_node::shell::now;
+use tempfile::TempDir;
+
+use crate::cluster::{Cluster, TERMS, plain};
+use crate::herd::LOCK;
+use crate::network::Network;
+use crate::session::Session;
+use crate::trial::{SITES, Trial};
+
+/// What a site says that cannot write.
+const COMPLAINT: &str = "cannot write what the cluster agreed on; trying again";
+
+/// A file system with little room, which goes away with this.
+struct SmallDisk {
+    place: TempDir,
+}
+
+impl SmallDisk {
+    /// None, after saying so, where none can be mounted and need not be.
+    fn mount() -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs"]).arg(place.path());
+        let mounted = command.output().unwrap();
+        if mounted.status.success() {
+            return Some(SmallDisk { place });
+        }
+        let why = String::from_utf8_lossy(&mounted.stderr).into_owned();
+        assert!(std::env::var_os("MESHLOCK_ALL_TESTS").is_none(), "a small disk is needed here: {why}");
+        eprintln!("skipped: it needs root, to mount a small disk: {why}");
+        None
+    }
+
+    /// Makes it where a site keeps its state.
+    fn lend(&self, data: &Path) {
+        let dir = self.place.path().join("data");
+        fs::create_dir(&dir).unwrap();
+        symlink(dir, data).unwrap();
+    }
+
+    /// Leaves not one byte of room.
+    fn fill(&self) {
+        let mut file = File::create(self.place.path().join("filling")).unwrap();
+        for bytes in [1 << 16, 1 << 12, 1] {
+            let full = std::iter::repeat_with(|| file.write_all(&vec![1; bytes])).find_map(Result::err);
+            assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::StorageFull));
+        }
+    }
+
+    fn empty(&self) {
+        // One that was not filled has none.
+        let _ = fs::remove_file(self.place.path().join("filling"));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.place.path()).status();
+    }
+}
+
+#[test]
+fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() {
+    let Some(disks) = (0..SITES).map(|_| SmallDisk::mount()).collect::<Option<Vec<_>>>() else { return };
+    let cluster = Cluster::prepare(Network::loopback(), SITES, plain("raymond"));
+    for (site, disk) in disks.iter().enumerate() {
+        disk.lend(&cluster.data(site));
+    }
+    let mut trial = Trial::of("full disks", cluster.begin());
+    let leader = trial.cluster.leader();
+    let [first, second, killed, healthy] = [1, 2, 3, 4].map(|after| (leader + after) % 5);
+    disks[first].fill();
+    change_views_until_full(&trial.cluster, healthy, first);
+    // The other voters agree on views without it, and it takes part in them: it only cannot vote.
+    trial.until_all_served();
+    for full in [second, leader] {
+        disks[full].fill();
+        change_views_until_full(&trial.cluster, healthy, full);
+    }
+    // Nobody could remember now who was given up: so nobody is, for however long its lease is over.
+    let mut holder = Session::connect(&trial.cluster.socket(killed), "holder", &mut || false).unwrap();
+    let wish = holder.want(LOCK).unwrap();
+    holder.granted(wish, &mut || false).unwrap();
+    let before = trial.count();
+    trial.cluster.kill(killed);
+    let over = now() + TERMS.length.times(2);
+    trial.cluster.wait_for("its lease is over", || now() > over);
+    assert_eq!(trial.cluster.status(healthy).unwrap().view.members.len(), SITES, "no view is agreed on");
+    assert_eq!(trial.count(), before, "nobody has the lock of the one who is gone");
+    for disk in &disks {
+        disk.empty();
+    }
+    trial.cluster.until_without(healthy, &[killed]);
+    trial.cluster.start_site(killed);
+    trial.end();
+}
+
+/// Sets rules at one site until another has no room for them. Rules are part of the view, and each view is longer than the
+/// one before.
+fn change_views_until_full(cluster: &Cluster, at: usize, full: usize) {
+    let is_full = || cluster.log(full).contains(COMPLAINT);
+    while !is_full() {
+        let view = cluster.until(at, "is there", |_| true).view;
+        let mut rules = view.rules;
+        let pattern =
+            format!("{}-{}/*", "a-pattern-that-takes-some-room-on-a-disk".repeat(4), rules.rules.len());
+        rules.rules.insert(0, (pattern, rules.default.clone()));
+        let mut session = Session::connect(&cluster.socket(at), "operator", &mut || false).unwrap();
+        session.set_rules(rules).unwrap();
+        cluster.wait_for("there is a new view, or no room for it", || {
+            is_full()
+                || cluster.status(at).is_some_and(|status| status.view.rules_version > view.rules_version)
+        });
+    }
+}

@@ -1,0 +1,65 @@
+//! A client that stays inside under `meshlock run`, so that it is known who holds the lock.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cluster::Cluster;
+use crate::counter::Counter;
+use crate::herd::send;
+use crate::runner::turn_under_run;
+
+/// A client that is inside under `meshlock run`, and stays until it is killed or its input ends.
+pub(crate) struct Insider {
+    pub(crate) run: Child,
+    /// The process under it.
+    pub(crate) child: i32,
+    client: &'static str,
+    /// Open as long as it is to stay.
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Insider {
+    /// Waits until it is inside.
+    pub(crate) fn enter(cluster: &Cluster, counter: &Counter, site: usize, client: &'static str) -> Self {
+        let mut command = turn_under_run(cluster.home(), &cluster.socket(site), counter, client);
+        command.env("COUNTER_WAITS", "yes");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut run = command.spawn().unwrap();
+        let (stdin, stdout) = (run.stdin.take().unwrap(), BufReader::new(run.stdout.take().unwrap()));
+        let mut insider = Insider { run, child: 0, client, stdin, stdout };
+        insider.child = insider.says("inside ").parse().unwrap();
+        insider
+    }
+
+    /// Waits for a line that begins so; gives its rest.
+    fn says(&mut self, start: &str) -> String {
+        let mut lines = self.stdout.by_ref().lines().map_while(Result::ok);
+        let rest = lines.find_map(|line| Some(line.strip_prefix(start)?.to_owned()));
+        rest.unwrap_or_else(|| panic!("it never says '{start}'"))
+    }
+
+    /// Lets it go on, and waits for what the resource says to it.
+    pub(crate) fn leave(mut self) {
+        self.stdin.write_all(b"go\n").unwrap();
+        self.says("written");
+        assert_eq!(self.run.wait().unwrap().code(), Some(0));
+    }
+
+    /// Kills both processes: first `meshlock run`, so that only the other one keeps the lock.
+    pub(crate) fn kill(mut self, counter: &Counter) {
+        send(&self.run, Signal::KILL);
+        self.run.wait().unwrap();
+        counter.note_killed(self.client);
+        kill_process(Pid::from_raw(self.child).unwrap(), Signal::KILL).unwrap();
+    }
+}
+
+impl Drop for Insider {
+    fn drop(&mut self) {
+        let _ = self.run.kill();
+        let _ = self.run.wait();
+    }
+}

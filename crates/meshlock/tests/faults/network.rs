@@ -1,0 +1,229 @@
+//! Where the sites of a test are: on the loopback network, or each in a network namespace of its own.
+//!
+//! The namespaces hang on one that routes between them, so that a cut is silent, as a real one is: a site's packets leave, and
+//! nobody says that they were dropped. Each direction of each pair is a route of its own, looked up by the sender's address:
+//!
+//! ```text
+//!   site a (10.99.0.1) ── port-1 ┐                    ┌ port-2 ── site b (10.99.0.2)
+//!                                └── hub: table 101 ──┘
+//!                                    "blackhole 10.99.0.2" cuts a → b, and a → b only
+//! ```
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, test_kill_process};
+
+use crate::site::meshlock;
+
+/// How the names of this suite's namespaces begin; the number of the process follows that made them.
+const PREFIX: &str = "meshlock-faults-";
+
+/// The port that sites listen on.
+const PORT: u16 = 7400;
+
+/// Tells networks of one process apart.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// The network of one test.
+pub(crate) enum Network {
+    /// Addresses of the loopback network that no other test has.
+    Loopback { second: u8, third: u8, before: u8 },
+    /// Namespaces.
+    Cuttable(Namespaces),
+}
+
+impl Network {
+    pub(crate) fn loopback() -> Self {
+        // Processes that run at the same time differ in their lowest bits, and one has few networks.
+        let [.., second, third] = std::process::id().to_be_bytes();
+        let networks = u8::try_from(MADE.fetch_add(1, Ordering::Relaxed)).unwrap();
+        Network::Loopback { second, third, before: networks.checked_mul(8).unwrap() }
+    }
+
+    /// None, after saying so, where namespaces cannot be made and need not be.
+    pub(crate) fn namespaces(sites: usize) -> Option<Self> {
+        match Namespaces::make(sites) {
+            Ok(namespaces) => Some(Network::Cuttable(namespaces)),
+            Err(why) => {
+                let must = std::env::var_os("MESHLOCK_ALL_TESTS").is_some();
+                assert!(!must, "network namespaces are needed here: {why}");
+                eprintln!("skipped: it needs root and network namespaces: {why}");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn address(&self, site: usize) -> SocketAddr {
+        let last = u8::try_from(site + 1).unwrap();
+        let ip = match self {
+            Network::Loopback { second, third, before } => Ipv4Addr::new(127, *second, *third, before + last),
+            Network::Cuttable(_) => inner_address(site),
+        };
+        SocketAddr::from((ip, PORT))
+    }
+
+    /// The command `meshlock`, where the site is.
+    pub(crate) fn meshlock(&self, site: usize, home: &Path) -> Command {
+        let plain = meshlock(home);
+        let Network::Cuttable(namespaces) = self else { return plain };
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespaces.name(&site.to_string())]).arg(plain.get_program());
+        for (key, value) in plain.get_envs() {
+            match value {
+                Some(value) => command.env(key, value),
+                None => command.env_remove(key),
+            };
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn cuttable(&self) -> &Namespaces {
+        let Network::Cuttable(namespaces) = self else { panic!("the loopback network cannot be cut") };
+        namespaces
+    }
+
+    /// Drops what `from` sends to `to`; the other way stays.
+    pub(crate) fn cut_one_way(&self, from: usize, to: usize) {
+        self.cuttable().hub(&[format!(
+            "route replace blackhole {}/32 table {}",
+            inner_address(to),
+            table(from)
+        )]);
+    }
+
+    /// Drops what each of `some` sends to each of `others`, and back.
+    pub(crate) fn cut(&self, some: &[usize], others: &[usize]) {
+        for (&a, &b) in some.iter().flat_map(|a| others.iter().map(move |b| (a, b))) {
+            self.cut_one_way(a, b);
+            self.cut_one_way(b, a);
+        }
+    }
+
+    /// Takes a site's cable out.
+    pub(crate) fn unplug(&self, site: usize) {
+        self.cuttable().hub(&[format!("link set port-{site} down")]);
+    }
+
+    /// All cuts are over, and all cables in.
+    pub(crate) fn heal(&self) {
+        self.cuttable().heal();
+    }
+}
+
+fn inner_address(site: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 99, 0, u8::try_from(site + 1).unwrap())
+}
+
+/// The routing table for what a site sends.
+fn table(site: usize) -> usize {
+    101 + site
+}
+
+/// What puts a site's cable in; its route goes whenever it is taken out.
+fn plug(site: usize) -> [String; 2] {
+    let route = format!("route replace {}/32 dev port-{site}", inner_address(site));
+    [format!("link set port-{site} up"), route]
+}
+
+/// A namespace for each site and one between them; they go away with this.
+pub(crate) struct Namespaces {
+    sites: usize,
+    network: u32,
+}
+
+impl Namespaces {
+    fn make(sites: usize) -> Result<Self, String> {
+        remove_leftovers();
+        // From here on whatever was made is removed, also if not all could be.
+        let made = Namespaces { sites, network: MADE.fetch_add(1, Ordering::Relaxed) };
+        let hub = made.name("hub");
+        ip(&["netns", "add", &hub])?;
+        let mut routes = vec!["link set lo up".to_owned(), "address add 10.99.0.254/32 dev lo".to_owned()];
+        for site in 0..sites {
+            let (name, address) = (made.name(&site.to_string()), inner_address(site));
+            ip(&["netns", "add", &name])?;
+            let port = format!("port-{site}");
+            ip(&["-n", &hub, "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &name])?;
+            let inside = [
+                "link set lo up".to_owned(),
+                format!("address add {address}/32 dev eth0"),
+                "link set eth0 up".to_owned(),
+                "route add 10.99.0.254/32 dev eth0".to_owned(),
+                "route add default via 10.99.0.254".to_owned(),
+            ];
+            batch(&name, &inside)?;
+            routes.extend(plug(site));
+            routes.push(format!("rule add from {address} lookup {}", table(site)));
+        }
+        batch(&hub, &routes)?;
+        ip(&["netns", "exec", &hub, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])?;
+        Ok(made)
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("{PREFIX}{}-{}-{what}", std::process::id(), self.network)
+    }
+
+    fn hub(&self, commands: &[String]) {
+        batch(&self.name("hub"), commands).unwrap();
+    }
+
+    fn heal(&self) {
+        let cables = (0..self.sites).flat_map(plug);
+        // A table that nothing was put into since it was emptied last does not exist.
+        let cuts = (0..self.sites).flat_map(|site| {
+            let any = format!("route replace blackhole 10.99.1.0/32 table {}", table(site));
+            [any, format!("route flush table {}", table(site))]
+        });
+        self.hub(&cables.chain(cuts).collect::<Vec<_>>());
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        let sites = (0..self.sites).map(|site| site.to_string());
+        for what in sites.chain(["hub".to_owned()]) {
+            let _ = ip(&["netns", "delete", &self.name(&what)]);
+        }
+    }
+}
+
+/// Removes what processes left behind that were killed before they could.
+fn remove_leftovers() {
+    let Ok(list) = ip(&["netns", "list"]) else { return };
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    for name in names {
+        let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse().ok());
+        let is_gone = |id: i32| Pid::from_raw(id).is_none_or(|id| test_kill_process(id).is_err());
+        if maker.is_some_and(is_gone) {
+            let _ = ip(&["netns", "delete", name]);
+        }
+    }
+}
+
+/// Runs several commands in a namespace.
+fn batch(namespace: &str, commands: &[String]) -> Result<String, String> {
+    run(&["-n", namespace, "-batch", "-"], &(commands.join("\n") + "\n"))
+}
+
+fn ip(arguments: &[&str]) -> Result<String, String> {
+    run(arguments, "")
+}
+
+fn run(arguments: &[&str], input: &str) -> Result<String, String> {
+    let mut command = Command::new("ip");
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("ip (of iproute2) does not start: {error}"))?;
+    // A command that fails early does not read all; what it says is below.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}

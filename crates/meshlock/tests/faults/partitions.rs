@@ -1,0 +1,124 @@
+//! The network is cut: in two, around the leader, one way only, between two sites only, to a ring.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::cluster::{plain, tls};
+use crate::herd::send;
+use crate::insider::Insider;
+use crate::network::Network;
+use crate::trial::{SITES, Trial};
+
+#[test]
+fn a_minority_with_the_leader_is_split_off_and_comes_back() {
+    let Some(network) = Network::namespaces(SITES) else { return };
+    let mut trial = Trial::start("a split", network, tls("naimi-trehel"));
+    let leader = trial.cluster.leader();
+    let minority = [leader, (leader + 1) % 5];
+    let majority = trial.cluster.all_but(&minority);
+    trial.cluster.network.cut(&minority, &majority);
+    trial.cluster.until_without(majority[0], &minority);
+    trial.until_sites_served(&majority);
+    for site in minority {
+        trial.cluster.until_without_lease(site);
+    }
+    trial.cluster.network.heal();
+    trial.end();
+}
+
+#[test]
+fn the_leaders_cable_is_pulled_while_its_clients_are_stopped_inside() {
+    let Some(network) = Network::namespaces(SITES) else { return };
+    let mut trial = Trial::start("a pulled cable", network, plain("tree-quorum"));
+    let leader = trial.cluster.leader();
+    let mut holder = Insider::enter(&trial.cluster, &trial.counter, leader, "holder");
+    // Nobody but the site itself can end the command now, and it must before the others let someone in.
+    send(&holder.run, Signal::STOP);
+    kill_process_group(Pid::from_raw(holder.child).unwrap(), Signal::STOP).unwrap();
+    trial.cluster.network.unplug(leader);
+    let others = trial.cluster.all_but(&[leader]);
+    trial.cluster.until_without(others[0], &[leader]);
+    trial.until_sites_served(&others);
+    send(&holder.run, Signal::CONT);
+    assert_eq!(holder.run.wait().unwrap().code(), Some(76), "its command was ended");
+    trial.cluster.network.heal();
+    trial.end();
+}
+
+#[test]
+fn a_leader_that_is_heard_but_hears_nobody_is_replaced_and_one_that_hears_but_is_not_heard_too() {
+    let Some(network) = Network::namespaces(SITES) else { return };
+    let mut trial = Trial::start("one-way cuts", network, tls("singhal-dynamic"));
+    for deaf in [true, false] {
+        let leader = trial.cluster.leader();
+        let others = trial.cluster.all_but(&[leader]);
+        for &other in &others {
+            let (from, to) = if deaf { (other, leader) } else { (leader, other) };
+            trial.cluster.network.cut_one_way(from, to);
+        }
+        trial.cluster.until_without(others[0], &[leader]);
+        trial.until_sites_served(&others);
+        trial.cluster.network.heal();
+        trial.cluster.until_all_take_part();
+    }
+    trial.end();
+}
+
+#[test]
+fn two_sites_do_not_hear_each_other_but_all_others() {
+    let Some(network) = Network::namespaces(SITES) else { return };
+    let mut trial = Trial::start("a partial cut", network, plain("carvalho-roucairol"));
+    let leader = trial.cluster.leader();
+    let (one, other) = ((leader + 1) % 5, (leader + 2) % 5);
+    trial.cluster.network.cut(&[one], &[other]);
+    // Every algorithm needs each member to hear each other: one of the two has to go.
+    trial.cluster.until(leader, "one of them is left out", |status| status.view.members.len() < SITES);
+    trial.until_sites_served(&trial.cluster.all_but(&[one, other]));
+    trial.cluster.network.heal();
+    trial.end();
+}
+
+#[test]
+fn only_neighbours_in_a_ring_hear_each_other() {
+    let Some(network) = Network::namespaces(SITES) else { return };
+    let trial = Trial::start("a ring", network, tls("majority"));
+    for site in 0..SITES {
+        trial.cluster.network.cut_one_way(site, (site + 2) % SITES);
+        trial.cluster.network.cut_one_way((site + 2) % SITES, site);
+    }
+    // Of three sites of a ring two do not hear each other: a view has two members, or one.
+    trial.cluster.until_some("takes part in a view of neighbours", |status| status.view.members.len() <= 2);
+    let before = trial.count();
+    trial.cluster.wait_for("someone is served", || trial.count() > before);
+    trial.cluster.network.heal();
+    trial.end();
+}
+
+#[test]
+fn everything_at_once() {
+    let Some(network) = Network::namespaces(SITES) else { return };
+    let mut trial = Trial::start("everything at once", network, tls("lodha-kshemkalyani"));
+    let leader = trial.cluster.leader();
+    let [second, third, fourth, fifth] = [1, 2, 3, 4].map(|after| (leader + after) % 5);
+    // The leader is cut off with another one, whose clients are stopped.
+    trial.herd(second).signal(Signal::STOP);
+    trial.cluster.network.cut(&[leader, second], &[third, fourth, fifth]);
+    trial.cluster.until_without(third, &[leader, second]);
+    trial.until_sites_served(&[third, fourth, fifth]);
+    // Of the three that go on, one loses its clients, and one is killed: now nobody has a majority.
+    trial.kill_herd(fourth);
+    trial.cluster.kill(fifth);
+    trial.cluster.until_without_lease(third);
+    // The one that was cut off first is back, its clients go on, and another is stopped.
+    trial.cluster.network.heal();
+    trial.herd(second).signal(Signal::CONT);
+    trial.cluster.signal(fourth, Signal::STOP);
+    trial.cluster.until_without(third, &[fourth, fifth]);
+    trial.until_sites_served(&[leader, second, third]);
+    trial.cluster.start_site(fifth);
+    trial.cluster.signal(fourth, Signal::CONT);
+    trial.start_herd(fourth);
+    trial.cluster.network.cut_one_way(third, leader);
+    trial.cluster.until_some("someone is left out", |status| status.view.members.len() < SITES);
+    trial.cluster.network.heal();
+    trial.end();
+}

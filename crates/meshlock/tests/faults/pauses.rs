@@ -1,0 +1,76 @@
+//! Sites and clients are stopped (SIGSTOP) for longer than a lease, and go on.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::cluster::{TERMS, plain, tls};
+use crate::counter::Outcome;
+use crate::herd::{LOCK, send};
+use crate::insider::Insider;
+use crate::network::Network;
+use crate::session::Session;
+use crate::trial::Trial;
+
+#[test]
+fn a_member_and_then_the_leader_are_stopped_for_longer_than_their_leases() {
+    let mut trial = Trial::start("stopped sites", Network::loopback(), tls("singhal-heuristic"));
+    let leader = trial.cluster.leader();
+    for stopped in [(leader + 1) % 5, leader] {
+        trial.cluster.signal(stopped, Signal::STOP);
+        let others = trial.cluster.all_but(&[stopped]);
+        trial.cluster.until_without(others[0], &[stopped]);
+        trial.until_sites_served(&others);
+        trial.cluster.signal(stopped, Signal::CONT);
+        trial.cluster.until_all_take_part();
+    }
+    trial.end();
+}
+
+#[test]
+fn a_stopped_command_keeps_its_lock_for_as_long_as_its_site_goes_on() {
+    let trial = Trial::start("a stopped command", Network::loopback(), plain("delegated"));
+    let holder = Insider::enter(&trial.cluster, &trial.counter, 0, "holder");
+    let group = Pid::from_raw(holder.child).unwrap();
+    send(&holder.run, Signal::STOP);
+    kill_process_group(group, Signal::STOP).unwrap();
+    let before = trial.count();
+    trial.cluster.until(0, "its client has the lock for longer than a lease", |status| {
+        status.held.iter().any(|held| held.lock.as_str() == LOCK && held.age > TERMS.length.times(2))
+    });
+    assert_eq!(trial.count(), before, "nobody else was let in");
+    send(&holder.run, Signal::CONT);
+    kill_process_group(group, Signal::CONT).unwrap();
+    holder.leave();
+    // The same with clients most of which wait: their turn comes while they are stopped, and the others wait for them.
+    trial.herd(3).signal(Signal::STOP);
+    trial.cluster.until(3, "one of the stopped clients has the lock", |status| {
+        status.held.iter().any(|held| held.age > TERMS.length)
+    });
+    trial.herd(3).signal(Signal::CONT);
+    let verdict = trial.end();
+    assert_eq!(verdict.refused, 0, "whoever was stopped still had the lock");
+}
+
+#[test]
+fn a_client_that_writes_after_its_lease_is_refused_and_nothing_is_lost() {
+    let mut trial = Trial::start("a late client", Network::loopback(), plain("lamport"));
+    let mut refused = 0;
+    for site in [1, 4] {
+        let socket = trial.cluster.socket(site);
+        let mut session = Session::connect(&socket, "late", &mut || false).unwrap();
+        let wish = session.want(LOCK).unwrap();
+        let grant = session.granted(wish, &mut || false).unwrap();
+        let counter = trial.counter.clone();
+        let inside = counter.enter("late", grant.fence, grant.until).unwrap();
+        let read = inside.read().unwrap();
+        assert!(read.is_some(), "its fence is the newest");
+        // It does not hear its node, nor look at its clock, as if it stood still too.
+        trial.cluster.signal(site, Signal::STOP);
+        let others = trial.cluster.all_but(&[site]);
+        trial.until_sites_served(&others);
+        assert_eq!(inside.write(read).unwrap(), Outcome::Refused);
+        trial.cluster.signal(site, Signal::CONT);
+        refused += 1;
+    }
+    let verdict = trial.end();
+    assert!(verdict.refused >= refused, "{verdict:?}");
+}

@@ -1,0 +1,122 @@
+//! Commands that count up once, each under `meshlock run`.
+
+use std::io::{BufRead, stdin};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use crate::cluster::{Cluster, plain};
+use crate::counter::{Counter, FOR_EVER, Outcome};
+use crate::herd::{LOCK, environment, id_of, this_program, told_to_count};
+use crate::judge::{Verdict, judge};
+use crate::network::Network;
+use crate::over::Over;
+use crate::site::meshlock;
+
+/// What is ignored stays so in what is run next.
+const STUBBORN: &str = r#"trap '' TERM; exec "$@""#;
+
+#[test]
+fn a_command_under_run_counts_up_once() {
+    if let Some((counter, client)) = told_to_count() {
+        return count_up(&counter, &client);
+    }
+    let cluster = Cluster::start(Network::loopback(), 1, plain("naimi-trehel"));
+    let counter = Counter::new(&cluster.home().join("shared"));
+    let output = turn_under_run(cluster.home(), &cluster.socket(0), &counter, "once").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("written"), "{text}");
+    assert_eq!(judge(&counter), Ok(Verdict { updates: 1, refused: 0, unfinished: 0 }));
+}
+
+/// What the command does.
+#[allow(clippy::print_stdout, reason = "it says how far it is")]
+fn count_up(counter: &Counter, client: &str) {
+    let fence = environment("MESHLOCK_FENCE").parse().unwrap();
+    let inside = counter.enter(client, fence, FOR_EVER).unwrap();
+    let read = inside.read().unwrap();
+    if std::env::var_os("COUNTER_WAITS").is_some() {
+        println!("inside {}", std::process::id());
+        stdin().lock().read_line(&mut String::new()).unwrap();
+    }
+    match inside.write(read).unwrap() {
+        Outcome::Written => println!("written"),
+        Outcome::Refused => println!("refused"),
+    }
+}
+
+/// `meshlock run` of one turn, as `client` of the node at this socket. The command does not end because it is asked to
+/// (SIGTERM): so it is inside for as long as `meshlock run` and the node let it.
+pub(crate) fn turn_under_run(home: &Path, socket: &Path, counter: &Counter, client: &str) -> Command {
+    let turn = this_program("runner::a_command_under_run_counts_up_once", counter, client);
+    let mut command = meshlock(home);
+    command.args(["run", LOCK, "--socket"]).arg(socket).args(["--", "sh", "-c", STUBBORN, "sh"]);
+    command.arg(turn.get_program()).args(turn.get_args());
+    for (key, value) in turn.get_envs() {
+        command.env(key, value.unwrap());
+    }
+    command
+}
+
+/// Takes turns under `meshlock run`, one command after the other, until it is over.
+pub(crate) struct Runner {
+    over: Over,
+    /// The one that runs.
+    running: Arc<Mutex<Option<Pid>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runner {
+    pub(crate) fn start(home: &Path, socket: &Path, counter: &Counter, client: &str) -> Self {
+        let (over, running) = (Over::default(), Arc::default());
+        let mut command = turn_under_run(home, socket, counter, client);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let (until, runs) = (over.clone(), Arc::clone(&running));
+        let thread = std::thread::spawn(move || {
+            while !until.is_so() {
+                let status = run(command.spawn().unwrap(), &runs, &until);
+                // Done; no node reachable; lost and ended. Anything else is a mistake of `meshlock run`, or of ours.
+                let fine = matches!(status.code(), Some(0 | 69 | 76));
+                assert!(fine || until.is_so(), "meshlock run ends with {status}");
+                until.rest();
+            }
+        });
+        Runner { over, running, thread: Some(thread) }
+    }
+
+    /// Ends it; fails if one of its commands ended as none may.
+    pub(crate) fn end(mut self) {
+        self.stop().expect("every command ends as it may");
+    }
+
+    fn stop(&mut self) -> std::thread::Result<()> {
+        self.over.set();
+        if let Some(process) = *self.running.lock().unwrap() {
+            kill_process(process, Signal::TERM).unwrap();
+        }
+        self.thread.take().map_or(Ok(()), JoinHandle::join)
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        let _ = self.stop();
+    }
+}
+
+/// Waits for the end of a process, which stands in `running` for as long as it can be sent something.
+fn run(mut process: Child, running: &Mutex<Option<Pid>>, over: &Over) -> ExitStatus {
+    let id = id_of(&process);
+    *running.lock().unwrap() = Some(id);
+    if over.is_so() {
+        kill_process(id, Signal::TERM).unwrap();
+    }
+    let descriptor = pidfd_open(id, PidfdFlags::empty()).unwrap();
+    while poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).is_err() {}
+    *running.lock().unwrap() = None;
+    process.wait().unwrap()
+}

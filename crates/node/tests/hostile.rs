@@ -1,0 +1,111 @@
+//! A site that sends nonsense: whatever passes for a packet reaches the machines of the others, and brings none of them down.
+//!
+//! Its bytes are changed on their way, as a fuzzer would. What can still be read is mostly a packet of the right kind with
+//! wrong numbers in it: other lives, other views, other clocks, other sites, other permits. Nothing is said here about what a
+//! lying site can take; only that the others neither panic nor grow.
+
+#[allow(dead_code, reason = "benchmarks use the rest")]
+mod cluster;
+
+use cluster::Cluster;
+use meshlock_node::names::LockName;
+use meshlock_node::node::{Input, Packet};
+use meshlock_node::rules::Clause;
+use meshlock_node::time::Span;
+use meshlock_protocol::registry::{self, info::Permits};
+
+/// How many schedules there are for each algorithm and liar. Many more were tried once.
+const SEEDS: u64 = 6;
+
+/// How many locks its clients use; others may be made up.
+const LOCKS: usize = 3;
+
+/// Changes bytes: a few of them, or their number.
+fn change(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
+    for _ in 0..=random.usize(..3) {
+        let at = random.usize(..bytes.len().max(1));
+        match random.u8(..6) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at.min(bytes.len()), random.u8(..)),
+            2 if at < bytes.len() => drop(bytes.remove(at)),
+            3 if at < bytes.len() => bytes[at] ^= 1 << random.u8(..8),
+            4 if at < bytes.len() => bytes[at] = *random.choice(&[0, 1, 2, 127, 128, 255]).unwrap_or(&0),
+            _ if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
+            _ => {}
+        }
+    }
+}
+
+/// What arrives of a packet of the liar: it, something like it, something that it said before, or nothing.
+fn lie(packet: &Packet, said: &mut Vec<Packet>, random: &mut fastrand::Rng) -> Vec<Packet> {
+    let mut arriving = Vec::new();
+    let old = if said.is_empty() { packet } else { &said[random.usize(..said.len())] };
+    for model in [packet, old] {
+        let mut bytes = model.encode();
+        if random.u8(..4) > 0 {
+            change(&mut bytes, random);
+        }
+        arriving.extend(Packet::decode(&bytes));
+    }
+    if said.len() < 1000 {
+        said.push(packet.clone());
+    }
+    arriving
+}
+
+/// One run; gives back how many packets were read that were not what was sent.
+fn run(clause: &Clause, liar: usize, seed: u64) -> usize {
+    let mut cluster = Cluster::open_with(3, clause);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let lies = std::rc::Rc::new(std::cell::Cell::new(0));
+    let (mut said, mut source, counted) = (Vec::new(), random.fork(), lies.clone());
+    cluster.tamper(move |from, packet| {
+        if from != liar {
+            return vec![packet];
+        }
+        let arriving = lie(&packet, &mut said, &mut source);
+        counted.set(counted.get() + arriving.iter().filter(|arrived| **arrived != packet).count());
+        arriving
+    });
+    let names: Vec<LockName> =
+        (0..LOCKS).map(|number| format!("lock/{number}").parse().expect("a name")).collect();
+    let mut held = Vec::new();
+    for _ in 0..60 {
+        match random.u8(..4) {
+            0 | 1 => {
+                let at = random.usize(..3);
+                held.push((at, cluster.acquire(at, &names[random.usize(..LOCKS)])));
+            }
+            2 if !held.is_empty() => {
+                let (at, request) = held.swap_remove(random.usize(..held.len()));
+                cluster.release(at, request);
+            }
+            _ => cluster.pass(Span::from_millis(random.u64(1..700))),
+        }
+        cluster.settle();
+    }
+    // Whatever was made up is bounded by what was said.
+    for at in (0..3).filter(|&at| at != liar) {
+        cluster.input(at, Input::Time);
+        let counts = cluster.nodes[at].table().counts();
+        assert!(counts.locks <= LOCKS + lies.get(), "site {at} keeps {} locks", counts.locks);
+    }
+    lies.get()
+}
+
+#[test]
+fn a_site_that_sends_nonsense_brings_no_other_down() {
+    let mut lies = 0;
+    for info in registry::ALL {
+        let mut clauses = vec![Clause::exclusive(info.name)];
+        if info.permits != Permits::One {
+            clauses.push(Clause { algorithm: info.name.to_owned(), permits: 2, per_site: 2 });
+        }
+        for (clause, seed) in clauses.iter().flat_map(|clause| (0..SEEDS).map(move |seed| (clause, seed))) {
+            for liar in 0..3 {
+                lies += run(clause, liar, seed);
+            }
+        }
+    }
+    assert!(lies > 10_000, "only {lies} lies could be read");
+}
