@@ -100,7 +100,7 @@ async function reproduce(box, id) {
     const found = await ask(`experiments/${encodeURIComponent(id)}`);
     const number = (value) => h("td", { class: "number" }, value === null || value === undefined ? "" : digits(value));
     replace(box, h("h2", {}, found.source), h("p", { class: "lead" }, found.about,
-      found.entries && `. From ${found.entries} entries a point; `, found.entries && h("code", {}, `meshlock reproduce ${found.id}`), found.entries && " takes as many as the paper and states how far off each figure is."),
+      found.entries && `. From ${found.entries} entries a point; `, found.entries && h("code", {}, `meshlock reproduce ${found.id}`), found.entries && " takes as many as the paper and states how far off each figure is. A label that names a number of entries means that full length; here every run has the fewer."),
     h("div", { class: "plots" }, found.plots.map((plot) => plotOf(plot, { log: true }))),
     h("div", { class: "scroll" }, h("table", { id: "rows" }, h("thead", {}, h("tr", {}, ["where", "what", "published", "measured", "± 95 %"].map((cell, at) => h("th", { class: at > 2 ? "number" : "" }, cell)))),
       h("tbody", {}, found.rows.map((row) => h("tr", {}, h("td", {}, row.label), h("td", {}, row.quantity), h("td", {}, row.published), number(row.measured), number(row.ci95)))))),

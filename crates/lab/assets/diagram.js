@@ -8,6 +8,8 @@ const TOP = 26;
 const BOTTOM = 14;
 /** With more arrows in view than this, only a part of them is drawn, and the diagram says so. */
 const MOST_ARROWS = 3000;
+/** With more arrows in view than this they are thin and pale, so that bars and marks stay readable. */
+const DENSE = 400;
 const WIDEST = 90;
 
 export class Diagram {
@@ -80,7 +82,7 @@ export class Diagram {
 
   rowHeight() {
     const rows = this.model ? this.model.sites : 1;
-    return Math.max(16, (this.canvas.clientHeight - TOP - BOTTOM) / rows);
+    return Math.max(5, (this.canvas.clientHeight - TOP - BOTTOM) / rows);
   }
 
   /** Where a step is, in units of the axis. */
@@ -161,6 +163,13 @@ export class Diagram {
     this.#cursor(pen, wide, high);
     pen.restore?.();
     this.#names(pen);
+    if (this.part > 1) {
+      pen.fillStyle = this.colours.faint;
+      pen.font = "11px system-ui, sans-serif";
+      pen.textAlign = "right";
+      pen.textBaseline = "alphabetic";
+      pen.fillText(`one of ${this.part} messages is drawn; zoom in for all`, wide - 8, high - 4);
+    }
   }
 
   #grid(pen, wide, high, first, last) {
@@ -197,7 +206,10 @@ export class Diagram {
   #names(pen) {
     pen.textAlign = "right";
     pen.textBaseline = "middle";
+    // Where lines are close together only some have room for a name.
+    const every = Math.ceil(13 / this.rowHeight());
     for (let site = 0; site < this.model.sites; site++) {
+      if (site % every !== 0 && site !== this.selected) continue;
       pen.fillStyle = site === this.selected ? this.colours.accent : this.colours.text;
       pen.font = `${site === this.selected ? "600 " : ""}13px system-ui, sans-serif`;
       pen.fillText(`S${site}`, LEFT - 10, this.y(site));
@@ -241,7 +253,7 @@ export class Diagram {
     model.eachMessage(first, last, () => { count += 1; });
     const part = Math.ceil(count / MOST_ARROWS);
     this.part = part;
-    const fine = this.wide > 7;
+    const fine = this.wide > 7, dense = count > DENSE;
     model.eachMessage(first, last, (message) => {
       const hovered = this.hovered?.message === message;
       if (part > 1 && message.number % part !== 0 && !hovered) return;
@@ -262,10 +274,11 @@ export class Diagram {
         x1 = x0 + (x1 - x0) * 0.7;
         y1 = y0 + (y1 - y0) * 0.7;
       }
-      pen.globalAlpha = message.sent >= this.at ? 0.22 : this.edge && !inPast && !hovered ? 0.35 : 1;
+      const shade = message.sent >= this.at ? 0.22 : this.edge && !inPast && !hovered ? 0.35 : 1;
+      pen.globalAlpha = dense && !inPast && !hovered ? shade * 0.45 : shade;
       pen.strokeStyle = colour;
       pen.fillStyle = colour;
-      pen.lineWidth = hovered || inPast ? 2.4 : fine ? 1.5 : 0.8;
+      pen.lineWidth = hovered || inPast ? 2.4 : fine && !dense ? 1.5 : 0.8;
       pen.setLineDash(pending || never ? [5, 4] : []);
       pen.beginPath();
       pen.moveTo(x0, y0);
@@ -274,7 +287,7 @@ export class Diagram {
       pen.setLineDash([]);
       if (fine) this.#head(pen, x0, y0, x1, y1, message.lost);
       if (fine) this.seen.push({ message, x0, y0, x1, y1, pending });
-      if (this.wide > 26 && Math.hypot(x1 - x0, y1 - y0) > 60 && this.rowHeight() > 34) this.#label(pen, message.kind, x0, y0, x1, y1);
+      if (!dense && this.wide > 26 && Math.hypot(x1 - x0, y1 - y0) > 60 && this.rowHeight() > 34) this.#label(pen, message.kind, x0, y0, x1, y1);
     });
     pen.globalAlpha = 1;
   }

@@ -20,7 +20,7 @@ export function showLamps(box, moment, go) {
 /** The state of one site, with the fields marked that the last step changed; empty ones are folded away. */
 export function showState(box, moment, selected) {
   const site = moment.sites[selected];
-  const row = (field) => h("tr", { "data-changed": String(field.changed), "data-field": field.name }, h("td", {}, breakable(field.name)), h("td", { class: EMPTY.test(field.value) ? "mono faint" : "mono" }, plain(field.value)));
+  const row = (field) => h("tr", { "data-changed": String(field.changed), "data-field": field.name }, h("td", {}, breakable(field.name)), h("td", { class: EMPTY.test(field.value) ? "mono faint" : "mono" }, plain(field.value).replace(/\}, (?=[A-Z])/g, "},\n")));
   const folded = site.fields.filter((field) => EMPTY.test(field.value) && !field.changed);
   const shown = site.fields.filter((field) => !folded.includes(field));
   const open = box.querySelector("details")?.open ?? false;

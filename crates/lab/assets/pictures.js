@@ -4,6 +4,8 @@ import { h, replace, s } from "./dom.js";
 import { circle, heap, tree } from "./layouts.js";
 
 const WIDE = 300;
+/** What the papers' names mean. */
+const MEANING = { HOLDER: "HOLDER: where each believes the privilege to be", father: "Father: whom each believes to have asked last; next: who gets the token after it", permission: "Permission: to whom each site has given it", granted: "Granted: whom each site has granted", coordinator: "Coordinator", next: "Next in the ring", leader: "Leader" };
 /** With more sites than this circles and matrices show nothing. */
 const MOST = 32;
 
@@ -16,7 +18,7 @@ export function showPictures(box, moment, model) {
   const slots = [...new Set(sites.flatMap((site) => site.pointers.map((one) => one.slot)))].sort();
   const arrows = named("pointers");
   for (const slot of slots.length ? slots : []) {
-    const title = slot === null ? arrows.filter((name) => name !== "tree").join(", ") || "Tree" : `Pointers of token ${slot}`;
+    const title = slot === null ? MEANING[arrows.find((name) => name !== "tree")] ?? (arrows.filter((name) => name !== "tree").join(", ") || "Tree") : `Pointers of token ${slot}`;
     parts.push(picture(title, pointers(sites, slot, model)));
   }
   if (model.spec.startsWith("tree-quorum")) parts.push(picture("Tree and the quorum of the chosen path", treeQuorum(sites)));
@@ -38,6 +40,7 @@ function node(place, site, at) {
 
 /** An arrow between two places that ends at the rim of the circle, bent if another goes back. */
 function arrow(from, to, attributes, bend = 14) {
+  if (from === to) return s("g", attributes, s("circle", { class: "arrow", cx: from.x + 15, cy: from.y - 15, r: 9 }));
   const dx = to.x - from.x, dy = to.y - from.y, far = Math.hypot(dx, dy) || 1;
   const mx = (from.x + to.x) / 2 - (dy / far) * bend, my = (from.y + to.y) / 2 + (dx / far) * bend;
   const ax = to.x - mx, ay = to.y - my, reach = Math.hypot(ax, ay) || 1;
@@ -100,7 +103,7 @@ function conditions(sites) {
     for (let j = i + 1; j < sites.length; j++) {
       const shared = set(i, "inform set I").filter((site) => set(j, "inform set I").includes(site));
       const mutual = set(i, "request set R").includes(j) && set(j, "request set R").includes(i);
-      const why = shared.length ? `I meet in ${shared.map((at) => `S${at}`).join(", ")}` : mutual ? "each asks the other" : "neither: they can be inside at once";
+      const why = shared.length ? `their inform sets meet in ${shared.map((at) => `S${at}`).join(", ")}` : mutual ? "each asks the other" : "neither: they can be inside at once";
       pairs.push(h("tr", { "data-pair": `${i}-${j}`, "data-condition": shared.length ? "inform" : mutual ? "ask" : "none" }, h("td", {}, `S${i}, S${j}`), h("td", {}, why)));
     }
   }
@@ -116,7 +119,12 @@ function queues(sites) {
 function waitFor(sites) {
   const places = circle(sites.length, WIDE);
   const inside = sites.map((site, at) => (site.phase === "inside" ? at : -1)).filter((at) => at >= 0);
-  const edges = sites.flatMap((site, at) => (site.phase !== "waiting" ? [] : site.waits_for.length ? site.waits_for.map((to) => ({ at, to, known: true })) : inside.map((to) => ({ at, to, known: false }))));
+  const edges = sites.flatMap((site, at) => {
+    if (site.phase !== "waiting") return [];
+    if (!site.waits_for.length) return inside.map((to) => ({ at, to, known: false }));
+    const others = new Set(site.waits_for.map((asked) => blocker(sites, asked)).filter((to) => to !== at));
+    return [...others].map((to) => ({ at, to, known: true }));
+  });
   const cycle = findCycle(sites.length, edges.filter((edge) => edge.known));
   const told = edges.map(({ at, to }) => `S${at} waits for S${to}`).join(", ") || "nobody waits";
   return h("div", { "data-waits": edges.filter((edge) => edge.known).map(({ at, to }) => `${at}-${to}`).join(" "), "data-cycle": cycle.join(" ") },
@@ -125,6 +133,12 @@ function waitFor(sites) {
       sites.map((site, at) => node(places[at], site, at))),
     cycle.length > 0 && h("p", { class: "small" }, `A circle: ${cycle.map((at) => `S${at}`).join(" → ")} → S${cycle[0]}.`),
     cycle.length > 0 && h("p", { class: "small faint" }, "It is a deadlock only if nothing that is on its way breaks it: see the lamp."));
+}
+
+/** Who stands in the way at the site that was asked: whoever has its permission, or the site itself. */
+function blocker(sites, asked) {
+  const given = sites[asked].pointers.find((one) => one.name === "permission" || one.name === "granted");
+  return given ? given.to : asked;
 }
 
 /** A cycle of waiting sites, if there is one. */

@@ -22,7 +22,9 @@ export function plotOf(plot, { log = false } = {}) {
   const rows = ticks(Math.min(0, ...all.map(([, y]) => y)), Math.max(...all.map(([, y, half]) => y + (half || 0))));
   const px = (x) => LEFT + ((across(x) - low) / (high - low || 1)) * (WIDE - LEFT - RIGHT);
   const py = (y) => HIGH - BOTTOM - ((y - rows[0]) / (rows.at(-1) - rows[0])) * (HIGH - TOP - BOTTOM);
+  const shownAt = new Set();
   const columns = useLog ? [...new Set(xs)].sort((one, other) => one - other) : ticks(low, high).filter((x) => x >= low - 1e-9 && x <= high + 1e-9);
+  const spaced = columns.filter((x, at) => at === 0 || !columns.slice(0, at).some((before) => px(x) - px(before) < 30 && shownAt.has(before)) ? shownAt.add(x) : false);
   const told = plot.curves.map((curve) => `${curve.name}: ${curve.points.map(([x, y]) => `${digits(y)} at ${digits(x)}`).join(", ")}`).join("; ");
   const curve = ({ points, published, name }, at) => {
     const sorted = [...points].sort((one, other) => one[0] - other[0]);
@@ -39,7 +41,7 @@ export function plotOf(plot, { log = false } = {}) {
     h("h3", {}, plot.title),
     s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": `${plot.title}. ${plot.y} against ${plot.x}. ${told}` },
       rows.map((y) => [s("line", { x1: LEFT, x2: WIDE - RIGHT, y1: py(y), y2: py(y), class: "edge", "stroke-width": 1 }), s("text", { x: LEFT - 6, y: py(y) + 4, "text-anchor": "end", class: "faint" }, digits(y))]),
-      columns.map((x) => s("text", { x: px(x), y: HIGH - BOTTOM + 15, "text-anchor": "middle", class: "faint" }, digits(x))),
+      spaced.map((x) => s("text", { x: px(x), y: HIGH - BOTTOM + 15, "text-anchor": "middle", class: "faint" }, digits(x))),
       s("text", { x: (LEFT + WIDE) / 2, y: HIGH - 4, "text-anchor": "middle" }, plot.x.length > 60 ? `${plot.x.slice(0, 58)}…` : plot.x),
       plot.curves.map(curve)),
     h("p", { class: "legend" }, plot.curves.map(({ name, published }, at) => h("span", { class: `kind-${at % 8}` }, published ? `◇ ${name} (published)` : name))),

@@ -241,9 +241,16 @@ fn quorums(browser: &Browser, page: &str) {
 
 fn phone(browser: &Browser, page: &str) {
     browser.resize(390, 844);
-    for view in ["#/gallery", "#/run?algo=raymond&n=5&until=60&at=20", "#/compare", "#/quorum", "#/trace"] {
+    for view in [
+        "#/gallery",
+        "#/run?algo=raymond&n=5&until=60&at=20",
+        "#/compare?algos=central&n=4&entries=200",
+        "#/quorum",
+        "#/trace",
+    ] {
         browser.open(&format!("{page}/{view}"));
-        let wide = browser.value("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
+        let wide = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth) - innerWidth";
+        let wide = browser.value(wide).as_i64().unwrap();
         assert!(wide <= 0, "{view} is {wide} pixels too wide");
     }
     let paper = "getComputedStyle(document.body).backgroundColor";
