@@ -4,8 +4,8 @@ import { ask } from "./api.js";
 import { h, problem, replace, rich } from "./dom.js";
 
 /** Lists everything, or leads to the run of the entry that the address names. */
-export async function showGallery(main, rest) {
-  if (rest.length > 1) return openEntry(main, rest[0], rest[1]);
+export async function showGallery(main, rest, parts) {
+  if (rest.length > 1) return openEntry(main, rest[0], rest[1], parts.at ?? 0);
   const { entries, errata } = await ask("gallery");
   const groups = new Map();
   for (const entry of entries) {
@@ -35,17 +35,17 @@ const PLOTS = [
   ["bulgannawar-1994-figure-5", "Words per message against load", "Bulgannawar and Vaidya 1994, Figure 5"],
 ];
 
-async function openEntry(main, kind, id) {
+async function openEntry(main, kind, id, at) {
   if (kind === "figure") {
     const entry = await ask(`gallery/${encodeURIComponent(id)}`);
-    location.replace(`#/run?${entry.address}&at=0&from=figure:${entry.id}`);
+    location.replace(`#/run?${entry.address}&at=${encodeURIComponent(at)}&from=figure:${entry.id}`);
     return;
   }
   if (kind !== "erratum") throw new Error(`the gallery has no '${kind}'`);
   replace(main, h("p", { class: "loading", role: "status" }, "The checker explores every interleaving…"));
   const found = await ask(`errata/${encodeURIComponent(id)}`);
   if (found.address) {
-    location.replace(`#/run?${found.address}&at=0&from=erratum:${found.id}`);
+    location.replace(`#/run?${found.address}&at=${encodeURIComponent(at)}&from=erratum:${found.id}`);
     return;
   }
   replace(main, h("div", { class: "page", "data-erratum": found.id }, h("h1", {}, found.title), h("p", { class: "lead" }, found.source),

@@ -8,6 +8,7 @@ use meshlock_lab::lamps::Light;
 use meshlock_lab::run::{End, Run, play};
 use meshlock_lab::setup::{Parts, Setup, SetupError};
 use meshlock_protocol::registry::ALL;
+use meshlock_protocol::registry::info::Kind;
 use meshlock_sim::draw::Draw;
 
 fn parts(address: &str) -> Parts {
@@ -145,6 +146,26 @@ fn whatever_a_person_does_nothing_panics_and_nothing_is_broken_without_a_fault()
                 assert_eq!(broken(&*played), [""; 0], "{}: {}", info.name, acts.join("."));
             }
         }
+    }
+}
+
+#[test]
+fn who_waits_for_permissions_says_whose_and_arrows_lead_to_sites() {
+    for info in ALL {
+        let run = run(&format!("algo={}&n=5&load=saturated&until=150&seed=6", info.name)).unwrap();
+        let mut waited = 0;
+        for step in 0..=run.steps() {
+            for (at, site) in run.moment(step).sites.iter().enumerate() {
+                let waits = site.phase == "waiting";
+                waited += usize::from(waits);
+                assert!(waits || site.waits_for.is_empty(), "{} S{at} at {step}", info.name);
+                assert!(site.pointers.iter().all(|pointer| pointer.to < 5), "{} S{at} at {step}", info.name);
+                if info.kind != Kind::Token {
+                    assert_eq!(waits, !site.waits_for.is_empty(), "{} S{at} at {step}: {site:#?}", info.name);
+                }
+            }
+        }
+        assert!(waited > 100, "{}", info.name);
     }
 }
 

@@ -21,23 +21,28 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let listener = meshlock_lab::server::listen(arguments.port).await.map_err(|error| {
-            Usage::new(format!("--port {}: cannot listen there: {error}", arguments.port))
-        })?;
-        let address = format!("http://{}/", listener.local_addr()?);
-        writeln!(out, "{address}")?;
-        out.flush()?;
-        eprintln!("meshlock: the lab is at {address}; Ctrl-C ends it");
-        if !arguments.no_open {
-            open(&address);
-        }
-        tokio::select! {
-            served = meshlock_lab::server::serve(listener) => served.context("the lab stopped")?,
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-        }
-        Ok(Outcome::Done)
-    })
+    let outcome = runtime.block_on(serve(arguments, out));
+    // An exploration that is under way for the page is not waited for.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let listener = meshlock_lab::server::listen(arguments.port)
+        .await
+        .map_err(|error| Usage::new(format!("--port {}: cannot listen there: {error}", arguments.port)))?;
+    let address = format!("http://{}/", listener.local_addr()?);
+    writeln!(out, "{address}")?;
+    out.flush()?;
+    eprintln!("meshlock: the lab is at {address}; Ctrl-C ends it");
+    if !arguments.no_open {
+        open(&address);
+    }
+    tokio::select! {
+        served = meshlock_lab::server::serve(listener) => served.context("the lab stopped")?,
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+    }
+    Ok(Outcome::Done)
 }
 
 /// Asks the desktop to show the page. Where there is none, the address is printed anyway.
