@@ -9,8 +9,14 @@ use anyhow::{Context, bail};
 pub(crate) const ALL_MUST_RUN: &[(&str, &str)] = &[("MESHLOCK_ALL_TESTS", "1")];
 
 /// What each package is for is known by the program that it brings.
-const NEEDED: &[(&str, &str)] =
-    &[("ip", "iproute2"), ("curl", "curl"), ("chromium", "chromium"), ("chromedriver", "chromium-driver")];
+const NEEDED: &[(&str, &str)] = &[
+    ("ip", "iproute2"),
+    ("curl", "curl"),
+    ("etcd", "etcd-server"),
+    ("redis-server", "redis-server"),
+    ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
+];
 
 /// Installs what is missing.
 pub(crate) fn install() -> anyhow::Result<()> {

@@ -54,6 +54,51 @@ async fn three_sites_count_under_one_lock_and_lose_nothing() {
     assert_eq!(sum.load(Ordering::SeqCst), 600);
 }
 
+/// Callers on other threads hear what other sites want even if the site's own thread has no time for it, as where callers keep all
+/// cores busy: otherwise a site would keep a lock for as long as it wants it.
+#[test]
+fn a_site_whose_own_thread_is_busy_still_hands_a_lock_over() {
+    let cluster = Cluster::local(2).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(cluster.ready());
+    let (here, there) = (cluster[0].clone(), cluster[1].clone());
+    // The sites are connected, and the lock is here.
+    drop(there.lock_blocking("a").unwrap());
+    drop(here.lock_blocking("a").unwrap());
+    let (busy, is_busy) = std::sync::mpsc::channel();
+    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    here.engine().tasks().spawn(async move {
+        busy.send(()).unwrap();
+        let _ = is_over.recv();
+    });
+    is_busy.recv().unwrap();
+    let entered = Arc::new(AtomicU64::new(0));
+    let wanted = std::thread::spawn({
+        let entered = entered.clone();
+        move || {
+            drop(there.lock_blocking("a").unwrap());
+            entered.store(1, Ordering::SeqCst);
+        }
+    });
+    let kept = std::thread::spawn(move || {
+        while entered.load(Ordering::SeqCst) == 0 {
+            // Its lease is not renewed meanwhile: a lock that is never handed over is lost at last.
+            let lost = here.lock_blocking("a").map_or(true, |guard| guard.is_lost());
+            if lost {
+                return true;
+            }
+        }
+        false
+    });
+    // Whoever waits here waits for the thread that is busy, once the lock is handed over.
+    while !wanted.is_finished() && !kept.is_finished() {
+        std::thread::yield_now();
+    }
+    drop(over);
+    wanted.join().unwrap();
+    assert!(!kept.join().unwrap(), "the site kept the lock until its lease was over");
+}
+
 fn waiters(node: &Node) -> usize {
     node.engine().look(|node| node.table().counts().waiters)
 }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::output::{Outcome, Usage};
-use children::Children;
-use plan::Plan;
+pub(super) use children::{Children, told_to_stop};
+pub(super) use plan::{Plan, free_addresses};
 
 /// The most sites: each is a process.
 const MOST_SITES: i64 = 50;

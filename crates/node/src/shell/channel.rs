@@ -7,6 +7,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustls::Connection;
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 
@@ -39,11 +40,28 @@ impl Stream {
         }
     }
 
+    /// Reads after [`readable`](Stream::readable). A read that does not fill `into` has taken all there was: the next wait is a wait,
+    /// not one more read that finds nothing.
     fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.try_read(into),
-            Stream::Unix(stream) => stream.try_read(into),
-        }
+        let mut taken = None;
+        let read = || {
+            let count = self.read_now(into)?;
+            taken = Some(count);
+            if count > 0 && count < into.len() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+        };
+        let tried = match self {
+            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, read),
+            Stream::Unix(stream) => stream.try_io(Interest::READABLE, read),
+        };
+        taken.map_or(tried, Ok)
+    }
+
+    /// Reads what the socket has, whether or not anybody was told that it has something.
+    fn read_now(&self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(match self {
+            Stream::Tcp(stream) => rustix::io::read(stream, into),
+            Stream::Unix(stream) => rustix::io::read(stream, into),
+        }?)
     }
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -70,6 +88,14 @@ pub(super) struct Channel {
     /// What is on its way into the socket, as the wire has it. Held while writing, never while waiting.
     wire: Mutex<Vec<u8>>,
     stuck: Notify,
+    /// What has come and was not taken yet. Held by whoever reads, until it has been taken.
+    inbox: Mutex<Inbox>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -86,6 +112,7 @@ impl Channel {
             queue: Mutex::default(),
             wire: Mutex::default(),
             stuck: Notify::new(),
+            inbox: Mutex::default(),
         }
     }
 
@@ -226,33 +253,86 @@ impl Channel {
                 Err(error) => return Err(error),
             }
         };
-        match &self.tls {
-            None => into.extend_from_slice(&scratch[..count]),
-            Some(tls) => {
-                let mut answers = Vec::new();
-                let opened = {
-                    let mut tls = locked(tls);
-                    let opened = open_tls(&mut tls, &scratch[..count], into).map(|said| answers = said);
-                    if opened.is_err() {
-                        // It says why, to whoever is there. The error is what matters.
-                        let _ = drain_tls(&mut tls, &mut answers);
-                    }
-                    opened
-                };
-                if !answers.is_empty() {
-                    let mut wire = locked(&self.wire);
-                    wire.extend(answers);
-                    if opened.is_err() {
-                        let _ = self.write(&mut wire);
-                    }
-                    self.stuck.notify_one();
-                }
-                opened?;
-            }
-        }
+        self.open(&scratch[..count], into)?;
         // Waiting for a socket that always has more costs no turn: without this nobody else on the thread would have one.
         tokio::task::consume_budget().await;
         Ok(count > 0)
+    }
+
+    /// Reads once as the connection's own task does, at most `most` bytes, and shows all that is there to `take`, which takes what it can
+    /// use; false at the end of the connection. Nobody else reads meanwhile, so that all is taken in order.
+    pub(super) async fn hear(&self, most: usize, take: impl FnOnce(&mut Vec<u8>)) -> io::Result<bool> {
+        loop {
+            self.stream.readable().await?;
+            {
+                let inbox = &mut *locked(&self.inbox);
+                inbox.scratch.resize(most, 0);
+                match self.stream.try_read(&mut inbox.scratch) {
+                    Ok(0) => return Ok(false),
+                    Ok(count) => {
+                        self.open(&inbox.scratch[..count], &mut inbox.bytes)?;
+                        take(&mut inbox.bytes);
+                        break;
+                    }
+                    // Someone else has read it.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        // As in `read`.
+        tokio::task::consume_budget().await;
+        Ok(true)
+    }
+
+    /// The same for others, who read only if nobody does and something is there. What ends the connection is left to its own task.
+    pub(super) fn hear_now(&self, take: impl FnOnce(&mut Vec<u8>)) {
+        let Ok(mut inbox) = self.inbox.try_lock() else { return };
+        let inbox = &mut *inbox;
+        // Its own task has not begun.
+        if inbox.scratch.is_empty() {
+            return;
+        }
+        if let Ok(count @ 1..) = self.stream.read_now(&mut inbox.scratch) {
+            match self.open(&inbox.scratch[..count], &mut inbox.bytes) {
+                Ok(()) => take(&mut inbox.bytes),
+                Err(_) => self.close(),
+            }
+        }
+    }
+
+    /// Shows what has come with the greeting to `take`, before anything is read.
+    pub(super) fn hear_first(&self, bytes: Vec<u8>, take: impl FnOnce(&mut Vec<u8>)) {
+        let mut inbox = locked(&self.inbox);
+        inbox.bytes = bytes;
+        take(&mut inbox.bytes);
+    }
+
+    /// Appends what came over the wire to `into`, opened.
+    fn open(&self, sealed: &[u8], into: &mut Vec<u8>) -> io::Result<()> {
+        let Some(tls) = &self.tls else {
+            into.extend_from_slice(sealed);
+            return Ok(());
+        };
+        let mut answers = Vec::new();
+        let opened = {
+            let mut tls = locked(tls);
+            let opened = open_tls(&mut tls, sealed, into).map(|said| answers = said);
+            if opened.is_err() {
+                // It says why, to whoever is there. The error is what matters.
+                let _ = drain_tls(&mut tls, &mut answers);
+            }
+            opened
+        };
+        if !answers.is_empty() {
+            let mut wire = locked(&self.wire);
+            wire.extend(answers);
+            if opened.is_err() {
+                let _ = self.write(&mut wire);
+            }
+            self.stuck.notify_one();
+        }
+        opened
     }
 }
 

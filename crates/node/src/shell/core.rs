@@ -28,9 +28,16 @@ pub(super) struct Core {
     pub(super) last_session: u64,
     /// Until when the clock's task sleeps.
     pub(super) armed: Time,
+    /// How many calls there were since anyone looked what the other sites say.
+    pub(super) unheard: u32,
     /// Whether the node has panicked.
     pub(super) has_failed: bool,
 }
+
+/// After so many calls whoever makes the next one looks what the other sites say. The site's own thread may not get to it while clients
+/// keep all cores busy, and then one site would keep a lock that others wait for, far beyond its turns. Clients acquire and
+/// release, so these are as many entries as a site may have while others wait.
+const MOST_UNHEARD: u32 = 32;
 
 /// Sites that something was sent to: mostly none or one.
 pub(super) type Touched = Vec<Arc<Peer>>;
@@ -55,8 +62,19 @@ impl Core {
             last_request: 0,
             last_session: 0,
             armed: Time::ZERO,
+            unheard: 0,
             has_failed: false,
         }
+    }
+
+    /// Whoever makes a call has to hear these sites first: mostly none.
+    pub(super) fn peers_unheard(&mut self) -> Vec<Arc<Peer>> {
+        self.unheard += 1;
+        if self.unheard < MOST_UNHEARD {
+            return Vec::new();
+        }
+        self.unheard = 0;
+        self.peers.values().cloned().collect()
     }
 
     pub(super) fn handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {

@@ -297,6 +297,7 @@ impl Host for Shared {
         let mut touched = Touched::new();
         {
             let mut core = self.lock();
+            core.unheard = 0;
             for packet in packets {
                 core.handle(Input::Packet { from: from.clone(), packet }, self, &mut touched);
             }
@@ -330,13 +331,17 @@ impl Shared {
     /// Lets the node handle one input, and carries out what it wants done.
     fn step(self: &Arc<Self>, input: impl FnOnce(&mut Core) -> Input) {
         let mut touched = Touched::new();
-        {
+        let unheard = {
             let mut core = self.lock();
             let input = input(&mut core);
             core.handle(input, self, &mut touched);
             self.arm(&mut core);
-        }
+            core.peers_unheard()
+        };
         flush(touched);
+        for peer in unheard {
+            peer.hear_now(self);
+        }
     }
 
     /// Sees to it that the clock's task wakes in time.

@@ -1,158 +1,217 @@
-//! `meshlock bench`: what locks cost on this machine, beside the least that the machine itself can do, in one run.
+//! `meshlock bench`: what locks cost on this machine, beside the least that the machine itself can do and beside other lock services,
+//! in one run.
+//!
+//! Every service is started, measured and ended before the next one, so that none of them takes time from another. All of them run the
+//! same loops ([`system`]) with the same check ([`guarded`]).
 
-mod contended;
+mod guarded;
 mod handover;
+mod machine;
+mod memory;
+mod peers;
+mod record;
 mod reference;
+mod report;
+mod sides;
 mod socket;
+mod system;
+mod systems;
+mod takeover;
 mod uncontended;
 
 use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
-use comfy_table::CellAlignment;
-use serde::Serialize;
+use clap::{Args, ValueEnum};
 
+use crate::commands::up::told_to_stop;
 use crate::output::{self, Outcome};
+use machine::Machine;
+use report::{Goal, Report, Row};
+use sides::Peer;
+
+/// Exit code after Ctrl-C, as of a command that the signal ended.
+const EXIT_INTERRUPTED: u8 = 130;
 
 /// Arguments of `meshlock bench`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How much work each measurement does, compared with the usual
-    #[arg(long, default_value_t = 1.0, value_parser = effort)]
-    effort: f64,
+    /// Only these measurements
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Measurement>,
+    /// Other lock services to stand beside: all that are installed unless said
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PEER")]
+    peers: Option<Vec<PeerChoice>>,
+    /// A tenth of the work: to see that it works, not how fast
+    #[arg(long)]
+    quick: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// Write what is printed into this document too, between the marks that are there for it
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    record: Option<PathBuf>,
 }
 
-fn effort(text: &str) -> Result<f64, String> {
-    let effort: f64 = text.parse().map_err(|error| format!("{error}"))?;
-    if (0.001..=1000.0).contains(&effort) { Ok(effort) } else { Err("give 0.001 to 1000".to_owned()) }
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Measurement {
+    /// One client, one lock
+    Uncontended,
+    /// The same over the Unix socket, beside a bare round trip
+    Socket,
+    /// From one site to another
+    Handover,
+    /// Many clients, one lock
+    Contended,
+    /// Eight clients, ten thousand locks
+    Many,
+    /// What idle locks and servers take
+    Memory,
+    /// After a killed client and a killed site
+    Takeover,
 }
 
-/// One measurement, and what it is compared with.
-#[derive(Debug, Serialize)]
-struct Row {
-    what: String,
-    unit: &'static str,
-    ours: f64,
-    /// The least that the machine can do, or what stands in for others.
-    reference: Option<Reference>,
-    /// What we want of the ratio ours ÷ reference, or of ours itself.
-    goal: Option<Goal>,
+/// Which other lock services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PeerChoice {
+    /// None of them
+    None,
+    /// Three servers
+    Etcd,
+    /// Three servers
+    Zookeeper,
+    /// One server, and Redlock over five
+    Redis,
 }
 
-#[derive(Debug, Serialize)]
-struct Reference {
-    what: &'static str,
-    value: f64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-enum Goal {
-    /// At most so much of the reference.
-    RatioAtMost(f64),
-    /// At least so much of the reference.
-    RatioAtLeast(f64),
-    /// Less than so much.
-    Below(f64),
-    /// At least so much.
-    AtLeast(f64),
-}
-
-impl Row {
-    fn ratio(&self) -> Option<f64> {
-        self.reference.as_ref().map(|reference| self.ours / reference.value)
+impl Arguments {
+    fn wants(&self, measurement: Measurement) -> bool {
+        self.only.is_empty() || self.only.contains(&measurement)
     }
 
-    fn is_met(&self) -> Option<bool> {
-        Some(match self.goal? {
-            Goal::RatioAtMost(most) => self.ratio()? <= most,
-            Goal::RatioAtLeast(least) => self.ratio()? >= least,
-            Goal::Below(most) => self.ours < most,
-            Goal::AtLeast(least) => self.ours >= least,
-        })
+    /// Whether anything is measured that lock services are compared by.
+    fn compares(&self) -> bool {
+        let compared = [
+            Measurement::Uncontended,
+            Measurement::Contended,
+            Measurement::Many,
+            Measurement::Memory,
+            Measurement::Takeover,
+        ];
+        compared.iter().any(|measurement| self.wants(*measurement))
+    }
+
+    /// How long each run with clients lasts.
+    fn window(&self) -> Duration {
+        if self.quick { Duration::from_millis(250) } else { Duration::from_secs(3) }
+    }
+
+    /// So often, or less.
+    fn times(&self, usual: usize) -> usize {
+        if self.quick { usual / 10 } else { usual }
+    }
+
+    /// The peers that are to be measured, and what is to be said of those that are missing.
+    fn peers(&self) -> anyhow::Result<(Vec<Peer>, Vec<String>)> {
+        let of = |choice: &PeerChoice| match choice {
+            PeerChoice::None => vec![],
+            PeerChoice::Etcd => vec![Peer::Etcd],
+            PeerChoice::Zookeeper => vec![Peer::ZooKeeper],
+            PeerChoice::Redis => vec![Peer::RedisPolling, Peer::RedisTold, Peer::Redlock],
+        };
+        let Some(chosen) = &self.peers else {
+            let (there, missing): (Vec<Peer>, Vec<Peer>) =
+                Peer::ALL.iter().partition(|peer| peer.is_installed());
+            let note = |peer: Peer| format!("{} is not installed: {}", peer.name(), peer.how_to_install());
+            return Ok((there, missing.into_iter().map(note).collect()));
+        };
+        let chosen: Vec<Peer> = chosen.iter().flat_map(of).collect();
+        if let Some(missing) = chosen.iter().find(|peer| !peer.is_installed()) {
+            let (name, how) = (missing.name(), missing.how_to_install());
+            return Err(output::Usage::new(format!("--peers: {name} is not installed: {how}")).into());
+        }
+        Ok((chosen, Vec::new()))
     }
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let effort = |usual: u32| -> usize {
-        // From a few to a few billion: exact enough, and never none.
-        let count = (f64::from(usual) * arguments.effort).clamp(1.0, 1e9);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between 1 and a billion"
-        )]
-        let count = count as usize;
-        count
-    };
-    let mut rows = Vec::new();
-    let note = |what: &str| eprintln!("measuring: {what}");
-    note("a lock whose token is here");
-    rows.push(uncontended::measure(effort(300_000))?);
-    note("the same over the Unix socket");
-    rows.push(socket::measure(effort(20_000))?);
-    for secured in [false, true] {
-        note(if secured {
-            "handing over between two sites, TLS"
-        } else {
-            "handing over between two sites, TCP"
-        });
-        rows.push(handover::measure(effort(2_000), secured)?);
+    arguments.record.as_deref().map_or(Ok(()), record::check)?;
+    let (peers, missing) = arguments.peers()?;
+    for note in &missing {
+        eprintln!("meshlock: {note}");
     }
-    note("three sites with eight clients each on one lock");
-    rows.extend(contended::measure(effort(60_000))?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let measured = runtime.block_on(async {
+        // Whichever ends first drops the other, and with it all that was started.
+        tokio::select! {
+            report = measure(arguments, &peers, missing) => report.map(Some),
+            told = told_to_stop() => told.map(|()| None),
+        }
+    });
+    // What still counts on threads of its own need not be waited for.
+    runtime.shutdown_background();
+    let Some(report) = measured? else { return Ok(Outcome::Exit(EXIT_INTERRUPTED)) };
     if arguments.json {
-        output::json(out, &rows)?;
-    } else {
-        print(&rows, out)?;
+        output::json(out, &report)?;
+        return Ok(Outcome::Done);
+    }
+    let text = report.text();
+    write!(out, "{text}")?;
+    if let Some(path) = &arguments.record {
+        let quick = if arguments.quick { " --quick" } else { "" };
+        record::write(path, &format!("meshlock bench{quick} --record {}", path.display()), &text)?;
     }
     Ok(Outcome::Done)
 }
 
-fn print(rows: &[Row], out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut table = output::table(&["", "Meshlock", "unit", "beside it", "", "ratio", "goal", "met"]);
-    for row in rows {
-        let (beside, value) = row
-            .reference
-            .as_ref()
-            .map_or_else(Default::default, |reference| (reference.what, format!("{:.2}", reference.value)));
-        let goal = row.goal.map_or_else(String::new, |goal| match goal {
-            Goal::RatioAtMost(most) => format!("≤ {most} times"),
-            Goal::RatioAtLeast(least) => format!("≥ {least} times"),
-            Goal::Below(most) => format!("< {most}"),
-            Goal::AtLeast(least) => format!("≥ {least}"),
+async fn measure(arguments: &Arguments, peers: &[Peer], missing: Vec<String>) -> anyhow::Result<Report> {
+    let mut report =
+        Report { machine: Machine::new(), goals: Vec::new(), side_by_side: Vec::new(), notes: Vec::new() };
+    // First, while this process is small.
+    let mut idle = None;
+    if arguments.wants(Measurement::Memory) {
+        let locks = arguments.times(1_000_000);
+        note(&format!("{locks} idle locks"));
+        idle = Some(Row {
+            what: format!("{locks} idle locks, resident memory for each at each site"),
+            unit: "bytes",
+            ours: memory::bytes_per_idle_lock(locks).await?,
+            reference: None,
+            goal: Some(Goal::Below(500.0)),
         });
-        let met = row.is_met().map_or("", |met| if met { "yes" } else { "no" });
-        table.add_row([
-            row.what.clone(),
-            format!("{:.2}", row.ours),
-            row.unit.to_owned(),
-            beside.to_owned(),
-            value,
-            row.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")),
-            goal,
-            met.to_owned(),
-        ]);
     }
-    for column in [1, 4, 5] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+    if arguments.wants(Measurement::Uncontended) {
+        note("a lock whose token is here");
+        let times = arguments.times(1_000_000);
+        report.goals.push(tokio::task::spawn_blocking(move || uncontended::measure(times)).await??);
     }
-    writeln!(out, "{table}")?;
-    writeln!(
-        out,
+    if arguments.wants(Measurement::Socket) {
+        note("the same over the Unix socket");
+        let times = arguments.times(20_000);
+        report.goals.push(tokio::task::spawn_blocking(move || socket::measure(times)).await??);
+    }
+    if arguments.wants(Measurement::Handover) {
+        note("handing over between two sites");
+        let times = arguments.times(3_000);
+        report.goals.extend(tokio::task::spawn_blocking(move || handover::measure(times)).await??);
+    }
+    if arguments.compares() {
+        sides::measure(arguments, peers, &mut report).await?;
+    }
+    report.goals.extend(sides::goals(&report.side_by_side));
+    report.goals.extend(idle);
+    report.notes.extend(missing);
+    report.notes.push(
         "Everything was measured in this run; figures of a busy machine differ from run to run, ratios less."
-    )?;
-    Ok(())
+            .to_owned(),
+    );
+    Ok(report)
 }
 
-/// The middle one of some measurements.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+fn note(what: &str) {
+    eprintln!("measuring: {what}");
 }
 
 /// Waits for a future of the library, on a small runtime of its own.

@@ -1,12 +1,13 @@
-//! What our figures stand beside: bare round trips, and the smallest lock server there can be.
+//! What our figures stand beside: bare round trips.
 
-use std::collections::VecDeque;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::median;
+use rustls::Connection;
+
+use super::report::median;
 
 /// Says back whatever it hears, `size` bytes at a time, until the other side is gone.
 pub(super) fn echo(mut stream: impl Read + Write + Send + 'static, size: usize) -> JoinHandle<()> {
@@ -44,77 +45,79 @@ pub(super) fn spin(pause: Duration) {
     }
 }
 
-/// A bare TCP round trip between two threads, in microseconds.
-pub(super) fn tcp_round_trip(size: usize, times: usize, pause: Duration) -> std::io::Result<f64> {
+/// The two ends of a loopback connection.
+fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let mut stream = TcpStream::connect(listener.local_addr()?)?;
-    let (other, _) = listener.accept()?;
-    stream.set_nodelay(true)?;
-    other.set_nodelay(true)?;
-    let echoes = echo(other, size);
-    let trip = round_trips(&mut stream, size, times, pause);
-    drop(stream);
+    let here = TcpStream::connect(listener.local_addr()?)?;
+    let (there, _) = listener.accept()?;
+    here.set_nodelay(true)?;
+    there.set_nodelay(true)?;
+    Ok((here, there))
+}
+
+/// A bare round trip between two threads, in microseconds: TCP, or TLS with these two ends.
+pub(super) fn loopback_round_trip(
+    tls: Option<(Connection, Connection)>,
+    size: usize,
+    times: usize,
+    pause: Duration,
+) -> io::Result<f64> {
+    let (mut here, there) = tcp_pair()?;
+    let Some((call, answer)) = tls else {
+        let echoes = echo(there, size);
+        let trip = round_trips(&mut here, size, times, pause);
+        drop(here);
+        let _ = echoes.join();
+        return trip;
+    };
+    let mut here = Secured { stream: here, tls: call };
+    let echoes = echo(Secured { stream: there, tls: answer }, size);
+    // The handshake is not counted.
+    round_trips(&mut here, size, 1, pause)?;
+    let trip = round_trips(&mut here, size, times, pause);
+    drop(here);
     let _ = echoes.join();
     trip
 }
 
-/// The smallest central lock server: one lock, one thread, a byte for each message. `a` asks, `g` grants, `r` releases.
-pub(super) async fn serve_one_lock(listener: tokio::net::TcpListener) -> std::io::Result<()> {
-    use std::sync::{Arc, Mutex, PoisonError};
-    let lock: Arc<Mutex<(bool, VecDeque<Arc<tokio::net::TcpStream>>)>> = Arc::default();
-    loop {
-        let (stream, _) = listener.accept().await?;
-        stream.set_nodelay(true)?;
-        let (stream, lock) = (Arc::new(stream), lock.clone());
-        tokio::spawn(async move {
-            let mut byte = [0];
-            loop {
-                if stream.readable().await.is_err() {
-                    return;
-                }
-                match stream.try_read(&mut byte) {
-                    Ok(1) => {}
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
-                    Ok(_) | Err(_) => return,
-                }
-                let next = {
-                    let mut lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
-                    if byte == *b"r" {
-                        lock.0 = false;
-                    } else {
-                        lock.1.push_back(stream.clone());
-                    }
-                    let next = if lock.0 { None } else { lock.1.pop_front() };
-                    lock.0 |= next.is_some();
-                    next
-                };
-                if let Some(next) = next {
-                    // One byte always fits.
-                    let _ = next.try_write(b"g");
-                }
+/// A TLS connection as a plain reader and writer.
+struct Secured {
+    stream: TcpStream,
+    tls: Connection,
+}
+
+impl Read for Secured {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.tls.reader().read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
             }
-        });
+            self.flush()?;
+            if self.tls.read_tls(&mut self.stream)? == 0 {
+                return Ok(0);
+            }
+            self.tls
+                .process_new_packets()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
     }
 }
 
-/// A client of that server.
-pub(super) struct Client(tokio::net::TcpStream);
-
-impl Client {
-    pub(super) async fn connect(address: SocketAddr) -> std::io::Result<Self> {
-        let stream = tokio::net::TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(Client(stream))
+impl Write for Secured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        while self.tls.is_handshaking() {
+            self.tls.complete_io(&mut self.stream)?;
+        }
+        let count = self.tls.writer().write(bytes)?;
+        self.flush()?;
+        Ok(count)
     }
 
-    pub(super) async fn acquire(&mut self) -> std::io::Result<()> {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        self.0.write_all(b"a").await?;
-        self.0.read_u8().await.map(drop)
-    }
-
-    pub(super) async fn release(&mut self) -> std::io::Result<()> {
-        use tokio::io::AsyncWriteExt;
-        self.0.write_all(b"r").await
+    fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut self.stream)?;
+        }
+        Ok(())
     }
 }

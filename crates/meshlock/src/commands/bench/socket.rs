@@ -10,7 +10,7 @@ use meshlock_node::shell::client::protocol::{Patience, ToClient, ToNode, VERSION
 use meshlock_node::shell::client::{listen, serve};
 
 use super::reference::{echo, round_trips};
-use super::{Goal, Reference, Row, median};
+use super::report::{Goal, Reference, Row, median};
 
 pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
     let directory = tempfile::tempdir()?;
@@ -44,7 +44,7 @@ pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
         what: "release and acquire, over the Unix socket".to_owned(),
         unit: "µs",
         ours: median(trips),
-        reference: Some(Reference { what: "bare Unix-socket round trip", value: bare }),
+        reference: Some(Reference { what: "bare Unix-socket round trip".to_owned(), value: bare }),
         goal: Some(Goal::RatioAtMost(2.5)),
     })
 }

@@ -22,7 +22,7 @@ const READY_WITHIN: Duration = Duration::from_mins(1);
 const STOP_WITHIN: Duration = Duration::from_secs(12);
 
 /// All sites of a local cluster.
-pub(super) struct Children(Vec<Running>);
+pub(in crate::commands) struct Children(Vec<Running>);
 
 struct Running {
     name: String,
@@ -32,12 +32,12 @@ struct Running {
 }
 
 impl Children {
-    pub(super) fn start(plan: &Plan) -> anyhow::Result<Self> {
+    pub(in crate::commands) fn start(plan: &Plan) -> anyhow::Result<Self> {
         plan.sites.iter().map(Running::start).collect::<anyhow::Result<_>>().map(Children)
     }
 
     /// Waits until every site has said that it is ready, and passes on what they say.
-    pub(super) async fn until_ready(&mut self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    pub(in crate::commands) async fn until_ready(&mut self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let ready = async {
             for running in &mut self.0 {
                 match running.said.next_line().await? {
@@ -76,6 +76,18 @@ impl Children {
         }
     }
 
+    /// The numbers of their processes.
+    pub(in crate::commands) fn ids(&self) -> Vec<u32> {
+        self.0.iter().filter_map(|running| running.child.id()).collect()
+    }
+
+    /// Ends the first one, without a word.
+    pub(in crate::commands) fn kill_first(&mut self) {
+        if let Some(first) = self.0.first_mut() {
+            first.signal(Signal::KILL);
+        }
+    }
+
     /// Ends all: first they may leave.
     pub(super) async fn stop(&mut self) {
         for running in &self.0 {
@@ -104,7 +116,7 @@ async fn first_of<T>(mut waiting: Vec<std::pin::Pin<Box<impl Future<Output = T>>
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-async fn told_to_stop() -> anyhow::Result<()> {
+pub(in crate::commands) async fn told_to_stop() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {

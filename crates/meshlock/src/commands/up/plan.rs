@@ -14,23 +14,23 @@ use crate::output::{self, Usage};
 
 /// A cluster on this machine.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(in crate::commands) struct Plan {
     pub(super) dir: PathBuf,
-    pub(super) sites: Vec<Site>,
+    pub(in crate::commands) sites: Vec<Site>,
 }
 
 /// One of its sites.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(in crate::commands) struct Site {
     pub(super) name: SiteName,
     pub(super) config: PathBuf,
-    pub(super) socket: PathBuf,
+    pub(in crate::commands) socket: PathBuf,
     pub(super) log: PathBuf,
 }
 
 impl Plan {
     /// Writes all that `sites` sites need into `dir`. A directory that has a cluster is used as it is.
-    pub(super) fn new(dir: Option<&Path>, sites: u16, plain: bool) -> anyhow::Result<Self> {
+    pub(in crate::commands) fn new(dir: Option<&Path>, sites: u16, plain: bool) -> anyhow::Result<Self> {
         let dir = match dir {
             Some(dir) => dir.to_owned(),
             None => std::env::temp_dir().join(format!("meshlock-up-{}", std::process::id())),
@@ -100,7 +100,7 @@ impl Plan {
 }
 
 /// Loopback addresses that are free now. Another program could take one before its site does; the site then says so.
-fn free_addresses(count: usize) -> io::Result<Vec<String>> {
+pub(in crate::commands) fn free_addresses(count: usize) -> io::Result<Vec<String>> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<io::Result<_>>()?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?.to_string())).collect()

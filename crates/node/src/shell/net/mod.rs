@@ -21,7 +21,7 @@ use super::channel::Channel;
 use super::lobby::Lobby;
 use crate::names::SiteName;
 use crate::node::Packet;
-use frame::{Hello, take_packets};
+use frame::Hello;
 pub(super) use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
 pub use introduction::{IntroduceError, Introduction, learn_of_cluster};
@@ -184,26 +184,12 @@ impl Net {
 
 /// Talks over a connection until it ends.
 async fn talk<H: Host>(peer: Arc<Peer>, channel: Arc<Channel>, rest: Vec<u8>, host: Arc<H>) {
-    let site = peer.site.clone();
     let writing = async {
         channel.keep_writing().await;
     };
     let reading = async {
-        let (mut bytes, mut scratch) = (rest, vec![0; READ_BYTES]);
-        loop {
-            let mut packets = Vec::new();
-            let taken = take_packets(&mut bytes, |packet| packets.push(packet));
-            if !packets.is_empty() {
-                host.on_packets(&site, packets);
-            }
-            if let Err(error) = taken {
-                tracing::warn!(%site, %error, "a connection is closed");
-                return;
-            }
-            if !channel.read(&mut scratch, &mut bytes).await.unwrap_or(false) {
-                return;
-            }
-        }
+        channel.hear_first(rest, |bytes| peer.take(&channel, bytes, &host));
+        while channel.hear(READ_BYTES, |bytes| peer.take(&channel, bytes, &host)).await.unwrap_or(false) {}
     };
     tokio::select! {
         () = writing => {}

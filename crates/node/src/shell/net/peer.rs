@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::super::channel::Channel;
-use super::frame::put_packet;
+use super::Host;
+use super::frame::{put_packet, take_packets};
 use crate::names::SiteName;
 use crate::node::Packet;
 
@@ -59,6 +60,27 @@ impl Peer {
         let channel = self.line().current.as_ref().map(|current| current.channel.clone());
         if let Some(channel) = channel {
             channel.flush();
+        }
+    }
+
+    /// Hears what has come from this site, without waiting for the task that does so.
+    pub(crate) fn hear_now<H: Host>(&self, host: &Arc<H>) {
+        let channel = self.line().current.as_ref().map(|current| current.channel.clone());
+        if let Some(channel) = channel {
+            channel.hear_now(|bytes| self.take(&channel, bytes, host));
+        }
+    }
+
+    /// Takes every whole packet from what has come.
+    pub(super) fn take<H: Host>(&self, channel: &Channel, bytes: &mut Vec<u8>, host: &Arc<H>) {
+        let mut packets = Vec::new();
+        let taken = take_packets(bytes, |packet| packets.push(packet));
+        if !packets.is_empty() {
+            host.on_packets(&self.site, packets);
+        }
+        if let Err(error) = taken {
+            tracing::warn!(site = %self.site, %error, "a connection is closed");
+            channel.close();
         }
     }
 

@@ -1,0 +1,47 @@
+//! What many idle locks take.
+
+use anyhow::Context;
+use meshlock::Cluster;
+use tokio::task::JoinSet;
+
+const SITES: usize = 3;
+
+/// How many clients touch the locks at once.
+const CLIENTS: usize = 48;
+
+/// Bytes of this process for each lock that a site keeps, after three sites have used so many once and then left them alone.
+pub(super) async fn bytes_per_idle_lock(locks: usize) -> anyhow::Result<f64> {
+    let cluster = Cluster::local_with(SITES, |_, setup| {
+        let most = &mut setup.config.habits.most_locks;
+        *most = (*most).max(2 * locks);
+    })?;
+    cluster.ready().await;
+    let before = resident_bytes(std::process::id())?;
+    let mut running = JoinSet::new();
+    for client in 0..CLIENTS {
+        let node = cluster[client % SITES].clone();
+        running.spawn(async move {
+            for number in (client..locks).step_by(CLIENTS) {
+                drop(node.lock(&format!("backup/host-{number:06}")).await?);
+                tokio::task::consume_budget().await;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        done??;
+    }
+    let after = resident_bytes(std::process::id())?;
+    let kept: usize =
+        cluster.nodes().iter().map(|node| node.engine().look(|node| node.table().counts().locks)).sum();
+    anyhow::ensure!(kept >= locks, "{locks} locks were used, and all sites together keep {kept}");
+    Ok(after.saturating_sub(before) as f64 / kept as f64)
+}
+
+/// The resident memory of a process.
+pub(super) fn resident_bytes(process: u32) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no resident memory")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib * 1024)
+}

@@ -1,0 +1,198 @@
+//! What is measured: anything that gives locks to clients, and the loops that use it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::guarded::Guarded;
+use super::report::median;
+
+/// How long a lock outlives a client that says nothing more: leases, sessions, expiries. Meshlock's own default, for all.
+pub(super) const EXPIRY: Duration = Duration::from_secs(5);
+
+/// The same for clients that only count: longer than any measurement.
+pub(super) const LONG_EXPIRY: Duration = Duration::from_secs(30);
+
+/// The lock that everyone fights for.
+const LOCK: &str = "bench";
+
+/// One client of a system, which holds one lock at a time.
+pub(super) trait Client: Send + 'static {
+    /// Waits for a lock. Gives back the number of the grant where the system has such: larger than those of all earlier holders.
+    fn acquire(&mut self, lock: &str) -> impl Future<Output = anyhow::Result<Option<i64>>> + Send;
+
+    /// Gives it back.
+    fn release(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+/// Ends a holder as a kill would.
+pub(super) type Kill = Box<dyn FnOnce() + Send>;
+
+/// Something that gives locks to clients. Dropping it ends its processes.
+pub(super) trait System: Sync {
+    /// Its clients.
+    type Client: Client;
+
+    /// Whether others get the locks of clients that are killed.
+    const TAKES_OVER: bool = true;
+
+    /// A new client, of the site or server `number` modulo how many there are, whose locks end so long after it.
+    fn connect(
+        &self,
+        number: usize,
+        expiry: Duration,
+    ) -> impl Future<Output = anyhow::Result<Self::Client>> + Send;
+
+    /// The processes that serve, if they are not this one.
+    fn processes(&self) -> Vec<u32>;
+
+    /// Takes a lock at the first site and gives back what kills its holder. Unless a system says otherwise that closes the holder's
+    /// connection, which is what a server sees of a killed client.
+    fn hold(&self, lock: &'static str) -> impl Future<Output = anyhow::Result<Kill>> + Send {
+        async move {
+            let mut holder = self.connect(0, EXPIRY).await?;
+            holder.acquire(lock).await?;
+            Ok(Box::new(move || drop(holder)) as Kill)
+        }
+    }
+
+    /// Whether locks can survive the first site or server, so that killing it makes sense; if so, kills it.
+    fn kill_first(&mut self) -> bool;
+}
+
+/// What a contended run has shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contended {
+    pub(super) entries_per_second: f64,
+    pub(super) jain: f64,
+}
+
+/// The median time that one client without competitors takes to get a lock and give it back, in microseconds.
+pub(super) async fn uncontended<S: System>(system: &S, window: Duration) -> anyhow::Result<f64> {
+    let mut client = system.connect(0, LONG_EXPIRY).await?;
+    let guarded = Guarded::default();
+    // The first brings the lock here, or makes it.
+    once(&mut client, LOCK, &guarded, 0).await?;
+    let (mut micros, start) = (Vec::new(), Instant::now());
+    while start.elapsed() < window {
+        let begun = Instant::now();
+        once(&mut client, LOCK, &guarded, 0).await?;
+        micros.push(begun.elapsed().as_secs_f64() * 1e6);
+    }
+    guarded.judge(micros.len() as u64 + 1, None)?;
+    Ok(median(micros))
+}
+
+/// Clients that all want one lock, again and again.
+pub(super) async fn contended<S: System>(
+    system: &S,
+    clients: usize,
+    window: Duration,
+) -> anyhow::Result<Contended> {
+    let (guarded, done) = (Arc::new(Guarded::default()), Arc::new(AtomicBool::new(false)));
+    // All of them, and whoever holds the watch.
+    let begin = Arc::new(Barrier::new(clients + 1));
+    let mut running = JoinSet::new();
+    for number in 0..clients {
+        let mut client = system.connect(number, LONG_EXPIRY).await?;
+        let (guarded, done, begin) = (guarded.clone(), done.clone(), begin.clone());
+        running.spawn(async move {
+            let mut entered = 0_u64;
+            // Until everyone has had a turn nothing is counted: connections warm up, and the lock finds its way.
+            once(&mut client, LOCK, &guarded, number).await?;
+            begin.wait().await;
+            while !done.load(Ordering::Relaxed) {
+                guarded.until_another_entered(number, &done).await;
+                once(&mut client, LOCK, &guarded, number).await?;
+                entered += 1;
+                tokio::task::yield_now().await;
+            }
+            guarded.leave();
+            anyhow::Ok(entered)
+        });
+    }
+    begin.wait().await;
+    let start = Instant::now();
+    tokio::time::sleep(window).await;
+    done.store(true, Ordering::Relaxed);
+    let seconds = start.elapsed().as_secs_f64();
+    let counted = guarded.entries();
+    guarded.leave();
+    let mut each = Vec::with_capacity(clients);
+    while let Some(entered) = running.join_next().await {
+        each.push(entered??);
+    }
+    guarded.judge(each.iter().sum::<u64>() + clients as u64, Some(clients as u64))?;
+    let entries = counted.saturating_sub(clients as u64) as f64;
+    Ok(Contended { entries_per_second: entries / seconds, jain: jain(&each) })
+}
+
+/// Clients that each want any of so many locks, at random: entries per second.
+pub(super) async fn many_locks<S: System>(
+    system: &S,
+    locks: usize,
+    clients: usize,
+    window: Duration,
+) -> anyhow::Result<f64> {
+    let all: Arc<Vec<(String, Guarded)>> =
+        Arc::new((0..locks).map(|number| (format!("bench-{number}"), Guarded::default())).collect());
+    let begin = Arc::new(Barrier::new(clients));
+    let mut running = JoinSet::new();
+    for number in 0..clients {
+        let mut client = system.connect(number, LONG_EXPIRY).await?;
+        let (all, begin) = (all.clone(), begin.clone());
+        let mut random = fastrand::Rng::with_seed(number as u64);
+        running.spawn(async move {
+            begin.wait().await;
+            let (mut entered, start) = (0_u64, Instant::now());
+            while start.elapsed() < window {
+                let (lock, guarded) = &all[random.usize(..all.len())];
+                once(&mut client, lock, guarded, number).await?;
+                entered += 1;
+                tokio::task::yield_now().await;
+            }
+            anyhow::Ok((entered, start.elapsed().as_secs_f64()))
+        });
+    }
+    let (mut entries, mut per_second) = (0, 0.0);
+    while let Some(done) = running.join_next().await {
+        let (entered, seconds) = done??;
+        entries += entered;
+        per_second += entered as f64 / seconds;
+    }
+    let counted: u64 = all.iter().map(|(_, guarded)| guarded.entries()).sum();
+    anyhow::ensure!(counted == entries, "{entries} entries, of which the counters have {counted}");
+    for (lock, guarded) in all.iter() {
+        guarded.judge(guarded.entries(), None).with_context(|| format!("the lock '{lock}'"))?;
+    }
+    Ok(per_second)
+}
+
+/// In, count, out.
+async fn once(client: &mut impl Client, lock: &str, guarded: &Guarded, number: usize) -> anyhow::Result<()> {
+    let fence = client.acquire(lock).await?;
+    guarded.count(number, fence);
+    client.release().await
+}
+
+/// 1 if all have the same, 1/n if one has everything.
+pub(super) fn jain(each: &[u64]) -> f64 {
+    let sum: f64 = each.iter().map(|entries| *entries as f64).sum();
+    let squares: f64 = each.iter().map(|entries| (*entries as f64).powi(2)).sum();
+    sum * sum / (each.len() as f64 * squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jain;
+
+    #[test]
+    fn jains_index_is_one_for_equal_shares_and_a_share_of_it_for_a_single_winner() {
+        assert!((jain(&[7, 7, 7, 7]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[9, 0, 0]) - 1.0 / 3.0).abs() < 1e-12);
+    }
+}
