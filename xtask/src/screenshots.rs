@@ -9,10 +9,10 @@ use anyhow::{Context, bail, ensure};
 
 /// Name, address, width, height, dark.
 const VIEWS: &[(&str, &str, u32, u32, bool)] = &[
-    ("run", "#/run?algo=maekawa&n=5&seed=2&until=120&at=34&site=1", 1120, 740, false),
-    ("figure", "#/gallery/figure/chapter-9-17?at=11", 1120, 740, false),
-    ("erratum", "#/gallery/erratum/maekawa-chapter-deadlock?at=7", 1120, 740, true),
-    ("gallery", "#/gallery", 1120, 740, false),
+    ("run", "#/run?algo=maekawa&n=5&seed=2&until=120&at=34&site=1", 1280, 800, false),
+    ("figure", "#/gallery/figure/chapter-9-17?at=11", 1280, 800, false),
+    ("erratum", "#/gallery/erratum/maekawa-chapter-deadlock?at=7", 1280, 800, true),
+    ("gallery", "#/gallery", 1280, 800, false),
     (
         "compare",
         "#/compare?algos=lamport,maekawa,suzuki-kasami,raymond,central&n=9&rates=0.01,0.03,0.1,0.3&entries=1000",
@@ -20,7 +20,7 @@ const VIEWS: &[(&str, &str, u32, u32, bool)] = &[
         820,
         false,
     ),
-    ("quorum", "#/quorum?build=plane&order=3", 1120, 740, false),
+    ("quorum", "#/quorum?build=plane&order=3", 1280, 800, false),
     ("phone", "#/run?algo=raymond&n=5&until=60&at=24", 390, 844, true),
 ];
 
