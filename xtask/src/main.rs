@@ -6,6 +6,7 @@
 mod ci;
 mod generated;
 mod packages;
+mod screenshots;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -14,15 +15,17 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci    run every check, read-only: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
-  fix   rewrite: format, fixable lints, generated tables and pages
-  tidy  check headers, sizes, forbidden words, commands in the README, generated tables";
+  ci           run every check, read-only: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
+  fix          rewrite: format, fixable lints, generated tables and pages
+  screenshots  draw the lab's main views into docs/lab (needs chromium)
+  tidy         check headers, sizes, forbidden words, commands in the README, generated tables";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => ci::ci(&root()),
         ["fix"] => ci::fix(&root()),
+        ["screenshots"] => screenshots::draw(&root()),
         ["tidy"] => tidy::tidy(&root()),
         _ => {
             eprintln!("{USAGE}");

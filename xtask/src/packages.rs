@@ -20,6 +20,8 @@ const NEEDED: &[(&str, &str)] = &[
     ("python3", "python3-venv"),
     // What the `etcd-client` crate is built with.
     ("protoc", "protobuf-compiler"),
+    ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
 ];
 
 /// Installs what is missing.

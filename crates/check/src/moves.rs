@@ -5,7 +5,7 @@ use meshlock_protocol::world::{Delivery, Violation};
 use meshlock_protocol::{Phase, SiteId, Slot};
 
 use crate::Algorithm;
-use crate::property::{Properties, Property, property_of};
+use crate::property::{Properties, Property};
 use crate::state::{Layout, State};
 use crate::table::{Input, Outcome, Table};
 use crate::weather::Change;
@@ -310,7 +310,7 @@ fn is_chosen(properties: Properties, wrong: &Violation) -> bool {
         wrong,
         Violation::EnteredUnasked { .. } | Violation::EnteredTwice { .. } | Violation::WrongPhase { .. }
     );
-    contract || properties.contains(property_of(wrong))
+    contract || properties.contains(Property::of(wrong))
 }
 
 fn change_of(step: Move) -> Option<Change> {

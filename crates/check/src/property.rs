@@ -64,6 +64,22 @@ impl Property {
         Property::ALL.into_iter().find(|property| property.name() == name)
     }
 
+    /// The one that a violation breaks.
+    pub fn of(violation: &Violation) -> Property {
+        match violation {
+            // A site that disagrees with its host about its own process breaks the one contract that exclusion rests on.
+            Violation::TooManyInside { .. }
+            | Violation::EnteredUnasked { .. }
+            | Violation::EnteredTwice { .. }
+            | Violation::WrongPhase { .. } => Property::Exclusion,
+            Violation::FenceFellBack { .. } => Property::Fences,
+            Violation::OutOfOrder { .. } => Property::Order,
+            Violation::Refused { .. } => Property::Refusals,
+            Violation::TokensNotConserved { .. } => Property::Tokens,
+            Violation::Invariant { .. } | Violation::Together { .. } => Property::Invariants,
+        }
+    }
+
     /// Who promises it, and in which words.
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -164,7 +180,7 @@ impl Verdict {
     pub fn property(&self) -> Option<Property> {
         match self {
             Verdict::Holds | Verdict::Unfinished => None,
-            Verdict::Violated(violation) => Some(property_of(violation)),
+            Verdict::Violated(violation) => Some(Property::of(violation)),
             Verdict::Deadlock(_) => Some(Property::Deadlock),
             Verdict::Starvation(_) => Some(Property::Starvation),
             Verdict::NotQuiet => Some(Property::Quiet),
@@ -192,21 +208,5 @@ impl std::fmt::Display for Verdict {
             }
             Verdict::Unfinished => f.write_str("not finished within the limit"),
         }
-    }
-}
-
-/// Which property a violation breaks.
-pub(crate) fn property_of(violation: &Violation) -> Property {
-    match violation {
-        // A site that disagrees with its host about its own process breaks the one contract that exclusion rests on.
-        Violation::TooManyInside { .. }
-        | Violation::EnteredUnasked { .. }
-        | Violation::EnteredTwice { .. }
-        | Violation::WrongPhase { .. } => Property::Exclusion,
-        Violation::FenceFellBack { .. } => Property::Fences,
-        Violation::OutOfOrder { .. } => Property::Order,
-        Violation::Refused { .. } => Property::Refusals,
-        Violation::TokensNotConserved { .. } => Property::Tokens,
-        Violation::Invariant { .. } | Violation::Together { .. } => Property::Invariants,
     }
 }

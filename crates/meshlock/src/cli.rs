@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, node, queue, quorum,
+    algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node, queue, quorum,
     reproduce, rules, run, sim, site, status, top, up,
 };
 use crate::embedded;
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Bench(bench::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
+    /// See any algorithm run on a page of this machine: step it, break it, compare it
+    Lab(lab::Arguments),
     /// Print what completes this command in a shell
     Completions(complete::Completions),
     /// Print the manual, or write its pages

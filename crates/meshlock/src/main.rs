@@ -77,6 +77,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Errata(arguments) => commands::errata::run(&arguments, out),
         Command::Bench(arguments) => commands::bench::run(&arguments, out),
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
+        Command::Lab(arguments) => commands::lab::run(&arguments, out),
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
         Command::Run(arguments) => commands::run::run(&arguments, out),
         Command::StartHeld(arguments) => commands::run::start::run(&arguments, out),

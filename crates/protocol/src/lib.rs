@@ -12,6 +12,7 @@
 //! - [`information`]: information structures, of which quorum systems are a special case.
 //! - [`fence`]: the host's Lamport clock that gives every grant its fencing token.
 //! - [`mutant`]: deliberate bugs for the checker's own tests.
+//! - [`view`]: what a picture of a site shows.
 //! - [`world`]: a small in-memory host for scenario tests, demonstrations and exploration.
 
 pub mod algorithms;
@@ -28,6 +29,7 @@ pub mod site;
 pub mod site_id;
 pub mod site_set;
 pub mod start;
+pub mod view;
 pub mod world;
 
 pub use clock::{Clock, Timestamp};
@@ -41,3 +43,4 @@ pub use site::{Algorithm, Message, Phase, Site};
 pub use site_id::SiteId;
 pub use site_set::SiteSet;
 pub use start::{Cluster, Holders, PlanError};
+pub use view::View;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use crate::registry::info::{Info, Span};
 use crate::registry::values::Values;
-use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp};
+use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp, View};
 
 /// What one site tells another.
 pub trait Message: Clone + Debug + Eq + Hash + Send + Sync {
@@ -101,7 +101,7 @@ pub enum Phase {
 pub type InFlight<'a, M> = (SiteId, SiteId, &'a M);
 
 /// What a host needs of an algorithm beyond [`Site`]: how it starts, what must hold, what is known about it.
-pub trait Algorithm: Site + Send + Sync {
+pub trait Algorithm: Site + Send + Sync + 'static {
     /// Everything that is fixed before the first site starts: options, trees, quorums. Made once for a cluster,
     /// cheap to clone, shared by all sites.
     type Plan: Clone + Debug;
@@ -146,6 +146,11 @@ pub trait Algorithm: Site + Send + Sync {
     /// How many tokens are at this site.
     fn tokens(&self) -> usize {
         0
+    }
+
+    /// What a picture of this site shows.
+    fn view(&self) -> View {
+        View::default()
     }
 
     /// Whether an exploration goes on from states with this site in them: a model whose clocks never stop ends where this

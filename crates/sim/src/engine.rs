@@ -4,11 +4,12 @@
 //! ends everyone who waits is served. A violation ends the run with its seed, its time and the last events.
 
 use meshlock_protocol::fence::Stamp;
+use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
     Algorithm, Clock, Effect, Epoch, Fence, FenceClock, Holders, Message, Outbox, PlanError, SiteId, Slot,
-    Timestamp,
+    Spec, Timestamp,
 };
 
 use crate::draw::Draw;
@@ -18,7 +19,7 @@ use crate::queue::EventQueue;
 use crate::report::{self, Report};
 use crate::settings::{Load, Settings};
 use crate::time::Time;
-use crate::trace::{Kind, Line, Trace};
+use crate::trace::{Kind, Line, NoTrace, Trace};
 use crate::violation::{History, Stopped, Violation};
 
 mod faults;
@@ -101,6 +102,22 @@ pub fn simulate<A: Algorithm>(
     let mut run = Simulation::<A, _>::new(settings, values, trace).map_err(Stopped::Plan)?;
     run.run().map_err(|violation| run.stopped(violation))?;
     Ok(report::of(&A::INFO, settings, &run.metrics, run.events))
+}
+
+/// Runs the algorithm that `spec` names under `settings`, without a trace. Not generic, so that the simulator is compiled once
+/// for each algorithm, here.
+pub fn measure(spec: &Spec, settings: &Settings) -> Result<Report, Stopped> {
+    struct Untraced<'a>(&'a Settings);
+
+    impl Visitor for Untraced<'_> {
+        type Output = Result<Report, Stopped>;
+
+        fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
+            simulate::<A>(self.0, &spec.values, &mut NoTrace)
+        }
+    }
+
+    spec.visit(Untraced(settings))
 }
 
 struct Simulation<'a, A: Algorithm, T: Trace> {

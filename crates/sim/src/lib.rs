@@ -22,7 +22,7 @@ pub mod time;
 pub mod trace;
 pub mod violation;
 
-pub use engine::simulate;
+pub use engine::{measure, simulate};
 pub use report::Report;
 pub use settings::Settings;
 pub use time::Time;

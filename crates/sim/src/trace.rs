@@ -3,16 +3,17 @@
 //! Each line: `time`, `kind`, `site`, `lock`, and where they apply `peer`, `message` (as the algorithm prints it) and
 //! `state` (the site's state after the step that the line tells of, where asked for).
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::io::{self, Write};
 
 use meshlock_protocol::{Message, SiteId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
 /// What a line of a trace tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A process asks to enter.
@@ -111,19 +112,26 @@ pub struct JsonLines<W: Write> {
     failure: Option<io::Error>,
 }
 
-/// A line as it is written.
-#[derive(Serialize)]
-struct Written {
-    time: f64,
-    kind: Kind,
-    site: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer: Option<usize>,
-    lock: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<String>,
+/// A line as it is written and read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Written {
+    /// When it happened, in units.
+    pub time: f64,
+    /// What happened.
+    pub kind: Kind,
+    /// Where.
+    pub site: usize,
+    /// The other end of a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<usize>,
+    /// Which lock it is about.
+    pub lock: Cow<'static, str>,
+    /// The message, as the algorithm prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The site's state after the step that the line tells of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
 }
 
 impl<W: Write> JsonLines<W> {
@@ -153,7 +161,7 @@ impl<W: Write> Trace for JsonLines<W> {
             kind: line.kind,
             site: line.site.index(),
             peer: line.peer.map(SiteId::index),
-            lock: self.lock,
+            lock: Cow::Borrowed(self.lock),
             message: line.message.map(|message| format!("{message:?}")),
             state: self.with_state.then(|| format!("{:?}", line.state)),
         };

@@ -1,6 +1,6 @@
 //! What the machine finds when it looks into an erratum.
 
-use crate::{Progress, Property, Report, Verdict};
+use crate::{Progress, Property, Report, Step, Verdict};
 
 use super::{Erratum, Evidence, Reckoning, Run};
 
@@ -50,6 +50,10 @@ pub struct Counterexample {
     pub outcome: String,
     /// What happens, a line a step.
     pub lines: Vec<String>,
+    /// The same as steps.
+    pub path: Vec<Step>,
+    /// Where in the path the round begins that can be gone for ever, if a site starves.
+    pub round: Option<usize>,
 }
 
 /// One exploration without a counterexample.
@@ -70,14 +74,29 @@ pub struct Explored {
 }
 
 impl Erratum {
+    /// Only the run that goes wrong, if one does; not whether the repair holds.
+    pub fn counterexample(&self) -> Option<Counterexample> {
+        let mut finding = Finding::nothing();
+        match &self.evidence {
+            Evidence::Exploration { printed, property, .. } => {
+                let report = printed.explore(Some(*property), |_| {});
+                finding.note(printed, &report, Some(*property));
+            }
+            Evidence::Assumption { without: runs } | Evidence::Suspicion { printed: runs } => {
+                for run in *runs {
+                    if finding.counterexample.is_none() {
+                        finding.note(run, &run.explore(None, |_| {}), None);
+                    }
+                }
+            }
+            Evidence::Calculation(_) => {}
+        }
+        finding.counterexample
+    }
+
     /// Does all that shows it. `progress` hears which run is explored, and how far it has come.
     pub fn investigate(&self, mut progress: impl FnMut(&Run, &Progress)) -> Finding {
-        let mut finding = Finding {
-            judgement: Judgement::Refuted,
-            counterexample: None,
-            explored: Vec::new(),
-            reckoned: Vec::new(),
-        };
+        let mut finding = Finding::nothing();
         match &self.evidence {
             Evidence::Exploration { printed, property, repaired } => {
                 let report = explore(printed, Some(*property), &mut progress);
@@ -123,6 +142,16 @@ impl Erratum {
 }
 
 impl Finding {
+    /// Before anything was looked into.
+    const fn nothing() -> Self {
+        Finding {
+            judgement: Judgement::Refuted,
+            counterexample: None,
+            explored: Vec::new(),
+            reckoned: Vec::new(),
+        }
+    }
+
     /// Keeps a report as the counterexample, or as an exploration that found none.
     fn note(&mut self, run: &Run, report: &Report, property: Option<Property>) {
         let Some(broken) = report.verdict.property() else {
@@ -135,6 +164,8 @@ impl Finding {
                 property: broken,
                 outcome: report.verdict.to_string(),
                 lines: story.lines,
+                path: report.path.clone(),
+                round: report.round,
             });
         }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use comfy_table::CellAlignment;
+use meshlock_lab::compare::split_specs;
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::{Info, Spec};
@@ -95,23 +96,6 @@ fn specs(arguments: &Arguments) -> Result<Vec<Spec>, Usage> {
         return Ok(ALL.iter().filter(fits).map(|info| Spec::plain(info)).collect());
     }
     split_specs(&arguments.algorithms).iter().map(|word| word.parse().map_err(Usage::new)).collect()
-}
-
-/// Takes a list of specs apart at its commas, but not at those between the options of one spec: what has the form of an
-/// option and follows a spec with options belongs to it.
-fn split_specs(list: &str) -> Vec<String> {
-    let mut specs: Vec<String> = Vec::new();
-    for word in list.split(',') {
-        let known = ALL.iter().any(|info| Some(info.name) == word.split(':').next());
-        match specs.last_mut() {
-            Some(last) if !known && last.contains(':') => {
-                last.push(',');
-                last.push_str(word);
-            }
-            _ => specs.push(word.to_owned()),
-        }
-    }
-    specs
 }
 
 /// The runs of the sweep, and beside each what it is a run of.

@@ -10,6 +10,7 @@ pub(crate) mod complete;
 pub(crate) mod demo;
 pub(crate) mod dst;
 pub(crate) mod errata;
+pub(crate) mod lab;
 pub(crate) mod node;
 pub(crate) mod queue;
 pub(crate) mod quorum;

@@ -49,6 +49,7 @@ const MOST_SPARE: usize = 16;
 
 /// Memory of locks that rest.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::vec_box, reason = "the boxes are what is kept, and what a lock takes")]
 pub(super) struct Spare(Vec<Box<Queues>>);
 
 impl Deref for Clients {

@@ -39,7 +39,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, View,
     invariant,
 };
 
@@ -285,6 +285,16 @@ impl Algorithm for Central {
     fn is_quiet(&self) -> bool {
         self.phase == Phase::Idle
             && self.desk.as_ref().is_none_or(|desk| desk.granted.is_none() && desk.queue.is_empty())
+    }
+
+    fn view(&self) -> View {
+        let view = match &self.desk {
+            Some(desk) => View::new().queue("queue", &desk.queue),
+            None => View::new().pointer("coordinator", self.coordinator),
+        };
+        let granted = self.desk.as_ref().and_then(|desk| desk.granted.as_ref()).map(|grant| grant.to);
+        let ahead = granted.unwrap_or(self.coordinator);
+        if self.phase == Phase::Waiting && ahead != self.me { view.waiting_for([ahead]) } else { view }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

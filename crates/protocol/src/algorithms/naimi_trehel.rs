@@ -42,7 +42,9 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, invariant};
+use crate::{
+    Algorithm, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View, invariant,
+};
 
 /// Of how many sites the last request is remembered. Up to so many sites no duplicate passes for a new message.
 pub const REMEMBERED: usize = 16;
@@ -307,6 +309,16 @@ impl Algorithm for NaimiTrehel {
 
     fn tokens(&self) -> usize {
         usize::from(matches!(self.stage, Stage::Keeping | Stage::Inside { .. }))
+    }
+
+    fn view(&self) -> View {
+        let next = match self.stage {
+            Stage::Waiting { next } | Stage::Inside { next } => next,
+            Stage::Away | Stage::Keeping => None,
+        };
+        let view = View::new();
+        let view = self.father.into_iter().fold(view, |view, father| view.pointer("father", father));
+        next.into_iter().fold(view, |view, next| view.pointer("next", next.site))
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -42,7 +42,7 @@ use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
     Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, invariant,
+    Timestamp, View, invariant,
 };
 
 /// One site of Ricart and Agrawala's algorithm.
@@ -273,6 +273,14 @@ impl Algorithm for RicartAgrawala {
         match self.want {
             Want::Nothing => None,
             Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        }
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().set("deferred", &self.deferred);
+        match &self.want {
+            Want::Entry { missing, .. } => view.waiting_for(missing.iter()),
+            Want::Nothing | Want::Exit { .. } => view,
         }
     }
 

@@ -89,10 +89,13 @@ pub enum Violation {
 }
 
 impl<A: Algorithm> World<A> {
-    /// Ends the test with the violation, or keeps it if the world is tolerant and it is the first.
+    /// Ends the test with the violation, or keeps it if the world is tolerant and it is the first of its kind.
     pub(super) fn report(&mut self, violation: Violation) {
         assert!(self.tolerant, "{violation}\nafter step {}: {:#?}", self.steps, self.sites);
-        self.violation.get_or_insert(violation);
+        let kind = std::mem::discriminant(&violation);
+        if self.violations.iter().all(|known| std::mem::discriminant(known) != kind) {
+            self.violations.push(violation);
+        }
     }
 
     pub(super) fn check(&mut self) {

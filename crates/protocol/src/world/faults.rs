@@ -6,6 +6,9 @@ use crate::{Algorithm, Effect, SiteId, SiteSet};
 
 use super::World;
 
+/// What each site did when it was told of a partition or of its end.
+pub type Told<M> = Vec<(SiteId, Vec<Effect<M>>)>;
+
 /// What has failed, and who knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Faults {
@@ -51,8 +54,13 @@ impl<A: Algorithm> World<A> {
     }
 
     /// Whether the network is split between the two sites.
-    pub(super) fn is_cut(&self, from: SiteId, to: SiteId) -> bool {
+    pub fn is_cut(&self, from: SiteId, to: SiteId) -> bool {
         self.faults.away.contains(from) != self.faults.away.contains(to)
+    }
+
+    /// One side of a split network; empty while it is whole.
+    pub fn away(&self) -> &SiteSet {
+        &self.faults.away
     }
 
     /// Who has not yet been told that `about` failed, or, once it runs again, that it recovered.
@@ -114,35 +122,38 @@ impl<A: Algorithm> World<A> {
     }
 
     /// The network splits cleanly into `away` and the rest: what is on its way across is lost, and every running
-    /// site is told at once.
-    pub fn split(&mut self, away: &SiteSet) {
+    /// site is told at once. What each of them does comes back in the order of the sites.
+    pub fn split(&mut self, away: &SiteSet) -> Told<A::Message> {
         assert!(self.faults.away.is_empty(), "the network is split already");
         self.faults.ever = true;
         self.faults.away = away.clone();
         self.channels.retain(|&(from, to), _| away.contains(from) == away.contains(to));
-        self.tell_both_sides_of(away, |machine, other_side, out| machine.partitioned(other_side, out));
+        self.tell_both_sides_of(away, |machine, other_side, out| machine.partitioned(other_side, out))
     }
 
-    /// The network is whole again, and every running site is told at once.
-    pub fn heal(&mut self) {
+    /// The network is whole again, and every running site is told at once. What each of them does comes back in the order
+    /// of the sites.
+    pub fn heal(&mut self) -> Told<A::Message> {
         assert!(!self.faults.away.is_empty(), "the network is whole");
         let away = std::mem::take(&mut self.faults.away);
-        self.tell_both_sides_of(&away, |machine, other_side, out| machine.reunited(other_side, out));
+        self.tell_both_sides_of(&away, |machine, other_side, out| machine.reunited(other_side, out))
     }
 
     fn tell_both_sides_of(
         &mut self,
         away: &SiteSet,
         call: impl Fn(&mut A, &SiteSet, &mut crate::Outbox<A::Message>),
-    ) {
+    ) -> Told<A::Message> {
         let mut home = SiteSet::all(self.cluster.sites);
         home.subtract(away);
+        let mut told = Vec::new();
         for site in SiteId::all(self.cluster.sites) {
             if self.is_up(site) {
                 let other_side = if away.contains(site) { &home } else { away };
-                let _ = self.step(site, |machine, out| call(machine, other_side, out));
+                told.push((site, self.step(site, |machine, out| call(machine, other_side, out))));
             }
         }
+        told
     }
 
     fn others_up(&self, site: SiteId) -> SiteSet {

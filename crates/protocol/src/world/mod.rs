@@ -12,6 +12,7 @@ mod saturated;
 
 pub use action::{Action, Delivery};
 pub use checks::Violation;
+pub use faults::Told;
 pub use saturated::Saturated;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -75,7 +76,8 @@ pub struct World<A: Algorithm> {
     entries: Vec<Entry>,
     sent: BTreeMap<&'static str, u64>,
     steps: u64,
-    violation: Option<Violation>,
+    /// The first of each kind, in the order in which they were found.
+    violations: Vec<Violation>,
     tolerant: bool,
     /// Whether all that arrived was sent: no message was injected.
     honest: bool,
@@ -99,7 +101,7 @@ impl<A: Algorithm> World<A> {
             entries: Vec::new(),
             sent: BTreeMap::new(),
             steps: 0,
-            violation: None,
+            violations: Vec::new(),
             tolerant: false,
             honest: true,
             outbox: Outbox::new(),
@@ -374,7 +376,12 @@ impl<A: Algorithm> World<A> {
 
     /// What went wrong first, in a tolerant world.
     pub fn violation(&self) -> Option<&Violation> {
-        self.violation.as_ref()
+        self.violations.first()
+    }
+
+    /// What went wrong in a tolerant world: the first of each kind, in the order in which they were found.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
     }
 
     /// Whether nothing is on its way and every running site owes nothing.

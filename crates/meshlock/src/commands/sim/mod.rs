@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 
 /// Runs one simulation without a trace.
 pub(crate) fn measure(spec: &Spec, settings: &Settings) -> anyhow::Result<Report> {
-    spec.visit(Untraced(settings)).map_err(|stopped| explain(spec, stopped))
+    meshlock_sim::measure(spec, settings).map_err(|stopped| explain(spec, stopped))
 }
 
 /// What stopped a run: the caller's mistake, or a violation.
@@ -90,16 +90,6 @@ fn explain(spec: &Spec, stopped: Stopped) -> anyhow::Error {
         }
         // With the options, without which the seed reproduces nothing.
         Stopped::Violated { .. } => anyhow::Error::new(stopped).context(spec.to_string()),
-    }
-}
-
-struct Untraced<'a>(&'a Settings);
-
-impl Visitor for Untraced<'_> {
-    type Output = Result<Report, Stopped>;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        simulate::<A>(self.0, &spec.values, &mut NoTrace)
     }
 }
 

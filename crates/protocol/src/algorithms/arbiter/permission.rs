@@ -66,6 +66,11 @@ impl Arbiter {
         self.locked.map(|lock| lock.request)
     }
 
+    /// The requests that wait, earliest first.
+    pub fn waiting(&self) -> impl Iterator<Item = Timestamp> + '_ {
+        self.queue.iter().map(|queued| queued.request)
+    }
+
     /// Whether nobody has the permission, and so nobody waits for it.
     pub fn is_free(&self) -> bool {
         self.locked.is_none()

@@ -102,6 +102,18 @@ impl Requester {
         }
     }
 
+    /// The arbiters that it has asked.
+    pub fn asked(&self) -> impl Iterator<Item = SiteId> + '_ {
+        self.asks.iter().map(|ask| ask.arbiter)
+    }
+
+    /// The arbiters whose permission it waits for.
+    pub fn missing(&self) -> impl Iterator<Item = SiteId> + '_ {
+        let waits = self.phase() == Phase::Waiting;
+        let missing = move |ask: &&Ask| waits && ask.answer != Answer::Permitted;
+        self.asks.iter().filter(missing).map(|ask| ask.arbiter)
+    }
+
     /// Whether it waits although no quorum can be formed.
     pub fn is_stuck(&self) -> bool {
         matches!(self.want, Want::Entry { stuck: true, .. })

@@ -8,14 +8,14 @@ use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{
     Algorithm, Clock, Cluster, Holders, Info, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, invariant,
+    Timestamp, View, invariant,
 };
 
 use super::{Arbiter, Judged, Message, Post, Presence, Requester, Rules};
 
 /// The quorums that sites may form: every two of them meet, whatever is known of failures where. This is all that
 /// differs from one quorum algorithm to the next.
-pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync {
+pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync + 'static {
     /// What is known of the algorithm with these quorums.
     const INFO: Info;
 
@@ -210,6 +210,19 @@ impl<C: Coterie> Algorithm for QuorumSite<C> {
         let mut absent = self.presence.absent(self.me);
         absent.union_with(down);
         down.is_empty() || self.coterie.quorum(self.me, self.clock, &absent).is_some()
+    }
+
+    fn view(&self) -> View {
+        let mut quorum = self.requester.asked().collect::<SiteSet>();
+        if quorum.is_empty() {
+            // Whom it would ask now.
+            let mut clock = self.clock;
+            quorum = self.choose(clock.tick()).unwrap_or_default();
+        }
+        let view = View::new().set("quorum", &quorum).queue("queue", self.arbiter.waiting());
+        let lock = self.arbiter.holder();
+        let view = lock.into_iter().fold(view, |view, request| view.pointer("permission", request.site));
+        view.waiting_for(self.requester.missing())
     }
 
     /// A1 to A5, R1 to R5, P1 and P2 of one site.

@@ -8,7 +8,7 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, invariant};
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
 use super::{Ask, BulgannawarVaidya, Choice, Entry, Held, Message, Seen, Settings, Stage, Text, Token, Way};
 
@@ -139,6 +139,19 @@ impl Algorithm for BulgannawarVaidya {
 
     fn tokens(&self) -> usize {
         usize::from(self.token().is_some()) + self.surplus
+    }
+
+    fn view(&self) -> View {
+        let slots = (0..).map(Slot).zip(&self.ways).filter(|(_, way)| way.pointer != self.me);
+        let view = slots.fold(View::new(), |view, (slot, way)| view.pointer_of("pointer", slot, way.pointer));
+        let view = view.queue("node-queue", self.node_queue.iter().map(|held| held.ask.site));
+        match &self.stage {
+            Stage::Keeping(token) | Stage::Inside(token) => {
+                view.queue("token-queue", token.queue.iter().map(|entry| entry.ask.site))
+            }
+            Stage::Waiting(slot) => view.waiting_for([self.ways[slot.0 as usize].pointer]),
+            Stage::Away => view,
+        }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

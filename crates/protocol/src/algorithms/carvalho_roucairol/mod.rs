@@ -47,7 +47,7 @@ use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
     Algorithm, Clock, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, invariant,
+    Timestamp, View, invariant,
 };
 
 /// One site of Carvalho and Roucairol's algorithm.
@@ -309,6 +309,15 @@ impl Algorithm for CarvalhoRoucairol {
         match self.want {
             Want::Nothing => None,
             Want::Entry(request) | Want::Exit(request) => Some(request),
+        }
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().set("status set S", &self.held).set("deferred", &self.deferred);
+        let sites = SiteId::all(self.peers.len()).filter(|&site| site != self.me);
+        match self.want {
+            Want::Entry(_) => view.waiting_for(sites.filter(|&site| !self.held.contains(site))),
+            Want::Nothing | Want::Exit(_) => view,
         }
     }
 

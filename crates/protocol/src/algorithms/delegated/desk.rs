@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::mutant::{self, Mutant};
-use crate::{Cluster, Holders, SiteId, Slot, invariant};
+use crate::{Cluster, Holders, SiteId, Slot, View, invariant};
 
 use super::message::{Permit, Waiter};
 
@@ -55,6 +55,13 @@ pub(super) enum Order {
 }
 
 impl Desk {
+    /// What a picture of the leader shows: who waits, and who was told to pass the permits on to whom.
+    pub(super) fn view(&self) -> View {
+        let view = View::new().queue("queue", self.queue.iter().map(|queued| queued.waiter.site));
+        let chains = self.permits.iter().filter(|record| !record.chain.is_empty());
+        chains.fold(view, |view, record| view.queue("chain", record.chain.iter().map(|waiter| waiter.site)))
+    }
+
     /// The first slots are with the holders, the other permits at home.
     pub(super) fn new(cluster: Cluster, most: usize, holders: &Holders) -> Self {
         let room = most.min(cluster.sites);

@@ -7,7 +7,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, invariant};
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
 use super::desk::Desk;
 use super::{Delegated, Message, Permit, Rules, Waiter, Want};
@@ -105,6 +105,18 @@ impl Algorithm for Delegated {
     fn tokens(&self) -> usize {
         let at_home = self.desk.as_ref().map_or(0, |desk| desk.permits_at_home());
         at_home + usize::from(self.phase() == Phase::Executing)
+    }
+
+    fn view(&self) -> View {
+        let view = match &self.desk {
+            Some(desk) => desk.view(),
+            None => View::new().pointer("leader", self.rules.leader),
+        };
+        match &self.want {
+            Want::Entry { next: Some(next) } => view.pointer("next", next.site),
+            Want::Exit { permit } => view.queue("next", permit.next.iter().map(|waiter| waiter.site)),
+            Want::Nothing | Want::Entry { next: None } => view,
+        }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -46,7 +46,7 @@ use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
     Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, invariant,
+    Timestamp, View, invariant,
 };
 
 /// One site of Lamport's algorithm.
@@ -367,6 +367,15 @@ impl Algorithm for Lamport {
         match self.want {
             Want::Nothing => None,
             Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        }
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().queue("request queue", &self.queue);
+        match &self.want {
+            Want::Entry { missing, .. } if !missing.is_empty() => view.waiting_for(missing.iter()),
+            Want::Entry { .. } => view.waiting_for(self.queue.first().map(|first| first.site)),
+            Want::Nothing | Want::Exit { .. } => view,
         }
     }
 

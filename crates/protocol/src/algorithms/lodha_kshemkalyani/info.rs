@@ -9,7 +9,7 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp};
+use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View};
 
 /// What all sites share.
 #[derive(Clone, Debug)]
@@ -158,6 +158,20 @@ impl Algorithm for LodhaKshemkalyani {
 
     fn timestamp(&self) -> Option<Timestamp> {
         self.own()
+    }
+
+    fn view(&self) -> View {
+        let view = View::new()
+            .queue("LRQ", &self.queue)
+            .set("answered RV", &self.answered)
+            .set("deferred", &self.deferred);
+        let peers = SiteId::all(self.last_request.len()).filter(|&site| site != self.me);
+        let mut missing = peers.filter(|&site| !self.answered.contains(site)).peekable();
+        match self.want {
+            Want::Entry(_) if missing.peek().is_some() => view.waiting_for(missing),
+            Want::Entry(_) => view.waiting_for(self.queue.first().map(|first| first.site)),
+            Want::Nothing | Want::Exit(_) => view,
+        }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

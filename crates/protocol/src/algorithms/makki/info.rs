@@ -7,7 +7,7 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, invariant};
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, View, invariant};
 
 use super::{Collector, Makki, Message, Peer, Place, Stay, Token, Waiter, Want};
 
@@ -111,6 +111,17 @@ impl Algorithm for Makki {
 
     fn tokens(&self) -> usize {
         usize::from(matches!(self.place, Place::Here { .. }))
+    }
+
+    fn view(&self) -> View {
+        let view = match &self.place {
+            Place::Here { token, .. } => {
+                View::new().queue("token queue", token.queue.iter().map(|waiter| waiter.site))
+            }
+            Place::Away { stop, .. } if *stop != self.me => View::new().pointer("token stops at", *stop),
+            Place::Away { .. } => View::new(),
+        };
+        view.queue("collected", self.collected.iter().map(|waiter| waiter.site))
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -9,7 +9,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, invariant};
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, View, invariant};
 
 use super::{Edge, Holder, Message, Raymond, Tree};
 
@@ -125,6 +125,19 @@ impl Algorithm for Raymond {
 
     fn tokens(&self) -> usize {
         usize::from(self.holder == Holder::Me)
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().queue("REQUEST_Q", &self.queue);
+        let neighbours = self.tree.neighbours(self.me);
+        let view = neighbours.fold(view, |view, neighbour| view.pointer("tree", neighbour));
+        match self.holder {
+            Holder::Via { neighbour, .. } if self.want == Phase::Waiting => {
+                view.pointer("HOLDER", neighbour).waiting_for([neighbour])
+            }
+            Holder::Via { neighbour, .. } => view.pointer("HOLDER", neighbour),
+            Holder::Me | Holder::Unknown | Holder::Sought(_) => view,
+        }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

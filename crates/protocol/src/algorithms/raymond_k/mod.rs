@@ -47,7 +47,7 @@ use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
     Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, invariant,
+    Timestamp, View, invariant,
 };
 
 /// One site of Raymond's algorithm for K permits.
@@ -269,6 +269,11 @@ impl Algorithm for RaymondK {
 
     fn timestamp(&self) -> Option<Timestamp> {
         (self.want != Want::Nothing).then_some(Timestamp::new(self.request, self.me))
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().set("deferred", &self.deferred);
+        if self.phase() == Phase::Waiting { view.waiting_for(self.missing.iter()) } else { view }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

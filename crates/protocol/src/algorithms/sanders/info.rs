@@ -10,7 +10,9 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, invariant};
+use crate::{
+    Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View, invariant,
+};
 
 use super::slip::{Slip, Slips};
 use super::{Arbiter, Message, Sanders, Want};
@@ -219,6 +221,20 @@ impl Algorithm for Sanders {
 
     fn quorum(&self) -> Option<usize> {
         Some(self.request_set.len())
+    }
+
+    fn view(&self) -> View {
+        let structure = &self.rules.structure;
+        let view = View::new()
+            .set("inform set I", structure.inform(self.me))
+            .set("request set R", &self.request_set)
+            .queue("queue", self.arbiter.queue.iter().map(|queued| queued.request));
+        let lock = self.arbiter.lock.iter();
+        let view = lock.fold(view, |view, lock| view.pointer("granted", lock.request.site));
+        match &self.want {
+            Want::Entry { missing, .. } => view.waiting_for(missing.iter()),
+            Want::Nothing | Want::Exit { .. } => view,
+        }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -59,7 +59,7 @@ use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
     Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, invariant,
+    Timestamp, View, invariant,
 };
 
 /// One site of Singhal's dynamic information structure algorithm.
@@ -289,6 +289,14 @@ impl Algorithm for SinghalDynamic {
         match self.want {
             Want::Nothing => None,
             Want::Entry(request) | Want::Exit(request) => Some(request),
+        }
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().set("request set R", &self.request_set).set("inform set I", &self.inform_set);
+        match self.want {
+            Want::Entry(_) => view.waiting_for(self.request_set.iter()),
+            Want::Nothing | Want::Exit(_) => view,
         }
     }
 

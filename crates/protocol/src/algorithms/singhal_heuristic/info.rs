@@ -6,7 +6,7 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, Shared, SiteId, SiteSet};
+use crate::{Algorithm, Cluster, Holders, Phase, PlanError, Shared, SiteId, SiteSet, View};
 
 use super::arbitration::Arbitration;
 use super::message::{Message, Number, Token, Trail};
@@ -199,6 +199,17 @@ impl Algorithm for SinghalHeuristic {
 
     fn tokens(&self) -> usize {
         usize::from(self.holds_token())
+    }
+
+    fn view(&self) -> View {
+        let view = View::new().set("SV = R", &self.row);
+        match &self.state {
+            State::Executing { token, .. } | State::Holding { token, .. } => {
+                view.set("TSV = R", &token.requesting)
+            }
+            State::Waiting { asked } => view.set("asked", asked).waiting_for(asked.iter()),
+            State::Idle => view,
+        }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -50,7 +50,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, Slot, invariant,
+    Algorithm, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, Slot, View,
+    invariant,
 };
 
 /// One site of Srimani and Reddy's algorithm.
@@ -343,6 +344,11 @@ impl Algorithm for SrimaniReddy {
 
     fn tokens(&self) -> usize {
         self.tokens_here().count()
+    }
+
+    fn view(&self) -> View {
+        let queues = |view: View, token: &Token| view.queue("token queue Q", &token.queue);
+        self.tokens_here().fold(View::new(), queues)
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -50,7 +50,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, View,
     invariant,
 };
 
@@ -355,6 +355,13 @@ impl Algorithm for SuzukiKasami {
 
     fn tokens(&self) -> usize {
         usize::from(self.token().is_some())
+    }
+
+    fn view(&self) -> View {
+        match &self.state {
+            State::Parked(token) | State::Inside(token) => View::new().queue("token queue Q", &token.queue),
+            State::Away | State::Waiting => View::new(),
+        }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

@@ -45,7 +45,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, invariant,
+    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View, invariant,
 };
 
 /// One site of the ring.
@@ -314,6 +314,11 @@ impl Algorithm for TokenRing {
 
     fn tokens(&self) -> usize {
         usize::from(matches!(self.state, State::Parked | State::Inside))
+    }
+
+    fn view(&self) -> View {
+        let next = SiteId::new((self.me.index() + 1) % self.cluster.sites);
+        if next == self.me { View::new() } else { View::new().pointer("next", next) }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {

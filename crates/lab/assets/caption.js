@@ -1,0 +1,56 @@
+// What a prepared run shows: its caption, its scenes, and which of its facts hold.
+
+import { ask } from "./api.js";
+import { h, replace, rich, toast } from "./dom.js";
+
+/** Fills `box`; the answer is called whenever the position changes. */
+export async function showCaption(box, from, view) {
+  const [kind, id] = from.split(":");
+  try {
+    return kind === "erratum" ? erratum(box, await ask("gallery"), id, view) : await figure(box, id, view);
+  } catch (error) {
+    toast(error.message);
+    return () => {};
+  }
+}
+
+async function figure(box, id, view) {
+  const entry = await ask(`gallery/${encodeURIComponent(id)}`);
+  const scene = h("p", { id: "scene", "aria-live": "polite" });
+  const jumps = entry.scenes.map((one) => h("button", { class: "tiny", "data-scene": one.step, onclick: () => view.go(one.step) }, one.text.split(":")[0].length < 24 ? one.text.split(":")[0] : `step ${one.step}`));
+  const facts = entry.facts.map((fact) => h("li", { "data-step": fact.step }, fact.says));
+  box.className = "caption";
+  const more = foldable(entry.source, h("p", { class: "small" }, rich(entry.caption)));
+  replace(box, h("h2", {}, entry.title), more.element, h("div", { class: "row" }, jumps), scene, h("ul", { class: "facts", "aria-label": "What the figure shows" }, facts));
+  const update = () => {
+    const at = view.tab?.at ?? 0;
+    more.follow(at);
+    const seen = entry.scenes.filter((one) => one.step <= at).at(-1);
+    scene.textContent = seen?.text ?? "Press → to step.";
+    facts.forEach((item, number) => { item.dataset.holds = entry.facts[number].step > at && view.tabs.length < 2 ? "later" : String(entry.facts[number].holds); });
+    jumps.forEach((jump) => jump.setAttribute("aria-pressed", String(Number(jump.dataset.scene) === seen?.step)));
+  };
+  update();
+  return update;
+}
+
+function erratum(box, { errata }, id, view) {
+  const found = errata.find((one) => one.id === id);
+  if (!found) throw new Error(`there is no erratum '${id}'`);
+  box.className = "caption";
+  const more = foldable(found.source,
+    h("p", { class: "small" }, h("strong", {}, "Printed: "), rich(found.printed)), h("p", { class: "small" }, h("strong", {}, "What goes wrong: "), rich(found.wrong)),
+    h("p", { class: "small" }, h("strong", {}, "Repair: "), rich(found.repair)),
+    h("p", { class: "small faint" }, "The shortest run that the checker finds; step through it and watch the lamps."));
+  replace(box, h("h2", {}, found.title), more.element);
+  const update = () => more.follow(view.tab?.at ?? 0);
+  update();
+  return update;
+}
+
+/** What is read before the first step; after it the drawing needs the room, unless one has opened or closed it by hand. */
+function foldable(source, ...content) {
+  let touched = false;
+  const element = h("details", { open: true }, h("summary", { class: "small faint", onclick: () => { touched = true; } }, source), content);
+  return { element, follow: (at) => { if (!touched) element.open = at === 0; } };
+}

@@ -1,0 +1,56 @@
+//! How smoothly a run of 100,000 events scrolls and zooms, in a real browser: `cargo bench -p meshlock-lab --bench scroll`.
+//!
+//! It fails if a frame takes 50 ms or longer.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+
+#[path = "../tests/browser/driver.rs"]
+#[expect(dead_code, reason = "the tests use more of it")]
+mod driver;
+
+use driver::Browser;
+
+/// Turns the wheel for 240 frames over all of the run, then zooms out of it and in again; gives the times between frames.
+const SCROLL: &str = "(async () => { const canvas = document.querySelector('canvas'); const gaps = [], paints = []; \
+    const frame = () => new Promise((done) => requestAnimationFrame(done)); let last = await frame(); \
+    const turn = async (how) => { canvas.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, ...how })); \
+      const now = await frame(); gaps.push(now - last); last = now; paints.push(Number(canvas.dataset.frame)); }; \
+    for (let at = 0; at < 120; at++) await turn({ deltaY: 9000 }); \
+    for (let at = 0; at < 40; at++) await turn({ deltaY: 60, ctrlKey: true }); \
+    for (let at = 0; at < 40; at++) await turn({ deltaY: -300 }); \
+    for (let at = 0; at < 40; at++) await turn({ deltaY: -60, ctrlKey: true }); \
+    return { gaps, paints, events: Number(canvas.dataset.events) }; })()";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let listener = runtime.block_on(meshlock_lab::server::listen(0)).expect("a port");
+    let page = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || runtime.block_on(meshlock_lab::server::serve(listener)));
+    let browser = Browser::start().expect("chromium and chromedriver");
+    browser.resize(1440, 900);
+    browser.open(&format!("{page}/#/run?algo=ricart-agrawala&n=8&load=saturated&until=60000&at=30000"));
+    let measured = browser.promised(SCROLL);
+    let sorted = |name: &str| -> Vec<f64> {
+        let mut times: Vec<f64> =
+            measured[name].as_array().expect("times").iter().filter_map(|time| time.as_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    };
+    let (gaps, paints) = (sorted("gaps"), sorted("paints"));
+    let at = |times: &[f64], share: usize| times[(times.len() - 1) * share / 100];
+    println!("{} events, {} frames", measured["events"], gaps.len());
+    println!(
+        "between frames: median {:.1} ms, 99 % {:.1} ms, longest {:.1} ms",
+        at(&gaps, 50),
+        at(&gaps, 99),
+        at(&gaps, 100)
+    );
+    println!(
+        "drawing: median {:.1} ms, 99 % {:.1} ms, longest {:.1} ms",
+        at(&paints, 50),
+        at(&paints, 99),
+        at(&paints, 100)
+    );
+    assert!(measured["events"].as_u64().is_some_and(|events| events >= 100_000), "fewer than 100,000 events");
+    assert!(at(&gaps, 100) < 50.0, "a frame took 50 ms or longer");
+}

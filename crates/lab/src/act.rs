@@ -1,0 +1,258 @@
+//! What a person does to a run, as values and in the few letters that the address bar carries.
+//!
+//! A run is its setup and a list of acts, each at a step: `0q0.q1.d0-1.7f2` means that at step 0 site 0 requests, at step 1
+//! site 1 does, at step 2 the oldest message from 0 to 1 arrives, and at step 7 site 2 fails. At all other steps happens what
+//! is due next by itself.
+
+use std::fmt;
+use std::str::FromStr;
+
+use meshlock_protocol::{SiteId, SiteSet};
+
+/// A message on its way: the one from here to there with so many older ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its sender.
+    pub from: SiteId,
+    /// Its receiver.
+    pub to: SiteId,
+    /// How many older ones of the same pair are on their way.
+    pub nth: usize,
+}
+
+/// One thing that a person can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// The process of the site asks.
+    Request(SiteId),
+    /// The process of the site leaves.
+    Release(SiteId),
+    /// The process of the site leaves and asks again in the same step.
+    Return(SiteId),
+    /// A message arrives now.
+    Deliver(Place),
+    /// A message arrives now, and once more later.
+    Duplicate(Place),
+    /// A message is lost.
+    Drop(Place),
+    /// A message takes so many tenths of a unit of time longer.
+    Delay(Place, u32),
+    /// A timer of the site runs out now.
+    Wake(SiteId),
+    /// The site fails.
+    Fail(SiteId),
+    /// The failed site runs again.
+    Recover(SiteId),
+    /// A site learns now that another has failed, or recovered.
+    Tell {
+        /// Who learns it.
+        to: SiteId,
+        /// About whom.
+        about: SiteId,
+    },
+    /// The link between two sites opens: what is sent over it waits.
+    Cut(SiteId, SiteId),
+    /// The link is whole again.
+    Mend(SiteId, SiteId),
+    /// The network splits into these sites and the rest.
+    Split(SiteSet),
+    /// The network is whole again.
+    Heal,
+}
+
+/// What happens at which step because a person wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acts(Vec<(usize, Act)>);
+
+/// With more acts than this a list is not read.
+pub const MOST_ACTS: usize = 20_000;
+
+/// Why a list of acts cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActsError {
+    /// One of them is not of the form.
+    #[error(
+        "'{0}' is no act; acts look like 0q1 (site 1 requests at step 0), 3d0-2 (a message from 0 to 2 arrives), 5f1"
+    )]
+    Unreadable(String),
+    /// Two at one step, or not in order.
+    #[error("the act '{0}' is not later than the one before it")]
+    OutOfOrder(String),
+    /// There are too many.
+    #[error("more than {MOST_ACTS} acts")]
+    TooMany,
+}
+
+impl Acts {
+    /// None at all.
+    pub const fn none() -> Self {
+        Acts(Vec::new())
+    }
+
+    /// These acts one after the other, from the first step on.
+    pub fn script(acts: Vec<Act>) -> Self {
+        Acts(acts.into_iter().enumerate().collect())
+    }
+
+    /// What a person does at `step`, if anything.
+    pub fn at(&self, step: usize) -> Option<&Act> {
+        let at = self.0.binary_search_by_key(&step, |&(at, _)| at).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    /// All of them with their steps, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &(usize, Act)> {
+        self.0.iter()
+    }
+
+    /// The step of the last act.
+    pub fn last_step(&self) -> Option<usize> {
+        self.0.last().map(|&(step, _)| step)
+    }
+}
+
+impl FromStr for Acts {
+    type Err = ActsError;
+
+    fn from_str(text: &str) -> Result<Self, ActsError> {
+        let mut acts: Vec<(usize, Act)> = Vec::new();
+        for word in text.split('.').filter(|word| !word.is_empty()) {
+            if acts.len() == MOST_ACTS {
+                return Err(ActsError::TooMany);
+            }
+            let unreadable = || ActsError::Unreadable(word.chars().take(40).collect());
+            let letter = word.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(unreadable)?;
+            let next = acts.last().map_or(0, |&(last, _)| last + 1);
+            let step = match &word[..letter] {
+                "" => next,
+                digits => digits.parse::<u32>().map_err(|_| unreadable())? as usize,
+            };
+            if step < next {
+                return Err(ActsError::OutOfOrder(word.chars().take(40).collect()));
+            }
+            acts.push((step, word[letter..].parse().map_err(|()| unreadable())?));
+        }
+        Ok(Acts(acts))
+    }
+}
+
+impl fmt::Display for Acts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut next = None;
+        for (step, act) in &self.0 {
+            if next.is_some() {
+                f.write_str(".")?;
+            }
+            if next != Some(*step) {
+                write!(f, "{step}")?;
+            }
+            write!(f, "{act}")?;
+            next = Some(step + 1);
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Act {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (verb, rest) = text.split_at_checked(1).ok_or(())?;
+        let words = rest.split('-').filter(|word| !word.is_empty());
+        let numbers =
+            words.map(|word| word.parse::<u32>().map_err(|_| ())).collect::<Result<Vec<_>, ()>>()?;
+        let site = |number: u32| SiteId::new(number as usize);
+        let place = |from, to, nth: u32| Place { from: site(from), to: site(to), nth: nth as usize };
+        Ok(match (verb, numbers.as_slice()) {
+            ("q", &[at]) => Act::Request(site(at)),
+            ("x", &[at]) => Act::Release(site(at)),
+            ("r", &[at]) => Act::Return(site(at)),
+            ("w", &[at]) => Act::Wake(site(at)),
+            ("f", &[at]) => Act::Fail(site(at)),
+            ("v", &[at]) => Act::Recover(site(at)),
+            ("d", &[from, to]) => Act::Deliver(place(from, to, 0)),
+            ("d", &[from, to, nth]) => Act::Deliver(place(from, to, nth)),
+            ("u", &[from, to]) => Act::Duplicate(place(from, to, 0)),
+            ("u", &[from, to, nth]) => Act::Duplicate(place(from, to, nth)),
+            ("l", &[from, to]) => Act::Drop(place(from, to, 0)),
+            ("l", &[from, to, nth]) => Act::Drop(place(from, to, nth)),
+            ("t", &[from, to, nth, tenths]) => Act::Delay(place(from, to, nth), tenths),
+            ("n", &[to, about]) => Act::Tell { to: site(to), about: site(about) },
+            ("c", &[one, other]) => Act::Cut(site(one), site(other)),
+            ("m", &[one, other]) => Act::Mend(site(one), site(other)),
+            ("s", away) if !away.is_empty() && away.iter().all(|&at| at < MOST_SPLIT) => {
+                Act::Split(away.iter().map(|&at| site(at)).collect())
+            }
+            ("h", &[]) => Act::Heal,
+            _ => return Err(()),
+        })
+    }
+}
+
+/// A set of sites is as large as the largest id in it; an address must not ask for more than this.
+const MOST_SPLIT: u32 = 4096;
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.from.index(), self.to.index())?;
+        if self.nth > 0 { write!(f, "-{}", self.nth) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pair = |f: &mut fmt::Formatter<'_>, verb, one: &SiteId, other: &SiteId| {
+            write!(f, "{verb}{}-{}", one.index(), other.index())
+        };
+        match self {
+            Act::Request(site) => write!(f, "q{}", site.index()),
+            Act::Release(site) => write!(f, "x{}", site.index()),
+            Act::Return(site) => write!(f, "r{}", site.index()),
+            Act::Wake(site) => write!(f, "w{}", site.index()),
+            Act::Fail(site) => write!(f, "f{}", site.index()),
+            Act::Recover(site) => write!(f, "v{}", site.index()),
+            Act::Deliver(place) => write!(f, "d{place}"),
+            Act::Duplicate(place) => write!(f, "u{place}"),
+            Act::Drop(place) => write!(f, "l{place}"),
+            Act::Delay(Place { from, to, nth }, tenths) => {
+                write!(f, "t{}-{}-{nth}-{tenths}", from.index(), to.index())
+            }
+            Act::Tell { to, about } => pair(f, 'n', to, about),
+            Act::Cut(one, other) => pair(f, 'c', one, other),
+            Act::Mend(one, other) => pair(f, 'm', one, other),
+            Act::Split(away) => {
+                let sites: Vec<String> = away.iter().map(|site| site.index().to_string()).collect();
+                write!(f, "s{}", sites.join("-"))
+            }
+            Act::Heal => f.write_str("h"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acts_print_as_they_are_read() {
+        let all = "0q0.q1.d0-1.d0-1-2.u1-0.l1-0-1.9t0-1-0-15.w2.f2.n0-2.v2.c0-1.m0-1.s0-2.h.x0.r1";
+        assert_eq!(all.parse::<Acts>().unwrap().to_string(), all);
+        assert_eq!("".parse::<Acts>().unwrap(), Acts::none());
+    }
+
+    #[test]
+    fn an_act_without_a_step_follows_the_one_before_it() {
+        let acts: Acts = "4q0.q1.9f0".parse().unwrap();
+        assert_eq!(acts.at(5), Some(&Act::Request(SiteId::new(1))));
+        assert_eq!(acts.at(6), None);
+        assert_eq!(acts.last_step(), Some(9));
+    }
+
+    #[test]
+    fn nonsense_is_named_and_nothing_panics() {
+        for nonsense in ["q", "0", "zz", "0q99999999999", "3d1", "s999999999", "q1q2", "0q-", "ü1"] {
+            assert!(matches!(nonsense.parse::<Acts>(), Err(ActsError::Unreadable(_))), "{nonsense}");
+        }
+        assert!(matches!("5q0.3q1".parse::<Acts>(), Err(ActsError::OutOfOrder(_))));
+    }
+}

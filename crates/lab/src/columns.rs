@@ -1,0 +1,108 @@
+//! The lines of a run in columns, each distinct message written once: 100,000 lines stay small on their way to the page.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use meshlock_protocol::Message;
+use serde::Serialize;
+
+use crate::stage::Line;
+
+/// What stands where a line has no peer or no message.
+const NONE: i64 = -1;
+
+/// The lines, column by column.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Columns {
+    /// The step of each line.
+    pub step: Vec<u32>,
+    /// Its time, in units.
+    pub time: Vec<f64>,
+    /// What it tells, as an index into `kinds`.
+    pub what: Vec<usize>,
+    /// Where.
+    pub site: Vec<u32>,
+    /// The other end, or −1.
+    pub peer: Vec<i64>,
+    /// The message's number, or −1: the same where it is sent, received and lost.
+    pub number: Vec<i64>,
+    /// The message, as an index into `texts`, or −1.
+    pub text: Vec<i64>,
+    /// What lines tell, by name.
+    pub kinds: Vec<&'static str>,
+    /// The messages as the algorithm prints them.
+    pub texts: Vec<String>,
+    /// The kind of each of `texts`.
+    pub text_kinds: Vec<String>,
+    #[serde(skip)]
+    known: BTreeMap<String, i64>,
+}
+
+impl Columns {
+    /// Adds a line of a run.
+    pub fn push<M: Message>(&mut self, line: &Line<M>) {
+        let message = line.message.as_ref();
+        let text = message.map(|(_, message)| self.text(message, message.kind()));
+        self.push_parts(
+            line.step,
+            line.time.as_units(),
+            line.what.name(),
+            (line.site.index(), line.peer.map(|peer| peer.index())),
+            message.map(|&(number, _)| number).zip(text),
+        );
+    }
+
+    /// Adds a line by its parts: where and the other end; the message's number and text.
+    pub(crate) fn push_parts(
+        &mut self,
+        step: usize,
+        time: f64,
+        what: &'static str,
+        (site, peer): (usize, Option<usize>),
+        message: Option<(usize, i64)>,
+    ) {
+        let known = self.kinds.iter().position(|kind| *kind == what);
+        let what = known.unwrap_or_else(|| {
+            self.kinds.push(what);
+            self.kinds.len() - 1
+        });
+        self.step.push(u32::try_from(step).unwrap_or(u32::MAX));
+        self.time.push(time);
+        self.what.push(what);
+        self.site.push(u32::try_from(site).unwrap_or(u32::MAX));
+        self.peer.push(index(peer));
+        self.number.push(index(message.map(|(number, _)| number)));
+        self.text.push(message.map_or(NONE, |(_, text)| text));
+    }
+
+    /// The place of a message's text.
+    pub(crate) fn text(&mut self, message: impl Debug, kind: &str) -> i64 {
+        self.text_of(&format!("{message:?}"), kind)
+    }
+
+    /// The place of a text that is printed already.
+    pub(crate) fn text_of(&mut self, printed: &str, kind: &str) -> i64 {
+        if let Some(&known) = self.known.get(printed) {
+            return known;
+        }
+        let at = index(Some(self.texts.len()));
+        self.texts.push(printed.to_owned());
+        self.text_kinds.push(kind.to_owned());
+        self.known.insert(printed.to_owned(), at);
+        at
+    }
+
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.step.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.step.is_empty()
+    }
+}
+
+fn index(value: Option<usize>) -> i64 {
+    value.and_then(|value| i64::try_from(value).ok()).unwrap_or(NONE)
+}

@@ -1,0 +1,105 @@
+//! Every erratum: its text, and its counterexample as a run, found anew by the checker when it is asked for.
+
+use meshlock_check::Step;
+use meshlock_check::errata::{Erratum, Evidence, all, find};
+use meshlock_protocol::Cluster;
+use meshlock_protocol::world::Action;
+use serde::Serialize;
+
+use crate::act::{Act, Acts, Place};
+use crate::setup::Setup;
+
+/// An erratum as the gallery lists it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErratumEntry {
+    /// Its name.
+    pub id: &'static str,
+    /// Paper and place.
+    pub source: &'static str,
+    /// The error in a few words.
+    pub title: &'static str,
+    /// What is printed.
+    pub printed: &'static str,
+    /// What goes wrong.
+    pub wrong: &'static str,
+    /// What is right.
+    pub repair: &'static str,
+    /// Whether it is shown by a run rather than by a calculation.
+    pub has_run: bool,
+}
+
+/// The counterexample of an erratum.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErratumRun {
+    /// The erratum.
+    #[serde(flatten)]
+    pub entry: ErratumEntry,
+    /// The run as an address, if one goes wrong.
+    pub address: Option<String>,
+    /// The property that it breaks.
+    pub property: Option<&'static str>,
+    /// What is wrong at its end.
+    pub outcome: Option<String>,
+    /// How many steps.
+    pub steps: usize,
+    /// From which step it goes round for ever, if a site starves.
+    pub round: Option<usize>,
+    /// What was calculated: what it is about, as printed, as it is.
+    pub reckoned: Vec<[String; 3]>,
+}
+
+/// Every erratum, by paper.
+pub fn errata() -> impl Iterator<Item = ErratumEntry> {
+    all().map(listed)
+}
+
+fn listed(erratum: &Erratum) -> ErratumEntry {
+    let Erratum { id, source, title, printed, wrong, repair, ref evidence } = *erratum;
+    let has_run = !matches!(evidence, Evidence::Calculation(_));
+    ErratumEntry { id, source, title, printed, wrong, repair, has_run }
+}
+
+/// Looks into the erratum of this name: explores until the printed rules go wrong, or calculates.
+pub fn erratum(id: &str) -> Option<ErratumRun> {
+    let erratum = find(id)?;
+    let found = erratum.counterexample();
+    let reckoned = match &erratum.evidence {
+        Evidence::Calculation(calculate) => {
+            calculate().into_iter().map(|row| [row.what, row.printed, row.right]).collect()
+        }
+        Evidence::Exploration { .. } | Evidence::Assumption { .. } | Evidence::Suspicion { .. } => Vec::new(),
+    };
+    let address = found.as_ref().map(|found| {
+        let cluster = Cluster::of(found.run.sites).with_permits(found.run.permits);
+        let plain = Setup::by_hand(found.run.spec, cluster);
+        let acts = Acts::script(found.path.iter().map(|&step| act(step)).collect());
+        Setup { fifo: !found.run.unordered, until: found.path.len(), acts, ..plain }.to_string()
+    });
+    Some(ErratumRun {
+        entry: listed(erratum),
+        address,
+        property: found.as_ref().map(|found| found.property.name()),
+        outcome: found.as_ref().map(|found| found.outcome.clone()),
+        steps: found.as_ref().map_or(0, |found| found.path.len()),
+        round: found.as_ref().and_then(|found| found.round),
+        reckoned,
+    })
+}
+
+/// A step of the checker as an act.
+fn act(step: Step) -> Act {
+    match step {
+        Step::Fail(site) => Act::Fail(site),
+        Step::Recover(site) => Act::Recover(site),
+        Step::Act(action) => match action {
+            Action::Request(site) => Act::Request(site),
+            Action::Release(site) => Act::Release(site),
+            Action::Return(site) => Act::Return(site),
+            Action::Deliver { from, to, nth } => Act::Deliver(Place { from, to, nth }),
+            Action::Duplicate { from, to, nth } => Act::Duplicate(Place { from, to, nth }),
+            Action::Lose { from, to, nth } => Act::Drop(Place { from, to, nth }),
+            Action::Wake(site) => Act::Wake(site),
+            Action::Tell { to, about } => Act::Tell { to, about },
+        },
+    }
+}

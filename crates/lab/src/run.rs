@@ -1,0 +1,154 @@
+//! A run, played to its end once and then looked at from any side.
+//!
+//! Nothing of the past is stored but the lines and, now and then, the whole stage: the state at any step is played again from
+//! the nearest stage before it, so that stepping back and forth returns to the same state by construction.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::{Algorithm, Spec};
+use meshlock_sim::trace::Written;
+
+use crate::columns::Columns;
+use crate::moment::{self, Moment};
+use crate::setup::{Setup, SetupError};
+use crate::stage::{ActError, Line, Stage, What};
+
+/// How many steps lie between two stages that are kept.
+const INTERVAL: usize = 2048;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// As many steps as were asked for.
+    Until,
+    /// Nothing is left to happen.
+    Nothing,
+    /// An act was impossible.
+    Refused(ActError),
+}
+
+/// A run of some algorithm that has been played.
+pub trait Run: Send + Sync {
+    /// What it started from.
+    fn setup(&self) -> &Setup;
+    /// The algorithm and its options.
+    fn spec(&self) -> &Spec;
+    /// How many steps it has.
+    fn steps(&self) -> usize;
+    /// How it ended.
+    fn end(&self) -> &End;
+    /// Its lines as the page draws them.
+    fn columns(&self) -> Columns;
+    /// Everything at one step: after so many steps.
+    fn moment(&self, step: usize) -> Moment;
+    /// Its lines in the trace format.
+    fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()>;
+}
+
+/// Plays the run of `setup`.
+pub fn play(setup: Setup) -> Result<Box<dyn Run>, SetupError> {
+    struct Play(Arc<Setup>);
+
+    impl Visitor for Play {
+        type Output = Result<Box<dyn Run>, SetupError>;
+
+        fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
+            Ok(Box::new(Played::<A>::new(self.0, spec.clone())?))
+        }
+    }
+
+    let spec = setup.spec()?;
+    meshlock_check::errata::visit(&spec, Play(Arc::new(setup)))
+}
+
+struct Played<A: Algorithm> {
+    setup: Arc<Setup>,
+    spec: Spec,
+    lines: Vec<Line<A::Message>>,
+    /// The stage at every multiple of the interval.
+    kept: Vec<Stage<A>>,
+    steps: usize,
+    end: End,
+}
+
+impl<A: Algorithm> Played<A> {
+    fn new(setup: Arc<Setup>, spec: Spec) -> Result<Self, SetupError> {
+        let mut stage = Stage::<A>::new(&setup, &spec)?;
+        let (mut kept, mut lines) = (vec![stage.clone()], Vec::new());
+        let end = loop {
+            if stage.steps() == setup.until {
+                break End::Until;
+            }
+            match stage.advance() {
+                Ok(true) => lines.append(&mut stage.take_lines()),
+                Ok(false) => break End::Nothing,
+                Err(refusal) => break End::Refused(refusal),
+            }
+            if stage.steps() % INTERVAL == 0 {
+                kept.push(stage.clone());
+            }
+        };
+        Ok(Played { steps: stage.steps(), setup, spec, lines, kept, end })
+    }
+
+    /// The stage after `step` steps.
+    fn stage_at(&self, step: usize) -> Stage<A> {
+        let mut stage = self.kept[step.min(self.steps) / INTERVAL].clone();
+        while stage.steps() < step && stage.advance() == Ok(true) {}
+        stage
+    }
+}
+
+impl<A: Algorithm> Run for Played<A> {
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn steps(&self) -> usize {
+        self.steps
+    }
+
+    fn end(&self) -> &End {
+        &self.end
+    }
+
+    fn columns(&self) -> Columns {
+        let mut columns = Columns::default();
+        for line in &self.lines {
+            columns.push(line);
+        }
+        columns
+    }
+
+    fn moment(&self, step: usize) -> Moment {
+        let step = step.min(self.steps);
+        let mut stage = self.stage_at(step.saturating_sub(1));
+        let before = moment::printed(&stage);
+        while stage.steps() < step && stage.advance() == Ok(true) {}
+        moment::of(&stage, &before)
+    }
+
+    fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        for line in &self.lines {
+            let What::Traced(kind) = line.what else { continue };
+            let written = Written {
+                time: line.time.as_units(),
+                kind,
+                site: line.site.index(),
+                peer: line.peer.map(|peer| peer.index()),
+                lock: "lab".into(),
+                message: line.message.as_ref().map(|(_, message)| format!("{message:?}")),
+                state: None,
+            };
+            serde_json::to_writer(&mut *out, &written)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! What a run starts from, as the address bar says it: `algo=maekawa&n=9&load=closed&rate=0.2&seed=7&until=300`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use meshlock_protocol::registry::spec::SpecError;
+use meshlock_protocol::{Cluster, Holders, PlanError, SiteId, Spec};
+use meshlock_sim::Time;
+use meshlock_sim::draw::Distribution;
+
+use crate::act::{Acts, ActsError};
+
+/// A diagram with more lines than this shows nothing, and a step of some algorithms costs the square of it.
+pub const MOST_SITES: usize = 64;
+
+/// More steps than this are a job for `meshlock sim`.
+pub const MOST_STEPS: usize = 60_000;
+
+/// Who wants in, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Nobody but whom a person lets ask.
+    ByHand,
+    /// Each site once, soon after the start.
+    Once,
+    /// Requests arrive at each site whatever happens, and queue there.
+    Open,
+    /// A site thinks for a while after each critical section, then asks.
+    Closed,
+    /// A site asks again as soon as it has left.
+    Saturated,
+}
+
+impl Load {
+    const NAMES: [(&'static str, Load); 5] = [
+        ("hand", Load::ByHand),
+        ("once", Load::Once),
+        ("open", Load::Open),
+        ("closed", Load::Closed),
+        ("saturated", Load::Saturated),
+    ];
+}
+
+/// How long a message travels: the unit of time is the longest delay, T of the papers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delays {
+    /// Always T.
+    Same,
+    /// Evenly from T/5 to T.
+    Spread,
+    /// Exponentially with mean T/2.
+    Wild,
+}
+
+impl Delays {
+    const NAMES: [(&'static str, Delays); 3] =
+        [("same", Delays::Same), ("spread", Delays::Spread), ("wild", Delays::Wild)];
+
+    /// What is drawn from.
+    pub fn distribution(self) -> Distribution {
+        match self {
+            Delays::Same => Distribution::Constant(Time::units(1.0)),
+            Delays::Spread => Distribution::Uniform { least: Time::units(0.2), most: Time::units(1.0) },
+            Delays::Wild => Distribution::Exponential { mean: 0.5 },
+        }
+    }
+}
+
+/// Everything that a run starts from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The algorithm and its options, as one writes them.
+    pub algorithm: String,
+    /// How many sites and permits.
+    pub cluster: Cluster,
+    /// Who is inside at the start.
+    pub holders: Vec<usize>,
+    /// Who wants in, and when.
+    pub load: Load,
+    /// How often each site wants in, per unit of time.
+    pub rate: f64,
+    /// How long a message travels.
+    pub delays: Delays,
+    /// How long a process stays inside; none: until a person lets it leave.
+    pub stay: Option<f64>,
+    /// Whether messages between two sites keep their order.
+    pub fifo: bool,
+    /// What every random number derives from.
+    pub seed: u64,
+    /// How many steps to play.
+    pub until: usize,
+    /// What a person does.
+    pub acts: Acts,
+}
+
+/// Why an address cannot be followed. Says what would be right.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SetupError {
+    /// No algorithm of this name, or no such option.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The algorithm cannot start like this.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The acts cannot be read.
+    #[error(transparent)]
+    Acts(#[from] ActsError),
+    /// A value that is none of those that are possible.
+    #[error("{name} cannot be '{given}'; it is {takes}")]
+    Value {
+        /// Which part of the address.
+        name: &'static str,
+        /// What it says.
+        given: String,
+        /// What it could say.
+        takes: String,
+    },
+}
+
+impl SetupError {
+    fn value(name: &'static str, given: &str, takes: impl Into<String>) -> Self {
+        SetupError::Value { name, given: given.chars().take(60).collect(), takes: takes.into() }
+    }
+}
+
+/// The parts of an address, by name.
+pub type Parts = BTreeMap<String, String>;
+
+impl Setup {
+    /// A run in which nothing happens by itself but that messages arrive.
+    pub fn by_hand(algorithm: &str, cluster: Cluster) -> Self {
+        Setup {
+            algorithm: algorithm.to_owned(),
+            cluster,
+            holders: Vec::new(),
+            load: Load::ByHand,
+            rate: 0.1,
+            delays: Delays::Same,
+            stay: None,
+            fifo: true,
+            seed: 1,
+            until: 0,
+            acts: Acts::none(),
+        }
+    }
+
+    /// Reads the parts of an address; what is not there has its default.
+    pub fn read(parts: &Parts) -> Result<Self, SetupError> {
+        let given = |name: &str| parts.get(name).map(String::as_str);
+        let algorithm = given("algo").unwrap_or("ricart-agrawala").to_owned();
+        let sites = number(parts, "n", 4, 1..=MOST_SITES)?;
+        let permits = number(parts, "k", 1, 1..=MOST_SITES)?;
+        let load = word(parts, "load", &Load::NAMES, Load::Closed)?;
+        let stay = match given("stay") {
+            Some("hand") => None,
+            None if load == Load::ByHand => None,
+            _ => Some(real(parts, "stay", 0.5, 0.0, 1000.0)?),
+        };
+        Ok(Setup {
+            algorithm,
+            cluster: Cluster { sites, permits },
+            holders: holders(given("holders").unwrap_or_default())?,
+            load,
+            rate: real(parts, "rate", 0.2, 1e-6, 1e3)?,
+            delays: word(parts, "delay", &Delays::NAMES, Delays::Spread)?,
+            stay,
+            fifo: word(parts, "channels", &[("fifo", true), ("any", false)], true)?,
+            seed: number(parts, "seed", 1, 0..=usize::MAX)? as u64,
+            until: number(parts, "until", 120, 0..=MOST_STEPS)?,
+            acts: given("acts").unwrap_or_default().parse()?,
+        })
+    }
+
+    /// The algorithm with its options: one that is registered, or one that only an erratum knows.
+    pub fn spec(&self) -> Result<Spec, SpecError> {
+        meshlock_check::errata::spec(&self.algorithm)
+    }
+
+    /// Who is inside at the start, checked.
+    pub fn holders(&self) -> Result<Holders, PlanError> {
+        Holders::new(self.cluster, self.holders.iter().map(|&site| SiteId::new(site)))
+    }
+}
+
+impl fmt::Display for Setup {
+    /// As an address has it, every part written out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cluster { sites, permits } = self.cluster;
+        write!(f, "algo={}&n={sites}&k={permits}", self.algorithm)?;
+        if !self.holders.is_empty() {
+            let holders: Vec<String> = self.holders.iter().map(ToString::to_string).collect();
+            write!(f, "&holders={}", holders.join("-"))?;
+        }
+        write!(
+            f,
+            "&load={}&delay={}",
+            name_of(&Load::NAMES, self.load),
+            name_of(&Delays::NAMES, self.delays)
+        )?;
+        match self.stay {
+            Some(stay) => write!(f, "&stay={stay}")?,
+            None => write!(f, "&stay=hand")?,
+        }
+        let channels = if self.fifo { "fifo" } else { "any" };
+        write!(f, "&rate={}&channels={channels}&seed={}&until={}", self.rate, self.seed, self.until)?;
+        write!(f, "&acts={}", self.acts)
+    }
+}
+
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    names.iter().find(|(_, named)| *named == value).map_or("", |&(name, _)| name)
+}
+
+fn word<T: Copy>(
+    parts: &Parts,
+    name: &'static str,
+    names: &[(&'static str, T)],
+    default: T,
+) -> Result<T, SetupError> {
+    let Some(given) = parts.get(name) else { return Ok(default) };
+    let found = names.iter().find(|(word, _)| word == given);
+    let all = || names.iter().map(|&(word, _)| word).collect::<Vec<_>>().join(" or ");
+    found.map(|&(_, value)| value).ok_or_else(|| SetupError::value(name, given, all()))
+}
+
+fn number(
+    parts: &Parts,
+    name: &'static str,
+    default: usize,
+    range: std::ops::RangeInclusive<usize>,
+) -> Result<usize, SetupError> {
+    let Some(given) = parts.get(name) else { return Ok(default) };
+    let parsed = given.parse().ok().filter(|number| range.contains(number));
+    let takes = || format!("a whole number from {} to {}", range.start(), range.end());
+    parsed.ok_or_else(|| SetupError::value(name, given, takes()))
+}
+
+fn real(parts: &Parts, name: &'static str, default: f64, least: f64, most: f64) -> Result<f64, SetupError> {
+    let Some(given) = parts.get(name) else { return Ok(default) };
+    let parsed = given.parse().ok().filter(|number| (least..=most).contains(number));
+    parsed.ok_or_else(|| SetupError::value(name, given, format!("a number from {least} to {most}")))
+}
+
+fn holders(given: &str) -> Result<Vec<usize>, SetupError> {
+    let words = given.split('-').filter(|word| !word.is_empty());
+    let sites: Result<Vec<usize>, _> = words.map(str::parse).collect();
+    sites.map_err(|_| SetupError::value("holders", given, "sites with '-' between them, as in 0-2"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> Parts {
+        let pairs = text.split('&').filter_map(|part| part.split_once('='));
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn a_setup_prints_as_it_is_read() {
+        let text = "algo=raymond:tree=line&n=7&k=1&holders=6&load=hand&delay=same&stay=hand&rate=0.1&channels=fifo&seed=3\
+                    &until=12&acts=0q0.d0-1";
+        assert_eq!(Setup::read(&parts(text)).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_answered_with_what_would() {
+        for (text, answer) in [
+            ("n=1000000", "n cannot be '1000000'; it is a whole number from 1 to 64"),
+            ("load=heavy", "load cannot be 'heavy'; it is hand or once or open or closed or saturated"),
+            ("stay=long", "stay cannot be 'long'; it is a number from 0 to 1000"),
+            ("rate=NaN", "rate cannot be 'NaN'; it is a number from 0.000001 to 1000"),
+            ("holders=x", "holders cannot be 'x'; it is sites with '-' between them, as in 0-2"),
+        ] {
+            assert_eq!(Setup::read(&parts(text)).unwrap_err().to_string(), answer);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What a person does to the stage, and why something cannot be done.
+
+use meshlock_protocol::{Algorithm, SiteId, SiteSet};
+use meshlock_sim::Time;
+use meshlock_sim::faults::Link;
+use meshlock_sim::trace::Kind;
+
+use super::agenda::Due;
+use super::{DETECTION, Stage, What};
+use crate::act::{Act, Place};
+use crate::setup::Load;
+
+/// Why an act is impossible at this point.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActError {
+    /// There is no such site.
+    #[error("there is no site {0}")]
+    NoSuchSite(usize),
+    /// A site that is busy cannot ask.
+    #[error("S{0} cannot request: its process waits, is inside, or has failed")]
+    CannotRequest(usize),
+    /// A site that is not inside cannot leave.
+    #[error("S{0} cannot release: its process is not inside")]
+    CannotRelease(usize),
+    /// There is no such message.
+    #[error("no message number {nth} is on its way from S{from} to S{to}")]
+    NoSuchMessage {
+        /// From here.
+        from: usize,
+        /// To there.
+        to: usize,
+        /// With so many older ones.
+        nth: usize,
+    },
+    /// The channel keeps its order.
+    #[error("channels keep their order in this run: first what S{from} sent to S{to} before it")]
+    KeepsOrder {
+        /// From here.
+        from: usize,
+        /// To there.
+        to: usize,
+    },
+    /// A link that is cut delivers nothing.
+    #[error("the link between S{0} and S{1} is cut; mend it first")]
+    IsCut(usize, usize),
+    /// No timer is set.
+    #[error("S{0} has set no timer")]
+    NoTimer(usize),
+    /// It has failed already.
+    #[error("S{0} has failed already")]
+    IsDown(usize),
+    /// It cannot come back now.
+    #[error("S{0} cannot come back: it runs, or not all know yet that it failed")]
+    CannotRecover(usize),
+    /// Nobody has anything to learn.
+    #[error("S{to} has nothing to learn about S{about} now")]
+    NothingToTell {
+        /// Who should learn it.
+        to: usize,
+        /// About whom.
+        about: usize,
+    },
+    /// The algorithm leaves it to its host.
+    #[error("{algorithm} leaves {what} to its host; a Meshlock node starts it anew with the next view")]
+    LeftToHost {
+        /// Its name.
+        algorithm: &'static str,
+        /// What it leaves.
+        what: &'static str,
+    },
+    /// The link, or the network, is in that state already.
+    #[error("the network is not in a state for that: {0}")]
+    Network(&'static str),
+}
+
+impl<A: Algorithm> Stage<A> {
+    /// Does what a person wants, or says why it cannot be done; then nothing has changed.
+    pub(super) fn act(&mut self, act: &Act) -> Result<(), ActError> {
+        match *act {
+            Act::Request(site) => self.act_request(site),
+            Act::Release(site) => self.act_release(site, Self::release),
+            Act::Return(site) => self.act_release(site, Self::release_and_request),
+            Act::Deliver(place) => self.act_deliver(place),
+            Act::Duplicate(place) => self.act_duplicate(place),
+            Act::Drop(place) => self.act_drop(place),
+            Act::Delay(place, tenths) => self.act_delay(place, tenths),
+            Act::Wake(site) => self.act_wake(site),
+            Act::Fail(site) => self.act_fail(site),
+            Act::Recover(site) => self.act_recover(site),
+            Act::Tell { to, about } => self.act_tell(to, about),
+            Act::Cut(one, other) => self.act_cut(one, other),
+            Act::Mend(one, other) => self.act_mend(one, other),
+            Act::Split(ref away) => self.act_split(away),
+            Act::Heal => self.act_heal(),
+        }
+    }
+
+    fn exists(&self, site: SiteId) -> Result<(), ActError> {
+        if site.index() < self.hosts.len() { Ok(()) } else { Err(ActError::NoSuchSite(site.index())) }
+    }
+
+    fn act_request(&mut self, site: SiteId) -> Result<(), ActError> {
+        self.exists(site)?;
+        if !self.may_request(site) {
+            return Err(ActError::CannotRequest(site.index()));
+        }
+        self.request(site);
+        Ok(())
+    }
+
+    fn act_release(&mut self, site: SiteId, leave: fn(&mut Self, SiteId)) -> Result<(), ActError> {
+        self.exists(site)?;
+        if !self.may_release(site) {
+            return Err(ActError::CannotRelease(site.index()));
+        }
+        leave(self, site);
+        Ok(())
+    }
+
+    /// The message must be on its way, and its channel must let it through.
+    fn can_arrive(&self, Place { from, to, nth }: Place) -> Result<(), ActError> {
+        self.is_on_its_way(Place { from, to, nth })?;
+        if nth > 0 && self.setup.fifo {
+            return Err(ActError::KeepsOrder { from: from.index(), to: to.index() });
+        }
+        if Link::between(from, to).is_some_and(|link| self.cut.contains(&link)) {
+            return Err(ActError::IsCut(from.index(), to.index()));
+        }
+        Ok(())
+    }
+
+    fn is_on_its_way(&self, Place { from, to, nth }: Place) -> Result<(), ActError> {
+        if self.channels.get(&(from, to)).is_some_and(|channel| nth < channel.len()) {
+            Ok(())
+        } else {
+            Err(ActError::NoSuchMessage { from: from.index(), to: to.index(), nth })
+        }
+    }
+
+    fn act_deliver(&mut self, place: Place) -> Result<(), ActError> {
+        self.can_arrive(place)?;
+        self.arrive(place.from, place.to, place.nth);
+        Ok(())
+    }
+
+    fn act_duplicate(&mut self, place: Place) -> Result<(), ActError> {
+        self.can_arrive(place)?;
+        let Place { from, to, nth } = place;
+        let up = self.world.is_up(to);
+        self.note_message(if up { What::Traced(Kind::Receive) } else { What::Lost }, from, to, nth);
+        let effects = self.world.duplicate_nth(from, to, nth);
+        self.perform(to, effects);
+        Ok(())
+    }
+
+    fn act_drop(&mut self, place: Place) -> Result<(), ActError> {
+        self.is_on_its_way(place)?;
+        let Place { from, to, nth } = place;
+        self.note_message(What::Lost, from, to, nth);
+        self.forget(from, to, nth);
+        self.dropped += 1;
+        self.world.lose_nth(from, to, nth);
+        Ok(())
+    }
+
+    /// Later by so many tenths, and so is what was sent after it where channels keep their order.
+    fn act_delay(&mut self, place: Place, tenths: u32) -> Result<(), ActError> {
+        self.is_on_its_way(place)?;
+        let Place { from, to, nth } = place;
+        self.note_message(What::Delay, from, to, nth);
+        let Some(channel) = self.channels.get_mut(&(from, to)) else { return Ok(()) };
+        let due = channel[nth].due().max(self.now) + Time::units(f64::from(tenths) / 10.0);
+        let last = if self.setup.fifo { channel.len() } else { nth + 1 };
+        for pending in &mut channel[nth..last] {
+            self.agenda.remove(pending.key);
+            let arrive = Due::Arrive { from, to, number: pending.number };
+            pending.key = self.agenda.plan(pending.due().max(due), arrive);
+        }
+        Ok(())
+    }
+
+    fn act_wake(&mut self, site: SiteId) -> Result<(), ActError> {
+        let Some((key, _)) = self.agenda.find(|due| due == Due::Wake(site)) else {
+            return Err(ActError::NoTimer(site.index()));
+        };
+        self.agenda.remove(key);
+        self.wake(site);
+        Ok(())
+    }
+
+    fn act_fail(&mut self, site: SiteId) -> Result<(), ActError> {
+        self.exists(site)?;
+        if !self.world.is_up(site) {
+            return Err(ActError::IsDown(site.index()));
+        }
+        self.note(What::Traced(Kind::Fail), site, None);
+        self.world.fail(site);
+        let of_its_life = |due| matches!(due, Due::Ask(at) | Due::Exit(at) | Due::Wake(at) if at == site);
+        let to_it = |due| matches!(due, Due::Tell { to, about } if to == site || about == site);
+        self.agenda.retain(|due| !of_its_life(due) && !to_it(due));
+        (self.hosts[site.index()].backlog, self.hosts[site.index()].exit) = (0, None);
+        self.plan_news(site);
+        Ok(())
+    }
+
+    fn act_recover(&mut self, site: SiteId) -> Result<(), ActError> {
+        self.exists(site)?;
+        if !A::INFO.failures.recovery {
+            return Err(ActError::LeftToHost { algorithm: A::INFO.name, what: "the return of failed sites" });
+        }
+        if !self.world.can_recover(site) {
+            return Err(ActError::CannotRecover(site.index()));
+        }
+        self.note(What::Traced(Kind::Recover), site, None);
+        let effects = self.world.recover(site);
+        self.perform(site, effects);
+        self.plan_news(site);
+        if self.setup.load != Load::Once {
+            self.plan_request(site);
+        }
+        Ok(())
+    }
+
+    /// The others will learn that `about` failed, or runs again.
+    fn plan_news(&mut self, about: SiteId) {
+        let at = self.now + Time::units(DETECTION);
+        for to in self.world.untold(about).iter() {
+            self.agenda.plan(at, Due::Tell { to, about });
+        }
+    }
+
+    fn act_tell(&mut self, to: SiteId, about: SiteId) -> Result<(), ActError> {
+        self.exists(to)?;
+        self.exists(about)?;
+        if !self.world.can_tell(to, about) {
+            return Err(ActError::NothingToTell { to: to.index(), about: about.index() });
+        }
+        self.tell(to, about);
+        Ok(())
+    }
+
+    fn link(&self, one: SiteId, other: SiteId) -> Result<Link, ActError> {
+        self.exists(one)?;
+        self.exists(other)?;
+        Link::between(one, other).ok_or(ActError::Network("no link joins a site to itself"))
+    }
+
+    fn act_cut(&mut self, one: SiteId, other: SiteId) -> Result<(), ActError> {
+        let link = self.link(one, other)?;
+        if !self.cut.insert(link) {
+            return Err(ActError::Network("the link is cut already"));
+        }
+        self.note(What::Cut, one, Some(other));
+        Ok(())
+    }
+
+    fn act_mend(&mut self, one: SiteId, other: SiteId) -> Result<(), ActError> {
+        let link = self.link(one, other)?;
+        if !self.cut.remove(&link) {
+            return Err(ActError::Network("the link is whole"));
+        }
+        self.note(What::Mend, one, Some(other));
+        Ok(())
+    }
+
+    fn partitions_are_handled() -> Result<(), ActError> {
+        if A::INFO.failures.partition {
+            Ok(())
+        } else {
+            Err(ActError::LeftToHost { algorithm: A::INFO.name, what: "partitions" })
+        }
+    }
+
+    fn act_split(&mut self, away: &SiteSet) -> Result<(), ActError> {
+        Self::partitions_are_handled()?;
+        away.iter().try_for_each(|site| self.exists(site))?;
+        if !self.world.away().is_empty() {
+            return Err(ActError::Network("it is split already"));
+        }
+        if away.is_empty() || away.len() == self.hosts.len() {
+            return Err(ActError::Network("some sites must be on each side"));
+        }
+        let crossing = |&(from, to): &(SiteId, SiteId)| away.contains(from) != away.contains(to);
+        let lost: Vec<_> = self.channels.keys().copied().filter(crossing).collect();
+        for (from, to) in lost {
+            for nth in (0..self.channels[&(from, to)].len()).rev() {
+                self.note_message(What::Lost, from, to, nth);
+                self.forget(from, to, nth);
+            }
+        }
+        for site in away.iter() {
+            self.note(What::Cut, site, None);
+        }
+        for (site, effects) in self.world.split(away) {
+            self.perform(site, effects);
+        }
+        Ok(())
+    }
+
+    fn act_heal(&mut self) -> Result<(), ActError> {
+        Self::partitions_are_handled()?;
+        if self.world.away().is_empty() {
+            return Err(ActError::Network("it is whole"));
+        }
+        for site in self.world.away().clone().iter() {
+            self.note(What::Mend, site, None);
+        }
+        for (site, effects) in self.world.heal() {
+            self.perform(site, effects);
+        }
+        Ok(())
+    }
+}

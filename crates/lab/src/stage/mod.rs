@@ -1,0 +1,396 @@
+//! The stage: a [`World`] in which things happen by themselves, in virtual time, until a person acts.
+//!
+//! The world checks every property after each step; the stage only says what happens next. Given the same setup the same
+//! steps happen, so that a run is its setup and its acts, and the past is played again rather than kept.
+
+mod acts;
+mod agenda;
+mod line;
+
+pub use acts::ActError;
+pub use line::{Line, What};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use meshlock_protocol::world::{Violation, World};
+use meshlock_protocol::{Algorithm, Effect, Phase, SiteId, Spec};
+use meshlock_sim::Time;
+use meshlock_sim::draw::Draw;
+use meshlock_sim::faults::Link;
+use meshlock_sim::network::{Delay, Network};
+use meshlock_sim::trace::Kind;
+
+use crate::setup::{Load, Setup, SetupError};
+use agenda::{Agenda, Due, Key};
+
+/// How long after a failure or a recovery the others know of it.
+const DETECTION: f64 = 1.0;
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Its number.
+    pub number: usize,
+    /// Where its arrival stands in the agenda.
+    key: Key,
+}
+
+impl Pending {
+    /// When it arrives, if nothing keeps it.
+    pub fn due(&self) -> Time {
+        self.key.0
+    }
+}
+
+/// What the host of a run keeps for one site.
+#[derive(Clone, Debug)]
+struct Host {
+    /// Draws when its process wants in: apart from all others, so that an act elsewhere does not change it.
+    draw: Draw,
+    /// Requests that have arrived while the process was busy (open load).
+    backlog: u32,
+    /// How many had entered in all when the request that waits here was made.
+    asked_at: usize,
+    /// Where the exit of the process that is inside stands in the agenda.
+    exit: Option<Key>,
+}
+
+/// The messages on their way between two sites, in their order.
+type Channels = BTreeMap<(SiteId, SiteId), Vec<Pending>>;
+
+/// A run at one moment.
+#[derive(Clone, Debug)]
+pub struct Stage<A: Algorithm> {
+    setup: Arc<Setup>,
+    world: World<A>,
+    now: Time,
+    steps: usize,
+    agenda: Agenda,
+    channels: Channels,
+    sent: usize,
+    hosts: Vec<Host>,
+    network: Network,
+    draw: Draw,
+    cut: BTreeSet<Link>,
+    /// How many messages a person has dropped.
+    dropped: usize,
+    /// At which step each of the world's violations was found.
+    violated_at: Vec<usize>,
+    lines: Vec<Line<A::Message>>,
+}
+
+impl<A: Algorithm> Stage<A> {
+    /// Before the first step.
+    pub fn new(setup: &Arc<Setup>, spec: &Spec) -> Result<Self, SetupError> {
+        let sites = setup.cluster.sites;
+        let world = World::<A>::new(setup.cluster, &spec.values, &setup.holders()?)?.tolerant();
+        let delay = Delay::Same(setup.delays.distribution());
+        // Seeds of their own that differ from the network's and from each other.
+        let own = |site: usize| setup.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(site as u64 + 1);
+        let host = |site| Host { draw: Draw::new(own(site)), backlog: 0, asked_at: 0, exit: None };
+        let mut stage = Stage {
+            setup: Arc::clone(setup),
+            world,
+            now: Time::ZERO,
+            steps: 0,
+            agenda: Agenda::default(),
+            channels: Channels::new(),
+            sent: 0,
+            hosts: (0..sites).map(host).collect(),
+            network: Network::new(sites, delay, Time::ZERO, Time::ZERO, setup.fifo),
+            draw: Draw::new(setup.seed),
+            cut: BTreeSet::new(),
+            dropped: 0,
+            violated_at: Vec::new(),
+            lines: Vec::new(),
+        };
+        for site in SiteId::all(sites) {
+            if stage.world.inside().contains(site) {
+                stage.plan_exit(site);
+            } else {
+                stage.plan_request(site);
+            }
+        }
+        stage.note_violation();
+        Ok(stage)
+    }
+
+    /// The sites and the network.
+    pub fn world(&self) -> &World<A> {
+        &self.world
+    }
+
+    /// How many steps have been taken.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// The time of the last step.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The messages on their way, channel by channel, oldest first.
+    pub fn channels(&self) -> impl Iterator<Item = ((SiteId, SiteId), &[Pending])> {
+        self.channels.iter().map(|(&ends, pending)| (ends, pending.as_slice()))
+    }
+
+    /// The links that are cut.
+    pub fn cut(&self) -> impl Iterator<Item = Link> {
+        self.cut.iter().copied()
+    }
+
+    /// How many messages a person has dropped.
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    /// What the world objected to, the first of each kind, and at which step.
+    pub fn violations(&self) -> impl Iterator<Item = (&Violation, usize)> {
+        self.world.violations().iter().zip(self.violated_at.iter().copied())
+    }
+
+    /// How many have entered since the request was made that waits at `site`.
+    pub fn passed(&self, site: SiteId) -> usize {
+        if self.world.is_waiting(site) {
+            self.world.entries().len() - self.hosts[site.index()].asked_at
+        } else {
+            0
+        }
+    }
+
+    /// Whether someone waits, nobody is inside, and nothing is on its way that could change it: no message, timer or news.
+    pub fn is_stuck(&self) -> bool {
+        let news = |due| matches!(due, Due::Wake(_) | Due::Tell { .. } | Due::Arrive { .. });
+        SiteId::all(self.hosts.len()).any(|site| self.world.is_waiting(site))
+            && self.world.inside().is_empty()
+            && self.agenda.find(news).is_none()
+    }
+
+    /// The lines of the last steps, taken out.
+    pub fn take_lines(&mut self) -> Vec<Line<A::Message>> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Takes the next step: what a person wants at this point, or else what is due. Whether there was one.
+    pub fn advance(&mut self) -> Result<bool, ActError> {
+        let setup = Arc::clone(&self.setup);
+        if let Some(act) = setup.acts.at(self.steps) {
+            if setup.load == Load::ByHand {
+                self.now += Time::units(1.0);
+            }
+            self.act(act)?;
+        } else {
+            let Some((key, due)) = self.agenda.find(|due| self.can_happen(due)) else { return Ok(false) };
+            self.agenda.remove(key);
+            self.now = self.now.max(key.0);
+            self.happen(due);
+        }
+        self.note_violation();
+        self.steps += 1;
+        Ok(true)
+    }
+
+    fn note_violation(&mut self) {
+        self.violated_at.resize(self.world.violations().len(), self.steps);
+    }
+
+    fn can_happen(&self, due: Due) -> bool {
+        match due {
+            Due::Ask(_) | Due::Exit(_) | Due::Wake(_) => true,
+            Due::Arrive { from, to, .. } => {
+                Link::between(from, to).is_none_or(|link| !self.cut.contains(&link))
+            }
+            Due::Tell { to, about } => self.world.can_tell(to, about),
+        }
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Ask(site) => self.ask(site),
+            Due::Exit(site) => self.exit(site),
+            Due::Arrive { from, to, number } => {
+                let nth = self.channels[&(from, to)].iter().position(|pending| pending.number == number);
+                self.arrive(from, to, nth.expect("what is due to arrive is on its way"));
+            }
+            Due::Wake(site) => self.wake(site),
+            Due::Tell { to, about } => self.tell(to, about),
+        }
+    }
+
+    /// The process of `site` wants in by itself.
+    fn ask(&mut self, site: SiteId) {
+        if self.setup.load == Load::Open {
+            self.plan_request(site);
+        }
+        if self.may_request(site) {
+            self.request(site);
+        } else {
+            self.hosts[site.index()].backlog += u32::from(self.setup.load == Load::Open);
+        }
+    }
+
+    /// Whether host and site agree that the process is idle. After a violation they may not.
+    fn may_request(&self, site: SiteId) -> bool {
+        self.world.is_idle(site) && self.world.site(site).phase() == Phase::Idle
+    }
+
+    /// Whether host and site agree that the process is inside.
+    fn may_release(&self, site: SiteId) -> bool {
+        self.world.inside().contains(site) && self.world.site(site).phase() == Phase::Executing
+    }
+
+    fn request(&mut self, site: SiteId) {
+        self.hosts[site.index()].asked_at = self.world.entries().len();
+        self.note(What::Traced(Kind::Request), site, None);
+        let effects = self.world.request(site);
+        self.perform(site, effects);
+    }
+
+    /// The process of `site` leaves by itself, and asks again at once if the load says so.
+    fn exit(&mut self, site: SiteId) {
+        if !self.may_release(site) {
+            return;
+        }
+        let host = &mut self.hosts[site.index()];
+        match self.setup.load {
+            Load::Saturated => self.release_and_request(site),
+            Load::Open if host.backlog > 0 => {
+                host.backlog -= 1;
+                self.release_and_request(site);
+            }
+            Load::ByHand | Load::Once | Load::Open | Load::Closed => self.release(site),
+        }
+    }
+
+    fn release(&mut self, site: SiteId) {
+        self.unplan_exit(site);
+        self.note(What::Traced(Kind::Release), site, None);
+        let effects = self.world.release(site);
+        self.perform(site, effects);
+        if self.setup.load == Load::Closed {
+            self.plan_request(site);
+        }
+    }
+
+    fn release_and_request(&mut self, site: SiteId) {
+        self.unplan_exit(site);
+        self.hosts[site.index()].asked_at = self.world.entries().len();
+        self.note(What::Traced(Kind::Release), site, None);
+        self.note(What::Traced(Kind::Request), site, None);
+        let effects = self.world.release_and_request(site);
+        self.perform(site, effects);
+    }
+
+    /// The message with `nth` older ones before it arrives; at a failed site it is lost.
+    fn arrive(&mut self, from: SiteId, to: SiteId, nth: usize) {
+        let up = self.world.is_up(to);
+        self.note_message(if up { What::Traced(Kind::Receive) } else { What::Lost }, from, to, nth);
+        self.forget(from, to, nth);
+        let effects = self.world.deliver_nth(from, to, nth);
+        self.perform(to, effects);
+    }
+
+    /// Takes a message out of what is on its way.
+    fn forget(&mut self, from: SiteId, to: SiteId, nth: usize) {
+        if let Some(channel) = self.channels.get_mut(&(from, to)) {
+            self.agenda.remove(channel.remove(nth).key);
+            if channel.is_empty() {
+                self.channels.remove(&(from, to));
+            }
+        }
+    }
+
+    fn wake(&mut self, site: SiteId) {
+        self.note(What::Wake, site, None);
+        let effects = self.world.wake(site);
+        self.perform(site, effects);
+    }
+
+    fn tell(&mut self, to: SiteId, about: SiteId) {
+        self.agenda.retain(|due| due != Due::Tell { to, about });
+        self.note(What::Learn, to, Some(about));
+        let effects = self.world.tell(to, about);
+        self.perform(to, effects);
+    }
+
+    /// Carries out what the world has done already: plans what comes of it, and writes the lines.
+    fn perform(&mut self, site: SiteId, effects: Vec<Effect<A::Message>>) {
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } => self.send(site, to, message),
+                Effect::Enter { .. } => {
+                    self.note(What::Traced(Kind::Enter), site, None);
+                    self.plan_exit(site);
+                }
+                Effect::Timer { delays } => {
+                    let pause = Time::units(f64::from(delays));
+                    self.agenda.plan(self.now + pause, Due::Wake(site));
+                }
+                Effect::Misbehaved { .. } => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: SiteId, to: SiteId, message: A::Message) {
+        let number = self.sent;
+        self.sent += 1;
+        let lost = self.world.is_cut(from, to);
+        let mut line = self.line(What::Traced(Kind::Send), from, Some(to));
+        line.message = Some((number, message.clone()));
+        self.lines.push(line);
+        if lost {
+            let mut line = self.line(What::Lost, to, Some(from));
+            line.message = Some((number, message));
+            self.lines.push(line);
+            return;
+        }
+        let due = self.network.arrival(self.now, from, to, &mut self.draw);
+        let key = self.agenda.plan(due, Due::Arrive { from, to, number });
+        self.channels.entry((from, to)).or_default().push(Pending { number, key });
+    }
+
+    fn plan_exit(&mut self, site: SiteId) {
+        if let Some(stay) = self.setup.stay {
+            let key = self.agenda.plan(self.now + Time::units(stay), Due::Exit(site));
+            self.hosts[site.index()].exit = Some(key);
+        }
+    }
+
+    fn unplan_exit(&mut self, site: SiteId) {
+        if let Some(key) = self.hosts[site.index()].exit.take() {
+            self.agenda.remove(key);
+        }
+    }
+
+    /// Plans the next time that the process of `site` wants in, as the load says.
+    fn plan_request(&mut self, site: SiteId) {
+        let draw = &mut self.hosts[site.index()].draw;
+        let pause = match self.setup.load {
+            Load::ByHand => return,
+            Load::Once => draw.fraction() * 2.0,
+            Load::Open | Load::Closed => draw.exponential(1.0 / self.setup.rate),
+            Load::Saturated => 0.0,
+        };
+        self.agenda.plan(self.now + Time::units(pause), Due::Ask(site));
+    }
+
+    fn line(&self, what: What, site: SiteId, peer: Option<SiteId>) -> Line<A::Message> {
+        Line { step: self.steps, time: self.now, what, site, peer, message: None }
+    }
+
+    fn note(&mut self, what: What, site: SiteId, peer: Option<SiteId>) {
+        let line = self.line(what, site, peer);
+        self.lines.push(line);
+    }
+
+    /// A line about a message on its way, seen from its receiver.
+    fn note_message(&mut self, what: What, from: SiteId, to: SiteId, nth: usize) {
+        let number = self.channels.get(&(from, to)).and_then(|channel| channel.get(nth));
+        let message = self.world.packets(from, to).nth(nth).map(|packet| packet.message.clone());
+        let mut line = self.line(what, to, Some(from));
+        line.message = number.map(|pending| pending.number).zip(message);
+        self.lines.push(line);
+    }
+}

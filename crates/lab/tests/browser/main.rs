@@ -1,0 +1,36 @@
+//! The page in a real browser: one for all scenarios, facts read from the page, not from its pixels.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests end a test that cannot go on, as tests do")]
+
+mod driver;
+mod scenarios;
+
+use std::net::SocketAddr;
+
+use driver::Browser;
+
+/// Serves the lab in a thread of its own.
+fn serve() -> SocketAddr {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let listener = runtime.block_on(meshlock_lab::server::listen(0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || runtime.block_on(meshlock_lab::server::serve(listener)));
+    address
+}
+
+#[test]
+fn the_page_shows_steps_forks_restores_and_never_stays_blank() {
+    let browser = match Browser::start() {
+        Ok(browser) => browser,
+        Err(missing) => {
+            assert!(std::env::var_os("MESHLOCK_ALL_TESTS").is_none(), "{missing}");
+            eprintln!("skipped: {missing}. Debian's packages chromium and chromium-driver bring it.");
+            return;
+        }
+    };
+    let page = format!("http://{}", serve());
+    for (name, scenario) in scenarios::ALL {
+        eprintln!("scenario: {name}");
+        scenario(&browser, &page);
+    }
+}

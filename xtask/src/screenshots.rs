@@ -1,0 +1,84 @@
+//! The pictures of the lab in the documents, made from the page itself.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+
+/// Name, address, width, height, dark.
+const VIEWS: &[(&str, &str, u32, u32, bool)] = &[
+    ("run", "#/run?algo=maekawa&n=5&seed=2&until=120&at=34&site=1", 1280, 800, false),
+    ("figure", "#/gallery/figure/chapter-9-17?at=11", 1280, 800, false),
+    ("erratum", "#/gallery/erratum/maekawa-chapter-deadlock?at=7", 1280, 800, true),
+    ("gallery", "#/gallery", 1280, 800, false),
+    (
+        "compare",
+        "#/compare?algos=lamport,maekawa,suzuki-kasami,raymond,central&n=9&rates=0.01,0.03,0.1,0.3&entries=1000",
+        1280,
+        820,
+        false,
+    ),
+    ("quorum", "#/quorum?build=plane&order=3", 1280, 800, false),
+    ("phone", "#/run?algo=raymond&n=5&until=60&at=24", 390, 844, true),
+];
+
+/// The lab, ended with this value.
+struct Lab(Child);
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Draws every view into `docs/lab`.
+pub(crate) fn draw(root: &Path) -> anyhow::Result<()> {
+    let status = Command::new(env!("CARGO")).current_dir(root).args(["build", "-p", "meshlock"]).status()?;
+    ensure!(status.success(), "meshlock does not build");
+    let mut command = Command::new(root.join("target/debug/meshlock"));
+    command.args(["lab", "--no-open"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut lab = Lab(command.spawn().context("cannot start meshlock lab")?);
+    let mut page = String::new();
+    BufReader::new(lab.0.stdout.take().context("its output is a pipe")?).read_line(&mut page)?;
+    let folder = root.join("docs/lab");
+    fs::create_dir_all(&folder)?;
+    for (name, address, width, height, dark) in VIEWS {
+        let picture = folder.join(format!("{name}.png"));
+        shoot(&format!("{}{address}", page.trim()), &picture, (*width, *height), *dark)
+            .with_context(|| format!("view {name}"))?;
+        eprintln!("xtask: drew {}", picture.display());
+    }
+    Ok(())
+}
+
+fn shoot(address: &str, picture: &Path, (width, height): (u32, u32), dark: bool) -> anyhow::Result<()> {
+    let profile = std::env::temp_dir().join(format!("meshlock-screenshots-{}", std::process::id()));
+    let mut command = Command::new("chromium");
+    command
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--hide-scrollbars",
+        ])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        // Virtual time: the page's own timers run out at once, and the picture waits for its requests.
+        .arg("--virtual-time-budget=20000")
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--window-size={width},{height}"))
+        .arg(format!("--screenshot={}", picture.display()));
+    if dark {
+        command.arg("--blink-settings=preferredColorScheme=0");
+    }
+    let output = command.arg(address).output().context("chromium cannot be started")?;
+    let _ = fs::remove_dir_all(&profile);
+    if !output.status.success() || !picture.exists() {
+        bail!("chromium drew nothing: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
