@@ -10,3 +10,4 @@ mod node_js;
 mod other_sites;
 mod programs;
 mod python;
+mod python_client;

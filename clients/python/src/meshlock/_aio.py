@@ -1,0 +1,253 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import Any, AsyncIterator, Dict, Optional
+
+from . import _errors, _wire
+from ._errors import Unreachable
+
+#: How long connecting, or a short answer, may take, in seconds.
+WITHIN = 10.0
+
+
+class _Answer:
+    """What a node answers, as it comes: HTTP/1.1 with a length or in chunks."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self.status = 0
+        self._left: Optional[int] = None
+        self._chunked = False
+        self._buffer = b""
+
+    async def head(self) -> None:
+        """Reads up to the content."""
+        line = await self._reader.readline()
+        parts = line.split()
+        if len(parts) < 2 or not parts[1].isdigit():
+            raise Unreachable("the node has ended the connection before it answered; look at its log")
+        self.status = int(parts[1])
+        while True:
+            name, _, value = (await self._reader.readline()).decode("latin-1").partition(":")
+            if not value:
+                return
+            if name.lower() == "content-length":
+                self._left = int(value)
+            if name.lower() == "transfer-encoding":
+                self._chunked = "chunked" in value.lower()
+
+    async def some(self) -> bytes:
+        """More of the content; nothing at its end."""
+        if self._chunked:
+            size = int((await self._reader.readline()).split(b";")[0] or b"0", 16)
+            chunk = await self._reader.readexactly(size)
+            await self._reader.readline()
+            return chunk
+        if self._left == 0:
+            return b""
+        part = await self._reader.read(65536 if self._left is None else self._left)
+        if self._left is not None:
+            self._left -= len(part)
+        return part
+
+    async def line(self) -> bytes:
+        """The next line of the content; nothing at its end."""
+        while b"\n" not in self._buffer:
+            more = await self.some()
+            if not more:
+                return b""
+            self._buffer += more
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line + b"\n"
+
+    async def all(self) -> bytes:
+        """The whole content."""
+        whole = self._buffer
+        while True:
+            more = await self.some()
+            if not more:
+                return whole
+            whole += more
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._writer.close()
+
+
+class AsyncHeld:
+    """A lock that is held, until `release` or the end of the `async with` block."""
+
+    def __init__(self, grant: _wire.Grant, answer: _Answer) -> None:
+        self._grant, self._answer = grant, answer
+        self._lost = asyncio.Event()
+        self._why: Optional[str] = None
+        self._task = asyncio.ensure_future(self._listen())
+
+    @property
+    def name(self) -> str:
+        """The lock."""
+        return self._grant.lock
+
+    @property
+    def fence(self) -> int:
+        """Larger than that of every earlier holder: hand it to whatever the lock protects."""
+        return self._grant.fence
+
+    @property
+    def slot(self) -> Optional[int]:
+        """Which of the permits, where they are numbered."""
+        return self._grant.slot
+
+    def is_lost(self) -> bool:
+        """Whether the lock is lost, or may be."""
+        return self._lost.is_set()
+
+    async def lost(self) -> None:
+        """Completes when the lock is lost, or may be: nothing was heard of the node for too long."""
+        await self._lost.wait()
+
+    @property
+    def why_lost(self) -> Optional[str]:
+        """Why it was lost, once it is."""
+        return self._why
+
+    def release(self) -> None:
+        """Gives the lock back."""
+        self._task.cancel()
+        self._answer.close()
+
+    async def _listen(self) -> None:
+        why = "the connection to the node has ended"
+        try:
+            while True:
+                # The node says twice as often that all is well.
+                line = await asyncio.wait_for(self._answer.line(), _wire.SILENCE)
+                if not line:
+                    break
+                said = _wire.read(line)
+                if "lost" in said:
+                    why = str(said["lost"].get("why", why))
+                    break
+        except (OSError, ValueError, EOFError, asyncio.TimeoutError, _errors.Error) as error:
+            why = f"{why}: {error}"
+        self._why = why
+        self._lost.set()
+        self._answer.close()
+
+
+class AsyncClient:
+    """A node's API."""
+
+    def __init__(
+        self, url: str, *, ca: Optional[str] = None, certificate: Optional[str] = None, key: Optional[str] = None
+    ) -> None:
+        self._place = _wire.place(url, ca, certificate, key)
+
+    @asynccontextmanager
+    async def lock(
+        self,
+        name: str,
+        *,
+        blocking: bool = True,
+        wait: Optional[float] = None,
+        permits: Optional[int] = None,
+        label: Optional[str] = None,
+    ) -> AsyncIterator[AsyncHeld]:
+        """Holds a lock, or one of so many permits, in an `async with` block."""
+        held = await self.acquire(name, blocking=blocking, wait=wait, permits=permits, label=label)
+        try:
+            yield held
+        finally:
+            held.release()
+
+    async def acquire(
+        self,
+        name: str,
+        *,
+        blocking: bool = True,
+        wait: Optional[float] = None,
+        permits: Optional[int] = None,
+        label: Optional[str] = None,
+    ) -> AsyncHeld:
+        """Waits for a lock. A task that is cancelled while it waits leaves no trace."""
+        asked = _wire.wish(blocking, wait, permits, label)
+        answer = await self._send("POST", _wire.path(name, "/hold"), asked)
+        try:
+            line = await answer.line()
+            if not line:
+                raise Unreachable("the node has ended the connection before it granted anything; look at its log")
+            return AsyncHeld(_wire.Grant.of(_wire.read(line)), answer)
+        except BaseException:
+            answer.close()
+            raise
+
+    async def queue(self, name: str) -> Dict[str, Any]:
+        """Who holds a lock, who waits for it, and why."""
+        return await self._ask("GET", _wire.path(name))
+
+    async def break_lock(self, name: str) -> Dict[str, Any]:
+        """Takes a lock away from whoever holds it."""
+        return await self._ask("POST", _wire.path(name, "/break"))
+
+    async def status(self) -> Dict[str, Any]:
+        """How the site is."""
+        return await self._ask("GET", "/v1/status")
+
+    async def rules(self) -> Dict[str, Any]:
+        """What the cluster's locks run."""
+        return await self._ask("GET", "/v1/rules")
+
+    async def set_rules(self, rules: Dict[str, Any]) -> Dict[str, Any]:
+        """Changes what they run, while they are held."""
+        return await self._ask("PUT", "/v1/rules", rules)
+
+    async def watch(self, name: str) -> AsyncIterator[Dict[str, Any]]:
+        """Who holds a lock, now and whenever that changes."""
+        answer = await self._send("GET", _wire.path(name, "/watch"), None)
+        try:
+            while True:
+                line = await answer.line()
+                if not line:
+                    return
+                yield _wire.read(line)
+        finally:
+            answer.close()
+
+    async def _ask(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        answer = await asyncio.wait_for(self._send(method, path, body), WITHIN)
+        try:
+            said: Dict[str, Any] = _wire.read(await asyncio.wait_for(answer.all(), WITHIN))
+            return said
+        finally:
+            answer.close()
+
+    async def _send(self, method: str, path: str, body: Optional[Dict[str, Any]]) -> _Answer:
+        """Sends a request; gives back the answer's head, or raises what it says is wrong."""
+        place = self._place
+        where = f"{place.host}:{place.port}"
+        try:
+            reader, writer = await asyncio.wait_for(
+                asyncio.open_connection(place.host, place.port, ssl=place.tls), WITHIN
+            )
+        except (OSError, asyncio.TimeoutError) as error:
+            raise Unreachable(f"no node answers at {where}: {error}") from error
+        answer = _Answer(reader, writer)
+        try:
+            content = b"" if body is None else json.dumps(body).encode()
+            head = f"{method} {path} HTTP/1.1\r\nHost: {where}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            writer.write(head.encode() + content)
+            await writer.drain()
+            await answer.head()
+            if answer.status != 200:
+                raise _errors.of(answer.status, _wire.read(await answer.all()))
+            return answer
+        except (OSError, EOFError) as error:
+            answer.close()
+            raise Unreachable(f"the node at {where} has ended the connection: {error}") from error
+        except BaseException:
+            answer.close()
+            raise

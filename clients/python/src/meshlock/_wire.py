@@ -1,0 +1,85 @@
+"""What both clients share: where the node is, and how its answers are read."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any, Dict, Optional
+from urllib.parse import quote, urlsplit
+
+from ._errors import Error
+
+#: A holder that has heard nothing from the node for so many seconds must stop: its connection may be cut.
+SILENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node serves its API."""
+
+    host: str
+    port: int
+    tls: Optional[ssl.SSLContext]
+
+
+def place(url: str, ca: Optional[str], certificate: Optional[str], key: Optional[str]) -> Place:
+    """Reads an address such as `https://db-1:2379`."""
+    parts = urlsplit(url if "//" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or parts.hostname is None or parts.path not in ("", "/"):
+        raise ValueError(f"'{url}' is not the address of a node's API, such as http://127.0.0.1:2379")
+    tls = None
+    if parts.scheme == "https":
+        tls = ssl.create_default_context(cafile=ca)
+        if certificate is not None:
+            tls.load_cert_chain(certificate, key)
+    return Place(parts.hostname, parts.port or 2379, tls)
+
+
+def path(lock: str, what: str = "") -> str:
+    """The path of a lock, or of something about it."""
+    return f"/v1/locks/{quote(lock, safe='')}{what}"
+
+
+def wish(blocking: bool, wait: Optional[float], permits: Optional[int], label: Optional[str]) -> Dict[str, Any]:
+    """What is asked for with a lock."""
+    if not blocking and wait is not None:
+        raise ValueError("give either blocking=False or wait, not both")
+    if wait is not None and wait < 0:
+        raise ValueError(f"wait is {wait}; give 0 or more seconds")
+    asked: Dict[str, Any] = {}
+    if not blocking:
+        asked["try"] = True
+    if wait is not None:
+        asked["wait_ms"] = min(int(wait * 1000), 2**32 - 1)
+    if permits is not None:
+        asked["permits"] = permits
+    if label is not None:
+        asked["label"] = label
+    return asked
+
+
+def read(text: bytes) -> Any:
+    """The document in an answer."""
+    try:
+        return json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise Error("not_understood", f"the node says what is no JSON; is it a node? {error}") from error
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What was granted."""
+
+    lock: str
+    fence: int
+    slot: Optional[int]
+
+    @staticmethod
+    def of(said: Dict[str, Any]) -> "Grant":
+        """From the first line of what a holder is told."""
+        granted = said.get("granted")
+        if not isinstance(granted, dict):
+            raise Error("not_understood", f"a grant was expected, and the node says {said}")
+        slot = granted.get("slot")
+        return Grant(granted.get("lock", ""), int(granted.get("fence", 0)), None if slot is None else int(slot))

@@ -1,0 +1,149 @@
+"""Both clients against a node that runs: MESHLOCK_API is the address of its API."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import meshlock
+
+API = os.environ["MESHLOCK_API"]
+
+
+def client() -> meshlock.Client:
+    return meshlock.Client(API)
+
+
+class Locks(unittest.TestCase):
+    def test_a_lock_excludes_others_and_is_free_afterwards(self) -> None:
+        with client().lock("py/one", label="first") as held:
+            self.assertEqual(held.name, "py/one")
+            self.assertFalse(held.is_lost())
+            with self.assertRaises(meshlock.Busy):
+                client().acquire("py/one", blocking=False)
+            with self.assertRaises(meshlock.TimedOut):
+                client().acquire("py/one", wait=0.05)
+            self.assertIn("first", str(client().queue("py/one")))
+            fence = held.fence
+        with client().lock("py/one") as held:
+            self.assertGreater(held.fence, fence)
+
+    def test_threads_count_under_a_lock_and_lose_nothing(self) -> None:
+        counter = {"value": 0, "inside": 0}
+
+        def count() -> None:
+            for _ in range(10):
+                with client().lock("py/counter"):
+                    counter["inside"] += 1
+                    self.assertEqual(counter["inside"], 1)
+                    value = counter["value"]
+                    counter["value"] = value + 1
+                    counter["inside"] -= 1
+
+        threads = [threading.Thread(target=count) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(counter["value"], 40)
+
+    def test_a_lock_that_is_broken_is_lost_and_its_holder_hears_of_it(self) -> None:
+        with client().lock("py/broken") as held:
+            client().break_lock("py/broken")
+            self.assertTrue(held.wait_until_lost(30))
+            self.assertTrue(held.is_lost())
+            self.assertIsNotNone(held.why_lost)
+
+    def test_a_program_that_is_killed_gives_its_lock_back(self) -> None:
+        script = "import meshlock, sys; meshlock.Client(sys.argv[1]).acquire('py/killed'); print('in', flush=True); input()"
+        other = subprocess.Popen(
+            [sys.executable, "-c", script, API], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert other.stdout is not None and other.stdin is not None
+        self.assertEqual(other.stdout.readline(), "in\n")
+        with self.assertRaises(meshlock.Busy):
+            client().acquire("py/killed", blocking=False)
+        other.kill()
+        other.wait()
+        other.stdout.close()
+        other.stdin.close()
+        with client().lock("py/killed", wait=30):
+            pass
+
+    def test_a_semaphore_lets_as_many_in_as_it_has_permits(self) -> None:
+        with client().lock("py/pool", permits=2) as first, client().lock("py/pool", permits=2) as second:
+            self.assertEqual({first.slot, second.slot}, {0, 1})
+            with self.assertRaises(meshlock.Busy):
+                client().acquire("py/pool", permits=2, blocking=False)
+
+    def test_what_makes_no_sense_is_an_error_that_says_so(self) -> None:
+        for nonsense in ("ftp://x", "http://", "http://host/path"):
+            with self.assertRaises(ValueError):
+                meshlock.Client(nonsense)
+        with self.assertRaises(ValueError):
+            client().acquire("py/x", blocking=False, wait=1)
+        with self.assertRaises(meshlock.Error) as refused:
+            client().acquire("x" * 300)
+        self.assertEqual(refused.exception.code, "bad_request")
+        with self.assertRaises(meshlock.Unreachable):
+            meshlock.Client("http://127.0.0.1:1").status()
+
+    def test_an_operator_sees_the_site_and_its_rules_and_watches_a_lock(self) -> None:
+        self.assertIn("site", client().status())
+        rules = client().rules()
+        self.assertEqual(client().set_rules(rules), rules)
+        watch = client().watch("py/watched")
+        self.assertEqual(next(watch).get("holders", []), [])
+        with client().lock("py/watched"):
+            self.assertEqual(len(next(watch)["holders"]), 1)
+        watch.close()
+
+
+class Tasks(unittest.IsolatedAsyncioTestCase):
+    async def test_tasks_take_turns_and_fences_grow(self) -> None:
+        client, fences, inside = meshlock.AsyncClient(API), [], 0
+
+        async def enter() -> None:
+            nonlocal inside
+            async with client.lock("py/tasks") as held:
+                inside += 1
+                self.assertEqual(inside, 1)
+                await asyncio.sleep(0)
+                fences.append(held.fence)
+                inside -= 1
+
+        await asyncio.gather(*(enter() for _ in range(8)))
+        self.assertEqual(fences, sorted(set(fences)))
+
+    async def test_a_task_that_is_cancelled_while_it_waits_leaves_no_trace(self) -> None:
+        client = meshlock.AsyncClient(API)
+        async with client.lock("py/cancelled"):
+            waiting = asyncio.ensure_future(client.acquire("py/cancelled"))
+            while not (await client.queue("py/cancelled")).get("waiters"):
+                pass
+            waiting.cancel()
+            while (await client.queue("py/cancelled")).get("waiters"):
+                pass
+        async with client.lock("py/cancelled", wait=30):
+            pass
+
+    async def test_loss_is_told_and_errors_are_the_same(self) -> None:
+        client = meshlock.AsyncClient(API)
+        async with client.lock("py/lost") as held:
+            with self.assertRaises(meshlock.Busy):
+                await client.acquire("py/lost", blocking=False)
+            await client.break_lock("py/lost")
+            await asyncio.wait_for(held.lost(), 30)
+            self.assertTrue(held.is_lost())
+        with self.assertRaises(meshlock.TimedOut):
+            async with client.lock("py/late"):
+                await client.acquire("py/late", wait=0.05)
+        with self.assertRaises(meshlock.Unreachable):
+            await meshlock.AsyncClient("http://127.0.0.1:1").status()
+        self.assertIn("site", await client.status())
+
+
+if __name__ == "__main__":
+    unittest.main()
