@@ -101,7 +101,16 @@ struct Inbox {
 #[derive(Default)]
 struct Queue {
     bytes: Vec<u8>,
-    closed: bool,
+    closed: Option<ClosedBy>,
+}
+
+/// Who has ended a connection, where that was noticed on this side first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClosedBy {
+    /// This side: the other one may still be there, and reads the end of the connection here as its own.
+    Us,
+    /// The other side: it takes nothing any more.
+    Peer,
 }
 
 impl Channel {
@@ -119,7 +128,7 @@ impl Channel {
     /// Queues what `put` appends; [`flush`](Channel::flush) sends it. Says whether the connection still takes any.
     pub(super) fn push(&self, put: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut queue = locked(&self.queue);
-        if queue.closed {
+        if queue.closed.is_some() {
             return false;
         }
         put(&mut queue.bytes);
@@ -138,12 +147,27 @@ impl Channel {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !locked(&self.queue).closed
+        self.closed_by().is_none()
+    }
+
+    /// Who has ended the connection; nobody if only its reader can have noticed.
+    pub(super) fn closed_by(&self) -> Option<ClosedBy> {
+        locked(&self.queue).closed
     }
 
     /// Ends the connection; what is queued is not sent.
     pub(super) fn close(&self) {
-        locked(&self.queue).close();
+        self.close_as(ClosedBy::Us);
+    }
+
+    /// Writing has failed.
+    fn close_after(&self, error: &io::Error) {
+        let is_gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        self.close_as(if is_gone { ClosedBy::Peer } else { ClosedBy::Us });
+    }
+
+    fn close_as(&self, by: ClosedBy) {
+        locked(&self.queue).close(by);
         // Wakes the task that waits on it, and its reader.
         self.stuck.notify_one();
         self.stream.shut_down();
@@ -162,7 +186,7 @@ impl Channel {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return self.stuck.notify_one();
                 }
-                Err(_) => return self.close(),
+                Err(error) => return self.close_after(&error),
             }
         }
     }
@@ -223,7 +247,7 @@ impl Channel {
                     Ok(()) if locked(&self.queue).bytes.is_empty() => break,
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(_) => return self.close(),
+                    Err(error) => return self.close_after(&error),
                 }
             }
         }
@@ -337,8 +361,8 @@ impl Channel {
 }
 
 impl Queue {
-    fn close(&mut self) {
-        self.closed = true;
+    fn close(&mut self, by: ClosedBy) {
+        self.closed.get_or_insert(by);
         self.bytes = Vec::new();
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::super::channel::ClosedBy;
 use super::super::clock::now;
 use super::super::lobby::Seat;
 use super::super::tls::TlsError;
@@ -67,6 +68,13 @@ impl Client {
 
     /// Whether a connection that has ended says that the client has.
     pub(super) fn has_gone(&self, read: &io::Result<bool>) -> bool {
+        match (&self.door, self.channel.closed_by()) {
+            // What ended here reads as if the client had ended it.
+            (_, Some(ClosedBy::Us)) => return false,
+            // No process of this machine has the other end any more; over a network it may have been cut.
+            (door, Some(ClosedBy::Peer)) => return matches!(door, Door::Local { .. }),
+            (_, None) => {}
+        }
         match (&self.door, read) {
             (Door::Local { .. }, Ok(_)) => true,
             // So it is said where the other side is gone altogether and had not read everything.

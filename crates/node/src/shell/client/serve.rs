@@ -71,7 +71,9 @@ impl Client {
         let session = client.node.open_session(client.clone());
         let ending = tokio::select! {
             ending = client.hear_all(session) => ending,
-            () = client.channel.keep_writing() => Ending::CutOff,
+            () = client.channel.keep_writing() => {
+                if client.has_gone(&Ok(false)) { Ending::Gone } else { Ending::CutOff }
+            }
         };
         client.channel.flush();
         if ending == Ending::CutOff {
