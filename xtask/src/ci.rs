@@ -1,4 +1,4 @@
-//! `ci` and `fix`: the same tools, read-only and rewriting.
+//! `ci` and `fix`: the same tools, checking and rewriting.
 
 use std::path::Path;
 use std::process::Command;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci           run every check, read-only: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
+  ci           install what tests use, then run every check, rewriting nothing: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
   fix          rewrite: format, fixable lints, generated tables and pages
   screenshots  draw the lab's main views into docs/lab (needs chromium)
   tidy         check headers, sizes, forbidden words, commands in the README, generated tables";

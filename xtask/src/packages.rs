@@ -17,7 +17,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("etcdctl", "etcd-client"),
     ("node", "nodejs"),
     ("npm", "npm"),
-    ("python3", "python3-venv"),
+    ("python3", "python3"),
     // What the `etcd-client` crate is built with.
     ("protoc", "protobuf-compiler"),
     ("chromium", "chromium"),
@@ -26,8 +26,11 @@ const NEEDED: &[(&str, &str)] = &[
 
 /// Installs what is missing.
 pub(crate) fn install() -> anyhow::Result<()> {
-    let missing: Vec<&str> =
+    let mut missing: Vec<&str> =
         NEEDED.iter().filter(|(program, _)| !is_there(program)).map(|&(_, package)| package).collect();
+    if !python_makes_environments() {
+        missing.push("python3-venv");
+    }
     if missing.is_empty() {
         return Ok(());
     }
@@ -41,6 +44,12 @@ fn is_there(program: &str) -> bool {
     let places = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(|place| Path::new(place).to_owned());
     std::env::split_paths(&places).chain(system).any(|place| place.join(program).is_file())
+}
+
+/// Debian keeps what `python3 -m venv` needs in a package of its own, which brings no program.
+fn python_makes_environments() -> bool {
+    let asked = Command::new("python3").args(["-c", "import ensurepip"]).output();
+    asked.is_ok_and(|output| output.status.success())
 }
 
 fn apt(arguments: &[&str]) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use meshlock_node::rules::{Clause, RulesText};
 use meshlock_node::shell::client::protocol::{Patience, ToClient, ToNode, VERSION, put, take};
@@ -401,7 +401,10 @@ fn a_command_is_not_started_on_a_lock_that_was_lost_while_meshlock_was_stopped()
     assert_eq!(first.line(), "in");
     let mut second = far.start(&["x"], "echo ran >> second");
     // Asked again and again until both are in the line: nobody tells by itself.
-    while far.command(&["queue", "x"]).1.matches(", client laptop").count() < 2 {}
+    let until = Instant::now() + Duration::from_mins(1);
+    while far.command(&["queue", "x"]).1.matches(", client laptop").count() < 2 {
+        assert!(Instant::now() < until, "the second never waits");
+    }
     let keeper = keeper_of(second.id());
     send(second.id(), Signal::STOP);
     send(keeper, Signal::STOP);

@@ -49,8 +49,8 @@ pub(crate) struct Arguments {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Write what is printed into this document too, between the marks that are there for it
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    /// Write what is printed into this document too, between the marks that are there for it; of all measurements only
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "only", "peers"])]
     record: Option<PathBuf>,
 }
 
