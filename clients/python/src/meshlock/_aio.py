@@ -78,29 +78,14 @@ class _Answer:
         self._writer.close()
 
 
-class AsyncHeld:
+class AsyncHeld(_wire.Granted):
     """A lock that is held, until `release` or the end of the `async with` block."""
 
     def __init__(self, grant: _wire.Grant, answer: _Answer) -> None:
-        self._grant, self._answer = grant, answer
+        super().__init__(grant)
+        self._answer = answer
         self._lost = asyncio.Event()
-        self._why: Optional[str] = None
         self._task = asyncio.ensure_future(self._listen())
-
-    @property
-    def name(self) -> str:
-        """The lock."""
-        return self._grant.lock
-
-    @property
-    def fence(self) -> int:
-        """Larger than that of every earlier holder: hand it to whatever the lock protects."""
-        return self._grant.fence
-
-    @property
-    def slot(self) -> Optional[int]:
-        """Which of the permits, where they are numbered."""
-        return self._grant.slot
 
     def is_lost(self) -> bool:
         """Whether the lock is lost, or may be."""
@@ -109,11 +94,6 @@ class AsyncHeld:
     async def lost(self) -> None:
         """Completes when the lock is lost, or may be: nothing was heard of the node for too long."""
         await self._lost.wait()
-
-    @property
-    def why_lost(self) -> Optional[str]:
-        """Why it was lost, once it is."""
-        return self._why
 
     def release(self) -> None:
         """Gives the lock back."""

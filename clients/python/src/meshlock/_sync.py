@@ -17,33 +17,17 @@ from ._errors import Unreachable
 CONNECT_WITHIN = 10.0
 
 
-class Held:
+class Held(_wire.Granted):
     """A lock that is held, until `release` or the end of the `with` block."""
 
     def __init__(self, grant: _wire.Grant, connection: http.client.HTTPConnection, lines: http.client.HTTPResponse) -> None:
-        self._grant = grant
+        super().__init__(grant)
         self._connection = connection
         self._lines = lines
         self._lost = threading.Event()
-        self._why: Optional[str] = None
         self._released = False
         self._heard = time.monotonic()
         threading.Thread(target=self._listen, name=f"meshlock {grant.lock}", daemon=True).start()
-
-    @property
-    def name(self) -> str:
-        """The lock."""
-        return self._grant.lock
-
-    @property
-    def fence(self) -> int:
-        """Larger than that of every earlier holder: hand it to whatever the lock protects."""
-        return self._grant.fence
-
-    @property
-    def slot(self) -> Optional[int]:
-        """Which of the permits, where they are numbered."""
-        return self._grant.slot
 
     def is_lost(self) -> bool:
         """Whether the lock is lost, or may be: nothing was heard of the node for too long."""
@@ -52,11 +36,6 @@ class Held:
     def wait_until_lost(self, timeout: Optional[float] = None) -> bool:
         """Waits until the lock is lost; false if it is not within `timeout` seconds."""
         return self._lost.wait(timeout)
-
-    @property
-    def why_lost(self) -> Optional[str]:
-        """Why it was lost, once it is."""
-        return self._why
 
     def release(self) -> None:
         """Gives the lock back."""

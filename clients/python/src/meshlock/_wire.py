@@ -83,3 +83,31 @@ class Grant:
             raise Error("not_understood", f"a grant was expected, and the node says {said}")
         slot = granted.get("slot")
         return Grant(granted.get("lock", ""), int(granted.get("fence", 0)), None if slot is None else int(slot))
+
+
+class Granted:
+    """What whoever holds a lock can ask, with asyncio or without."""
+
+    def __init__(self, grant: Grant) -> None:
+        self._grant = grant
+        self._why: Optional[str] = None
+
+    @property
+    def name(self) -> str:
+        """The lock."""
+        return self._grant.lock
+
+    @property
+    def fence(self) -> int:
+        """Larger than that of every earlier holder: hand it to whatever the lock protects."""
+        return self._grant.fence
+
+    @property
+    def slot(self) -> Optional[int]:
+        """Which of the permits, where they are numbered."""
+        return self._grant.slot
+
+    @property
+    def why_lost(self) -> Optional[str]:
+        """Why it was lost, once it is."""
+        return self._why
