@@ -12,15 +12,17 @@ mod wish;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
-use meshlock_node::shell::{Handle, PermitsError, agree_on_permits, now};
+use meshlock_node::access::{Denied, Subject, Verb};
+use meshlock_node::names::{ClientLabel, LockName, SiteName, fnv_1a};
+use meshlock_node::shell::gate::{Act, Caller, Gate};
+use meshlock_node::shell::{Handle, PermitsError, agree_on_permits, needs_rule, now};
 use meshlock_node::table::Wait;
 use meshlock_node::time::{Span, Time};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::ledger::{Begun, Grant, Key, Lasts, LeaseId, Ledger, LedgerError, Limits, Wanted};
-pub(crate) use holders::{Holder, Watching};
+pub(crate) use holders::{Holder, NotWatched, Watching};
 use order::{LedgerGuard, assert_ledger_is_free};
 pub(crate) use question::{NoAnswer, Queue};
 use wish::Who;
@@ -45,6 +47,8 @@ pub(crate) struct Inner {
     node: Handle,
     pub(crate) site: SiteName,
     pub(crate) limits: Limits,
+    /// Who may do what.
+    gate: Arc<Gate>,
     ledger: Mutex<Ledger<Arc<Wish>>>,
     /// Rises whenever somebody here gets a lock or loses or gives back one.
     changes: watch::Sender<u64>,
@@ -77,6 +81,8 @@ pub(crate) enum IfKnown {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotHeld {
     #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Permits(#[from] PermitsError),
@@ -94,13 +100,14 @@ pub(crate) enum NotHeld {
 
 impl Desk {
     /// Begins to serve a node. The desk's own tasks run on this runtime until `Desk` is dropped.
-    pub(crate) fn open(node: Handle, limits: Limits) -> Self {
+    pub(crate) fn open(node: Handle, limits: Limits, gate: Arc<Gate>) -> Self {
         let site = node.look(|node| node.me().site.clone());
         let (over, closing) = mpsc::unbounded_channel();
         let inner = Arc::new(Inner {
             node,
             site,
             limits,
+            gate,
             ledger: Mutex::new(Ledger::new(limits)),
             changes: watch::Sender::new(0),
             over,
@@ -112,11 +119,25 @@ impl Desk {
         Desk(inner)
     }
 
+    /// Whether the caller may do something with a lock.
+    pub(crate) fn check(&self, caller: &Caller, verb: Verb, lock: &LockName) -> Result<(), Denied> {
+        self.0.gate.check(caller, verb, lock)
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.0.gate
+    }
+
     /// Grants a lease with a number of this site's choice.
-    pub(crate) fn grant(&self, lasts: Lasts, who: Option<ClientLabel>) -> Result<LeaseId, LedgerError> {
+    pub(crate) fn grant(
+        &self,
+        caller: &Caller,
+        lasts: Lasts,
+        who: Option<ClientLabel>,
+    ) -> Result<LeaseId, LedgerError> {
         loop {
             let id = self.0.choose_lease();
-            match self.grant_as(id, lasts, who.clone()) {
+            match self.grant_as(caller, id, lasts, who.clone()) {
                 Err(LedgerError::LeaseExists(_)) => {}
                 done => return done.map(|()| id),
             }
@@ -126,98 +147,132 @@ impl Desk {
     /// Grants a lease with a number of the client's choice.
     pub(crate) fn grant_as(
         &self,
+        caller: &Caller,
         id: LeaseId,
         lasts: Lasts,
         who: Option<ClientLabel>,
     ) -> Result<(), LedgerError> {
-        self.0.ledger().grant(id, lasts, who, now())?;
+        self.0.ledger().grant(id, lasts, who, caller, now())?;
         self.0.alarm.notify_one();
         Ok(())
     }
 
-    /// Begins the time of a lease anew; gives back how long it lasts from now.
-    pub(crate) fn renew(&self, id: LeaseId) -> Option<Lasts> {
-        self.0.ledger().renew(id, now())
+    /// Begins the time of the caller's lease anew; gives back how long it lasts from now.
+    pub(crate) fn renew(&self, caller: &Caller, id: LeaseId) -> Option<Lasts> {
+        self.0.ledger().renew(id, &caller.principal, now())
     }
 
-    /// Ends a lease and all that hangs on it; gives back whether there was one.
-    pub(crate) fn revoke(&self, id: LeaseId) -> bool {
-        let keys = self.0.ledger().revoke(id);
-        let there = keys.is_some();
-        self.0.end_all(keys.unwrap_or_default());
-        there
+    /// Ends the caller's lease and all that hangs on it; gives back whether there was one.
+    pub(crate) fn revoke(&self, caller: &Caller, id: LeaseId) -> bool {
+        let is_its = self.0.ledger().is_of(id, &caller.principal);
+        is_its && self.end_lease(id, "its client ended it")
+    }
+
+    /// Ends a lease, whosever it is.
+    pub(crate) fn end_lease(&self, id: LeaseId, why: &'static str) -> bool {
+        let revoked = self.0.ledger().revoke(id);
+        let Some((owner, keys)) = revoked else { return false };
+        self.0.end_all(id, &owner, keys, why);
+        true
     }
 
     /// Ends all leases: nobody can be heard of any more.
     pub(crate) fn close(&self) {
         let leases = self.0.ledger().all_leases();
         for id in leases {
-            self.revoke(id);
+            self.end_lease(id, "the site stops");
         }
     }
 
     /// Waits for a lock. If whoever waits goes away before, so does the key, if it was this call that began it.
     pub(crate) async fn acquire(
         &self,
+        caller: &Caller,
         order: Order,
         permits: Option<u32>,
     ) -> Result<(DeskKey, Grant), NotHeld> {
+        let lock = &order.wanted.lock;
+        self.check(caller, Verb::Acquire, lock)?;
         if let Some(permits) = permits {
-            agree_on_permits(self.0.node(), &order.wanted.lock, permits).await?;
+            // Whoever asks for permits that no rule gives a lock changes the cluster's rules.
+            if self.0.node().look(|node| needs_rule(node, lock, permits)) {
+                self.0.gate.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+            }
+            agree_on_permits(self.0.node(), lock, permits).await?;
         }
         let name = order.wanted.name.clone();
-        let (key, is_new) = self.begin(order)?;
+        let (key, is_new) = self.begin(caller, order)?;
         let mut withdraw = Withdraw { desk: self, name: &name, key: is_new.then_some(&key) };
         let stage = key.driver.until(|stage| *stage != Stage::Waiting).await;
         withdraw.key = None;
         let grant = held(stage)?;
-        let key = self.key(&name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
+        let key = self.key(caller, &name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
         Ok((key, grant))
     }
 
     /// Asks for a lock and waits only so long for an answer: then the key waits on, without the caller.
-    pub(crate) async fn ask(&self, order: Order, longest: Duration) -> Result<DeskKey, NotHeld> {
+    pub(crate) async fn ask(
+        &self,
+        caller: &Caller,
+        order: Order,
+        longest: Duration,
+    ) -> Result<DeskKey, NotHeld> {
+        self.check(caller, Verb::Acquire, &order.wanted.lock)?;
         let name = order.wanted.name.clone();
-        let (key, _) = self.begin(order)?;
+        let (key, _) = self.begin(caller, order)?;
         let _ = timeout(longest, key.driver.until(|stage| *stage != Stage::Waiting)).await;
         match key.driver.stage() {
-            Stage::Waiting | Stage::Held(_) => self.0.ledger().tell_creation(&name).ok_or(NotHeld::GoneAgain),
+            Stage::Waiting | Stage::Held(_) => {
+                self.0.ledger().tell_creation(&name, &caller.principal).ok_or(NotHeld::GoneAgain)
+            }
             gone @ Stage::Gone(_) => Err(held(gone).err().unwrap_or(NotHeld::GoneAgain)),
         }
     }
 
-    fn begin(&self, order: Order) -> Result<(DeskKey, bool), NotHeld> {
+    fn begin(&self, caller: &Caller, order: Order) -> Result<(DeskKey, bool), NotHeld> {
         let Order { wanted, wait, who, if_known } = order;
-        let (lock, wish) = (wanted.lock.clone(), Arc::new(Wish::new(Arc::downgrade(&self.0))));
-        let key = match self.0.ledger().begin(wanted, wish.clone(), now())? {
+        let wish = Arc::new(Wish::new(Arc::downgrade(&self.0), caller.clone()));
+        let lock = wanted.lock.clone();
+        let key = match self.0.ledger().begin(wanted, &caller.principal, wish.clone(), now())? {
             Begun::Known(key) if if_known == IfKnown::Join => return Ok((key, false)),
-            Begun::Known(key) => return Err(LedgerError::KeyTaken(key.lease).into()),
+            Begun::Known(_) => return Err(LedgerError::KeyTaken.into()),
             Begun::New(key) => key,
         };
         let _ = wish.key.set(key.id);
-        let who = self.0.who(key.lease, who);
+        let who = self.0.who(&key, who);
         wish.open(self.0.node(), lock, wait, who);
         Ok((key, true))
     }
 
-    /// Gives a key back, or stops waiting; gives back whether it was there.
-    pub(crate) fn release(&self, name: &[u8]) -> Option<DeskKey> {
-        let key = self.0.ledger().remove(name)?;
+    /// Gives the caller's key back, or stops waiting; gives back whether it was there. What somebody has it may always give back.
+    pub(crate) fn release(&self, caller: &Caller, name: &[u8]) -> Option<DeskKey> {
+        let key = self.0.ledger().remove_of(name, &caller.principal)?;
         self.0.end(&key, Gone::GivenBack);
         Some(key)
     }
 
-    /// Gives a key another value, and shows it to the others.
-    pub(crate) fn set_value(&self, name: &[u8], value: Vec<u8>, who: ClientLabel) -> Option<DeskKey> {
-        let key = self.0.ledger().set_value(name, value)?;
-        let who = self.0.who(key.lease, who);
+    /// Gives the caller's key another value, and shows it to the others.
+    pub(crate) fn set_value(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        value: Vec<u8>,
+        who: ClientLabel,
+    ) -> Option<DeskKey> {
+        let key = self.0.ledger().set_value(name, &caller.principal, value)?;
+        let who = self.0.who(&key, who);
         key.driver.introduce(self.0.node(), who);
         self.0.note_change();
         Some(key)
     }
 
-    /// What is known of a key.
-    pub(crate) fn key(&self, name: &[u8]) -> Option<DeskKey> {
+    /// What is known of the caller's key.
+    pub(crate) fn key(&self, caller: &Caller, name: &[u8]) -> Option<DeskKey> {
+        self.0.ledger().key_of(name, &caller.principal).cloned()
+    }
+
+    /// What is known of a key, whosever it is: for those who may watch its lock.
+    pub(crate) fn anyones_key(&self, name: &[u8]) -> Option<DeskKey> {
         self.0.ledger().key(name).cloned()
     }
 
@@ -293,8 +348,8 @@ impl Inner {
     }
 
     /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time.
-    fn who(&self, lease: LeaseId, label: ClientLabel) -> Who {
-        let lasts = self.ledger().lease(lease, now()).map(|lease| lease.lasts);
+    fn who(&self, key: &DeskKey, label: ClientLabel) -> Who {
+        let lasts = self.ledger().lease(key.lease, &key.owner, now()).map(|lease| lease.lasts);
         let hears_within = lasts.map_or(Span::ZERO, |lasts| lasts.span().unwrap_or(SILENCE));
         Who { label, hears_within }
     }
@@ -306,7 +361,9 @@ impl Inner {
         self.note_change();
     }
 
-    fn end_all(&self, keys: Vec<DeskKey>) {
+    /// A lease has been taken out of the ledger, with all that hung on it.
+    fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: &'static str) {
+        self.gate.audit().note(owner, None, Act::Ended { session: Some(lease.to_string()), why });
         for key in keys {
             self.end(&key, Gone::LeaseOver);
         }
@@ -353,9 +410,9 @@ impl Drop for Withdraw<'_> {
 async fn keep_time(desk: Weak<Inner>) {
     loop {
         let Some(desk) = desk.upgrade() else { return };
-        while let Some((lease, keys)) = { desk.ledger().expire_one(now()) } {
+        while let Some((lease, owner, keys)) = { desk.ledger().expire_one(now()) } {
             tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
-            desk.end_all(keys);
+            desk.end_all(lease, &owner, keys, "it was not renewed");
         }
         // Looked at now and then also without an end in sight: the desk may be gone.
         let idle = Span::from_millis(1000);

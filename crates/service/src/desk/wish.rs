@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use meshlock_node::names::{ClientLabel, LockName};
 use meshlock_node::node::{Answer, Call};
+use meshlock_node::shell::gate::{Act, Caller};
 use meshlock_node::shell::{Handle, Listener, now};
 use meshlock_node::table::{Request, Session, Tell, Wait};
 use meshlock_node::time::Span;
@@ -52,6 +53,8 @@ impl Who {
 
 pub(crate) struct Wish {
     desk: Weak<Inner>,
+    /// Whose it is, for the audit log.
+    caller: Caller,
     /// Set before the node is asked.
     pub(super) key: OnceLock<KeyId>,
     stage: watch::Sender<Stage>,
@@ -67,9 +70,9 @@ enum Place {
 }
 
 impl Wish {
-    pub(super) fn new(desk: Weak<Inner>) -> Self {
+    pub(super) fn new(desk: Weak<Inner>, caller: Caller) -> Self {
         let (key, place) = (OnceLock::new(), Mutex::new(Place::NotYet));
-        Wish { desk, key, stage: watch::Sender::new(Stage::Waiting), place }
+        Wish { desk, caller, key, stage: watch::Sender::new(Stage::Waiting), place }
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -157,6 +160,8 @@ impl Inner {
                 let grant = Grant { fence: fence.value(), slot };
                 let granted = self.ledger().on_granted(id, grant);
                 if let Some(key) = granted {
+                    let act = Act::Granted { fence: grant.fence };
+                    self.gate.audit().note(&key.driver.caller, Some(&key.lock), act);
                     key.driver.become_unless_gone(Stage::Held(grant));
                 }
                 return self.note_change();

@@ -1,6 +1,7 @@
 //! Sessions of our own API: leases under another name.
 
 use meshlock_node::names::ClientLabel;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::shell::now;
 use meshlock_node::time::Span;
 use tonic::{Code, Status};
@@ -27,7 +28,7 @@ pub(super) fn lease(session: &str) -> Result<LeaseId, Status> {
 }
 
 impl Own {
-    pub(super) fn begin_session(&self, ttl_ms: u32, who: &str) -> Result<LeaseId, Status> {
+    pub(super) fn begin_session(&self, caller: &Caller, ttl_ms: u32, who: &str) -> Result<LeaseId, Status> {
         let ttl_ms = if ttl_ms == 0 { TTL_MS } else { ttl_ms };
         if ttl_ms < LEAST_TTL_MS {
             return Err(bad(format!(
@@ -35,13 +36,13 @@ impl Own {
             )));
         }
         let lasts = Lasts::For(Span::from_millis(u64::from(ttl_ms)));
-        self.desk.grant(lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
+        self.desk.grant(caller, lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
     }
 
-    pub(super) fn session(&self, lease: LeaseId) -> Result<Session, Status> {
+    pub(super) fn session(&self, caller: &Caller, lease: LeaseId) -> Result<Session, Status> {
         let now = now();
         let ledger = self.desk.ledger();
-        let Some(found) = ledger.lease(lease, now) else {
+        let Some(found) = ledger.lease(lease, &caller.principal, now) else {
             drop(ledger);
             return Err(self.no_session(lease));
         };
@@ -55,8 +56,8 @@ impl Own {
     }
 
     /// Who has the session, for operators.
-    pub(super) fn who(&self, lease: LeaseId) -> Result<ClientLabel, Status> {
-        let who = self.desk.ledger().lease(lease, now()).map(|lease| lease.who.clone());
+    pub(super) fn who(&self, caller: &Caller, lease: LeaseId) -> Result<ClientLabel, Status> {
+        let who = self.desk.ledger().lease(lease, &caller.principal, now()).map(|lease| lease.who.clone());
         match who {
             Some(Some(who)) => Ok(who),
             Some(None) => label(""),
@@ -78,8 +79,10 @@ impl Own {
         }
     }
 
-    pub(super) fn grant(&self, lock: String, lease: LeaseId, granted: Granted) -> Grant {
-        let ttl = self.desk.ledger().lease(lease, now()).and_then(|lease| lease.lasts.span());
+    pub(super) fn grant(&self, caller: &Caller, lock: String, lease: LeaseId, granted: Granted) -> Grant {
+        let ledger = self.desk.ledger();
+        let ttl = ledger.lease(lease, &caller.principal, now()).and_then(|lease| lease.lasts.span());
+        drop(ledger);
         let Granted { fence, slot } = granted;
         Grant { lock, session: lease.to_string(), fence, slot, ttl_ms: ttl.map_or(0, millis) }
     }
@@ -105,7 +108,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.kept {
-            self.own.desk.revoke(self.lease);
+            self.own.desk.end_lease(self.lease, "the call that it was for has ended");
         }
     }
 }
