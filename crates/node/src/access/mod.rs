@@ -15,7 +15,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::names::LockName;
-use crate::rules::Pattern;
+use crate::rules::{Pattern, RulesError};
 pub use bucket::{Bucket, Pace};
 use principal::{ANYONE, LOCAL};
 pub use principal::{ClientName, ClientNameError, Principal};
@@ -76,7 +76,7 @@ pub enum AccessError {
         /// As given.
         given: String,
         /// What is wrong.
-        why: String,
+        why: &'static str,
     },
     /// The whole cluster cannot be changed for some locks only.
     #[error("the verb admin is about the whole cluster; give it in a rule of its own with locks = \"*\"")]
@@ -176,12 +176,15 @@ impl Names {
         if given == "*" {
             return Ok(Names::All);
         }
-        Pattern::parse(given).map(Names::Like).map_err(|error| AccessError::Pattern {
-            given: given.chars().take(80).collect(),
-            why: match error {
-                crate::rules::RulesError::BadPattern { why, .. } if !given.is_empty() => why.to_owned(),
-                _ => "is no name".to_owned(),
-            },
+        Pattern::parse(given).map(Names::Like).map_err(|error| {
+            let why = if let RulesError::BadPattern { why, .. } = error
+                && !given.is_empty()
+            {
+                why
+            } else {
+                "is no name"
+            };
+            AccessError::Pattern { given: given.chars().take(80).collect(), why }
         })
     }
 

@@ -5,32 +5,29 @@
 //! `order.rs` checks.
 
 mod holders;
+mod leases;
 mod order;
 mod question;
 mod wish;
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meshlock_node::access::{Denied, Subject, Verb};
-use meshlock_node::names::{ClientLabel, LockName, SiteName, fnv_1a};
-use meshlock_node::shell::gate::{Act, Caller, Gate};
+use meshlock_node::names::{ClientLabel, LockName, SiteName};
+use meshlock_node::shell::gate::{Caller, Gate};
 use meshlock_node::shell::{Handle, PermitsError, agree_on_permits, needs_rule, now};
 use meshlock_node::table::Wait;
 use meshlock_node::time::{Span, Time};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::ledger::{Begun, Grant, Key, Lasts, LeaseId, Ledger, LedgerError, Limits, Wanted};
+use crate::ledger::{Begun, Grant, Key, Ledger, LedgerError, Limits, Wanted};
 pub(crate) use holders::{Holder, NotWatched, Watching};
 use order::{LedgerGuard, assert_ledger_is_free};
 pub(crate) use question::{NoAnswer, Queue};
 use wish::Who;
 pub(crate) use wish::{Gone, Stage, Wish};
-
-/// How many bits of a lease's number say which site has granted it; below them is chance.
-const SITE_BITS: u32 = 15;
-const CHANCE_BITS: u32 = 63 - SITE_BITS;
 
 /// A client that holds something by its connection and has heard nothing for so long must stop.
 pub(crate) const SILENCE: Span = Span::from_millis(10_000);
@@ -114,7 +111,7 @@ impl Desk {
             alarm: Notify::new(),
             watched: holders::Watched::default(),
         });
-        tokio::spawn(keep_time(Arc::downgrade(&inner)));
+        tokio::spawn(leases::keep_time(Arc::downgrade(&inner)));
         tokio::spawn(close_all(inner.node.clone(), closing));
         Desk(inner)
     }
@@ -126,62 +123,6 @@ impl Desk {
 
     pub(crate) fn gate(&self) -> &Gate {
         &self.0.gate
-    }
-
-    /// Grants a lease with a number of this site's choice.
-    pub(crate) fn grant(
-        &self,
-        caller: &Caller,
-        lasts: Lasts,
-        who: Option<ClientLabel>,
-    ) -> Result<LeaseId, LedgerError> {
-        loop {
-            let id = self.0.choose_lease();
-            match self.grant_as(caller, id, lasts, who.clone()) {
-                Err(LedgerError::LeaseExists(_)) => {}
-                done => return done.map(|()| id),
-            }
-        }
-    }
-
-    /// Grants a lease with a number of the client's choice.
-    pub(crate) fn grant_as(
-        &self,
-        caller: &Caller,
-        id: LeaseId,
-        lasts: Lasts,
-        who: Option<ClientLabel>,
-    ) -> Result<(), LedgerError> {
-        self.0.ledger().grant(id, lasts, who, caller, now())?;
-        self.0.alarm.notify_one();
-        Ok(())
-    }
-
-    /// Begins the time of the caller's lease anew; gives back how long it lasts from now.
-    pub(crate) fn renew(&self, caller: &Caller, id: LeaseId) -> Option<Lasts> {
-        self.0.ledger().renew(id, &caller.principal, now())
-    }
-
-    /// Ends the caller's lease and all that hangs on it; gives back whether there was one.
-    pub(crate) fn revoke(&self, caller: &Caller, id: LeaseId) -> bool {
-        let is_its = self.0.ledger().is_of(id, &caller.principal);
-        is_its && self.end_lease(id, "its client ended it")
-    }
-
-    /// Ends a lease, whosever it is.
-    pub(crate) fn end_lease(&self, id: LeaseId, why: &'static str) -> bool {
-        let revoked = self.0.ledger().revoke(id);
-        let Some((owner, keys)) = revoked else { return false };
-        self.0.end_all(id, &owner, keys, why);
-        true
-    }
-
-    /// Ends all leases: nobody can be heard of any more.
-    pub(crate) fn close(&self) {
-        let leases = self.0.ledger().all_leases();
-        for id in leases {
-            self.end_lease(id, "the site stops");
-        }
     }
 
     /// Waits for a lock. If whoever waits goes away before, so does the key, if it was this call that began it.
@@ -303,18 +244,6 @@ impl Desk {
         self.0.limits
     }
 
-    /// Another site that has granted the lease, by the lease's number.
-    pub(crate) fn granted_by(&self, id: LeaseId) -> Option<SiteName> {
-        let number = id.number() >> CHANCE_BITS;
-        if number == site_number(&self.0.site) {
-            return None;
-        }
-        self.0.node().look(|node| {
-            let mut members = node.view().members.iter();
-            members.find(|member| site_number(&member.site) == number).map(|member| member.site.clone())
-        })
-    }
-
     /// Whether this site takes part and may give clients something.
     pub(crate) fn is_ready(&self) -> bool {
         self.0.node().look(|node| {
@@ -338,15 +267,6 @@ impl Inner {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn choose_lease(&self) -> LeaseId {
-        loop {
-            let chance = fastrand::i64(0..1 << CHANCE_BITS);
-            if let Some(id) = LeaseId::new(site_number(&self.site) << CHANCE_BITS | chance) {
-                return id;
-            }
-        }
-    }
-
     /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time.
     fn who(&self, key: &DeskKey, label: ClientLabel) -> Who {
         let lasts = self.ledger().lease(key.lease, &key.owner, now()).map(|lease| lease.lasts);
@@ -360,19 +280,6 @@ impl Inner {
         key.driver.close(self.node());
         self.note_change();
     }
-
-    /// A lease has been taken out of the ledger, with all that hung on it.
-    fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: &'static str) {
-        self.gate.audit().note(owner, None, Act::Ended { session: Some(lease.to_string()), why });
-        for key in keys {
-            self.end(&key, Gone::LeaseOver);
-        }
-    }
-}
-
-/// The lower bits: in the upper ones names that differ only at their end do not.
-fn site_number(site: &SiteName) -> i64 {
-    i64::try_from(fnv_1a(site.as_str().bytes()) & ((1 << SITE_BITS) - 1)).unwrap_or(0)
 }
 
 fn held(stage: Stage) -> Result<Grant, NotHeld> {
@@ -406,24 +313,6 @@ impl Drop for Withdraw<'_> {
     }
 }
 
-/// Ends leases when their time is up.
-async fn keep_time(desk: Weak<Inner>) {
-    loop {
-        let Some(desk) = desk.upgrade() else { return };
-        while let Some((lease, owner, keys)) = { desk.ledger().expire_one(now()) } {
-            tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
-            desk.end_all(lease, &owner, keys, "it was not renewed");
-        }
-        // Looked at now and then also without an end in sight: the desk may be gone.
-        let idle = Span::from_millis(1000);
-        let due = desk.ledger().next_end().map_or(idle, |end| end.since(now()).min(idle));
-        tokio::select! {
-            () = sleep(Duration::from_micros(due.micros())) => {}
-            () = desk.alarm.notified() => {}
-        }
-    }
-}
-
 /// Closes wishes that are over, each when it is time.
 async fn close_all(node: Handle, mut closing: mpsc::UnboundedReceiver<(Arc<Wish>, Time)>) {
     while let Some((wish, by)) = closing.recv().await {
@@ -437,21 +326,5 @@ async fn close_all(node: Handle, mut closing: mpsc::UnboundedReceiver<(Arc<Wish>
             sleep(left).await;
             wish.close(&node);
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn sites_of_like_names_have_numbers_of_their_own() {
-        let numbers = |name: fn(u32) -> String| -> BTreeSet<i64> {
-            (1..=9).map(|at| site_number(&name(at).parse().unwrap())).collect()
-        };
-        assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
-        assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
     }
 }

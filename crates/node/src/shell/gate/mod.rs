@@ -248,9 +248,9 @@ fn meter<'a>(
 
 /// A token that nobody can guess.
 pub fn new_token() -> Result<String, std::io::Error> {
-    let mut chance = [0; 32];
-    let filled = SystemRandom::new().fill(&mut chance);
+    let (mut first, mut second) = ([0; 16], [0; 16]);
+    let random = SystemRandom::new();
+    let filled = random.fill(&mut first).and_then(|()| random.fill(&mut second));
     filled.map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
-    let digits: String = chance.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("meshlock_{digits}"))
+    Ok(format!("meshlock_{:032x}{:032x}", u128::from_be_bytes(first), u128::from_be_bytes(second)))
 }
