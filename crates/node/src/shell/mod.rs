@@ -27,7 +27,7 @@ mod failed;
 pub mod gate;
 mod lobby;
 mod log;
-mod net;
+pub(crate) mod net;
 mod permits;
 pub mod store;
 mod thread;

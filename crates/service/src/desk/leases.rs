@@ -73,6 +73,12 @@ impl Desk {
         }
     }
 
+    /// The time of a lease that has lasted with its connection begins.
+    pub(crate) fn begin_time(&self, id: LeaseId, lasts: Lasts) {
+        self.0.ledger().begin_time(id, lasts, now());
+        self.0.alarm.notify_one();
+    }
+
     /// Another site that has granted the lease, by the lease's number.
     pub(crate) fn granted_by(&self, id: LeaseId) -> Option<SiteName> {
         let number = id.number() >> CHANCE_BITS;
@@ -106,7 +112,7 @@ impl Inner {
 }
 
 /// The lower bits: in the upper ones names that differ only at their end do not.
-fn site_number(site: &SiteName) -> i64 {
+pub(super) fn site_number(site: &SiteName) -> i64 {
     i64::try_from(fnv_1a(site.as_str().bytes()) & ((1 << SITE_BITS) - 1)).unwrap_or(0)
 }
 
@@ -125,21 +131,5 @@ pub(super) async fn keep_time(desk: Weak<Inner>) {
             () = sleep(Duration::from_micros(due.micros())) => {}
             () = desk.alarm.notified() => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn sites_of_like_names_have_numbers_of_their_own() {
-        let numbers = |name: fn(u32) -> String| -> BTreeSet<i64> {
-            (1..=9).map(|at| site_number(&name(at).parse().unwrap())).collect()
-        };
-        assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
-        assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
     }
 }

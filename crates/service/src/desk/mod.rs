@@ -8,6 +8,8 @@ mod holders;
 mod leases;
 mod order;
 mod question;
+#[cfg(test)]
+mod tests;
 mod wish;
 
 use std::sync::{Arc, Mutex};
@@ -29,8 +31,8 @@ pub(crate) use question::{NoAnswer, Queue};
 use wish::Who;
 pub(crate) use wish::{Gone, Stage, Wish};
 
-/// A client that holds something by its connection and has heard nothing for so long must stop.
-pub(crate) const SILENCE: Span = Span::from_millis(10_000);
+/// How long a call that does not want to wait for another holder waits for the cluster's rules.
+const TRY_WITHIN: Duration = Duration::from_secs(5);
 
 /// A key as the desk keeps it.
 pub(crate) type DeskKey = Key<Arc<Wish>>;
@@ -57,6 +59,7 @@ pub(crate) struct Inner {
 }
 
 /// What a client asks for.
+#[derive(Clone)]
 pub(crate) struct Order {
     pub(crate) wanted: Wanted,
     pub(crate) wait: Wait,
@@ -125,30 +128,44 @@ impl Desk {
         &self.0.gate
     }
 
-    /// Waits for a lock. If whoever waits goes away before, so does the key, if it was this call that began it.
+    /// Waits for a lock. If all who wait for the same key go away before one of them has it, so does the key.
     pub(crate) async fn acquire(
         &self,
         caller: &Caller,
         order: Order,
         permits: Option<u32>,
     ) -> Result<(DeskKey, Grant), NotHeld> {
-        let lock = &order.wanted.lock;
+        let (wait, lock) = (order.wait, &order.wanted.lock);
         self.check(caller, Verb::Acquire, lock)?;
         if let Some(permits) = permits {
             // Whoever asks for permits that no rule gives a lock changes the cluster's rules.
             if self.0.node().look(|node| needs_rule(node, lock, permits)) {
                 self.0.gate.check_subject(caller, Verb::Admin, Subject::Cluster)?;
             }
-            agree_on_permits(self.0.node(), lock, permits).await?;
+            let agree = agree_on_permits(self.0.node(), lock, permits);
+            timeout(until(wait), agree).await.map_err(|_| NotHeld::TimedOut)??;
         }
-        let name = order.wanted.name.clone();
-        let (key, is_new) = self.begin(caller, order)?;
-        let mut withdraw = Withdraw { desk: self, name: &name, key: is_new.then_some(&key) };
-        let stage = key.driver.until(|stage| *stage != Stage::Waiting).await;
-        withdraw.key = None;
-        let grant = held(stage)?;
-        let key = self.key(caller, &name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
-        Ok((key, grant))
+        loop {
+            let (key, is_new) = self.begin(caller, order.clone())?;
+            let waiting = Waiting::begin(self, &key);
+            let decided = key.driver.until(|stage| *stage != Stage::Waiting);
+            let stage = match wait {
+                // The node knows for how long.
+                _ if is_new => decided.await,
+                Wait::Try if key.driver.stage() == Stage::Waiting => return Err(NotHeld::Busy),
+                Wait::Try | Wait::Until(_) | Wait::Forever => {
+                    timeout(until(wait), decided).await.map_err(|_| NotHeld::TimedOut)?
+                }
+            };
+            if !is_new && matches!(stage, Stage::Gone(Gone::TimedOut | Gone::Busy)) {
+                // That was the patience of whoever asked first.
+                continue;
+            }
+            let grant = held(stage)?;
+            let key = self.key(caller, &key.name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
+            waiting.has_it();
+            return Ok((key, grant));
+        }
     }
 
     /// Asks for a lock and waits only so long for an answer: then the key waits on, without the caller.
@@ -161,6 +178,7 @@ impl Desk {
         self.check(caller, Verb::Acquire, &order.wanted.lock)?;
         let name = order.wanted.name.clone();
         let (key, _) = self.begin(caller, order)?;
+        key.driver.keep();
         let _ = timeout(longest, key.driver.until(|stage| *stage != Stage::Waiting)).await;
         match key.driver.stage() {
             Stage::Waiting | Stage::Held(_) => {
@@ -244,6 +262,21 @@ impl Desk {
         self.0.limits
     }
 
+    /// For how long from now on nobody else can have what clients of this site hold, whatever becomes of it and of the way to it;
+    /// on a clock that may run slower than this one.
+    pub(crate) fn safe_for(&self) -> Span {
+        self.0.node().look(|node| {
+            let lease = node.lease();
+            lease.end().map_or(Span::ZERO, |end| lease.terms().drift.shrink(end.since(now())))
+        })
+    }
+
+    /// How often a client is told what is safe: a few times while that lasts.
+    pub(crate) fn say_so_every(&self) -> Duration {
+        let length = self.0.node().look(|node| node.lease().terms().length);
+        Duration::from_micros(length.micros() / 4)
+    }
+
     /// Whether this site takes part and may give clients something.
     pub(crate) fn is_ready(&self) -> bool {
         self.0.node().look(|node| {
@@ -267,11 +300,13 @@ impl Inner {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time.
+    /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time; and if it goes by
+    /// what is safe, not for longer than this site's own lease was when it was told.
     fn who(&self, key: &DeskKey, label: ClientLabel) -> Who {
+        let terms = self.node().look(|node| node.lease().terms());
         let lasts = self.ledger().lease(key.lease, &key.owner, now()).map(|lease| lease.lasts);
-        let hears_within = lasts.map_or(Span::ZERO, |lasts| lasts.span().unwrap_or(SILENCE));
-        Who { label, hears_within }
+        let hears_within = lasts.map_or(Span::ZERO, |lasts| lasts.span().unwrap_or(terms.length));
+        Who { label, hears_within: terms.drift.stretch(hears_within) }
     }
 
     /// A key has been taken out of the ledger.
@@ -293,19 +328,41 @@ fn held(stage: Stage) -> Result<Grant, NotHeld> {
     }
 }
 
-/// Takes a key back if whoever waits for it goes away.
-struct Withdraw<'a> {
-    desk: &'a Desk,
-    name: &'a [u8],
-    key: Option<&'a DeskKey>,
+/// How long a call may wait.
+fn until(wait: Wait) -> Duration {
+    match wait {
+        Wait::Forever => Duration::MAX,
+        Wait::Until(deadline) => Duration::from_micros(deadline.since(now()).micros()),
+        Wait::Try => TRY_WITHIN,
+    }
 }
 
-impl Drop for Withdraw<'_> {
+/// Someone waits for a key. When the last one goes away and none has it, the key goes too.
+struct Waiting<'a> {
+    desk: &'a Desk,
+    key: &'a DeskKey,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(desk: &'a Desk, key: &'a DeskKey) -> Self {
+        key.driver.add_caller();
+        Waiting { desk, key }
+    }
+
+    /// The client is told that it has the lock.
+    fn has_it(self) {
+        self.key.driver.keep();
+    }
+}
+
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let Some(key) = self.key else { return };
+        if !self.key.driver.is_left_by_all() {
+            return;
+        }
         let mut ledger = self.desk.0.ledger();
-        let is_same = ledger.key(self.name).is_some_and(|now| now.id == key.id);
-        let removed = if is_same { ledger.remove(self.name) } else { None };
+        let is_same = ledger.key(&self.key.name).is_some_and(|now| now.id == self.key.id);
+        let removed = if is_same { ledger.remove(&self.key.name) } else { None };
         drop(ledger);
         if let Some(key) = removed {
             self.desk.0.end(&key, Gone::GivenBack);

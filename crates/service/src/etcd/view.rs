@@ -9,6 +9,7 @@ use super::Etcd;
 use super::errors::{bad_name, denied, no_answer};
 use super::names::{self, before, behind};
 use crate::desk::{DeskKey, Holder, Stage};
+use crate::ledger::State;
 use crate::proto::mvccpb::KeyValue;
 
 /// A key of this site.
@@ -93,7 +94,9 @@ impl Etcd {
     /// A key that is known here without asking anyone.
     pub(super) fn local(&self, name: &[u8]) -> Option<KeyValue> {
         if let Some(key) = self.desk.anyones_key(name) {
-            return Some(kv_of_key(&key));
+            // One that has the name of its lock is there once it is held: until then it only tries.
+            let is_there = key.state != State::Waiting || key.name != key.lock.as_str().as_bytes();
+            return is_there.then(|| kv_of_key(&key));
         }
         let waits = self.desk.anyones_key(behind(name)?)?;
         (waits.driver.stage() == Stage::Waiting).then(|| kv_before(&waits))
