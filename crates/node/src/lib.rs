@@ -3,6 +3,7 @@
 //! Pure machines, each a value that whoever drives it gives time and messages to:
 //!
 //! - [`view`], [`rules`], [`names`], [`address`], [`time`]: the words that all of them share.
+//! - [`cause`], [`histogram`]: for whoever watches. Nothing is decided by them.
 //! - [`founding`]: what makes a cluster this one and no other.
 //! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
 //! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
@@ -13,8 +14,10 @@
 //! And [`shell`], which is not pure: it gives that machine a network, a disk, a clock and clients.
 
 pub mod address;
+pub mod cause;
 pub mod cluster_sim;
 pub mod founding;
+pub mod histogram;
 pub mod lease;
 pub mod links;
 pub mod membership;

@@ -11,6 +11,9 @@ use clap::{Args, ValueEnum};
 use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
 use tracing_appender::non_blocking::WorkerGuard;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
@@ -62,6 +65,10 @@ pub(crate) struct Arguments {
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value_t = Log::Text)]
     log: Log,
+    /// What the log says: error, warn, info, debug or trace, for all or for some, such as info,meshlock::lock=debug, which follows
+    /// each acquisition from site to site
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: Targets,
 }
 
 /// How a cluster is named on the command line.
@@ -100,11 +107,24 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, check, site, data, listen, join, socket, api, clients, plain, log, .. } =
-        arguments;
+    let Arguments {
+        config,
+        check,
+        site,
+        data,
+        listen,
+        join,
+        socket,
+        api,
+        clients,
+        plain,
+        log,
+        log_level,
+        ..
+    } = arguments;
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
-    let _log = start_log(log);
+    let _log = start_log(log, log_level);
     let (named, at) = split(join)?;
     let mut flags = Flags {
         site,
@@ -150,12 +170,13 @@ fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), Usage> {
 
 /// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log
 /// nobody reads must not stand still, and loses lines rather than its lease.
-fn start_log(log: Log) -> WorkerGuard {
+fn start_log(log: Log, levels: Targets) -> WorkerGuard {
     let (writer, guard) = tracing_appender::non_blocking(io::stderr());
-    let subscriber = tracing_subscriber::fmt().with_writer(writer).with_target(false);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false);
+    let registry = tracing_subscriber::registry().with(levels);
     match log {
-        Log::Text => subscriber.with_ansi(io::stderr().is_terminal()).init(),
-        Log::Json => subscriber.json().flatten_event(true).init(),
+        Log::Text => registry.with(lines.with_ansi(io::stderr().is_terminal())).init(),
+        Log::Json => registry.with(lines.json().flatten_event(true)).init(),
     }
     guard
 }

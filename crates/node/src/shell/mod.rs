@@ -26,6 +26,7 @@ mod engine;
 mod failed;
 mod lobby;
 mod log;
+mod meter;
 mod net;
 mod permits;
 pub mod store;
@@ -34,5 +35,8 @@ pub mod tls;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
-pub use net::{IntroduceError, Introduction, ListenError, Security, learn_of_cluster, listen};
+pub use meter::{Readings, SessionEnd, Via};
+pub use net::{
+    IntroduceError, Introduction, ListenError, Security, Traffic, Versions, learn_of_cluster, listen,
+};
 pub use permits::{PermitsError, agree_on_permits, agree_on_permits_within};
