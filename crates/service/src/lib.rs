@@ -7,11 +7,14 @@
 //! - `ledger`: leases (sessions), keys (one client's place at one lock) and limits. Pure.
 //! - `desk`: the ledger, the node and time together: all that the APIs call.
 //! - `own`, `etcd`: the APIs.
+//! - `correlation`, `metrics`: for those who watch.
 //! - `server`: the port, TLS, and who is at the other end.
 
+mod correlation;
 mod desk;
 mod etcd;
 mod ledger;
+mod metrics;
 mod own;
 mod proto;
 mod server;

@@ -20,6 +20,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::ledger::{Begun, Grant, Key, Lasts, LeaseId, Ledger, LedgerError, Limits, Wanted};
+use crate::metrics::{Meter, SessionEnd};
 pub(crate) use holders::{Holder, Watching};
 use order::{LedgerGuard, assert_ledger_is_free};
 pub(crate) use question::{NoAnswer, Queue};
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     /// A lease may end before the one that is waited for.
     alarm: Notify,
     watched: holders::Watched,
+    meter: Meter,
 }
 
 /// What a client asks for.
@@ -106,6 +108,7 @@ impl Desk {
             over,
             alarm: Notify::new(),
             watched: holders::Watched::default(),
+            meter: Meter::default(),
         });
         tokio::spawn(keep_time(Arc::downgrade(&inner)));
         tokio::spawn(close_all(inner.node.clone(), closing));
@@ -142,17 +145,16 @@ impl Desk {
 
     /// Ends a lease and all that hangs on it; gives back whether there was one.
     pub(crate) fn revoke(&self, id: LeaseId) -> bool {
-        let keys = self.0.ledger().revoke(id);
-        let there = keys.is_some();
-        self.0.end_all(keys.unwrap_or_default());
-        there
+        let lasts = self.0.ledger().lease(id, now()).map(|lease| lease.lasts);
+        let bound = lasts == Some(Lasts::WithItsConnection);
+        self.0.end_lease(id, if bound { SessionEnd::Disconnected } else { SessionEnd::Closed })
     }
 
     /// Ends all leases: nobody can be heard of any more.
     pub(crate) fn close(&self) {
         let leases = self.0.ledger().all_leases();
         for id in leases {
-            self.revoke(id);
+            self.0.end_lease(id, SessionEnd::Stopped);
         }
     }
 
@@ -244,6 +246,10 @@ impl Desk {
         &self.0.site
     }
 
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.0.meter
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         self.0.limits
     }
@@ -306,6 +312,13 @@ impl Inner {
         self.note_change();
     }
 
+    fn end_lease(&self, id: LeaseId, why: SessionEnd) -> bool {
+        let Some(keys) = self.ledger().revoke(id) else { return false };
+        self.meter.session_ended(why);
+        self.end_all(keys);
+        true
+    }
+
     fn end_all(&self, keys: Vec<DeskKey>) {
         for key in keys {
             self.end(&key, Gone::LeaseOver);
@@ -355,6 +368,7 @@ async fn keep_time(desk: Weak<Inner>) {
         let Some(desk) = desk.upgrade() else { return };
         while let Some((lease, keys)) = { desk.ledger().expire_one(now()) } {
             tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
+            desk.meter.session_ended(SessionEnd::Expired);
             desk.end_all(keys);
         }
         // Looked at now and then also without an end in sight: the desk may be gone.

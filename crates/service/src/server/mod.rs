@@ -17,9 +17,11 @@ use meshlock_node::shell::{Handle, Security};
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
+use crate::correlation;
 use crate::desk::Desk;
 use crate::etcd::Etcd;
 use crate::ledger::Limits;
+use crate::metrics;
 use crate::own::{self, Own};
 use connection::Door;
 
@@ -129,9 +131,12 @@ fn router(desk: &Desk) -> Router {
     Router::new()
         .merge(grpc)
         .merge(http)
+        .merge(metrics::routes(desk))
         .fallback(nowhere)
         .layer(axum::middleware::map_response(explain))
+        .layer(axum::middleware::from_fn(correlation::follow))
         .layer(axum::middleware::from_fn(principal::admit))
+        .layer(axum::middleware::from_fn_with_state(desk.clone(), metrics::count))
 }
 
 /// What is said of calls that are none of ours.
