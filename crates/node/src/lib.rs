@@ -17,6 +17,8 @@ pub mod address;
 pub mod cause;
 pub mod cluster_sim;
 pub mod founding;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod histogram;
 pub mod lease;
 pub mod links;

@@ -5,6 +5,7 @@
 mod api;
 mod cluster;
 mod config;
+mod follow;
 mod operate;
 mod site;
 mod up;

@@ -52,6 +52,8 @@ use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
 pub use queue::{Age, InLine, SiteLocks, SiteQueue, Standing, Why, line};
+#[cfg(feature = "fuzz")]
+pub(crate) use wire::lock_packet;
 pub use wire::{Content, Letter, Matter, Packet, VERSIONS, WireError};
 pub use words::{Input, Output, Token};
 

@@ -271,34 +271,35 @@ impl Content {
     }
 }
 
+/// A packet with a message of a lock's machine, for tests and fuzzers.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
+    use meshlock_protocol::algorithms::central;
+    use meshlock_protocol::registry::AnyMessage;
+    use meshlock_protocol::{Count, FenceClock};
+
+    let message = LockMessage {
+        lock: "jobs".parse().expect("a name"),
+        from_lane: 0,
+        to_lane: 0,
+        stamp: FenceClock::new(Epoch::default()).stamp(),
+        message: AnyMessage::Central(central::Message::Grant { number: Count::default() }),
+        cause,
+    };
+    let body = Letter { epoch: Epoch::default(), matter: Matter::Lock(message) };
+    let frame = Frame::Data { number: 1, ack: 0, body };
+    let content = Content::Link { to: Incarnation::new(2), frame };
+    let cluster = crate::founding::Founding::new("x".parse().expect("a name"), &[]).id();
+    Packet { cluster, incarnation: Incarnation::new(3), content }
+}
+
 #[cfg(test)]
 mod tests {
-    use meshlock_protocol::algorithms::central::Message;
-    use meshlock_protocol::registry::AnyMessage;
-    use meshlock_protocol::{Count, Epoch, FenceClock};
-
     use super::*;
-    use crate::founding::Founding;
-
-    fn packet(cause: Option<Cause>) -> Packet {
-        let message = LockMessage {
-            lock: "jobs".parse().unwrap(),
-            from_lane: 0,
-            to_lane: 0,
-            stamp: FenceClock::new(Epoch::default()).stamp(),
-            message: AnyMessage::Central(Message::Grant { number: Count::default() }),
-            cause,
-        };
-        let body = Letter { epoch: Epoch::default(), matter: Matter::Lock(message) };
-        let frame = Frame::Data { number: 1, ack: 0, body };
-        let content = Content::Link { to: Incarnation::new(2), frame };
-        let cluster = Founding::new("x".parse().unwrap(), &[]).id();
-        Packet { cluster, incarnation: Incarnation::new(3), content }
-    }
 
     #[test]
     fn version_two_carries_causes_and_version_one_does_not() {
-        let (with, without) = (packet(Cause::new(7)), packet(None));
+        let (with, without) = (lock_packet(Cause::new(7)), lock_packet(None));
         assert_eq!(Packet::decode_as(2, &with.append(2, Vec::new())), Ok(with.clone()));
         assert_eq!(Packet::decode_as(1, &with.append(1, Vec::new())), Ok(without.clone()));
         assert_eq!(with.append(1, Vec::new()), without.append(2, Vec::new()));
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_is_no_cause_is_refused_and_version_one_knows_none() {
-        let bytes = packet(Cause::new(7)).append(2, Vec::new());
+        let bytes = lock_packet(Cause::new(7)).append(2, Vec::new());
         assert_eq!(Packet::decode_as(1, &bytes), Err(WireError::Trailing { bytes: 1 }));
         let mut zero = bytes.clone();
         *zero.last_mut().unwrap() = 0;

@@ -27,7 +27,7 @@ mod failed;
 mod lobby;
 mod log;
 mod meter;
-mod net;
+pub(crate) mod net;
 mod permits;
 pub mod store;
 mod thread;
