@@ -9,6 +9,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use meshlock_node::cause::Cause;
 
+/// What lines of the log about acquisitions are asked for by.
+const LOCK: &str = "meshlock::lock";
+
 /// The longest name that is looked at.
 const MOST_BYTES: usize = 256;
 
@@ -35,12 +38,15 @@ pub(crate) async fn follow(request: Request, next: Next) -> Response {
 /// What the client calls it, if it says so.
 fn given(headers: &HeaderMap) -> Option<Cause> {
     let text = |name: &str| headers.get(name)?.to_str().ok().filter(|text| text.len() <= MOST_BYTES);
-    if let Some(trace) = text("traceparent").and_then(trace_id) {
-        return Some(Cause::named(trace));
+    let parent = text("traceparent").and_then(|parent| Some((parent, trace_id(parent)?)));
+    if let Some((traceparent, trace)) = parent {
+        let cause = Cause::named(trace);
+        tracing::debug!(target: LOCK, traceparent, %cause, "named");
+        return Some(cause);
     }
-    let name = text("x-request-id").filter(|name| !name.is_empty())?;
-    let cause = Cause::named(name);
-    tracing::debug!(target: "meshlock::lock", request_id = name, %cause, "named by its client");
+    let request_id = text("x-request-id").filter(|name| !name.is_empty())?;
+    let cause = Cause::named(request_id);
+    tracing::debug!(target: LOCK, request_id, %cause, "named");
     Some(cause)
 }
 

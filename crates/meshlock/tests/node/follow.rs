@@ -17,10 +17,10 @@ fn start(files: &Files, site: &str) -> (Process, String) {
 
 fn ready((process, address): &mut (Process, String)) {
     let line = process.line();
-    *address = line.rsplit_once("; API: ").unwrap_or_else(|| panic!("{line}")).1.to_owned();
+    line.rsplit_once("; API: ").unwrap_or_else(|| panic!("{line}")).1.clone_into(address);
 }
 
-fn curl(address: &str, path: &str, header: &str, body: &str) -> Command {
+pub(crate) fn curl(address: &str, path: &str, header: &str, body: &str) -> Command {
     let mut curl = Command::new("curl");
     curl.args(["-s", "--max-time", "60", "-H", header, "-d", body, "-w", "\n%header{meshlock-cause}"]);
     curl.arg(format!("http://{address}/v1/locks/jobs/{path}")).stdout(Stdio::piped());
@@ -28,7 +28,7 @@ fn curl(address: &str, path: &str, header: &str, body: &str) -> Command {
 }
 
 /// What was answered, and for which cause.
-fn answer(curl: std::process::Output) -> (Value, String) {
+pub(crate) fn answer(curl: std::process::Output) -> (Value, String) {
     let text = String::from_utf8(curl.stdout).unwrap();
     let (body, cause) = text.rsplit_once('\n').unwrap();
     (serde_json::from_str(body).unwrap_or_else(|_| panic!("{text}")), cause.to_owned())

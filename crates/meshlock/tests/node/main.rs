@@ -7,6 +7,7 @@ mod cluster;
 mod config;
 mod follow;
 mod operate;
+mod otlp;
 mod site;
 mod up;
 mod versions;

@@ -15,7 +15,7 @@ use meshlock_node::shell::{Engine, Listener, Setup, Versions};
 use meshlock_node::table::{Request, Tell, Wait};
 
 /// Longer than anything here takes: what hangs must say so.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Sites in this process, over real connections, each with the versions that it speaks and a disk.
 struct Sites {
@@ -126,11 +126,11 @@ impl<'a> Wish<'a> {
     /// The fence that it is granted, and for what that was done which let it in.
     fn granted(&self) -> (i64, Option<u64>) {
         loop {
-            match self.told.recv_timeout(SOON).unwrap() {
-                Tell::Granted { fence, by, .. } => return (fence.value(), by.map(Cause::number)),
-                Tell::Extended { .. } => {}
-                other => panic!("{other:?}"),
+            let told = self.told.recv_timeout(SOON).unwrap();
+            if let Tell::Granted { fence, by, .. } = told {
+                return (fence.value(), by.map(Cause::number));
             }
+            assert!(matches!(told, Tell::Extended { .. }), "{told:?}");
         }
     }
 
@@ -199,7 +199,8 @@ fn a_cluster_is_upgraded_one_site_at_a_time_while_its_locks_are_held_and_handed_
             let last = Wish::new(sites.engine(to), "jobs", 7);
             let (next, _) = last.granted();
             assert!(next > fence, "fences rise through upgrades: {fence} and {next}");
-            (fence, _) = (next, last.release());
+            last.release();
+            fence = next;
         }
     }
     for at in 0..3 {

@@ -14,6 +14,7 @@ use super::alarm::Alarm;
 use super::clock::{now, stamp};
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
+use super::log;
 use super::net::{Host, Introduction, Net, Security, Versions};
 use super::store::{Store, StoreError};
 use super::thread::Idle;
@@ -209,6 +210,7 @@ impl Handle {
             core.sessions.remove(&session);
             for request in requests {
                 core.requests.remove(&request);
+                log::ends(&core.node.me().site, request);
             }
             Input::Call(Call::SessionEnded(session))
         });

@@ -7,7 +7,7 @@ use tracing::Level;
 use crate::cause::Cause;
 use crate::names::SiteName;
 use crate::node::{Answer, Call, Input, Node, Note, Packet};
-use crate::table::Tell;
+use crate::table::{Request, Tell};
 
 /// What lines about wishes are asked for by.
 const LOCK: &str = "meshlock::lock";
@@ -38,6 +38,13 @@ pub(super) fn input(input: &Input, node: &Node) {
             tracing::debug!(target: LOCK, %site, request = request.0, "gives back");
         }
         Input::Call(_) | Input::Time | Input::Connected(_) | Input::Persisted(_) => {}
+    }
+}
+
+/// A wish is over because its session is: it gives back what it has, or does not wait any more.
+pub(super) fn ends(site: &SiteName, request: Request) {
+    if follows_wishes() {
+        tracing::debug!(target: LOCK, %site, request = request.0, "ends");
     }
 }
 
