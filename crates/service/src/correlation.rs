@@ -1,13 +1,14 @@
 //! The cause of what a request asks for: its client may name it, and finds it again in the logs of all sites.
 //!
-//! It is the trace of the header `traceparent` (W3C's trace context), else what `X-Request-Id` says, else a number of chance. The
-//! same headers are gRPC's metadata. Every answer says which it was, in `meshlock-cause`.
+//! It is the trace of the header `traceparent` (W3C's trace context), else what `X-Request-Id` says, else the number by which the audit log
+//! knows the request. The same headers are gRPC's metadata. Every answer says which it was, in `meshlock-cause`.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use meshlock_node::cause::Cause;
+use meshlock_node::shell::gate::Caller;
 
 /// What lines of the log about acquisitions are asked for by.
 const LOCK: &str = "meshlock::lock";
@@ -26,7 +27,8 @@ pub(crate) fn current() -> Option<Cause> {
 
 /// Serves a request under its cause.
 pub(crate) async fn follow(request: Request, next: Next) -> Response {
-    let cause = given(request.headers()).or_else(|| Cause::new(fastrand::u64(1..)));
+    let caller = request.extensions().get::<Caller>();
+    let cause = given(request.headers()).or_else(|| Cause::new(caller?.request.number()));
     let Some(cause) = cause else { return next.run(request).await };
     let mut response = CAUSE.scope(cause, next.run(request)).await;
     if let Ok(value) = HeaderValue::try_from(cause.to_string()) {

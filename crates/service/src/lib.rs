@@ -8,8 +8,9 @@
 //! - `desk`: the ledger, the node and time together: all that the APIs call.
 //! - `own`, `etcd`: the APIs.
 //! - `correlation`, `metrics`: for those who watch.
-//! - `server`: the port, TLS, and who is at the other end.
+//! - `server`: the port, TLS, who is at the other end, and what each call takes. Every call carries its caller from there.
 
+mod caller;
 mod correlation;
 mod desk;
 mod etcd;
@@ -18,6 +19,7 @@ mod metrics;
 mod own;
 mod proto;
 mod server;
+mod slow;
 
-pub use ledger::Limits;
+pub use ledger::{EachClient, Limits};
 pub use server::{ServeError, Serving, Setup, listen};

@@ -24,6 +24,7 @@ mod core;
 mod disk;
 mod engine;
 mod failed;
+pub mod gate;
 mod lobby;
 mod log;
 mod meter;
@@ -39,4 +40,4 @@ pub use meter::{Readings, SessionEnd, Via};
 pub use net::{
     IntroduceError, Introduction, ListenError, Security, Traffic, Versions, learn_of_cluster, listen,
 };
-pub use permits::{PermitsError, agree_on_permits, agree_on_permits_within};
+pub use permits::{PermitsError, agree_on_permits, agree_on_permits_within, needs_rule};

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use tonic::Code;
 
 use super::page::Labels;
 use crate::desk::Desk;
+use crate::server::is_grpc;
 
 /// The services of gRPC that are served, or that clients of etcd ask for.
 const GRPC: &[&str] = &[
@@ -82,11 +82,6 @@ pub(crate) async fn count(State(desk): State<Desk>, request: Request, next: Next
     let out = if is_grpc { Out::Grpc(code) } else { Out::Http(response.status().as_u16()) };
     desk.meter().calls.add(service, out);
     response
-}
-
-fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 fn service(path: &str) -> &'static str {

@@ -24,26 +24,36 @@ use families::Snapshot;
 /// How the session of a client of these APIs ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
-    /// Its client said so, or the one call that it was made for came to nothing.
+    /// Its client said so.
     Closed,
     /// It was not renewed in time.
     Expired,
-    /// The connection that it was bound to ended.
-    Disconnected,
+    /// The one call that it was made for ended.
+    CallEnded,
     /// This site stopped.
     Stopped,
 }
 
 impl SessionEnd {
     const ALL: [SessionEnd; 4] =
-        [SessionEnd::Closed, SessionEnd::Expired, SessionEnd::Disconnected, SessionEnd::Stopped];
+        [SessionEnd::Closed, SessionEnd::Expired, SessionEnd::CallEnded, SessionEnd::Stopped];
 
     fn label(self) -> &'static str {
         match self {
             SessionEnd::Closed => "closed",
             SessionEnd::Expired => "expired",
-            SessionEnd::Disconnected => "disconnected",
+            SessionEnd::CallEnded => "call_ended",
             SessionEnd::Stopped => "stopped",
+        }
+    }
+
+    /// The same, for people.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            SessionEnd::Closed => "its client ended it",
+            SessionEnd::Expired => "it was not renewed",
+            SessionEnd::CallEnded => "the call that it was for has ended",
+            SessionEnd::Stopped => "the site stops",
         }
     }
 }

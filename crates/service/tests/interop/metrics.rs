@@ -135,7 +135,7 @@ fn what_is_exported_is_well_formed_and_agrees_with_what_happened() {
             .all(|left| left > 0.0 && left <= 5.0)
     );
     // Sessions that were made for one call that came to nothing.
-    assert_eq!(one.count("meshlock_session_ends_total", &[("of", "api"), ("reason", "closed")]), 2);
+    assert_eq!(one.count("meshlock_session_ends_total", &[("of", "api"), ("reason", "call_ended")]), 2);
     let calls = |code| one.count("meshlock_api_calls_total", &[("service", "http"), ("code", code)]);
     assert_eq!(["200", "409", "408"].map(calls)[1..], [1, 1]);
     assert!(calls("200") >= 2);
