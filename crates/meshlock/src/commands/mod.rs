@@ -22,4 +22,7 @@ pub(crate) mod site;
 pub(crate) mod status;
 mod target;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod up;
+
+pub(crate) use status::standing;

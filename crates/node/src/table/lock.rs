@@ -8,7 +8,7 @@ use meshlock_protocol::{Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
 use super::clients::{Clients, Hold, Spare};
-use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Tell};
+use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Tell, Watch, What};
 use crate::mutant::{Mutant, Mutants};
 use crate::names::LockName;
 use crate::time::Time;
@@ -63,6 +63,7 @@ pub(super) struct Env<'a> {
     pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
     pub(super) spare: &'a mut Spare,
     pub(super) granted: &'a mut u64,
+    pub(super) watches: &'a [Watch],
     pub(super) out: &'a mut Vec<Output>,
 }
 
@@ -179,9 +180,14 @@ impl Lock {
                 }
                 let number = |lane| u32::try_from(lane).expect("fewer lanes than permits");
                 let (from_lane, to_lane) = (number(lane), number(to_lane));
-                let (lock, stamp) = (env.name.clone(), self.clock.stamp());
-                let message = LockMessage { lock, from_lane, to_lane, stamp, message };
+                let (name, stamp) = (env.name.clone(), self.clock.stamp());
+                let printed = env.is_watched().then(|| message.printed());
+                let message = LockMessage { lock: name, from_lane, to_lane, stamp, message };
                 env.out.push(Output::Send { to: place, message });
+                // Behind it: then its number on the link is known.
+                if let Some(printed) = printed {
+                    env.trace(lane, || What::Send(place, printed));
+                }
             }
             Effect::Enter { slot } => self.on_enter(lane, slot.0, env, work),
             Effect::Timer { delays } => {
@@ -222,6 +228,7 @@ impl Lock {
         self.clients.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
         let margin = env.habits.margin;
         *env.granted += 1;
+        env.trace(lane, || What::Enter(request, fence));
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));
         true
     }
@@ -239,6 +246,7 @@ impl Lock {
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
         let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
         let Hold { lane, doomed, .. } = self.clients.holds.remove(at);
+        env.trace(lane, || What::Release(request));
         if let Some(act_by) = doomed {
             env.alarms.remove(&(act_by, Alarm::Doom(env.name.clone(), request)));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::clients::Hold;
-use super::{Alarm, LockTable, Output, Request, Session, Tell, forget};
+use super::{Alarm, LockTable, Output, Request, Session, Tell, What, forget};
 use crate::names::LockName;
 use crate::time::Time;
 
@@ -26,7 +26,7 @@ impl LockTable {
         };
         let waiting: Vec<(Request, LockName)> = self.requests.iter().filter_map(waiting).collect();
         for (request, lock) in waiting {
-            self.stop_waiting(request, &lock);
+            self.stop_waiting(request, &lock, out);
             out.push(Output::Tell(Tell::Refused { request, why }));
         }
     }
@@ -41,6 +41,7 @@ impl LockTable {
                 out.push(Output::Tell(Tell::Lost { request, act_by: now }));
             }
             lock.clients.holds.retain(|hold| hold.request != request);
+            self.trace(&name, || What::Release(request), out);
             forget(&mut self.requests, &mut self.sessions, request);
         }
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));

@@ -18,6 +18,7 @@ mod losing;
 mod report;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ use lock::{Call, Env, Lock};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
 };
+pub use trace::{Happening, Watch, What};
 pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait};
 
 const FULL: &str = "this site keeps as many locks as it may; use fewer names";
@@ -81,6 +83,8 @@ pub struct LockTable {
     draining: bool,
     /// How many locks the view began with.
     opened_with: usize,
+    /// Whoever wants to know all that happens: mostly nobody.
+    watches: Vec<Watch>,
 }
 
 impl LockTable {
@@ -99,6 +103,7 @@ impl LockTable {
             granted: 0,
             draining: false,
             opened_with: 0,
+            watches: Vec::new(),
         }
     }
 
@@ -141,6 +146,7 @@ impl LockTable {
         let waiter = Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try };
         self.with_lock(&lock, footing, out, |lock, env| {
             lock.clients.wake(env.spare).waiters.push_back(waiter);
+            env.trace(0, || What::Request(request));
             lock.seek(env);
         });
     }
@@ -153,7 +159,7 @@ impl LockTable {
         if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
             return self.release(request, footing, out);
         }
-        self.stop_waiting(request, &lock);
+        self.stop_waiting(request, &lock, out);
         out.push(Output::Tell(Tell::Cancelled { request }));
     }
 
@@ -180,7 +186,7 @@ impl LockTable {
             if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
                 self.leave(request, &lock, footing, out);
             } else {
-                self.stop_waiting(request, &lock);
+                self.stop_waiting(request, &lock, out);
             }
         }
         // One that had nothing but a name is not forgotten with its last request.
@@ -200,6 +206,7 @@ impl LockTable {
             if lock.clock.observe(stamp).is_err() {
                 return env.misbehaved(from, "a fence clock out of its range");
             }
+            env.trace(to_lane as usize, || What::Receive(from, message.printed()));
             lock.run(to_lane as usize, Call::Receive(sender, message), env);
         });
     }
@@ -242,7 +249,7 @@ impl LockTable {
             let (_, alarm) = self.alarms.pop_first().expect("there is a first");
             match alarm {
                 Alarm::Deadline(lock, request) => {
-                    let Some(waiter) = self.stop_waiting(request, &lock) else { continue };
+                    let Some(waiter) = self.stop_waiting(request, &lock, out) else { continue };
                     let tell =
                         if waiter.is_try { Tell::Busy { request } } else { Tell::TimedOut { request } };
                     out.push(Output::Tell(tell));
@@ -295,12 +302,13 @@ impl LockTable {
 
     /// Takes a waiter out of its queue. A request of the machine that it caused runs on; whoever is first when it is
     /// granted gets it, or it is given back at once.
-    fn stop_waiting(&mut self, request: Request, lock: &LockName) -> Option<Waiter> {
+    fn stop_waiting(&mut self, request: Request, lock: &LockName, out: &mut Vec<Output>) -> Option<Waiter> {
         let waited = self.locks.get_mut(lock)?;
         let at = waited.clients.waiters.iter().position(|waiter| waiter.request == request)?;
         let waiter = waited.clients.waiters.remove(at)?;
         waited.clients.rest(&mut self.spare);
         self.forget_deadline(lock, &waiter);
+        self.trace(lock, || What::Cancel(request), out);
         forget(&mut self.requests, &mut self.sessions, request);
         Some(waiter)
     }
@@ -367,9 +375,12 @@ impl LockTable {
             outbox: &mut self.outbox,
             spare: &mut self.spare,
             granted: &mut self.granted,
+            watches: &self.watches,
             out,
         };
+        let told = env.out.len();
         let done = act(lock, &mut env);
+        env.trace_states(lock, told);
         lock.clients.rest(&mut self.spare);
         done
     }

@@ -10,6 +10,7 @@ mod door;
 mod group;
 pub mod protocol;
 mod serve;
+mod watch;
 mod words;
 
 pub use accept::{ServeError, Serving, listen, serve, serve_network};

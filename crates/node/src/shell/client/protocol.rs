@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, ClusterName, LockName, SiteName};
-use crate::node::{CutOff, SiteLocks, SiteQueue, Standing};
+use crate::node::{CutOff, SiteLocks, SiteQueue, Standing, TraceLine};
 use crate::rules::RulesText;
 use crate::time::{Drift, Span, Time};
 use crate::view::View;
@@ -118,6 +118,15 @@ pub enum ToNode {
     Leave {
         /// The wish.
         tag: Tag,
+    },
+    /// To be told all that happens at the site, until the wish is cancelled.
+    Watch {
+        /// The wish.
+        tag: Tag,
+        /// Which locks: a name, or the beginning of names and `*`.
+        pattern: String,
+        /// Whether with the machines' states.
+        states: bool,
     },
 }
 
@@ -230,6 +239,17 @@ pub enum ToClient {
     },
     /// The site is no member any more.
     Left(Tag),
+    /// What happened at the site.
+    Traced {
+        /// Which wish.
+        tag: Tag,
+        /// What the calendar clock of its machine showed when the clock of the lines' times showed nothing, in microseconds.
+        origin: u64,
+        /// In the order in which it happened.
+        lines: Vec<TraceLine>,
+        /// How many lines there were before these that are lost, because they were not taken in time.
+        lost: u64,
+    },
 }
 
 impl ToClient {
@@ -251,7 +271,8 @@ impl ToClient {
             | ToClient::RulesSet { tag, .. }
             | ToClient::Locks { tag, .. }
             | ToClient::Leaves { tag, .. }
-            | ToClient::Left(tag) => Some(*tag),
+            | ToClient::Left(tag)
+            | ToClient::Traced { tag, .. } => Some(*tag),
         }
     }
 }

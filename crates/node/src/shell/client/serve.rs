@@ -38,6 +38,8 @@ pub(super) struct Client {
     /// When it said something last, in microseconds.
     pub(super) heard: AtomicU64,
     open: Mutex<FxHashMap<Tag, Arc<Asked>>>,
+    /// Whether it has ever watched.
+    pub(super) watches: OnceLock<()>,
     /// What is to be ended when something is lost.
     pub(super) group: Mutex<Option<Group>>,
 }
@@ -52,13 +54,16 @@ enum Ending {
 }
 
 /// Something that a client asked for.
-struct Asked {
-    client: Arc<Client>,
-    tag: Tag,
+pub(super) struct Asked {
+    pub(super) client: Arc<Client>,
+    pub(super) tag: Tag,
     /// The node's number for it, once it has one.
     request: OnceLock<Request>,
     /// Stops the agreement on a semaphore's permits, which comes first.
     agreeing: OnceLock<AbortHandle>,
+    /// For one who watches: how many lines it has lost and not been told of, and how the two clocks of this machine differ.
+    pub(super) untold: AtomicU64,
+    pub(super) origin: AtomicU64,
 }
 
 impl Client {
@@ -67,7 +72,8 @@ impl Client {
         let (open, group, greeted) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let opened = now();
         let heard = AtomicU64::new(opened.micros());
-        let client = Arc::new(Client { node, channel, door, opened, greeted, heard, open, group });
+        let watches = OnceLock::new();
+        let client = Arc::new(Client { node, channel, door, opened, greeted, heard, open, watches, group });
         let session = client.node.open_session(client.clone());
         let ending = tokio::select! {
             ending = client.hear_all(session) => ending,
@@ -136,6 +142,7 @@ impl Client {
                 }
             }
             bytes.drain(..at);
+            self.tell_lost();
             self.channel.flush();
         }
     }
@@ -162,6 +169,7 @@ impl Client {
             ToNode::Locks { tag } => self.ask(tag, |request| Call::Locks { request }),
             ToNode::Remove { tag, site } => self.ask(tag, |request| Call::Remove { request, site }),
             ToNode::Leave { tag } => self.ask(tag, |request| Call::Leave { request }),
+            ToNode::Watch { tag, pattern, states } => self.watch(session, tag, &pattern, states),
         }
         true
     }
@@ -256,7 +264,7 @@ impl Client {
         }
     }
 
-    fn ask(self: &Arc<Self>, tag: Tag, call: impl FnOnce(Request) -> Call) {
+    pub(super) fn ask(self: &Arc<Self>, tag: Tag, call: impl FnOnce(Request) -> Call) {
         if let Some(asked) = self.begin(tag) {
             asked.put(call);
         }
@@ -278,6 +286,8 @@ impl Client {
             tag,
             request: OnceLock::new(),
             agreeing: OnceLock::new(),
+            untold: AtomicU64::new(0),
+            origin: AtomicU64::new(0),
         });
         open.insert(tag, asked.clone());
         Some(asked)
@@ -302,11 +312,11 @@ impl Client {
         self.say(&ToClient::Refused { tag, why });
     }
 
-    fn say(&self, message: &ToClient) {
+    pub(super) fn say(&self, message: &ToClient) {
         self.channel.push(|bytes| put(message, bytes));
     }
 
-    fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Arc<Asked>>> {
+    pub(super) fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Arc<Asked>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -342,6 +352,9 @@ impl Listener for Client {
 
 impl Listener for Asked {
     fn hear(&self, answer: &Answer) {
+        if let Answer::Traced { lines, lost, .. } = answer {
+            return self.tell_traced(lines, *lost);
+        }
         let Some((message, over)) = answered(self.tag, answer) else { return };
         if over {
             self.client.open().remove(&self.tag);
