@@ -153,7 +153,8 @@ fn facts(line: &Written) -> Map<String, Value> {
     let all = [
         ("client", line.client.map(Value::from)),
         ("who", line.who.clone().map(Value::from)),
-        ("fence", line.fence.map(Value::from)),
+        // As text: it may have more digits than a number of the page.
+        ("fence", line.fence.map(|fence| Value::from(fence.to_string()))),
         ("seat", line.seat.map(Value::from)),
         ("epoch", epoch.map(Value::from)),
         ("members", line.members.clone().map(Value::from)),

@@ -123,11 +123,8 @@ impl Merger {
 /// What names the message of a line that has one.
 fn key(line: &Written) -> Option<Key> {
     let (peer, number) = (line.peer.clone()?, line.number?);
-    let (from, to) = match line.kind {
-        Kind::Send => (line.site.clone(), peer),
-        Kind::Receive => (peer, line.site.clone()),
-        _ => return None,
-    };
+    let (from, to) =
+        if line.kind == Kind::Receive { (peer, line.site.clone()) } else { (line.site.clone(), peer) };
     Some((from, to, line.epoch, number))
 }
 

@@ -272,3 +272,47 @@ fn weight(line: &Written) -> usize {
     let members = line.members.iter().flatten().map(|member| member.len() + size_of::<String>());
     size_of::<Row>() + line.lock.len() + texts.chain(members).sum::<usize>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(time: u32, kind: Kind) -> Written {
+        Written::new(f64::from(time), kind, Whose::Name("a".to_owned()), "jobs")
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept_and_a_trace_of_them_begins_with_the_view() {
+        let live = Live::new("*".to_owned(), None);
+        live.lock().most = 3;
+        let members = Some(vec!["b".to_owned(), "a".to_owned()]);
+        // One site alone has nobody to wait for.
+        live.tell([Written { members, epoch: Some(4), ..line(1000, Kind::View) }]);
+        live.tell((2..=6).map(|time| line(time * 1000, Kind::Request)));
+        let answer = live.answer(0);
+        assert_eq!((&answer["first"], &answer["from"], &answer["next"]), (&json!(3), &json!(3), &json!(6)));
+        assert_eq!(answer["lines"]["time"], json!([3.0, 4.0, 5.0]), "in milliseconds since the first");
+        assert_eq!(answer["names"], json!(["b", "a"]));
+        assert_eq!(live.answer(5)["lines"]["time"], json!([5.0]));
+        let trace = String::from_utf8(live.trace()).unwrap();
+        assert_eq!(trace.lines().count(), 4);
+        assert!(trace.starts_with(r#"{"time":1000.0,"kind":"view","site":"a""#), "{trace}");
+    }
+
+    #[test]
+    fn what_an_older_view_says_is_not_news_and_whoever_left_is_forgotten() {
+        let live = Live::new("*".to_owned(), None);
+        let cluster = |epoch, members: &[&str]| ClusterNews {
+            epoch,
+            members: members.iter().map(ToString::to_string).collect(),
+            ..ClusterNews::default()
+        };
+        live.news("a", SiteNews { watched: true, ..SiteNews::default() });
+        live.news("b", SiteNews::default());
+        live.cluster_news(cluster(2, &["a"]));
+        live.cluster_news(cluster(1, &["a", "b"]));
+        let answer = live.answer(0);
+        assert_eq!(answer["cluster"]["epoch"], 2);
+        assert_eq!(answer["sites"].as_object().unwrap().keys().collect::<Vec<_>>(), ["a"]);
+    }
+}

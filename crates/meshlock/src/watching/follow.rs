@@ -28,6 +28,8 @@ struct Followed {
     last: f64,
     /// Whether what is known of its clients may be wrong.
     gap: bool,
+    /// Whether it has said what its clients have and want already: of very many, only a part.
+    begun: bool,
 }
 
 impl Watching {
@@ -91,7 +93,7 @@ impl Watching {
         again: bool,
     ) -> anyhow::Result<Ending> {
         let news = SiteNews { watched: true, place: remote.place().to_string(), ..SiteNews::default() };
-        let mut followed = Followed { site, news, watch: 0, asked: 0, last: 0.0, gap: again };
+        let mut followed = Followed { site, news, watch: 0, asked: 0, last: 0.0, gap: again, begun: false };
         self.watch(remote, &mut followed)?;
         let mut next = Instant::now();
         loop {
@@ -130,7 +132,7 @@ impl Watching {
             // What is told from here on says anew what its clients have and want.
             self.live.tell([gap(followed, None)]);
         }
-        followed.watch = remote.tag();
+        (followed.watch, followed.begun) = (remote.tag(), false);
         let (pattern, states) = (self.wanted.pattern.clone(), self.wanted.states);
         remote.say(&ToNode::Watch { tag: followed.watch, pattern, states })
     }
@@ -140,10 +142,11 @@ impl Watching {
             if let Some(first) = lines.first() {
                 followed.last = first.time;
             }
-            followed.gap = true;
+            followed.gap |= followed.begun;
             followed.news.lost += lost;
             lines.insert(0, gap(followed, Some(lost)));
         }
+        followed.begun = true;
         followed.last = lines.last().map_or(followed.last, |line| line.time);
         self.live.tell(lines);
     }

@@ -8,3 +8,4 @@ mod config;
 mod operate;
 mod site;
 mod up;
+mod watch;

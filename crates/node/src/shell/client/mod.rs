@@ -7,6 +7,7 @@
 mod accept;
 mod belief;
 mod door;
+mod frames;
 mod group;
 pub mod protocol;
 mod serve;

@@ -12,7 +12,10 @@ use crate::rules::Pattern;
 use crate::table::{Session, Watch};
 
 /// How much may wait for a client that watches, in bytes, before it loses lines.
-const MOST_WAITING: usize = 256 << 10;
+const MOST_WAITING: usize = 1 << 20;
+
+/// How many lines are told at once: with their states they fit a frame.
+const MOST_AT_ONCE: usize = 64;
 
 /// By how much the calendar clock has to move against the node's own, in microseconds, to be looked at again: so lines do not go back
 /// and forth by what two looks at two clocks differ.
@@ -47,6 +50,12 @@ impl Client {
 impl Asked {
     /// Passes on what happened, and what was lost before it; or adds it to that.
     pub(super) fn tell_traced(&self, lines: &[TraceLine], lost: u64) {
+        self.tell_some(&lines[..lines.len().min(MOST_AT_ONCE)], lost);
+        lines.chunks(MOST_AT_ONCE).skip(1).for_each(|lines| self.tell_some(lines, 0));
+        self.client.channel.flush_soon();
+    }
+
+    fn tell_some(&self, lines: &[TraceLine], lost: u64) {
         let more = lost + self.untold.load(Ordering::Relaxed);
         if self.client.channel.waiting() > MOST_WAITING {
             return self.untold.store(more + lines.len() as u64, Ordering::Relaxed);
@@ -59,6 +68,5 @@ impl Asked {
             self.origin.store(origin, Ordering::Relaxed);
         }
         self.client.say(&ToClient::Traced { tag: self.tag, origin, lines: lines.to_vec(), lost: more });
-        self.client.channel.flush_soon();
     }
 }
