@@ -96,8 +96,9 @@ pub(crate) fn find(named: &[String], security: &Security) -> anyhow::Result<Vec<
                 found.push(Place::Socket(path));
             }
         } else {
-            let address: Address = name.parse().map_err(|error| {
-                Usage::new(format!("'{name}': {error}; give HOST:PORT, or the path of a socket (with a '/')"))
+            let port = name.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            let address = name.parse::<Address>().ok().filter(|_| port.is_some()).ok_or_else(|| {
+                Usage::new(format!("'{name}': give HOST:PORT, or the path of a socket (with a '/')"))
             })?;
             found.push(Where::at(address, security.certificate.clone(), security.plain).find()?);
         }
@@ -138,17 +139,15 @@ impl Watching {
                 Place::Socket(path) => Some(path.with_file_name(format!("{site}.sock"))),
                 Place::Network(_) => None,
             });
-            match beside.filter(|path| path.exists()) {
-                Some(path) => {
-                    self.known().followed.insert(site.clone());
-                    let (watching, place) = (self.clone(), Place::Socket(path));
-                    std::thread::spawn(move || watching.keep_following(&place, Some(site), None));
-                }
-                None => {
-                    let why = "not watched: name the address that its configuration has under `clients`, or its socket";
-                    self.live.news(site.as_str(), SiteNews { why: why.to_owned(), ..SiteNews::default() });
-                }
-            }
+            let Some(path) = beside.filter(|path| path.exists()) else {
+                let why =
+                    "not watched: name the address that its configuration has under `clients`, or its socket";
+                self.live.news(site.as_str(), SiteNews { why: why.to_owned(), ..SiteNews::default() });
+                continue;
+            };
+            self.known().followed.insert(site.clone());
+            let (watching, place) = (self.clone(), Place::Socket(path));
+            std::thread::spawn(move || watching.keep_following(&place, Some(site), None));
         }
     }
 
