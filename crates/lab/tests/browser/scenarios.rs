@@ -215,8 +215,8 @@ fn importing(browser: &Browser, page: &str) {
     browser.press(keys::RIGHT);
     assert!(browser.text("document.getElementById('box-told').textContent").contains("Line 1"));
     assert_eq!(browser.count("[data-states='none']"), 1, "that there are no states is said");
-    let states = r#"[['Request', 'X { want: 1, seen: 0 }'], ['Enter', 'X { want: 1, seen: 2 }']].map(([kind, state], at) =>
-        JSON.stringify({ time: at, kind: kind.toLowerCase(), site: 1, lock: 'sim', state })).join('\n')"#;
+    let states = r"[['Request', 'X { want: 1, seen: 0 }'], ['Enter', 'X { want: 1, seen: 2 }']].map(([kind, state], at) =>
+        JSON.stringify({ time: at, kind: kind.toLowerCase(), site: 1, lock: 'sim', state })).join('\n')";
     let load = format!(
         "Promise.resolve({states}).then((text) => {{ const box = document.querySelector('input[type=file]'); \
                 const list = new DataTransfer(); list.items.add(new File([text], 'states.jsonl')); box.files = list.files; \

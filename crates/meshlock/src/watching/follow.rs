@@ -81,7 +81,8 @@ impl Watching {
                 }
                 Err(error) => self.live.news(&name, unreached(place, &error)),
             }
-            std::thread::sleep(ASK_EVERY);
+            // Nobody wakes it: it looks again after a while.
+            std::thread::park_timeout(ASK_EVERY);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::clients::Hold;
-use super::{Alarm, LockTable, Output, Request, Session, Tell, What, forget};
+use super::clients::{Hold, forget};
+use super::{Alarm, LockTable, Output, Request, Session, Tell, What};
 use crate::names::LockName;
 use crate::time::Time;
 

@@ -33,7 +33,7 @@ use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
-use clients::{Spare, Waiter};
+use clients::{Spare, Waiter, forget};
 use lock::{Call, Env, Lock};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
@@ -383,19 +383,5 @@ impl LockTable {
         env.trace_states(lock, told);
         lock.clients.rest(&mut self.spare);
         done
-    }
-}
-
-fn forget(
-    requests: &mut BTreeMap<Request, (Session, LockName)>,
-    sessions: &mut BTreeMap<Session, Client>,
-    request: Request,
-) {
-    let Some((session, _)) = requests.remove(&request) else { return };
-    if let Some(client) = sessions.get_mut(&session) {
-        client.requests.remove(&request);
-        if client.requests.is_empty() && client.label.is_none() {
-            sessions.remove(&session);
-        }
     }
 }
