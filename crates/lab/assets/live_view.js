@@ -100,10 +100,14 @@ export class LiveView extends TraceView {
 
   #more(answer) {
     const { model } = this;
+    if (answer.from > this.next) {
+      // Some lines were dropped before they came here.
+      this.fresh = true;
+      return;
+    }
     model.unit = answer.unit;
     model.rename(answer.names);
     model.append(this.#wanted(answer.lines));
-    this.missed = answer.from > this.next;
     this.offer(this.locks, this.lock);
     this.shown();
     this.#heard(answer);

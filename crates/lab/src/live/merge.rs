@@ -5,9 +5,9 @@
 //! much: from then on so much is added to what it shows. So times never go back along a message, and what was added is said.
 //!
 //! A line is kept back for a moment, because an earlier one of another site may still be on its way here. A receipt whose sending does
-//! not come (the sender is not watched, or its line was lost) is kept for a longer moment, then taken without it.
+//! not come though its sender is watched (its line was lost) is kept for a longer moment, then taken without it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use meshlock_sim::trace::{Kind, Whose, Written};
@@ -97,7 +97,8 @@ impl Merger {
         let heads = self.sites.iter().filter_map(|(name, site)| {
             let (came, line) = site.lines.front()?;
             let age = now.saturating_sub(*came);
-            let sent = line.kind != Kind::Receive || key(line).is_none_or(|key| self.sent.contains_key(&key));
+            let is_sent = |key: Key| self.sent.contains_key(&key) || !self.sites.contains_key(&key.0);
+            let sent = line.kind != Kind::Receive || key(line).is_none_or(is_sent);
             (sent || age >= PATIENCE || crowded).then_some((line.time + site.behind, age, name))
         });
         let (_, age, name) = heads.min_by(|(one, ..), (other, ..)| one.total_cmp(other))?;
@@ -112,11 +113,6 @@ impl Merger {
                 self.sent.remove(&oldest);
             }
         }
-    }
-
-    /// The sites of which lines have come.
-    pub fn sites(&self) -> BTreeSet<&Whose> {
-        self.sites.keys().collect()
     }
 }
 
@@ -166,11 +162,12 @@ mod tests {
     #[test]
     fn a_receipt_comes_behind_its_sending_and_a_slow_clock_is_corrected_from_then_on() {
         let mut merger = Merger::default();
+        merger.push([line("a", 50.0, Kind::Waits)], Duration::ZERO);
         merger.push(
             [message("b", 100.0, Kind::Receive, "a", 1), line("b", 101.0, Kind::Enter)],
             Duration::ZERO,
         );
-        assert_eq!(taken(&mut merger, HOLD), []);
+        assert_eq!(taken(&mut merger, HOLD), told(&[("a waits", 50.0)]));
         merger.push([message("a", 5000.0, Kind::Send, "b", 1), line("a", 5001.5, Kind::Request)], HOLD);
         let all =
             told(&[("a send", 5000.0), ("b receive", 5000.0), ("b enter", 5001.0), ("a request", 5001.5)]);
@@ -182,9 +179,13 @@ mod tests {
     #[test]
     fn a_receipt_whose_sending_nobody_saw_is_not_waited_for_for_ever() {
         let mut merger = Merger::default();
+        merger.push([line("a", 50.0, Kind::Waits), line("a", 60.0, Kind::Cancel)], Duration::ZERO);
         merger.push([message("b", 100.0, Kind::Receive, "a", 1)], Duration::ZERO);
-        assert_eq!(taken(&mut merger, PATIENCE / 2), []);
+        assert_eq!(taken(&mut merger, PATIENCE / 2).len(), 2);
         assert_eq!(taken(&mut merger, PATIENCE), told(&[("b receive", 100.0)]));
+        // Of a sender that is not watched nothing will come.
+        merger.push([message("b", 200.0, Kind::Receive, "z", 1)], PATIENCE);
+        assert_eq!(taken(&mut merger, PATIENCE + HOLD), told(&[("b receive", 200.0)]));
     }
 
     #[test]
@@ -199,8 +200,9 @@ mod tests {
     #[test]
     fn more_than_is_kept_back_is_let_go() {
         let mut merger = Merger::default();
+        merger.push([line("a", 0.5, Kind::Waits)], Duration::ZERO);
         let many = (0..=MOST_WAITING as u64 + 10).map(|number| message("b", 1.0, Kind::Receive, "a", number));
         merger.push(many, Duration::ZERO);
-        assert_eq!(taken(&mut merger, Duration::ZERO).len(), 11);
+        assert_eq!(taken(&mut merger, Duration::ZERO).len(), 12);
     }
 }

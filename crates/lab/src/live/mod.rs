@@ -10,7 +10,7 @@
 
 pub mod merge;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -88,6 +88,8 @@ struct Inner {
     origin: Option<f64>,
     record: Option<Recording>,
     sites: BTreeMap<String, SiteNews>,
+    /// Sites that were members and are not any more.
+    former: BTreeSet<String>,
     cluster: ClusterNews,
 }
 
@@ -127,11 +129,17 @@ impl Live {
     /// How a site is.
     pub fn news(&self, site: &str, news: SiteNews) {
         let mut inner = self.lock();
-        if inner.sites.get(site) != Some(&news) {
+        // That one who has left is not reached is no news.
+        if (news.watched || !inner.former.contains(site)) && inner.sites.get(site) != Some(&news) {
             inner.sites.insert(site.to_owned(), news);
             drop(inner);
             self.changed.send_modify(|count| *count += 1);
         }
+    }
+
+    /// How all sites are.
+    pub fn sites(&self) -> BTreeMap<String, SiteNews> {
+        self.lock().sites.clone()
     }
 
     /// What was said of a site under this name is not true any more.
@@ -141,12 +149,15 @@ impl Live {
         }
     }
 
-    /// How the cluster is. What an older view says is not news. Sites that are in no view and not watched are forgotten.
+    /// How the cluster is. What an older view says is not news. Sites that have left and are not watched are forgotten.
     pub fn cluster_news(&self, news: ClusterNews) {
         let mut inner = self.lock();
         if inner.cluster != news && news.epoch >= inner.cluster.epoch {
-            inner.sites.retain(|site, known| known.watched || news.members.contains(site));
-            inner.cluster = news;
+            let before = std::mem::replace(&mut inner.cluster, news);
+            let Inner { sites, former, cluster, .. } = &mut *inner;
+            former.extend(before.members);
+            former.retain(|site| !cluster.members.contains(site));
+            sites.retain(|site, known| known.watched || !former.contains(site));
             drop(inner);
             self.changed.send_modify(|count| *count += 1);
         }
@@ -309,8 +320,10 @@ mod tests {
         };
         live.news("a", SiteNews { watched: true, ..SiteNews::default() });
         live.news("b", SiteNews::default());
+        live.cluster_news(cluster(1, &["a", "b"]));
         live.cluster_news(cluster(2, &["a"]));
         live.cluster_news(cluster(1, &["a", "b"]));
+        live.news("b", SiteNews { why: "it does not answer".to_owned(), ..SiteNews::default() });
         let answer = live.answer(0);
         assert_eq!(answer["cluster"]["epoch"], 2);
         assert_eq!(answer["sites"].as_object().unwrap().keys().collect::<Vec<_>>(), ["a"]);

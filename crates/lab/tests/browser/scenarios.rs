@@ -216,15 +216,22 @@ fn importing(browser: &Browser, page: &str) {
     assert!(browser.text("document.getElementById('box-told').textContent").contains("Line 1"));
     assert_eq!(browser.count("[data-states='none']"), 1, "that there are no states is said");
     let states = r"[['Request', 'X { want: 1, seen: 0 }'], ['Enter', 'X { want: 1, seen: 2 }']].map(([kind, state], at) =>
-        JSON.stringify({ time: at, kind: kind.toLowerCase(), site: 1, lock: 'sim', state })).join('\n')";
+        JSON.stringify({ time: at, kind: kind.toLowerCase(), site: 1, lock: 'sim', state })).concat([JSON.stringify({ time: 2, kind: 'lost', site: 1, lock: '', count: 5 })]).join('\n')";
     let load = format!(
         "Promise.resolve({states}).then((text) => {{ const box = document.querySelector('input[type=file]'); \
                 const list = new DataTransfer(); list.items.add(new File([text], 'states.jsonl')); box.files = list.files; \
                 box.dispatchEvent(new Event('change')); return new Promise((done) => {{ const look = () => \
-                document.querySelector('canvas')?.dataset.events === '2' ? done('yes') : setTimeout(look, 10); look(); }}); }})"
+                document.querySelector('canvas')?.dataset.events === '3' ? done('yes') : setTimeout(look, 10); look(); }}); }})"
     );
     assert_eq!(browser.promised(&load), "yes");
     browser.press(keys::END);
+    browser.press(keys::LEFT);
+    assert_eq!(browser.text("document.querySelector('[data-lock]').dataset.holders"), "S1");
+    browser.press(keys::END);
+    assert!(
+        browser.text("document.getElementById('box-told').textContent").contains("5 lines of S1 are lost")
+    );
+    assert_eq!(browser.count("[data-lock]"), 0, "who is inside is not known any more");
     browser.press(keys::DOWN);
     let shown = "new Promise((done) => { const look = () => document.querySelector(\"[data-states='shown']\") ? \
                  done([...document.querySelectorAll('[data-field]')].map((row) => [row.dataset.field, row.dataset.changed])) : setTimeout(look, 10); look(); })";

@@ -20,7 +20,7 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod site;
 pub(crate) mod status;
-mod target;
+pub(crate) mod target;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;

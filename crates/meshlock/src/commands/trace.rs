@@ -1,5 +1,6 @@
 //! `meshlock trace`: what a cluster does, as it does it, in the trace format.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
@@ -65,13 +66,14 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
-        let mut look = tokio::time::interval(LOOK_EVERY);
+        let (mut look, mut unwatched) = (tokio::time::interval(LOOK_EVERY), BTreeMap::new());
         loop {
             tokio::select! {
                 signal = &mut interrupted => break signal,
                 _ = look.tick() => {}
             }
             live.settle();
+            complain(&live, &mut unwatched);
             if live.record_failed().is_some() || end.is_some_and(|end| Instant::now() >= end) {
                 break Ok(());
             }
@@ -79,4 +81,14 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
     })?;
     live.finish()?;
     Ok(Outcome::Done)
+}
+
+/// Says of which sites nothing is told and why, whenever that changes.
+fn complain(live: &Live, unwatched: &mut BTreeMap<String, String>) {
+    let sites = live.sites().into_iter().filter(|(_, news)| !news.watched);
+    let now: BTreeMap<String, String> = sites.map(|(site, news)| (site, news.why)).collect();
+    for (site, why) in now.iter().filter(|(site, why)| unwatched.get(*site) != Some(*why)) {
+        eprintln!("meshlock: {site}: {why}");
+    }
+    *unwatched = now;
 }

@@ -39,16 +39,15 @@ impl Watching {
     }
 
     /// Starts a thread for the node at a place; not if its site is followed already.
-    pub(super) fn follow(self: &Arc<Self>, place: Place, remote: Option<Remote>) -> bool {
+    pub(super) fn follow(self: &Arc<Self>, place: Place, remote: Option<Remote>) {
         let site = remote.as_ref().map(|remote| remote.site().clone());
         if let Some(site) = &site
             && !self.known().followed.insert(site.clone())
         {
-            return true;
+            return;
         }
         let watching = self.clone();
         std::thread::spawn(move || watching.keep_following(&place, site, remote));
-        true
     }
 
     /// Until the process ends, or the node turns out to be another one's affair.

@@ -16,6 +16,7 @@ use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
 use meshlock_node::rules::Pattern;
 
+use crate::commands::target;
 use crate::output::Usage;
 use crate::remote::place::{Place, Where};
 use crate::settings::places;
@@ -115,7 +116,14 @@ impl Watching {
         for place in &watching.places {
             // What is named wrongly is said at once, if none of them answers.
             match watching.connect(place) {
-                Ok(remote) => begun |= watching.follow(place.clone(), Some(remote)),
+                Ok(mut remote) => {
+                    if !begun {
+                        // The cluster of the first that answers is the one that is meant.
+                        watching.known().cluster = Some(target::status(&mut remote)?.cluster.to_string());
+                    }
+                    begun = true;
+                    watching.follow(place.clone(), Some(remote));
+                }
                 Err(error) => {
                     watching.live.news(&place.to_string(), unreached(place, &error));
                     refused.get_or_insert(error);

@@ -11,7 +11,7 @@ use meshlock_node::shell::client::protocol::{ToClient, ToNode};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::site::{Client, Files, LIMIT, Process, fails, json, meshlock, until};
+use crate::site::{Client, Files, LIMIT, Process, fails, json, meshlock, says, until};
 use driver::Browser;
 
 fn cluster(files: &Files) -> Vec<Process> {
@@ -92,6 +92,41 @@ fn every_entry_and_release_is_told_once_and_no_message_is_received_before_it_is_
     }
     assert!(count(&lines, "receive") >= 9, "the lock went from site to site");
     assert_eq!(lines.iter().find(|line| line["kind"] == "enter").unwrap()["who"], "client of a");
+}
+
+#[test]
+fn over_a_network_those_are_watched_that_are_named_and_of_the_others_it_is_said() {
+    let files = Files::new(2, true, "clients = '127.0.0.1:0'\n");
+    let home = files.home();
+    says(home, &["ca", "issue", "laptop", "--client", "--dir", &files.path("ca")]);
+    let sites = ["a", "b"].map(|site| files.start(site));
+    let addresses = sites.each_ref().map(|site| {
+        let line = site.line();
+        line.rsplit_once(" and ").expect(&line).1.to_owned()
+    });
+    let list = ["site", "list", "--socket", &files.path("a.sock")];
+    until("both take part", || json(home, &list)["sites"].as_array().unwrap().len() == 2);
+    let mut command = meshlock(home);
+    command.args([
+        "trace",
+        "jobs",
+        "--node",
+        &addresses[0],
+        "--certificate",
+        &files.path("ca/client-laptop"),
+    ]);
+    let trace = Process::start(command, home.join("trace.log"));
+    lines_until(&trace, |lines| count(lines, "view") == 1);
+    until("it says that b is not watched", || trace.log().contains("b: not watched: name the address"));
+    for site in ["b", "a"] {
+        let mut client = files.client(site, "somebody");
+        client.acquire("jobs");
+        client.release();
+    }
+    let lines = lines_until(&trace, |lines| count(lines, "release") == 1);
+    assert!(lines.iter().all(|line| line["site"] == "a"), "{lines:?}");
+    assert_eq!(count(&lines, "enter"), 1);
+    assert!(count(&lines, "receive") > 0, "what b has sent is received, though nobody saw it leave");
 }
 
 #[test]
