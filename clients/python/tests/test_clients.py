@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import unittest
+from unittest import mock
 
 import meshlock
 
@@ -29,6 +31,17 @@ class Locks(unittest.TestCase):
             fence = held.fence
         with client().lock("py/one") as held:
             self.assertGreater(held.fence, fence)
+
+    def test_a_token_that_nobody_knows_is_refused_by_name_and_never_shown(self) -> None:
+        with self.assertRaises(meshlock.Error) as refused:
+            meshlock.Client(API, token="secret-guess").acquire("py/token")
+        self.assertEqual(refused.exception.code, "unauthenticated")
+        with self.assertRaises(meshlock.Error) as refused:
+            asyncio.run(meshlock.AsyncClient(API, token="secret-guess").acquire("py/token"))
+        self.assertEqual(refused.exception.code, "unauthenticated")
+        self.assertNotIn("secret-guess", str(refused.exception))
+        with self.assertRaises(ValueError):
+            meshlock.Client(API, token="two words")
 
     def test_threads_count_under_a_lock_and_lose_nothing(self) -> None:
         counter = {"value": 0, "inside": 0}
@@ -55,6 +68,14 @@ class Locks(unittest.TestCase):
             self.assertTrue(held.wait_until_lost(30))
             self.assertTrue(held.is_lost())
             self.assertIsNotNone(held.why_lost)
+
+    def test_nobody_believes_in_a_lock_for_longer_than_the_node_said_that_it_is_safe(self) -> None:
+        with client().lock("py/asleep") as held:
+            self.assertFalse(held.is_lost())
+            with mock.patch("meshlock._wire.now", lambda: time.monotonic() + 1e9):
+                self.assertTrue(held.is_lost())
+            # What is over stays over.
+            self.assertTrue(held.is_lost())
 
     def test_a_program_that_is_killed_gives_its_lock_back(self) -> None:
         script = "import meshlock, sys; meshlock.Client(sys.argv[1]).acquire('py/killed'); print('in', flush=True); input()"
@@ -128,6 +149,13 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
                 pass
         async with client.lock("py/cancelled", wait=30):
             pass
+
+    async def test_a_task_that_was_kept_from_running_does_not_believe_what_it_has_not_heard(self) -> None:
+        async with meshlock.AsyncClient(API).lock("py/busy") as held:
+            self.assertFalse(held.is_lost())
+            with mock.patch("meshlock._wire.now", lambda: time.monotonic() + 1e9):
+                self.assertTrue(held.is_lost())
+            await asyncio.wait_for(held.lost(), 30)
 
     async def test_loss_is_told_and_errors_are_the_same(self) -> None:
         client = meshlock.AsyncClient(API)

@@ -21,6 +21,7 @@ pub(crate) mod sim;
 pub(crate) mod site;
 pub(crate) mod status;
 pub(crate) mod target;
+pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;

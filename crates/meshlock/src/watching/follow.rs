@@ -119,7 +119,7 @@ impl Watching {
                         return Ok(Ending::Another);
                     }
                 }
-                Some(ToClient::Refused { tag, why }) if tag == followed.watch => {
+                Some(ToClient::Refused { tag, why }) if tag == followed.watch || tag == followed.asked => {
                     return Ok(Ending::Refused(why));
                 }
                 Some(_) | None => {}

@@ -96,9 +96,13 @@ fn every_entry_and_release_is_told_once_and_no_message_is_received_before_it_is_
 
 #[test]
 fn over_a_network_those_are_watched_that_are_named_and_of_the_others_it_is_said() {
-    let files = Files::new(2, true, "clients = '127.0.0.1:0'\n");
+    let access =
+        "clients = '127.0.0.1:0'\n[[access]]\nprincipal = 'laptop'\nlocks = '*'\nverbs = ['watch']\n";
+    let files = Files::new(2, true, access);
     let home = files.home();
-    says(home, &["ca", "issue", "laptop", "--client", "--dir", &files.path("ca")]);
+    for client in ["laptop", "guest"] {
+        says(home, &["ca", "issue", client, "--client", "--dir", &files.path("ca")]);
+    }
     let sites = ["a", "b"].map(|site| files.start(site));
     let addresses = sites.each_ref().map(|site| {
         let line = site.line();
@@ -106,15 +110,12 @@ fn over_a_network_those_are_watched_that_are_named_and_of_the_others_it_is_said(
     });
     let list = ["site", "list", "--socket", &files.path("a.sock")];
     until("both take part", || json(home, &list)["sites"].as_array().unwrap().len() == 2);
+    let through = |certificate: &str| files.path(&format!("ca/client-{certificate}"));
+    let guest = ["trace", "jobs", "--node", &addresses[0], "--certificate", &through("guest")];
+    let error = fails(home, 1, &guest);
+    assert!(error.contains("'guest' may not watch"), "{error}");
     let mut command = meshlock(home);
-    command.args([
-        "trace",
-        "jobs",
-        "--node",
-        &addresses[0],
-        "--certificate",
-        &files.path("ca/client-laptop"),
-    ]);
+    command.args(["trace", "jobs", "--node", &addresses[0], "--certificate", &through("laptop")]);
     let trace = Process::start(command, home.join("trace.log"));
     lines_until(&trace, |lines| count(lines, "view") == 1);
     until("it says that b is not watched", || trace.log().contains("b: not watched: name the address"));

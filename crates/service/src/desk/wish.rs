@@ -1,9 +1,11 @@
 //! One key's wish at the node: what was asked there, and what the node has said of it.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use meshlock_node::names::{ClientLabel, LockName};
 use meshlock_node::node::{Answer, Call};
+use meshlock_node::shell::gate::{Act, Caller};
 use meshlock_node::shell::{Handle, Listener, now};
 use meshlock_node::table::{Request, Session, Tell, Wait};
 use meshlock_node::time::Span;
@@ -52,10 +54,16 @@ impl Who {
 
 pub(crate) struct Wish {
     desk: Weak<Inner>,
+    /// Whose it is, for the audit log.
+    caller: Caller,
     /// Set before the node is asked.
     pub(super) key: OnceLock<KeyId>,
     stage: watch::Sender<Stage>,
     place: Mutex<Place>,
+    /// How many calls wait for it.
+    callers: AtomicUsize,
+    /// It stays though nobody waits for it: a client was told of it.
+    kept: AtomicBool,
 }
 
 /// What the wish has at the node. Each has a session of its own, so that each has a label of its own and ends alone.
@@ -67,9 +75,24 @@ enum Place {
 }
 
 impl Wish {
-    pub(super) fn new(desk: Weak<Inner>) -> Self {
+    pub(super) fn new(desk: Weak<Inner>, caller: Caller) -> Self {
         let (key, place) = (OnceLock::new(), Mutex::new(Place::NotYet));
-        Wish { desk, key, stage: watch::Sender::new(Stage::Waiting), place }
+        let (callers, kept) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Wish { desk, caller, key, stage: watch::Sender::new(Stage::Waiting), place, callers, kept }
+    }
+
+    pub(super) fn add_caller(&self) {
+        self.callers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A client is told of it.
+    pub(super) fn keep(&self) {
+        self.kept.store(true, Ordering::Relaxed);
+    }
+
+    /// A call waits no more. Says whether it was the last one, and nobody was told of the key.
+    pub(super) fn is_left_by_all(&self) -> bool {
+        self.callers.fetch_sub(1, Ordering::Relaxed) == 1 && !self.kept.load(Ordering::Relaxed)
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -157,6 +180,8 @@ impl Inner {
                 let grant = Grant { fence: fence.value(), slot };
                 let granted = self.ledger().on_granted(id, grant);
                 if let Some(key) = granted {
+                    let act = Act::Granted { fence: grant.fence };
+                    self.gate.audit().note(&key.driver.caller, Some(&key.lock), act);
                     key.driver.become_unless_gone(Stage::Held(grant));
                 }
                 return self.note_change();

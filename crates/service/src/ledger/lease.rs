@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use meshlock_node::access::Principal;
 use meshlock_node::names::ClientLabel;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::time::{Span, Time};
 
 /// The number of a lease: positive, because clients of etcd take zero for none.
@@ -51,8 +53,10 @@ pub(crate) struct Lease {
     end: Option<Time>,
     /// Its client has lost something, and is told so by not being able to renew it.
     doomed: bool,
-    /// Who has it.
+    /// Who has it, for operators.
     pub(crate) who: Option<ClientLabel>,
+    /// Whose it is, and the request that it began with. For everyone else it is not there.
+    pub(crate) owner: Caller,
     /// What hangs on it.
     pub(crate) keys: BTreeSet<Vec<u8>>,
 }
@@ -67,10 +71,18 @@ pub(crate) struct Leases {
 
 impl Leases {
     /// Adds a lease whose number is free.
-    pub(crate) fn add(&mut self, id: LeaseId, lasts: Lasts, who: Option<ClientLabel>, now: Time) {
+    pub(crate) fn add(
+        &mut self,
+        id: LeaseId,
+        lasts: Lasts,
+        who: Option<ClientLabel>,
+        owner: Caller,
+        now: Time,
+    ) {
         let end = lasts.from(now);
         self.ends.extend(end.map(|end| (end, id)));
-        let before = self.all.insert(id, Lease { lasts, end, doomed: false, who, keys: BTreeSet::new() });
+        let lease = Lease { lasts, end, doomed: false, who, owner, keys: BTreeSet::new() };
+        let before = self.all.insert(id, lease);
         assert!(before.is_none(), "the caller has looked");
     }
 
@@ -79,8 +91,11 @@ impl Leases {
         self.all.get(&id).filter(|lease| lease.is_alive(now))
     }
 
-    pub(crate) fn get_mut(&mut self, id: LeaseId, now: Time) -> Option<&mut Lease> {
-        self.all.get_mut(&id).filter(|lease| lease.is_alive(now))
+    /// A key hangs on the lease from now on.
+    pub(crate) fn hang(&mut self, id: LeaseId, key: Vec<u8>) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.keys.insert(key);
+        }
     }
 
     /// Whether the number is taken, be it by a lease whose time is up.
@@ -96,9 +111,15 @@ impl Leases {
         self.all.keys().copied()
     }
 
-    /// Those that are not over.
-    pub(crate) fn ids(&self, now: Time) -> impl Iterator<Item = LeaseId> {
-        self.all.iter().filter(move |(_, lease)| lease.is_alive(now)).map(|(&id, _)| id)
+    /// Those of somebody that are not over.
+    pub(crate) fn ids_of(&self, owner: &Principal, now: Time) -> impl Iterator<Item = LeaseId> {
+        let is_its = move |(_, lease): &(&LeaseId, &Lease)| lease.is_alive(now) && lease.is_of(owner);
+        self.all.iter().filter(is_its).map(|(&id, _)| id)
+    }
+
+    /// Whether the lease is somebody's, be it that its time is up.
+    pub(crate) fn is_of(&self, id: LeaseId, owner: &Principal) -> bool {
+        self.all.get(&id).is_some_and(|lease| lease.is_of(owner))
     }
 
     /// Begins the time of a lease anew, if it is not over: nothing brings one back.
@@ -110,6 +131,13 @@ impl Leases {
             self.ends.extend(lease.end.map(|end| (end, id)));
         }
         Some(lease)
+    }
+
+    /// The time of a lease that has lasted with its connection begins.
+    pub(crate) fn begin_time(&mut self, id: LeaseId, lasts: Lasts, now: Time) {
+        let Some(lease) = self.all.get_mut(&id).filter(|lease| lease.end.is_none()) else { return };
+        (lease.lasts, lease.end) = (lasts, lasts.from(now));
+        self.ends.extend(lease.end.map(|end| (end, id)));
     }
 
     /// Nothing can be done with a lease any more. What hangs on it stays until its time is up: until then its client may believe
@@ -162,6 +190,11 @@ impl Lasts {
 }
 
 impl Lease {
+    /// Whether it is somebody's.
+    pub(crate) fn is_of(&self, owner: &Principal) -> bool {
+        self.owner.principal == *owner
+    }
+
     fn is_alive(&self, now: Time) -> bool {
         !self.doomed && self.end.is_none_or(|end| now < end)
     }

@@ -1,24 +1,21 @@
 //! A lock that is held for as long as a call lasts.
 
-use std::time::Duration;
-
 use futures_util::stream;
 use meshlock_node::names::ClientLabel;
+use meshlock_node::shell::gate::Caller;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::sessions::Made;
+use super::sessions::{Made, millis};
 use super::{Answers, Wish, key};
-use crate::desk::{Gone, SILENCE, Stage};
+use crate::desk::{Gone, Stage};
 use crate::ledger::Grant as Granted;
 use crate::proto::meshlock::hold_event::Event;
 use crate::proto::meshlock::{HoldEvent, Lost, Still};
 
-/// How often the client is told that all is well: twice as often as it must hear it.
-const SAY_SO_EVERY: Duration = Duration::from_micros(SILENCE.micros() / 2);
-
 /// A lock that is held. The session ends when it is dropped, and with it the lock.
 pub(super) struct Held {
+    caller: Caller,
     session: Made,
     name: Vec<u8>,
     granted: Granted,
@@ -32,10 +29,15 @@ enum Said {
 }
 
 impl Held {
-    pub(super) async fn get(session: Made, wish: Wish, who: ClientLabel) -> Result<Self, Status> {
+    pub(super) async fn get(
+        caller: Caller,
+        session: Made,
+        wish: Wish,
+        who: ClientLabel,
+    ) -> Result<Self, Status> {
         let name = key(&wish.lock, session.lease);
-        let granted = session.own.get(wish, session.lease, who).await?;
-        Ok(Held { session, name, granted, said: Said::Nothing })
+        let granted = session.own.get(&caller, wish, session.lease, who).await?;
+        Ok(Held { caller, session, name, granted, said: Said::Nothing })
     }
 
     /// What the client is told: first that it holds the lock, then that it still does, in the end that it does not.
@@ -52,15 +54,19 @@ impl Held {
             Said::Nothing => {
                 self.said = Said::Granted;
                 Some(Event::Granted(self.session.own.grant(
+                    &self.caller,
                     lock.to_owned(),
                     self.session.lease,
                     self.granted,
                 )))
             }
             Said::Granted => {
+                let desk = &self.session.own.desk;
                 let gone = tokio::select! {
                     gone = self.gone() => gone,
-                    () = sleep(SAY_SO_EVERY) => return Some(Event::Still(Still {})),
+                    () = sleep(desk.say_so_every()) => {
+                        return Some(Event::Still(Still { safe_ms: millis(desk.safe_for()) }));
+                    }
                 };
                 self.said = Said::Lost;
                 Some(Event::Lost(Lost { why: gone }))
@@ -71,7 +77,9 @@ impl Held {
 
     /// Completes when the lock is not held any more.
     async fn gone(&self) -> String {
-        let Some(key) = self.session.own.desk.key(&self.name) else { return "it was given back".to_owned() };
+        let Some(key) = self.session.own.desk.key(&self.caller, &self.name) else {
+            return "it was given back".to_owned();
+        };
         let stage = key.driver.until(|stage| matches!(stage, Stage::Gone(_))).await;
         let why = match stage {
             Stage::Gone(Gone::Lost) => "the site is cut off from the others, or the lock was broken",

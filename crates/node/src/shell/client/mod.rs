@@ -10,6 +10,7 @@ mod door;
 mod frames;
 mod group;
 pub mod protocol;
+mod rights;
 mod serve;
 mod watch;
 mod words;

@@ -28,7 +28,7 @@ impl Client {
         match pattern {
             Ok(pattern) => {
                 let _ = self.watches.set(());
-                self.ask(tag, |request| Call::Watch(Watch { session, request, pattern, states }));
+                self.ask(tag, None, |request| Call::Watch(Watch { session, request, pattern, states }));
             }
             Err(error) => self.refuse(tag, error.to_string()),
         }
