@@ -121,9 +121,9 @@ async fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
             let may_fail = path.starts_with("/v3/");
             assert!(may_fail || !parts.status.is_server_error(), "{method} {path}: {}", parts.status);
             if parts.status.is_success() {
-                answered += 1
+                answered += 1;
             } else {
-                refused += 1
+                refused += 1;
             }
             let _ = briefly(to_bytes(body, 1 << 20)).await;
         }
