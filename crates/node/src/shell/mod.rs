@@ -38,6 +38,6 @@ pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{
-    IntroduceError, Introduction, ListenError, Security, Traffic, Versions, learn_of_cluster, listen,
+    IntroduceError, Introduction, ListenError, Security, Traffic, Versions, learn_of_cluster, listen, tune,
 };
 pub use permits::{PermitsError, agree_on_permits, agree_on_permits_within, needs_rule};

@@ -1,12 +1,13 @@
 //! Leases at the desk: granted, renewed, ended, by their owners or by time.
 
-use std::sync::Weak;
+use std::net::SocketAddr;
+use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
-use meshlock_node::shell::gate::{Act, Caller};
+use meshlock_node::shell::gate::{Act, Caller, Origin};
 use meshlock_node::shell::now;
-use meshlock_node::time::Span;
+use meshlock_node::time::{Span, Time};
 use tokio::time::sleep;
 
 use super::{Desk, DeskKey, Gone, Inner};
@@ -58,6 +59,36 @@ impl Desk {
         is_its && self.end_lease(id, SessionEnd::Closed)
     }
 
+    /// The connection of a client was cut: it may believe in what it has for as long as it was told, which is never longer than this
+    /// site's own lease is now.
+    pub(crate) fn on_cut(&self, client: SocketAddr) {
+        let now = now();
+        let until = self.0.node().look(|node| node.lease().end()).unwrap_or(now);
+        let mut cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.retain(|_, until| *until > now);
+        cut.insert(client, until);
+    }
+
+    /// Until when the client may believe in what it has, if its connection was cut.
+    fn believes_until(&self, client: &Caller) -> Option<Time> {
+        let Origin::Network(address) = client.origin else { return None };
+        let cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.get(&address).copied()
+    }
+
+    /// Ends a lease that lasted as long as a call, which is over.
+    pub(crate) fn end_with_call(&self, id: LeaseId) {
+        let revoked = self.0.ledger().revoke(id);
+        let Some((owner, keys)) = revoked else { return };
+        let Some(until) = self.believes_until(&owner) else {
+            return self.0.end_all(id, &owner, keys, SessionEnd::CallEnded);
+        };
+        self.0.note_end(id, &owner, SessionEnd::CallEnded);
+        for key in keys {
+            self.0.end_at(key, until);
+        }
+    }
+
     /// Ends a lease, whosever it is.
     pub(crate) fn end_lease(&self, id: LeaseId, why: SessionEnd) -> bool {
         let revoked = self.0.ledger().revoke(id);
@@ -103,11 +134,22 @@ impl Inner {
         }
     }
 
-    /// A lease has been taken out of the ledger, with all that hung on it.
-    fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: SessionEnd) {
+    /// A key has been taken out of the ledger, and its client does not know: until then nobody else has the lock.
+    fn end_at(&self, key: DeskKey, until: Time) {
+        key.driver.end(Gone::LeaseOver);
+        let _ = self.over.send((key.driver, until));
+        self.note_change();
+    }
+
+    fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
         self.meter.session_ended(why);
         let why = why.why();
         self.gate.audit().note(owner, None, Act::Ended { session: Some(lease.to_string()), why });
+    }
+
+    /// A lease has been taken out of the ledger, with all that hung on it.
+    fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: SessionEnd) {
+        self.note_end(lease, owner, why);
         for key in keys {
             self.end(&key, Gone::LeaseOver);
         }

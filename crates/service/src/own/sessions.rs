@@ -9,7 +9,6 @@ use tonic::{Code, Status};
 use super::fault::{bad, fault, no_session, not_held};
 use super::{Own, label};
 use crate::ledger::{Grant as Granted, Lasts, LeaseId};
-use crate::metrics::SessionEnd;
 use crate::proto::meshlock::{Grant, Session};
 
 /// How long a session lasts if its client does not say.
@@ -117,7 +116,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.kept {
-            self.own.desk.end_lease(self.lease, SessionEnd::CallEnded);
+            self.own.desk.end_with_call(self.lease);
         }
     }
 }
