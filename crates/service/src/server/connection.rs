@@ -13,9 +13,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use meshlock_node::access::Principal;
-use meshlock_node::shell::Security;
 use meshlock_node::shell::gate::{Connected, Gate, TooManyConnections};
 use meshlock_node::shell::tls::{Bearer, TlsError, bearer_of_chain};
+use meshlock_node::shell::{Lobby, Seat, Security};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -31,6 +31,9 @@ const GREET_WITHIN: Duration = Duration::from_secs(10);
 
 /// A client that has not been heard of for so long is asked whether it is there, and has as long again to say so.
 const ASK_AFTER: Duration = Duration::from_secs(20);
+
+/// How many connections may be there, over what their clients may have, to be told so.
+const MOST_REFUSED: usize = 64;
 
 /// How many calls one connection may have open.
 const MOST_CALLS: u32 = 1024;
@@ -59,7 +62,10 @@ enum Shown {
 /// Whom a connection counts for, and that there is room for it.
 enum Charged {
     Nobody,
-    To(Principal, #[expect(dead_code, reason = "it counts until it is dropped")] Connected),
+    /// For whom it seems to be, before anything is asked.
+    AtFirst(Connected),
+    /// For whoever asked first.
+    To(#[expect(dead_code, reason = "it counts until it is dropped")] Connected),
 }
 
 impl Peer {
@@ -77,22 +83,27 @@ impl Peer {
         }
     }
 
-    /// Counts the connection for whoever uses it first, and is known.
-    pub(super) fn charge(&self, gate: &Arc<Gate>, to: &Principal) -> Result<(), TooManyConnections> {
-        let mut charged = self.charged();
-        let is_settled = match &*charged {
-            Charged::Nobody => false,
-            Charged::To(whom, _) => *whom != Principal::Anyone || whom == to,
-        };
-        if !is_settled {
-            *charged = Charged::To(to.clone(), gate.connect(to)?);
-        }
+    /// Counts the connection before anything is asked: whoever opens many and says nothing must not keep others out.
+    fn charge_at_first(&self, gate: &Arc<Gate>) -> Result<(), TooManyConnections> {
+        let to = self.principal().unwrap_or(Principal::Anyone);
+        *self.charged() = Charged::AtFirst(gate.connect(&to)?);
         Ok(())
     }
 
-    /// Whether somebody who is known has used it.
-    fn is_known(&self) -> bool {
-        matches!(&*self.charged(), Charged::To(whom, _) if *whom != Principal::Anyone)
+    /// Counts the connection for whoever asks first, which a token may say.
+    pub(super) fn charge(&self, gate: &Arc<Gate>, to: &Principal) -> Result<(), TooManyConnections> {
+        let mut charged = self.charged();
+        *charged = match std::mem::replace(&mut *charged, Charged::Nobody) {
+            to @ Charged::To(_) => to,
+            Charged::AtFirst(connected) if *connected.principal() == *to => Charged::To(connected),
+            Charged::AtFirst(_) | Charged::Nobody => Charged::To(gate.connect(to)?),
+        };
+        Ok(())
+    }
+
+    /// Whether somebody has asked something, and there was room for its connection.
+    fn is_used(&self) -> bool {
+        matches!(&*self.charged(), Charged::To(_))
     }
 
     fn charged(&self) -> MutexGuard<'_, Charged> {
@@ -121,6 +132,10 @@ pub(super) struct Door {
     builder: Arc<Builder<TokioExecutor>>,
     gate: Arc<Gate>,
     slow_reader: Duration,
+    /// For those of whom nothing has been heard.
+    lobby: Arc<Lobby>,
+    /// For those whose clients have too many connections already.
+    refused: Arc<Semaphore>,
 }
 
 /// For those who show a certificate, and for those who may show a token instead: as soon as there are tokens.
@@ -151,7 +166,10 @@ impl Door {
             .max_send_buf_size(MOST_UNREAD)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ASK_AFTER);
-        Door { tls, router, builder: Arc::new(builder), gate, slow_reader: limits.slow_reader }
+        let (builder, refused) = (Arc::new(builder), Arc::new(Semaphore::new(MOST_REFUSED)));
+        // One address cannot take all places by saying nothing, nor can all that say nothing.
+        let lobby = Lobby::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
+        Door { tls, router, builder, gate, slow_reader: limits.slow_reader, lobby: Arc::new(lobby), refused }
     }
 
     pub(super) async fn keep_accepting(&self, listener: TcpListener, places: Arc<Semaphore>) {
@@ -164,13 +182,15 @@ impl Door {
                     continue;
                 }
             };
-            let Ok(place) = places.clone().try_acquire_owned() else {
-                tracing::warn!("a connection to the API is refused: there are too many");
+            let (Ok(place), Some(seat)) =
+                (places.clone().try_acquire_owned(), self.lobby.enter(address.ip()))
+            else {
+                tracing::warn!(%address, "a connection to the API is refused: there are too many");
                 continue;
             };
             let door = self.clone();
             tokio::spawn(async move {
-                if let Err(error) = door.serve(stream, address).await {
+                if let Err(error) = door.serve(stream, address, seat).await {
                     tracing::debug!(%error, "a connection to the API ended");
                 }
                 drop(place);
@@ -178,7 +198,7 @@ impl Door {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, address: SocketAddr) -> io::Result<()> {
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: Seat) -> io::Result<()> {
         stream.set_nodelay(true)?;
         // Without this the system would keep megabytes for each of those who do not read.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, MOST_UNREAD)?;
@@ -187,7 +207,7 @@ impl Door {
             // Whoever says nothing does not keep a place.
             timeout(GREET_WITHIN, stream.peek(&mut [0])).await.map_err(late)??;
             let stream = Patient::new(stream, self.slow_reader);
-            return self.talk(stream, Peer::new(address, Shown::ThisMachine)).await;
+            return self.talk(stream, Peer::new(address, Shown::ThisMachine), seat).await;
         };
         let tls = if self.gate.policy().tokens.is_empty() { &tls.certificates } else { &tls.tokens };
         let stream = Patient::new(stream, self.slow_reader);
@@ -197,33 +217,34 @@ impl Door {
             Err(TlsError::Anonymous) => Shown::Nothing,
             Err(error) => return Err(io::Error::other(error)),
         };
-        self.talk(stream, Peer::new(address, shown)).await
+        self.talk(stream, Peer::new(address, shown), seat).await
     }
 
     async fn talk(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Arc<Peer>,
+        seat: Seat,
     ) -> io::Result<()> {
         let (router, known) = (self.router.clone(), peer.clone());
-        if let Ok(Principal::Anyone) = peer.principal() {
-            // Counted from the start: whoever shows nothing must not keep out those whose token comes next.
-            peer.charge(&self.gate, &Principal::Anyone).map_err(io::Error::other)?;
-        }
+        // Whoever has too many is told so, if not too many have to be told.
+        let _told = match peer.charge_at_first(&self.gate) {
+            Ok(()) => None,
+            Err(error) => Some(self.refused.try_acquire().map_err(|_| io::Error::other(error))?),
+        };
+        drop(seat);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
             router.clone().call(request.map(Body::new))
         });
         let serving = self.builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(serving);
-        if let Ok(Principal::Anyone) = known.principal() {
-            tokio::select! {
-                served = &mut serving => return served.map_err(io::Error::other),
-                () = sleep(GREET_WITHIN) => {}
-            }
-            if !known.is_known() {
-                return Err(io::Error::other("it has shown neither a certificate nor a token that is known"));
-            }
+        tokio::select! {
+            served = &mut serving => return served.map_err(io::Error::other),
+            () = sleep(GREET_WITHIN) => {}
+        }
+        if !known.is_used() {
+            return Err(io::Error::other("nobody who is known has asked anything"));
         }
         serving.await.map_err(io::Error::other)
     }

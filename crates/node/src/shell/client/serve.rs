@@ -162,6 +162,10 @@ impl Client {
         }
         match said {
             ToNode::Hello { .. } => {}
+            ToNode::Ping(_) if self.pings_too_fast(caller) => {
+                self.complain(Some(io::Error::other("it says too often that it is there")));
+                return false;
+            }
             ToNode::Ping(tag) => self.say(&ToClient::Pong { tag, time: now() }),
             ToNode::Acquire { tag, lock, patience, permits } => {
                 self.acquire(session, tag, lock, patience, permits);
@@ -367,7 +371,8 @@ impl Listener for Client {
 
 impl Listener for Asked {
     fn hear(&self, answer: &Answer) {
-        let Some((message, over)) = answered(self.tag, answer) else { return };
+        let Some((mut message, over)) = answered(self.tag, answer) else { return };
+        self.client.hide(&mut message);
         if let Some(act) = act_of(answer, self.client.gate.audit().wants_all()) {
             self.client.audit(self.lock.as_ref(), || act);
         }
