@@ -36,5 +36,5 @@ pub mod tls;
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
 pub use lobby::{Lobby, Seat};
-pub use net::{IntroduceError, Introduction, ListenError, Security, learn_of_cluster, listen};
+pub use net::{IntroduceError, Introduction, ListenError, Security, learn_of_cluster, listen, tune};
 pub use permits::{PermitsError, agree_on_permits, agree_on_permits_within, needs_rule};

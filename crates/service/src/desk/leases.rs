@@ -1,12 +1,13 @@
 //! Leases at the desk: granted, renewed, ended, by their owners or by time.
 
-use std::sync::Weak;
+use std::net::SocketAddr;
+use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
-use meshlock_node::shell::gate::{Act, Caller};
+use meshlock_node::shell::gate::{Act, Caller, Origin};
 use meshlock_node::shell::now;
-use meshlock_node::time::Span;
+use meshlock_node::time::{Span, Time};
 use tokio::time::sleep;
 
 use super::{Desk, DeskKey, Gone, Inner};
@@ -57,6 +58,44 @@ impl Desk {
         is_its && self.end_lease(id, "its client ended it")
     }
 
+    /// The connection of a client was cut: it may believe in what it has for as long as it was told, which is never longer than this
+    /// site's own lease is now.
+    pub(crate) fn on_cut(&self, client: SocketAddr) {
+        let now = now();
+        let until = self.0.node().look(|node| node.lease().end()).unwrap_or(now);
+        let mut cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.retain(|_, until| *until > now);
+        cut.insert(client, until);
+    }
+
+    /// The same of a client that does not read what it is told.
+    pub(crate) fn on_cut_off(&self, client: &Caller) {
+        if let Origin::Network(address) = client.origin {
+            self.on_cut(address);
+        }
+    }
+
+    /// Until when the client may believe in what it has, if its connection was cut.
+    fn believes_until(&self, client: &Caller) -> Option<Time> {
+        let Origin::Network(address) = client.origin else { return None };
+        let cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.get(&address).copied()
+    }
+
+    /// Ends a lease that lasted as long as a call, which is over.
+    pub(crate) fn end_with_call(&self, id: LeaseId) {
+        let revoked = self.0.ledger().revoke(id);
+        let Some((owner, keys)) = revoked else { return };
+        let why = "the call that it was for has ended";
+        let Some(until) = self.believes_until(&owner) else {
+            return self.0.end_all(id, &owner, keys, why);
+        };
+        self.0.gate.audit().note(&owner, None, Act::Ended { session: Some(id.to_string()), why });
+        for key in keys {
+            self.0.end_at(key, until);
+        }
+    }
+
     /// Ends a lease, whosever it is.
     pub(crate) fn end_lease(&self, id: LeaseId, why: &'static str) -> bool {
         let revoked = self.0.ledger().revoke(id);
@@ -100,6 +139,13 @@ impl Inner {
                 return id;
             }
         }
+    }
+
+    /// A key has been taken out of the ledger, and its client does not know: until then nobody else has the lock.
+    fn end_at(&self, key: DeskKey, until: Time) {
+        key.driver.end(Gone::LeaseOver);
+        let _ = self.over.send((key.driver, until));
+        self.note_change();
     }
 
     /// A lease has been taken out of the ledger, with all that hung on it.

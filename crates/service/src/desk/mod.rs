@@ -12,6 +12,8 @@ mod question;
 mod tests;
 mod wish;
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -56,6 +58,8 @@ pub(crate) struct Inner {
     /// A lease may end before the one that is waited for.
     alarm: Notify,
     watched: holders::Watched,
+    /// Clients whose connections were cut, and until when they may believe that they have what they were given.
+    cut: Mutex<BTreeMap<SocketAddr, Time>>,
 }
 
 /// What a client asks for.
@@ -113,6 +117,7 @@ impl Desk {
             over,
             alarm: Notify::new(),
             watched: holders::Watched::default(),
+            cut: Mutex::default(),
         });
         tokio::spawn(leases::keep_time(Arc::downgrade(&inner)));
         tokio::spawn(close_all(inner.node.clone(), closing));

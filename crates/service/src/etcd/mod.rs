@@ -88,7 +88,7 @@ impl Etcd {
 
     /// What a client is streamed, for as long as it reads it.
     fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
-        while_read(answers, self.desk.limits().slow_reader)
+        while_read(answers, self.desk.limits().slow_reader, || {})
     }
 
     /// Counts something that is asked within a call that lasts, as if it were a call of its own.

@@ -23,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
+use super::farewell::Farewell;
 use super::patient::Patient;
 use crate::ledger::Limits;
 
@@ -31,9 +32,6 @@ const GREET_WITHIN: Duration = Duration::from_secs(10);
 
 /// A client that has not been heard of for so long is asked whether it is there, and has as long again to say so.
 const ASK_AFTER: Duration = Duration::from_secs(20);
-
-/// How many connections may be there, over what their clients may have, to be told so.
-const MOST_REFUSED: usize = 64;
 
 /// How many calls one connection may have open.
 const MOST_CALLS: u32 = 1024;
@@ -61,16 +59,17 @@ enum Shown {
 
 /// Whom a connection counts for, and that there is room for it.
 enum Charged {
-    Nobody,
-    /// For whom it seems to be, before anything is asked.
+    /// Nobody yet: it has one of the places of those who may do nothing.
+    Nobody(#[expect(dead_code, reason = "it is taken until it is dropped")] Option<Seat>),
+    /// Whose certificate it shows, before anything is asked.
     AtFirst(Connected),
-    /// For whoever asked first.
+    /// Whoever asked first, and might.
     To(#[expect(dead_code, reason = "it counts until it is dropped")] Connected),
 }
 
 impl Peer {
-    fn new(address: SocketAddr, shown: Shown) -> Arc<Self> {
-        Arc::new(Peer { address, shown, charged: Mutex::new(Charged::Nobody) })
+    fn new(address: SocketAddr, shown: Shown, seat: Option<Seat>) -> Arc<Self> {
+        Arc::new(Peer { address, shown, charged: Mutex::new(Charged::Nobody(seat)) })
     }
 
     /// Who it is without a token; a site is nobody.
@@ -83,20 +82,27 @@ impl Peer {
         }
     }
 
-    /// Counts the connection before anything is asked: whoever opens many and says nothing must not keep others out.
-    fn charge_at_first(&self, gate: &Arc<Gate>) -> Result<(), TooManyConnections> {
-        let to = self.principal().unwrap_or(Principal::Anyone);
-        *self.charged() = Charged::AtFirst(gate.connect(&to)?);
-        Ok(())
+    /// Counts the connection of somebody who has shown a certificate, before anything is asked. One who has too many is told so, from
+    /// the places of those who may do nothing.
+    fn charge_at_first(&self, gate: &Arc<Gate>) {
+        if let Ok(to @ Principal::Named(_)) = self.principal()
+            && let Ok(connected) = gate.connect(&to)
+        {
+            *self.charged() = Charged::AtFirst(connected);
+        }
     }
 
-    /// Counts the connection for whoever asks first, which a token may say.
+    /// Counts the connection for whoever asks first and may, which a token may say.
     pub(super) fn charge(&self, gate: &Arc<Gate>, to: &Principal) -> Result<(), TooManyConnections> {
         let mut charged = self.charged();
-        *charged = match std::mem::replace(&mut *charged, Charged::Nobody) {
-            to @ Charged::To(_) => to,
-            Charged::AtFirst(connected) if *connected.principal() == *to => Charged::To(connected),
-            Charged::AtFirst(_) | Charged::Nobody => Charged::To(gate.connect(to)?),
+        let connected = match &*charged {
+            Charged::To(_) => return Ok(()),
+            Charged::AtFirst(at_first) if at_first.principal() == to => None,
+            Charged::AtFirst(_) | Charged::Nobody(_) => Some(gate.connect(to)?),
+        };
+        *charged = match (std::mem::replace(&mut *charged, Charged::Nobody(None)), connected) {
+            (_, Some(connected)) | (Charged::AtFirst(connected), None) => Charged::To(connected),
+            (other @ (Charged::Nobody(_) | Charged::To(_)), None) => other,
         };
         Ok(())
     }
@@ -115,12 +121,12 @@ impl Peer {
 impl Peer {
     /// A connection that shows nothing.
     pub(super) fn unknown() -> Arc<Self> {
-        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Nothing)
+        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Nothing, None)
     }
 
     /// One that shows this certificate.
     pub(super) fn of(bearer: Bearer) -> Arc<Self> {
-        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Certificate(bearer))
+        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Certificate(bearer), None)
     }
 }
 
@@ -132,11 +138,14 @@ pub(super) struct Door {
     builder: Arc<Builder<TokioExecutor>>,
     gate: Arc<Gate>,
     slow_reader: Duration,
-    /// For those of whom nothing has been heard.
+    /// For those of whom nothing has been heard that they might ask for.
     lobby: Arc<Lobby>,
-    /// For those whose clients have too many connections already.
-    refused: Arc<Semaphore>,
+    /// Told of connections over a network that end without a word.
+    on_cut: OnCut,
 }
+
+/// Hears that the connection to this client was cut.
+pub(super) type OnCut = Arc<dyn Fn(SocketAddr) + Send + Sync>;
 
 /// For those who show a certificate, and for those who may show a token instead: as soon as there are tokens.
 #[derive(Clone)]
@@ -146,7 +155,13 @@ struct Acceptors {
 }
 
 impl Door {
-    pub(super) fn new(security: &Security, router: Router, limits: Limits, gate: Arc<Gate>) -> Self {
+    pub(super) fn new(
+        security: &Security,
+        router: Router,
+        limits: Limits,
+        gate: Arc<Gate>,
+        on_cut: OnCut,
+    ) -> Self {
         let tls = match security {
             Security::Plain => None,
             Security::Tls(identity) => {
@@ -166,10 +181,11 @@ impl Door {
             .max_send_buf_size(MOST_UNREAD)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ASK_AFTER);
-        let (builder, refused) = (Arc::new(builder), Arc::new(Semaphore::new(MOST_REFUSED)));
-        // One address cannot take all places by saying nothing, nor can all that say nothing.
+        let builder = Arc::new(builder);
+        // One address cannot take all places by asking for nothing that it may have, nor can all who do so.
         let lobby = Lobby::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
-        Door { tls, router, builder, gate, slow_reader: limits.slow_reader, lobby: Arc::new(lobby), refused }
+        let lobby = Arc::new(lobby);
+        Door { tls, router, builder, gate, slow_reader: limits.slow_reader, lobby, on_cut }
     }
 
     pub(super) async fn keep_accepting(&self, listener: TcpListener, places: Arc<Semaphore>) {
@@ -199,15 +215,14 @@ impl Door {
     }
 
     async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: Seat) -> io::Result<()> {
-        stream.set_nodelay(true)?;
+        // The system ends what leads nowhere; it would wait for a quarter of an hour otherwise.
+        meshlock_node::shell::tune(&stream, self.slow_reader)?;
         // Without this the system would keep megabytes for each of those who do not read.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, MOST_UNREAD)?;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let Some(tls) = &self.tls else {
-            // Whoever says nothing does not keep a place.
-            timeout(GREET_WITHIN, stream.peek(&mut [0])).await.map_err(late)??;
             let stream = Patient::new(stream, self.slow_reader);
-            return self.talk(stream, Peer::new(address, Shown::ThisMachine), seat).await;
+            return self.talk(stream, Peer::new(address, Shown::ThisMachine, Some(seat))).await;
         };
         let tls = if self.gate.policy().tokens.is_empty() { &tls.certificates } else { &tls.tokens };
         let stream = Patient::new(stream, self.slow_reader);
@@ -217,22 +232,18 @@ impl Door {
             Err(TlsError::Anonymous) => Shown::Nothing,
             Err(error) => return Err(io::Error::other(error)),
         };
-        self.talk(stream, Peer::new(address, shown), seat).await
+        let on_cut = self.on_cut.clone();
+        let stream = Farewell::new(stream, move || on_cut(address));
+        self.talk(stream, Peer::new(address, shown, Some(seat))).await
     }
 
     async fn talk(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Arc<Peer>,
-        seat: Seat,
     ) -> io::Result<()> {
         let (router, known) = (self.router.clone(), peer.clone());
-        // Whoever has too many is told so, if not too many have to be told.
-        let _told = match peer.charge_at_first(&self.gate) {
-            Ok(()) => None,
-            Err(error) => Some(self.refused.try_acquire().map_err(|_| io::Error::other(error))?),
-        };
-        drop(seat);
+        peer.charge_at_first(&self.gate);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
             router.clone().call(request.map(Body::new))
@@ -243,6 +254,7 @@ impl Door {
             served = &mut serving => return served.map_err(io::Error::other),
             () = sleep(GREET_WITHIN) => {}
         }
+        // Whoever asks for nothing, or may have nothing, does not keep a place.
         if !known.is_used() {
             return Err(io::Error::other("nobody who is known has asked anything"));
         }

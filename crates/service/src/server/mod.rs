@@ -1,6 +1,7 @@
 //! The listener: gRPC and HTTP/JSON on one port, in a thread of its own so that clients never slow the node's network down.
 
 mod connection;
+mod farewell;
 mod guard;
 mod patient;
 mod routes;
@@ -125,7 +126,9 @@ async fn serve(
     // Within the runtime, which its tasks need.
     let desk = desk();
     let limits = desk.limits();
-    let door = Door::new(&security, router(&desk, &gate), limits, gate);
+    let hears = desk.clone();
+    let door =
+        Door::new(&security, router(&desk, &gate), limits, gate, Arc::new(move |who| hears.on_cut(who)));
     let places = Arc::new(Semaphore::new(limits.connections));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {

@@ -199,7 +199,7 @@ fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), Gree
 }
 
 /// No delay, and an end in seconds for connections that lead nowhere: they are given up after so long without an acknowledgement.
-pub(in super::super) fn tune(stream: &TcpStream, unacknowledged: Duration) -> io::Result<()> {
+pub fn tune(stream: &TcpStream, unacknowledged: Duration) -> io::Result<()> {
     use rustix::net::sockopt::{
         set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
     };
