@@ -4,11 +4,13 @@ use meshlock_protocol::Epoch;
 
 use super::questions::{Ask, CutOff, Overview};
 use super::queue::{SiteLocks, SiteQueue};
+use super::trace::TraceLine;
 use super::{Node, Output, RulesWanted};
+use crate::cause::Cause;
 use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{LockTable, Request, Session, Tell, Wait};
+use crate::table::{LockTable, Request, Session, Tell, Wait, Watch, Wish};
 use crate::time::Span;
 
 const LEAVING: &str = "this site is leaving the cluster; ask another one";
@@ -26,6 +28,8 @@ pub enum Call {
         lock: LockName,
         /// How long to wait.
         wait: Wait,
+        /// By what the wish is known at all sites; the node makes one if there is none.
+        cause: Option<Cause>,
     },
     /// Not to wait any more, or to give back what it got meanwhile.
     Cancel(Request),
@@ -88,6 +92,8 @@ pub enum Call {
         /// The wish.
         request: Request,
     },
+    /// To be told all that happens here, from now until it says otherwise or its session ends.
+    Watch(Watch),
     /// Everything that clients hold here is taken away from them: they have the margin of a lease to stop.
     TakeAllAway,
 }
@@ -160,6 +166,15 @@ pub enum Answer {
         /// Whether it has heard it.
         leaves: bool,
     },
+    /// What happened here, to somebody who watches.
+    Traced {
+        /// Which wish.
+        request: Request,
+        /// In the order in which it happened.
+        lines: Vec<TraceLine>,
+        /// How much more there was that is not told.
+        lost: u64,
+    },
     /// This site is no member any more.
     Left {
         /// Which wish.
@@ -171,14 +186,14 @@ impl Node {
     pub(super) fn on_call(&mut self, call: Call, out: &mut Vec<Output>) {
         match call {
             Call::Acquire { request, .. } if self.leaving.is_some() => {
-                let tell = Tell::Refused { request, why: LEAVING };
-                out.push(Output::Answer(Answer::Lock(tell)));
+                self.in_table(out, |table, _, out| table.refuse(request, LEAVING, out));
             }
-            Call::Acquire { session, request, lock, wait } => {
-                self.in_table(out, |table, footing, out| {
-                    table.acquire(session, request, lock, wait, footing, out);
-                });
+            Call::Acquire { session, request, lock, wait, cause } => {
+                let wish = Wish { session, request, lock, wait, cause };
+                self.in_table(out, |table, footing, out| table.acquire(wish, footing, out));
             }
+            Call::Cancel(request) if self.end_watch(request, out) => {}
+            Call::Watch(watch) => self.on_watch(watch, out),
             Call::Cancel(request) => {
                 self.in_table(out, |table, footing, out| table.cancel(request, footing, out));
             }
@@ -187,6 +202,7 @@ impl Node {
             }
             Call::SessionEnded(_) if self.config.mutants.has(Mutant::GoneClientKeepsLocks) => {}
             Call::SessionEnded(session) => {
+                self.table.unwatch(|watch| watch.session == session);
                 self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
             }
             Call::Introduce { session, who, hears_within } => {

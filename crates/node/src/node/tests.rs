@@ -3,6 +3,7 @@
 mod leaving;
 mod questions;
 mod room;
+mod trace;
 
 use super::*;
 use crate::lease::Renewal;
@@ -85,7 +86,7 @@ impl Lone {
     fn acquire(&mut self, request: u64, lock: &str) {
         let (session, request) = (Session(request), Request(request));
         let lock: LockName = lock.parse().unwrap();
-        self.input(Input::Call(Call::Acquire { session, request, lock, wait: Wait::Forever }));
+        self.input(Input::Call(Call::Acquire { session, request, lock, wait: Wait::Forever, cause: None }));
     }
 
     fn has_granted(&self, request: u64) -> bool {

@@ -1,11 +1,13 @@
 //! Who waits for a lock and who holds it, at one site.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 
 use meshlock_protocol::Fence;
 
-use super::Request;
+use super::{Client, Request, Session};
+use crate::cause::Cause;
+use crate::names::LockName;
 use crate::time::Time;
 
 /// A client that waits.
@@ -15,6 +17,7 @@ pub(super) struct Waiter {
     pub(super) since: Time,
     pub(super) deadline: Option<Time>,
     pub(super) is_try: bool,
+    pub(super) cause: Cause,
 }
 
 /// A client that holds.
@@ -29,6 +32,7 @@ pub(super) struct Hold {
     pub(super) doomed: Option<Time>,
     /// Which lane, of the machines that run or, in a view change, of those that will.
     pub(super) lane: usize,
+    pub(super) cause: Cause,
 }
 
 /// Those who wait, in order, and those who hold.
@@ -78,6 +82,21 @@ impl Clients {
         let is_short = queues.waiters.capacity().max(queues.holds.capacity()) <= MOST_SPARE;
         if is_short && spare.0.len() < MOST_SPARE {
             spare.0.push(queues);
+        }
+    }
+}
+
+/// A wish is over; with its last one a session without a name is forgotten.
+pub(super) fn forget(
+    requests: &mut BTreeMap<Request, (Session, LockName)>,
+    sessions: &mut BTreeMap<Session, Client>,
+    request: Request,
+) {
+    let Some((session, _)) = requests.remove(&request) else { return };
+    if let Some(client) = sessions.get_mut(&session) {
+        client.requests.remove(&request);
+        if client.requests.is_empty() && client.label.is_none() {
+            sessions.remove(&session);
         }
     }
 }

@@ -62,6 +62,24 @@ macro_rules! any {
             $algorithm(<$algorithm as Site>::Message),)*
         }
 
+        impl AnyMessage {
+            /// As the algorithm prints it, in the words of every trace.
+            pub fn printed(&self) -> String {
+                match self {
+                    $(AnyMessage::$algorithm(message) => format!("{message:?}"),)*
+                }
+            }
+        }
+
+        impl AnySite {
+            /// The state as the algorithm prints it, in the words of every trace.
+            pub fn printed(&self) -> String {
+                match self {
+                    $(AnySite::$algorithm(site) => format!("{site:?}"),)*
+                }
+            }
+        }
+
         impl AnyPlan {
             /// Checks the algorithm that `spec` names against the cluster and lets it prepare itself.
             pub fn new(spec: &Spec, cluster: Cluster) -> Result<Self, PlanError> {
@@ -128,6 +146,19 @@ macro_rules! any {
             /// What is known of its algorithm.
             pub fn info(&self) -> &'static Info {
                 match self { $(AnySite::$algorithm(_) => &<$algorithm>::INFO,)* }
+            }
+        }
+
+        /// Where each algorithm stands in the list.
+        #[derive(Clone, Copy)]
+        enum Place {
+            $($algorithm,)*
+        }
+
+        impl AnyMessage {
+            /// Which algorithm it is of, by its place in [`ALL`].
+            pub fn algorithm(&self) -> usize {
+                match self { $(AnyMessage::$algorithm(_) => Place::$algorithm as usize,)* }
             }
         }
 

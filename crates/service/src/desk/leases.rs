@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::{Desk, DeskKey, Gone, Inner};
 use crate::ledger::{Lasts, LeaseId, LedgerError};
+use crate::metrics::SessionEnd;
 
 /// How many bits of a lease's number say which site has granted it; below them is chance.
 const SITE_BITS: u32 = 15;
@@ -55,7 +56,7 @@ impl Desk {
     /// Ends the caller's lease and all that hangs on it; gives back whether there was one.
     pub(crate) fn revoke(&self, caller: &Caller, id: LeaseId) -> bool {
         let is_its = self.0.ledger().is_of(id, &caller.principal);
-        is_its && self.end_lease(id, "its client ended it")
+        is_its && self.end_lease(id, SessionEnd::Closed)
     }
 
     /// The connection of a client was cut: it may believe in what it has for as long as it was told, which is never longer than this
@@ -86,18 +87,17 @@ impl Desk {
     pub(crate) fn end_with_call(&self, id: LeaseId) {
         let revoked = self.0.ledger().revoke(id);
         let Some((owner, keys)) = revoked else { return };
-        let why = "the call that it was for has ended";
         let Some(until) = self.believes_until(&owner) else {
-            return self.0.end_all(id, &owner, keys, why);
+            return self.0.end_all(id, &owner, keys, SessionEnd::CallEnded);
         };
-        self.0.gate.audit().note(&owner, None, Act::Ended { session: Some(id.to_string()), why });
+        self.0.note_end(id, &owner, SessionEnd::CallEnded);
         for key in keys {
             self.0.end_at(key, until);
         }
     }
 
     /// Ends a lease, whosever it is.
-    pub(crate) fn end_lease(&self, id: LeaseId, why: &'static str) -> bool {
+    pub(crate) fn end_lease(&self, id: LeaseId, why: SessionEnd) -> bool {
         let revoked = self.0.ledger().revoke(id);
         let Some((owner, keys)) = revoked else { return false };
         self.0.end_all(id, &owner, keys, why);
@@ -108,7 +108,7 @@ impl Desk {
     pub(crate) fn close(&self) {
         let leases = self.0.ledger().all_leases();
         for id in leases {
-            self.end_lease(id, "the site stops");
+            self.end_lease(id, SessionEnd::Stopped);
         }
     }
 
@@ -148,9 +148,15 @@ impl Inner {
         self.note_change();
     }
 
-    /// A lease has been taken out of the ledger, with all that hung on it.
-    fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: &'static str) {
+    fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
+        self.meter.session_ended(why);
+        let why = why.why();
         self.gate.audit().note(owner, None, Act::Ended { session: Some(lease.to_string()), why });
+    }
+
+    /// A lease has been taken out of the ledger, with all that hung on it.
+    fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: SessionEnd) {
+        self.note_end(lease, owner, why);
         for key in keys {
             self.end(&key, Gone::LeaseOver);
         }
@@ -168,7 +174,7 @@ pub(super) async fn keep_time(desk: Weak<Inner>) {
         let Some(desk) = desk.upgrade() else { return };
         while let Some((lease, owner, keys)) = { desk.ledger().expire_one(now()) } {
             tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
-            desk.end_all(lease, &owner, keys, "it was not renewed");
+            desk.end_all(lease, &owner, keys, SessionEnd::Expired);
         }
         // Looked at now and then also without an end in sight: the desk may be gone.
         let idle = Span::from_millis(1000);

@@ -330,9 +330,8 @@ impl<W: Clone> Ledger<W> {
     }
 
     /// How much there is: leases and keys.
-    #[cfg(test)]
     pub(crate) fn counts(&self) -> (usize, usize) {
-        assert_eq!(self.keys.len(), self.names.len());
+        debug_assert_eq!(self.keys.len(), self.names.len());
         (self.leases.len(), self.keys.len())
     }
 

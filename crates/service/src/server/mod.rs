@@ -23,9 +23,11 @@ use meshlock_node::shell::{Handle, Security};
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
+use crate::correlation;
 use crate::desk::Desk;
 use crate::etcd::Etcd;
 use crate::ledger::Limits;
+use crate::metrics;
 use crate::own::{self, Own};
 use connection::Door;
 use guard::Guard;
@@ -150,9 +152,12 @@ fn router(desk: &Desk, gate: &Arc<Gate>) -> Router {
     Router::new()
         .merge(grpc)
         .merge(http)
+        .merge(metrics::routes(desk))
         .fallback(nowhere)
         .layer(axum::middleware::map_response(explain))
+        .layer(axum::middleware::from_fn(correlation::follow))
         .layer(axum::middleware::from_fn_with_state(guard, guard::admit))
+        .layer(axum::middleware::from_fn_with_state(desk.clone(), metrics::count))
 }
 
 /// What is said of calls that are none of ours.
@@ -161,7 +166,7 @@ const NO_SUCH_CALL: &str = "Meshlock keeps locks, not data; this call is none of
 /// How gRPC says that there is no such call.
 const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
 
-fn is_grpc(headers: &HeaderMap) -> bool {
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }

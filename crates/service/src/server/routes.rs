@@ -26,6 +26,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/healthz", Nothing),
     ("GET", "/readyz", Nothing),
     ("GET", "/openapi.json", Nothing),
+    ("GET", "/metrics", Right(Watch)),
     // How clients of etcd say who they are, before they show it.
     ("POST", "/etcdserverpb.Auth/Authenticate", Nothing),
     ("POST", "/v3/auth/authenticate", Nothing),

@@ -6,8 +6,10 @@
 mod backend;
 mod etcdctl;
 mod gateway;
+mod metrics;
 mod node_js;
 mod other_sites;
 mod programs;
+mod promql;
 mod python;
 mod python_client;

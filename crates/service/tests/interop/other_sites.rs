@@ -15,12 +15,12 @@ use super::backend::serve;
 use super::programs::{limited, need};
 
 /// Three sites in this process, each with its API.
-struct Cluster {
+pub(crate) struct Cluster {
     sites: Vec<(Serving, Engine)>,
 }
 
 impl Cluster {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let names: Vec<SiteName> = (1..=3).map(|at| format!("site-{at}").parse().unwrap()).collect();
         let listeners: Vec<TcpListener> =
             names.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
@@ -42,7 +42,7 @@ impl Cluster {
         cluster
     }
 
-    fn address(&self, site: usize) -> String {
+    pub(crate) fn address(&self, site: usize) -> String {
         self.sites[site - 1].0.address().to_string()
     }
 
@@ -53,10 +53,22 @@ impl Cluster {
         curl
     }
 
-    fn post(&self, site: usize, path: &str, body: &Value) -> Value {
+    pub(crate) fn post(&self, site: usize, path: &str, body: &Value) -> Value {
         let output = self.curl(site, path, body).output().unwrap();
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| String::from_utf8_lossy(&output.stdout).into())
+    }
+
+    /// Waits until a client of the site waits for the lock.
+    pub(crate) fn until_waits(&self, site: usize, lock: &str) {
+        let url = format!("http://{}/v1/locks/{lock}", self.address(site));
+        loop {
+            let queue = Command::new("curl").args(["-s", "--max-time", "60", &url]).output().unwrap();
+            let queue: Value = serde_json::from_slice(&queue.stdout).unwrap();
+            if queue["waiters"][0]["site"] == format!("site-{site}") {
+                return;
+            }
+        }
     }
 
     fn lease(&self, site: usize) -> String {
@@ -65,20 +77,20 @@ impl Cluster {
     }
 
     /// A request whose answer comes later, or line by line.
-    fn begin(&self, site: usize, path: &str, body: &Value) -> Answer {
+    pub(crate) fn begin(&self, site: usize, path: &str, body: &Value) -> Answer {
         let mut child = self.curl(site, path, body).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Answer { child, lines }
     }
 }
 
-struct Answer {
+pub(crate) struct Answer {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Answer {
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.next().expect("it is answered").unwrap();
         serde_json::from_str(&line).unwrap()
     }

@@ -37,8 +37,8 @@ fn wants(said: &ToNode) -> Option<Wants<'_>> {
         ToNode::Queue { tag, lock } => (*tag, Verb::Watch, Subject::Lock(lock)),
         // Of what its clients hold it shows what the one that asks may watch.
         ToNode::Status { tag } => (*tag, Verb::Watch, Subject::Some),
-        // It names locks that are in use, whichever they are.
-        ToNode::Locks { tag } => (*tag, Verb::Watch, Subject::Cluster),
+        // They name locks that are in use, whichever those are.
+        ToNode::Locks { tag } | ToNode::Watch { tag, .. } => (*tag, Verb::Watch, Subject::Cluster),
         ToNode::Break { tag, lock } => (*tag, Verb::Break, Subject::Lock(lock)),
         ToNode::SetRules { tag, .. } | ToNode::Remove { tag, .. } | ToNode::Leave { tag } => {
             (*tag, Verb::Admin, Subject::Cluster)
