@@ -29,8 +29,12 @@ pub(crate) fn too_slow(patience: Duration) -> Status {
     )
 }
 
-/// The same answers for as long as they are read. `answers` is dropped when they are not.
-pub(crate) fn while_read<T: Send + 'static>(mut answers: Answers<T>, patience: Duration) -> Answers<T> {
+/// The same answers for as long as they are read. When they are not, `on_cut` is called, and `answers` dropped.
+pub(crate) fn while_read<T: Send + 'static>(
+    mut answers: Answers<T>,
+    patience: Duration,
+    on_cut: impl FnOnce() + Send + 'static,
+) -> Answers<T> {
     let (out, waiting) = mpsc::channel(AHEAD);
     let (cut_off, is_cut_off) = oneshot::channel();
     tokio::spawn(async move {
@@ -45,6 +49,7 @@ pub(crate) fn while_read<T: Send + 'static>(mut answers: Answers<T>, patience: D
                 Err(SendTimeoutError::Closed(_)) => return,
                 Err(SendTimeoutError::Timeout(_)) => {
                     tracing::warn!("a client does not read what it is sent: it is cut off");
+                    on_cut();
                     let _ = cut_off.send(too_slow(patience));
                     return;
                 }
@@ -73,7 +78,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_takes_nothing_is_cut_off_and_told_so_at_the_end() {
         let kept = Arc::new(());
-        let mut answers = while_read(endless(kept.clone()), Duration::from_millis(1));
+        let mut answers = while_read(endless(kept.clone()), Duration::from_millis(1), || {});
         assert_eq!(answers.next().await.unwrap().unwrap(), 0);
         while Arc::strong_count(&kept) > 1 {
             // However long that takes: what is streamed has to end by itself.
@@ -89,7 +94,8 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_reads_goes_on_and_nothing_is_asked_for_once_it_is_gone() {
         let kept = Arc::new(());
-        let mut answers = while_read(endless(kept.clone()), Duration::from_hours(1));
+        let mut answers =
+            while_read(endless(kept.clone()), Duration::from_hours(1), || unreachable!("it reads"));
         for at in 0..1000 {
             assert_eq!(answers.next().await.unwrap().unwrap(), at);
         }

@@ -38,6 +38,11 @@ impl Bucket {
         Err(Span::from_micros((REQUEST - self.left).div_ceil(u64::from(pace.rate.max(1)))))
     }
 
+    /// So many requests more, without being asked.
+    pub fn spend(&mut self, requests: u32) {
+        self.left = self.left.saturating_sub(u64::from(requests) * REQUEST);
+    }
+
     /// Whether nothing would be forgotten with it.
     pub fn is_full(&self, pace: Pace, now: Time) -> bool {
         self.earned(pace, now) == pace.most()

@@ -146,4 +146,9 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
     assert!(bucket.take(pace, at(1_000_000)).is_err());
     let served = (0..10_000).filter(|ms| bucket.take(pace, at(1_000_000 + ms)).is_ok()).count();
     assert_eq!(served, 99, "ten a second");
+    let mut bucket = Bucket::full(pace, at(0));
+    bucket.spend(2);
+    assert!(bucket.take(pace, at(0)).is_ok() && bucket.take(pace, at(0)).is_err());
+    bucket.spend(u32::MAX);
+    assert_eq!(bucket.take(pace, at(0)), Err(Span::from_millis(100)), "nobody owes anything");
 }

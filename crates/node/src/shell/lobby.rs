@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where connections wait until they have said who they are.
 #[derive(Debug)]
-pub(super) struct Lobby {
+pub struct Lobby {
     /// How many may be there at once, and how many of them from one address.
     seats: usize,
     share: usize,
@@ -16,18 +16,19 @@ pub(super) struct Lobby {
 
 /// A place in it, free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub struct Seat {
     lobby: Arc<Lobby>,
     address: IpAddr,
 }
 
 impl Lobby {
-    pub(super) fn new(seats: usize, share: usize) -> Self {
+    /// With so many places, and so many of them for one address.
+    pub fn new(seats: usize, share: usize) -> Self {
         Lobby { seats, share, inside: Mutex::default() }
     }
 
     /// A place for a connection from this address, if there is one.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
+    pub fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let mut inside = self.inside();
         let everybody: usize = inside.values().sum();
         let here = inside.entry(address).or_default();

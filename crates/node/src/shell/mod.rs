@@ -36,6 +36,7 @@ pub mod tls;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
+pub use lobby::{Lobby, Seat};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{
     IntroduceError, Introduction, ListenError, Security, Traffic, Versions, learn_of_cluster, listen, tune,

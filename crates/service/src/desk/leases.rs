@@ -69,6 +69,13 @@ impl Desk {
         cut.insert(client, until);
     }
 
+    /// The same of a client that does not read what it is told.
+    pub(crate) fn on_cut_off(&self, client: &Caller) {
+        if let Origin::Network(address) = client.origin {
+            self.on_cut(address);
+        }
+    }
+
     /// Until when the client may believe in what it has, if its connection was cut.
     fn believes_until(&self, client: &Caller) -> Option<Time> {
         let Origin::Network(address) = client.origin else { return None };

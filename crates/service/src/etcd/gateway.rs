@@ -21,6 +21,7 @@ use super::watch::WatchDesk;
 use super::{Answers, Etcd};
 use crate::caller::request_of;
 use crate::proto::etcdserverpb::WatchRequest;
+use crate::proto::etcdserverpb::auth_server::Auth;
 use crate::proto::etcdserverpb::kv_server::Kv;
 use crate::proto::etcdserverpb::lease_server::Lease;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
@@ -63,6 +64,7 @@ pub(super) fn routes(etcd: Etcd) -> Router {
         "/v3/kv/deleterange" => delete_range,
         "/v3/kv/txn" => txn,
         "/v3/maintenance/status" => status,
+        "/v3/auth/authenticate" => authenticate,
     );
     let (observed, alive, watched) = (etcd.clone(), etcd.clone(), etcd);
     router

@@ -1,7 +1,7 @@
 //! Leases.
 
 use futures_util::StreamExt;
-use meshlock_node::shell::gate::Caller;
+use meshlock_node::shell::gate::{Caller, Kind};
 use meshlock_node::shell::now;
 use meshlock_node::time::Span;
 use tonic::{Request, Response, Status, Streaming, async_trait};
@@ -98,7 +98,7 @@ impl Lease for Etcd {
         self.check_leader(&request)?;
         let (etcd, caller) = (self.clone(), caller_of(&request)?);
         let answers = request.into_inner().map(move |asked| {
-            etcd.pace(&caller)?;
+            etcd.pace(&caller, Kind::Renew)?;
             etcd.keep_alive(&caller, asked?.id)
         });
         Ok(Response::new(self.while_read(Box::pin(answers))))

@@ -11,6 +11,7 @@
 //!
 //! What Meshlock does not do is refused with a sentence that says so. `docs/etcd.md` lists every difference.
 
+mod auth;
 mod election;
 mod errors;
 mod gateway;
@@ -24,12 +25,13 @@ mod view;
 mod watch;
 
 use meshlock_node::names::fnv_1a;
-use meshlock_node::shell::gate::Caller;
+use meshlock_node::shell::gate::{Caller, Kind};
 use tonic::service::Routes;
 use tonic::{Request, Status};
 
 use crate::desk::Desk;
 use crate::proto::etcdserverpb::ResponseHeader;
+use crate::proto::etcdserverpb::auth_server::AuthServer;
 use crate::proto::etcdserverpb::kv_server::KvServer;
 use crate::proto::etcdserverpb::lease_server::LeaseServer;
 use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
@@ -57,6 +59,7 @@ impl Etcd {
     pub(crate) fn grpc(&self, routes: Routes) -> Routes {
         let most = self.desk.limits().request_bytes;
         routes
+            .add_service(AuthServer::new(self.clone()).max_decoding_message_size(most))
             .add_service(LockServer::new(self.clone()).max_decoding_message_size(most))
             .add_service(LeaseServer::new(self.clone()).max_decoding_message_size(most))
             .add_service(ElectionServer::new(self.clone()).max_decoding_message_size(most))
@@ -85,12 +88,12 @@ impl Etcd {
 
     /// What a client is streamed, for as long as it reads it.
     fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
-        while_read(answers, self.desk.limits().slow_reader)
+        while_read(answers, self.desk.limits().slow_reader, || {})
     }
 
     /// Counts something that is asked within a call that lasts, as if it were a call of its own.
-    fn pace(&self, caller: &Caller) -> Result<(), Status> {
-        let counted = self.desk.gate().pace(caller);
+    fn pace(&self, caller: &Caller, kind: Kind) -> Result<(), Status> {
+        let counted = self.desk.gate().pace(caller, kind);
         counted.map_err(|error| Status::resource_exhausted(format!("meshlock: {error}")))
     }
 

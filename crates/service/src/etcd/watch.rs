@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
+use meshlock_node::shell::gate::{Caller, Kind};
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -81,7 +81,7 @@ impl WatchDesk {
     }
 
     pub(super) async fn hear(&mut self, request: RequestUnion) -> Result<(), Hangup> {
-        if let Err(too_fast) = self.etcd.pace(&self.caller) {
+        if let Err(too_fast) = self.etcd.pace(&self.caller, Kind::Ask) {
             let _ = self.out.send(Err(too_fast)).await;
             return Err(Hangup);
         }

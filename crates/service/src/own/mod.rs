@@ -71,8 +71,10 @@ impl Own {
     }
 
     /// What a client is streamed, for as long as it reads it.
-    fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
-        while_read(answers, self.desk.limits().slow_reader)
+    fn while_read<T: Send + 'static>(&self, caller: Caller, answers: Answers<T>) -> Answers<T> {
+        let desk = self.desk.clone();
+        // What it was told last it may believe for a while: it has not heard that this is over.
+        while_read(answers, desk.limits().slow_reader, move || desk.on_cut_off(&caller))
     }
 
     /// Waits for a lock in a session.
@@ -184,8 +186,8 @@ impl Locks for Own {
         let lease = self.desk.grant(&caller, Lasts::WithItsConnection, Some(who.clone()));
         let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
         let session = sessions::Made::new(self, lease);
-        let held = hold::Held::get(caller, session, wish, who).await?;
-        Ok(Response::new(self.while_read(held.events(lock))))
+        let held = hold::Held::get(caller.clone(), session, wish, who).await?;
+        Ok(Response::new(self.while_read(caller, held.events(lock))))
     }
 
     type WatchStream = Answers<Holders>;
@@ -193,7 +195,7 @@ impl Locks for Own {
     async fn watch(&self, request: Request<LockRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let caller = caller_of(&request)?;
         let holders = self.holders_of(&caller, request.into_inner().lock.parse().map_err(bad)?)?;
-        Ok(Response::new(self.while_read(holders)))
+        Ok(Response::new(self.while_read(caller, holders)))
     }
 
     async fn queue(&self, request: Request<LockRequest>) -> Result<Response<QueueResponse>, Status> {

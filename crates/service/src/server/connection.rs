@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,9 +13,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use meshlock_node::access::Principal;
-use meshlock_node::shell::Security;
 use meshlock_node::shell::gate::{Connected, Gate, TooManyConnections};
 use meshlock_node::shell::tls::{Bearer, TlsError, bearer_of_chain};
+use meshlock_node::shell::{Lobby, Seat, Security};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -60,13 +59,17 @@ enum Shown {
 
 /// Whom a connection counts for, and that there is room for it.
 enum Charged {
-    Nobody,
-    To(Principal, #[expect(dead_code, reason = "it counts until it is dropped")] Connected),
+    /// Nobody yet: it has one of the places of those who may do nothing.
+    Nobody(#[expect(dead_code, reason = "it is taken until it is dropped")] Option<Seat>),
+    /// Whose certificate it shows, before anything is asked.
+    AtFirst(Connected),
+    /// Whoever asked first, and might.
+    To(#[expect(dead_code, reason = "it counts until it is dropped")] Connected),
 }
 
 impl Peer {
-    fn new(address: SocketAddr, shown: Shown) -> Arc<Self> {
-        Arc::new(Peer { address, shown, charged: Mutex::new(Charged::Nobody) })
+    fn new(address: SocketAddr, shown: Shown, seat: Option<Seat>) -> Arc<Self> {
+        Arc::new(Peer { address, shown, charged: Mutex::new(Charged::Nobody(seat)) })
     }
 
     /// Who it is without a token; a site is nobody.
@@ -79,22 +82,34 @@ impl Peer {
         }
     }
 
-    /// Counts the connection for whoever uses it first, and is known.
+    /// Counts the connection of somebody who has shown a certificate, before anything is asked. One who has too many is told so, from
+    /// the places of those who may do nothing.
+    fn charge_at_first(&self, gate: &Arc<Gate>) {
+        if let Ok(to @ Principal::Named(_)) = self.principal()
+            && let Ok(connected) = gate.connect(&to)
+        {
+            *self.charged() = Charged::AtFirst(connected);
+        }
+    }
+
+    /// Counts the connection for whoever asks first and may, which a token may say.
     pub(super) fn charge(&self, gate: &Arc<Gate>, to: &Principal) -> Result<(), TooManyConnections> {
         let mut charged = self.charged();
-        let is_settled = match &*charged {
-            Charged::Nobody => false,
-            Charged::To(whom, _) => *whom != Principal::Anyone || whom == to,
+        let connected = match &*charged {
+            Charged::To(_) => return Ok(()),
+            Charged::AtFirst(at_first) if at_first.principal() == to => None,
+            Charged::AtFirst(_) | Charged::Nobody(_) => Some(gate.connect(to)?),
         };
-        if !is_settled {
-            *charged = Charged::To(to.clone(), gate.connect(to)?);
-        }
+        *charged = match (std::mem::replace(&mut *charged, Charged::Nobody(None)), connected) {
+            (_, Some(connected)) | (Charged::AtFirst(connected), None) => Charged::To(connected),
+            (other @ (Charged::Nobody(_) | Charged::To(_)), None) => other,
+        };
         Ok(())
     }
 
-    /// Whether somebody who is known has used it.
-    fn is_known(&self) -> bool {
-        matches!(&*self.charged(), Charged::To(whom, _) if *whom != Principal::Anyone)
+    /// Whether somebody has asked something, and there was room for its connection.
+    fn is_used(&self) -> bool {
+        matches!(&*self.charged(), Charged::To(_))
     }
 
     fn charged(&self) -> MutexGuard<'_, Charged> {
@@ -106,12 +121,12 @@ impl Peer {
 impl Peer {
     /// A connection that shows nothing.
     pub(super) fn unknown() -> Arc<Self> {
-        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Nothing)
+        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Nothing, None)
     }
 
     /// One that shows this certificate.
     pub(super) fn of(bearer: Bearer) -> Arc<Self> {
-        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Certificate(bearer))
+        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Certificate(bearer), None)
     }
 }
 
@@ -123,6 +138,8 @@ pub(super) struct Door {
     builder: Arc<Builder<TokioExecutor>>,
     gate: Arc<Gate>,
     slow_reader: Duration,
+    /// For those of whom nothing has been heard that they might ask for.
+    lobby: Arc<Lobby>,
     /// Told of connections over a network that end without a word.
     on_cut: OnCut,
 }
@@ -164,7 +181,11 @@ impl Door {
             .max_send_buf_size(MOST_UNREAD)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ASK_AFTER);
-        Door { tls, router, builder: Arc::new(builder), gate, slow_reader: limits.slow_reader, on_cut }
+        let builder = Arc::new(builder);
+        // One address cannot take all places by asking for nothing that it may have, nor can all who do so.
+        let lobby = Lobby::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
+        let lobby = Arc::new(lobby);
+        Door { tls, router, builder, gate, slow_reader: limits.slow_reader, lobby, on_cut }
     }
 
     pub(super) async fn keep_accepting(&self, listener: TcpListener, places: Arc<Semaphore>) {
@@ -177,13 +198,15 @@ impl Door {
                     continue;
                 }
             };
-            let Ok(place) = places.clone().try_acquire_owned() else {
-                tracing::warn!("a connection to the API is refused: there are too many");
+            let (Ok(place), Some(seat)) =
+                (places.clone().try_acquire_owned(), self.lobby.enter(address.ip()))
+            else {
+                tracing::warn!(%address, "a connection to the API is refused: there are too many");
                 continue;
             };
             let door = self.clone();
             tokio::spawn(async move {
-                if let Err(error) = door.serve(stream, address).await {
+                if let Err(error) = door.serve(stream, address, seat).await {
                     tracing::debug!(%error, "a connection to the API ended");
                 }
                 drop(place);
@@ -191,7 +214,7 @@ impl Door {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, address: SocketAddr) -> io::Result<()> {
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: Seat) -> io::Result<()> {
         // The system ends what leads nowhere; it would wait for a quarter of an hour otherwise.
         meshlock_node::shell::tune(&stream, self.slow_reader)?;
         // Without this the system would keep megabytes for each of those who do not read.
@@ -199,7 +222,7 @@ impl Door {
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let Some(tls) = &self.tls else {
             let stream = Patient::new(stream, self.slow_reader);
-            return self.talk(stream, Peer::new(address, Shown::ThisMachine)).await;
+            return self.talk(stream, Peer::new(address, Shown::ThisMachine, Some(seat))).await;
         };
         let tls = if self.gate.policy().tokens.is_empty() { &tls.certificates } else { &tls.tokens };
         let stream = Patient::new(stream, self.slow_reader);
@@ -211,7 +234,7 @@ impl Door {
         };
         let on_cut = self.on_cut.clone();
         let stream = Farewell::new(stream, move || on_cut(address));
-        self.talk(stream, Peer::new(address, shown)).await
+        self.talk(stream, Peer::new(address, shown, Some(seat))).await
     }
 
     async fn talk(
@@ -220,14 +243,8 @@ impl Door {
         peer: Arc<Peer>,
     ) -> io::Result<()> {
         let (router, known) = (self.router.clone(), peer.clone());
-        if let Ok(Principal::Anyone) = peer.principal() {
-            // Counted from the start: whoever shows nothing must not keep out those whose token comes next.
-            peer.charge(&self.gate, &Principal::Anyone).map_err(io::Error::other)?;
-        }
-        let asked = Arc::new(AtomicBool::new(false));
-        let asks = asked.clone();
+        peer.charge_at_first(&self.gate);
         let service = service_fn(move |mut request: Request<Incoming>| {
-            asks.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(peer.clone());
             router.clone().call(request.map(Body::new))
         });
@@ -237,12 +254,9 @@ impl Door {
             served = &mut serving => return served.map_err(io::Error::other),
             () = sleep(GREET_WITHIN) => {}
         }
-        // Whoever says nothing does not keep a place.
-        if !asked.load(Ordering::Relaxed) {
-            return Err(io::Error::other("it has asked for nothing"));
-        }
-        if matches!(known.principal(), Ok(Principal::Anyone)) && !known.is_known() {
-            return Err(io::Error::other("it has shown neither a certificate nor a token that is known"));
+        // Whoever asks for nothing, or may have nothing, does not keep a place.
+        if !known.is_used() {
+            return Err(io::Error::other("nobody who is known has asked anything"));
         }
         serving.await.map_err(io::Error::other)
     }

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use meshlock_node::access::{Denied, Principal, Subject, Verb};
-use meshlock_node::shell::gate::{Act, Caller, Gate, Origin, RequestId, TooFast};
+use meshlock_node::shell::gate::{Caller, Gate, Kind, Origin, RequestId, TooFast};
 use meshlock_node::shell::tls::Bearer;
 use tokio::time::timeout;
 use tonic::metadata::MetadataValue;
@@ -73,19 +73,22 @@ impl Guard {
         let shown = |principal| Caller { principal, origin, request };
         if need == Need::Nothing {
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));
-            self.gate.pace(&caller).map_err(|error| too_fast(&error))?;
+            self.gate.pace(&caller, Kind::Ask).map_err(|error| too_fast(&error))?;
             return Ok(caller);
         }
         let caller = shown(self.who(peer, parts, &shown)?);
-        peer.charge(&self.gate, &caller.principal)
-            .map_err(|error| fault("too_many", Code::ResourceExhausted, error))?;
-        self.gate.pace(&caller).map_err(|error| too_fast(&error))?;
+        let kind = if need == Need::Renewal { Kind::Renew } else { Kind::Ask };
+        self.gate.pace(&caller, kind).map_err(|error| too_fast(&error))?;
         let checked = match need {
             Need::Nothing => Ok(()),
+            Need::Renewal => self.gate.check_subject(&caller, Verb::Acquire, Subject::Some),
             Need::Something => self.knows(&caller),
             Need::Right(verb) => self.gate.check_subject(&caller, verb, Subject::Some),
         };
         checked.map_err(|error| if_anyone(&caller, error))?;
+        // Last: whoever may do nothing does not keep its connection for long.
+        peer.charge(&self.gate, &caller.principal)
+            .map_err(|error| fault("too_many", Code::ResourceExhausted, error))?;
         Ok(caller)
     }
 
@@ -104,8 +107,8 @@ impl Guard {
         }
         // Whoever guesses tokens is slowed down as one who shows nothing, and does not fill the log.
         let anyone = caller(Principal::Anyone);
-        self.gate.pace(&anyone).map_err(|error| too_fast(&error))?;
-        self.gate.audit().note(&anyone, None, Act::Unknown);
+        self.gate.pace(&anyone, Kind::Ask).map_err(|error| too_fast(&error))?;
+        self.gate.note_unknown(&anyone);
         Err(fault(
             "unauthenticated",
             Code::Unauthenticated,

@@ -15,9 +15,11 @@ pub(super) enum Need {
     Something,
     /// This.
     Right(Verb),
+    /// To acquire, by somebody who keeps what it has.
+    Renewal,
 }
 
-use Need::{Nothing, Right, Something};
+use Need::{Nothing, Renewal, Right, Something};
 
 /// Method, path and right. A method of gRPC is a path that is posted to.
 pub(super) const ROUTES: &[(&str, &str, Need)] = &[
@@ -25,11 +27,14 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/readyz", Nothing),
     ("GET", "/openapi.json", Nothing),
     ("GET", "/metrics", Right(Watch)),
+    // How clients of etcd say who they are, before they show it.
+    ("POST", "/etcdserverpb.Auth/Authenticate", Nothing),
+    ("POST", "/v3/auth/authenticate", Nothing),
     // Our own, as JSON.
     ("POST", "/v1/sessions", Right(Acquire)),
     ("GET", "/v1/sessions/{session}", Right(Acquire)),
     ("DELETE", "/v1/sessions/{session}", Right(Acquire)),
-    ("POST", "/v1/sessions/{session}/keep-alive", Right(Acquire)),
+    ("POST", "/v1/sessions/{session}/keep-alive", Renewal),
     ("POST", "/v1/locks/{lock}/acquire", Right(Acquire)),
     ("POST", "/v1/locks/{lock}/release", Right(Acquire)),
     ("POST", "/v1/locks/{lock}/hold", Right(Acquire)),
@@ -42,7 +47,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     // The same in gRPC.
     ("POST", "/meshlock.v1.Locks/OpenSession", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/GetSession", Right(Acquire)),
-    ("POST", "/meshlock.v1.Locks/KeepAlive", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/KeepAlive", Renewal),
     ("POST", "/meshlock.v1.Locks/EndSession", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/Acquire", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/Release", Right(Acquire)),
@@ -58,7 +63,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3lockpb.Lock/Unlock", Right(Acquire)),
     ("POST", "/etcdserverpb.Lease/LeaseGrant", Right(Acquire)),
     ("POST", "/etcdserverpb.Lease/LeaseRevoke", Right(Acquire)),
-    ("POST", "/etcdserverpb.Lease/LeaseKeepAlive", Right(Acquire)),
+    ("POST", "/etcdserverpb.Lease/LeaseKeepAlive", Renewal),
     ("POST", "/etcdserverpb.Lease/LeaseTimeToLive", Right(Acquire)),
     ("POST", "/etcdserverpb.Lease/LeaseLeases", Right(Acquire)),
     ("POST", "/v3electionpb.Election/Campaign", Right(Acquire)),
@@ -78,7 +83,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/lease/grant", Right(Acquire)),
     ("POST", "/v3/lease/revoke", Right(Acquire)),
     ("POST", "/v3/kv/lease/revoke", Right(Acquire)),
-    ("POST", "/v3/lease/keepalive", Right(Acquire)),
+    ("POST", "/v3/lease/keepalive", Renewal),
     ("POST", "/v3/lease/timetolive", Right(Acquire)),
     ("POST", "/v3/kv/lease/timetolive", Right(Acquire)),
     ("POST", "/v3/lease/leases", Right(Acquire)),

@@ -191,6 +191,19 @@ fn one_client_s_watches_and_waits_leave_room_for_others() {
     other.end(&held);
 }
 
+#[test]
+fn those_who_say_nothing_keep_nobody_else_out() {
+    let api = Api::start(Limits { connections: 8, ..Limits::default() }, Each::default());
+    let address = api.serving.address();
+    // As many as there are places; all but a share of them are refused.
+    let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    let mut other = Client::over(TcpStream::from(socket), "other");
+    assert_eq!(other.ask("GET", "/v1/rules", &json!({})).0, 200);
+}
+
 /// A lock whose events are long.
 fn long_name() -> String {
     "x".repeat(255)

@@ -123,37 +123,44 @@ fn a_token_serves_instead_of_a_certificate_and_a_wrong_one_spoils_a_good_certifi
     assert!(text(&health).contains("\"ok\":true"), "{health:?}");
 }
 
+/// What `etcdctl lock jobs -- echo held` says, with these flags; nothing where it is not installed and need not be.
+fn etcdctl(api: &Protected, flags: &[&str]) -> Option<Output> {
+    let is_here = Command::new("etcdctl").arg("version").env("ETCDCTL_API", "3").output().is_ok();
+    if !is_here {
+        let must = std::env::var_os("MESHLOCK_ALL_TESTS").is_some();
+        assert!(!must, "etcdctl is missing, and all tests must run");
+        eprintln!("left out: etcdctl is missing");
+        return None;
+    }
+    let mut command = Command::new("timeout");
+    command.args(["60", "etcdctl", "--endpoints"]);
+    command.arg(format!("https://127.0.0.1:{}", api.serving.address().port()));
+    command.arg("--cacert").arg(&api.client.authority).args(flags);
+    command.args(["lock", "jobs", "--", "echo", "held"]).env("ETCDCTL_API", "3");
+    Some(command.output().unwrap())
+}
+
 #[test]
 fn etcdctl_locks_over_tls() {
     let api = Protected::start();
-    let run = || {
-        Command::new("timeout")
-            .args([
-                "60",
-                "etcdctl",
-                "--endpoints",
-                &format!("https://127.0.0.1:{}", api.serving.address().port()),
-            ])
-            .arg("--cacert")
-            .arg(&api.client.authority)
-            .arg("--cert")
-            .arg(&api.client.certificate)
-            .arg("--key")
-            .arg(&api.client.key)
-            .args(["lock", "jobs", "--", "echo", "held"])
-            .env("ETCDCTL_API", "3")
-            .output()
-            .unwrap()
-    };
-    let is_here = Command::new("etcdctl").arg("version").env("ETCDCTL_API", "3").output().is_ok();
-    if !is_here {
-        assert!(
-            std::env::var_os("MESHLOCK_ALL_TESTS").is_none(),
-            "etcdctl is missing, and all tests must run"
-        );
-        eprintln!("left out: etcdctl is missing");
-        return;
+    let (certificate, key) = (api.client.certificate.to_str().unwrap(), api.client.key.to_str().unwrap());
+    let Some(held) = etcdctl(&api, &["--cert", certificate, "--key", key]) else { return };
+    assert_eq!(text(&held).trim(), "held", "{held:?}");
+}
+
+#[test]
+fn etcdctl_locks_with_a_token_for_a_password() {
+    let rules: &[(&str, &str, &[Verb])] = &[("bot", "jobs", &[Verb::Acquire])];
+    let api = Protected::with(policy(rules, &[("bot", "a-token"), ("other", "another-token")]));
+    let Some(held) = etcdctl(&api, &["--user", "bot:a-token"]) else { return };
+    assert_eq!(text(&held).trim(), "held", "{held:?}");
+    for (user, says) in [
+        ("bot:a-guess", "authentication failed"),
+        ("other:a-token", "authentication failed"),
+        ("other:another-token", "'other' may not acquire"),
+    ] {
+        let refused = etcdctl(&api, &["--user", user]).unwrap();
+        assert!(!refused.status.success() && text(&refused).is_empty(), "{user}: {refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(says), "{user}: {refused:?}");
     }
-    let held = run();
-    assert_eq!(String::from_utf8_lossy(&held.stdout).trim(), "held", "{held:?}");
 }

@@ -250,8 +250,12 @@ fn ends_waiting(signal: Signal) -> bool {
 
 /// Whether the node refuses because it goes away.
 fn is_leaving(remote: &mut Remote) -> Result<bool, RemoteError> {
-    let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag })?;
-    Ok(matches!(answer, ToClient::Status { status, .. } if status.leaving))
+    match remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag }) {
+        Ok(answer) => Ok(matches!(answer, ToClient::Status { status, .. } if status.leaving)),
+        // Whoever may know nothing of the site was refused for another reason.
+        Err(RemoteError::Refused { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether the node has ended, in order or not.

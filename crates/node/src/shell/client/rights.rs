@@ -1,9 +1,9 @@
 //! Who a client is, which right each thing takes that it can say, and what of it is written down.
 
-use super::super::gate::{Act, Caller, Connected, RequestId};
+use super::super::gate::{Act, Caller, Connected, Kind, RequestId};
 use super::super::permits::needs_rule;
 use super::door::{Door, certified};
-use super::protocol::{Tag, ToNode};
+use super::protocol::{Tag, ToClient, ToNode};
 use super::serve::Client;
 use crate::access::{Denied, Subject, Verb};
 use crate::names::{ClientLabel, LockName};
@@ -35,10 +35,10 @@ fn wants(said: &ToNode) -> Option<Wants<'_>> {
         | ToNode::Guard { .. } => return None,
         ToNode::Acquire { tag, lock, .. } => (*tag, Verb::Acquire, Subject::Lock(lock)),
         ToNode::Queue { tag, lock } => (*tag, Verb::Watch, Subject::Lock(lock)),
+        // Of what its clients hold it shows what the one that asks may watch.
+        ToNode::Status { tag } => (*tag, Verb::Watch, Subject::Some),
         // They name locks that are in use, whichever those are.
-        ToNode::Status { tag } | ToNode::Locks { tag } | ToNode::Watch { tag, .. } => {
-            (*tag, Verb::Watch, Subject::Cluster)
-        }
+        ToNode::Locks { tag } | ToNode::Watch { tag, .. } => (*tag, Verb::Watch, Subject::Cluster),
         ToNode::Break { tag, lock } => (*tag, Verb::Break, Subject::Lock(lock)),
         ToNode::SetRules { tag, .. } | ToNode::Remove { tag, .. } | ToNode::Leave { tag } => {
             (*tag, Verb::Admin, Subject::Cluster)
@@ -66,12 +66,23 @@ impl Client {
         if let Door::Local { .. } = self.door {
             return None;
         }
-        if let Err(error) = self.gate.pace(caller) {
+        if let Err(error) = self.gate.pace(caller, Kind::Ask) {
             return Some((tag, error.to_string()));
+        }
+        // Whoever may have a lock has to know whether the site leaves.
+        if let ToNode::Status { .. } = said
+            && self.gate.policy().access.check(&caller.principal, Verb::Acquire, Subject::Some).is_ok()
+        {
+            return None;
         }
         let checked =
             self.gate.check_subject(caller, verb, subject).and_then(|()| self.check_permits(caller, said));
         checked.err().map(|denied| (tag, denied.to_string()))
+    }
+
+    /// Whether a client keeps in touch too eagerly to be listened to.
+    pub(super) fn pings_too_fast(&self, caller: &Caller) -> bool {
+        matches!(self.door, Door::Network { .. }) && self.gate.pace(caller, Kind::Renew).is_err()
     }
 
     /// Whoever asks for permits that no rule gives a lock would change the cluster's rules.
@@ -81,6 +92,21 @@ impl Client {
             return Ok(());
         }
         self.gate.check_subject(caller, Verb::Admin, Subject::Cluster)
+    }
+
+    /// Leaves out of an answer what the client may not see.
+    pub(super) fn hide(&self, message: &mut ToClient) {
+        let (ToClient::Status { status, .. }, Some(Known { caller, .. })) = (message, self.greeted.get())
+        else {
+            return;
+        };
+        if let Door::Network { .. } = self.door {
+            let policy = self.gate.policy();
+            let access = &policy.access;
+            status.held.retain(|held| {
+                access.check(&caller.principal, Verb::Watch, Subject::Lock(&held.lock)).is_ok()
+            });
+        }
     }
 
     /// Writes something down, if whoever does it is known.

@@ -175,6 +175,10 @@ impl Client {
         }
         match said {
             ToNode::Hello { .. } => {}
+            ToNode::Ping(_) if self.pings_too_fast(caller) => {
+                self.complain(Some(io::Error::other("it says too often that it is there")));
+                return false;
+            }
             ToNode::Ping(tag) => self.say(&ToClient::Pong { tag, time: now() }),
             ToNode::Acquire { tag, lock, patience, permits } => {
                 self.acquire(session, tag, lock, patience, permits);
@@ -391,7 +395,8 @@ impl Listener for Asked {
         if let Answer::Traced { lines, lost, .. } = answer {
             return self.tell_traced(lines, *lost);
         }
-        let Some((message, over)) = answered(self.tag, answer) else { return };
+        let Some((mut message, over)) = answered(self.tag, answer) else { return };
+        self.client.hide(&mut message);
         if let Some(act) = act_of(answer, self.client.gate.audit().wants_all()) {
             self.client.audit(self.lock.as_ref(), || act);
         }

@@ -23,6 +23,18 @@ const MANY: usize = 1024;
 /// How often it is written down that somebody asks too fast.
 const COMPLAIN_EVERY: Span = Span::from_millis(1000);
 
+/// As how many requests one counts that is denied: whoever asks for what it may not have, again and again, does not fill the log.
+const COST_OF_DENIAL: u32 = 20;
+
+/// What is counted apart, so that a flood of the one does not stop the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Asking for something.
+    Ask,
+    /// Keeping what one has.
+    Renew,
+}
+
 /// The rules and tokens of a site.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
@@ -145,7 +157,8 @@ pub struct Gate {
 #[derive(Clone, Copy, Debug)]
 struct Meter {
     connections: usize,
-    bucket: Bucket,
+    asks: Bucket,
+    renewals: Bucket,
     /// When it was last written down that it asks too fast.
     complained: Option<Time>,
 }
@@ -155,6 +168,13 @@ struct Meter {
 pub struct Connected {
     gate: Arc<Gate>,
     principal: Principal,
+}
+
+impl Connected {
+    /// Whom it counts for.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
 }
 
 impl Drop for Connected {
@@ -198,17 +218,34 @@ impl Gate {
         }
         let checked = self.policy().access.check(&caller.principal, verb, subject);
         if let Err(denied) = &checked {
+            self.charge(&caller.principal);
             self.audit.note(caller, denied.lock.as_ref(), Act::Denied { verb });
         }
         checked
     }
 
+    /// Notes that nobody knows who asks.
+    pub fn note_unknown(&self, caller: &Caller) {
+        self.charge(&caller.principal);
+        self.audit.note(caller, None, Act::Unknown);
+    }
+
+    /// What was refused costs more than what was done.
+    fn charge(&self, principal: &Principal) {
+        let mut meters = self.meters();
+        meter(&mut meters, principal, self.each.pace, now()).asks.spend(COST_OF_DENIAL - 1);
+    }
+
     /// Counts a request; too many of them within a short time are refused.
-    pub fn pace(&self, caller: &Caller) -> Result<(), TooFast> {
+    pub fn pace(&self, caller: &Caller, kind: Kind) -> Result<(), TooFast> {
         let (now, pace) = (now(), self.each.pace);
         let mut meters = self.meters();
         let meter = meter(&mut meters, &caller.principal, pace, now);
-        let Err(wait) = meter.bucket.take(pace, now) else { return Ok(()) };
+        let bucket = match kind {
+            Kind::Ask => &mut meter.asks,
+            Kind::Renew => &mut meter.renewals,
+        };
+        let Err(wait) = bucket.take(pace, now) else { return Ok(()) };
         let is_news = meter.complained.is_none_or(|last| last + COMPLAIN_EVERY <= now);
         if is_news {
             meter.complained = Some(now);
@@ -245,9 +282,13 @@ fn meter<'a>(
     now: Time,
 ) -> &'a mut Meter {
     if meters.len() >= MANY && !meters.contains_key(principal) {
-        meters.retain(|_, meter| meter.connections > 0 || !meter.bucket.is_full(pace, now));
+        let is_quiet = |meter: &Meter| {
+            meter.connections == 0 && [meter.asks, meter.renewals].iter().all(|of| of.is_full(pace, now))
+        };
+        meters.retain(|_, meter| !is_quiet(meter));
     }
-    let fresh = || Meter { connections: 0, bucket: Bucket::full(pace, now), complained: None };
+    let full = Bucket::full(pace, now);
+    let fresh = || Meter { connections: 0, asks: full, renewals: full, complained: None };
     meters.entry(principal.clone()).or_insert_with(fresh)
 }
 

@@ -44,18 +44,31 @@ fn whoever_opens_the_socket_is_bound_by_no_rule_and_others_by_those_of_now() {
 fn each_principal_has_a_pace_and_connections_of_its_own() {
     let each = Each { connections: 2, pace: Pace { rate: 1, burst: 3 } };
     let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
-    let asked =
-        |name: &str, times: usize| (0..times).filter(|_| gate.pace(&caller(named(name))).is_ok()).count();
+    let asked = |name: &str, times: usize| {
+        (0..times).filter(|_| gate.pace(&caller(named(name)), Kind::Ask).is_ok()).count()
+    };
     // A second may pass meanwhile on a machine that is slow, and gives one more.
     assert!((3..=4).contains(&asked("flood", 1000)));
     assert_eq!(asked("other", 3), 3);
-    let error = gate.pace(&caller(named("flood"))).unwrap_err().to_string();
+    let error = gate.pace(&caller(named("flood")), Kind::Ask).unwrap_err().to_string();
+    assert!(gate.pace(&caller(named("flood")), Kind::Renew).is_ok(), "what it has it can keep");
     assert!(error.starts_with("'flood' asks faster than 1 times a second"), "{error}");
     let held = [gate.connect(&named("flood")).unwrap(), gate.connect(&named("flood")).unwrap()];
     assert!(gate.connect(&named("flood")).is_err());
     assert!(gate.connect(&named("other")).is_ok());
     drop(held);
     assert!(gate.connect(&named("flood")).is_ok());
+}
+
+#[test]
+fn what_is_denied_counts_more_than_what_is_done() {
+    let each = Each { pace: Pace { rate: 1, burst: 100 }, ..Each::default() };
+    let gate = Gate::new(Policy::default(), each, Audit::default());
+    let who = caller(named("ci"));
+    let asked = (0..1000).take_while(|_| gate.pace(&who, Kind::Ask).is_ok());
+    let denied = asked.filter(|_| gate.check(&who, Verb::Break, &lock()).is_err()).count();
+    // A slow machine gives it a little more.
+    assert!((5..10).contains(&denied), "{denied}");
 }
 
 #[test]

@@ -27,7 +27,9 @@ async fn whoever_shows_nothing_or_may_do_nothing_gets_nothing_but_health() {
             [(None, 401, "16"), (Some("a guess".to_owned()), 401, "16"), (Some(token_of("nobody")), 403, "7")]
         {
             let said = house.send(Peer::unknown(), token.as_deref(), method, &real(path), (kind, "{}")).await;
-            if *need == Need::Nothing {
+            if path.to_lowercase().ends_with("authenticate") {
+                assert!(grpc_status(&said) == Some("3") || said.status == 400, "{path}: {said:?}");
+            } else if *need == Need::Nothing {
                 assert!(said.status == 200 || said.status == 503, "{path}: {said:?}");
             } else if is_grpc {
                 assert_eq!(grpc_status(&said), Some(grpc), "{path}: {said:?}");
@@ -36,6 +38,20 @@ async fn whoever_shows_nothing_or_may_do_nothing_gets_nothing_but_health() {
             }
             assert!(said.headers.contains_key("x-request-id"));
         }
+    }
+}
+
+#[tokio::test]
+async fn clients_of_etcd_show_a_token_as_the_password_of_its_name() {
+    let house = House::new(&[("ci", "*", &ALL)], &["ci", "ops"]);
+    let said = |name: &str, password: &str| json!({ "name": name, "password": password }).to_string();
+    let path = "/v3/auth/authenticate";
+    let token = token_of("ci");
+    assert_eq!(house.call(None, "POST", path, &said("ci", &token)).await.body["token"], token.as_str());
+    for (name, password) in [("ci", "a guess"), ("ops", token.as_str()), ("", &token), ("ci", "")] {
+        let refused = house.call(None, "POST", path, &said(name, password)).await;
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.body["token"].is_null(), "{refused:?}");
     }
 }
 

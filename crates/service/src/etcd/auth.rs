@@ -1,0 +1,29 @@
+//! How clients of etcd say who they are: a user and a password first, which they exchange for a token. Here a user is the name of a
+//! token and its password the token itself, so that `etcdctl --user ci-1:TOKEN` and its like work, and nothing has to be remembered.
+
+use tonic::{Request, Response, Status, async_trait};
+
+use super::Etcd;
+use crate::caller::caller_of;
+use crate::proto::etcdserverpb::auth_server::Auth;
+use crate::proto::etcdserverpb::{AuthenticateRequest, AuthenticateResponse};
+
+/// As etcd says it.
+const FAILED: &str = "etcdserver: authentication failed, invalid user ID or password";
+
+#[async_trait]
+impl Auth for Etcd {
+    async fn authenticate(
+        &self,
+        request: Request<AuthenticateRequest>,
+    ) -> Result<Response<AuthenticateResponse>, Status> {
+        let caller = caller_of(&request)?;
+        let AuthenticateRequest { name, password } = request.into_inner();
+        let policy = self.desk.gate().policy();
+        if policy.tokens.bearer(&password).is_none_or(|bearer| bearer.as_str() != name) {
+            self.desk.gate().note_unknown(&caller);
+            return Err(Status::invalid_argument(FAILED));
+        }
+        Ok(Response::new(AuthenticateResponse { header: self.plain_header(), token: password }))
+    }
+}
