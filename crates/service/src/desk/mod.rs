@@ -148,6 +148,19 @@ impl Desk {
         there
     }
 
+    /// What hangs on the lease stays for so long after the lease's end.
+    pub(crate) fn set_delay(&self, id: LeaseId, delay: Span) {
+        self.0.ledger().set_delay(id, delay);
+    }
+
+    /// Ends a lease; what hangs on it stays for the lease's delay.
+    pub(crate) fn retire(&self, id: LeaseId) {
+        let keys = self.0.ledger().retire(id, now());
+        self.0.end_all(keys.unwrap_or_default());
+        self.0.note_change();
+        self.0.alarm.notify_one();
+    }
+
     /// Ends all leases: nobody can be heard of any more.
     pub(crate) fn close(&self) {
         let leases = self.0.ledger().all_leases();
@@ -356,6 +369,8 @@ async fn keep_time(desk: Weak<Inner>) {
         while let Some((lease, keys)) = { desk.ledger().expire_one(now()) } {
             tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
             desk.end_all(keys);
+            // Also if all that hangs on it stays for a while, its client is to see that the session is over.
+            desk.note_change();
         }
         // Looked at now and then also without an end in sight: the desk may be gone.
         let idle = Span::from_millis(1000);

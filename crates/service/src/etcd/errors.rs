@@ -3,8 +3,8 @@
 use tonic::Status;
 
 use super::Etcd;
-use super::names::ValueTooLong;
 use crate::desk::{NoAnswer, NotHeld};
+use crate::escape::ValueTooLong;
 use crate::ledger::{LeaseId, LedgerError};
 
 const LEASE_NOT_FOUND: &str = "etcdserver: requested lease not found";

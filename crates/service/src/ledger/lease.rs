@@ -49,6 +49,8 @@ pub(crate) struct Lease {
     pub(crate) lasts: Lasts,
     /// Not for one that lasts as long as a connection.
     end: Option<Time>,
+    /// For so long after its end nobody else gets what hangs on it.
+    delay: Span,
     /// Its client has lost something, and is told so by not being able to renew it.
     doomed: bool,
     /// Who has it.
@@ -70,7 +72,9 @@ impl Leases {
     pub(crate) fn add(&mut self, id: LeaseId, lasts: Lasts, who: Option<ClientLabel>, now: Time) {
         let end = lasts.from(now);
         self.ends.extend(end.map(|end| (end, id)));
-        let before = self.all.insert(id, Lease { lasts, end, doomed: false, who, keys: BTreeSet::new() });
+        let before = self
+            .all
+            .insert(id, Lease { lasts, end, delay: Span::ZERO, doomed: false, who, keys: BTreeSet::new() });
         assert!(before.is_none(), "the caller has looked");
     }
 
@@ -118,6 +122,31 @@ impl Leases {
         if let Some(lease) = self.all.get_mut(&id) {
             lease.doomed = true;
         }
+    }
+
+    /// What hangs on the lease stays for so long after its end.
+    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.delay = delay;
+        }
+    }
+
+    /// The lease is over now, and what hangs on it stays for its delay: gives back whether there is such a time, and such a thing. It
+    /// is taken only once.
+    pub(crate) fn begin_delay(&mut self, id: LeaseId, now: Time) -> bool {
+        let Some(lease) = self.all.get_mut(&id) else { return false };
+        let delay = std::mem::replace(&mut lease.delay, Span::ZERO);
+        if delay == Span::ZERO || lease.keys.is_empty() {
+            return false;
+        }
+        if let Some(end) = lease.end {
+            self.ends.remove(&(end, id));
+        }
+        lease.doomed = true;
+        let free = now + delay;
+        lease.end = Some(free);
+        self.ends.insert((free, id));
+        true
     }
 
     /// Ends a lease.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use lease::{Lasts, Lease, LeaseId, Leases};
 use meshlock_node::names::{ClientLabel, LockName};
-use meshlock_node::time::Time;
+use meshlock_node::time::{Span, Time};
 
 /// How much the clients of the wire APIs may have at one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,10 +203,20 @@ impl<W: Clone> Ledger<W> {
         Some(lease.keys.iter().filter_map(|name| self.take_out(name)).collect())
     }
 
+    /// What hangs on the lease stays for so long after the lease's end: nobody else gets it before.
+    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span) {
+        self.leases.set_delay(id, delay);
+    }
+
+    /// Ends a lease as [`Ledger::revoke`] does, but for its delay: until that is over what hangs on it stays.
+    pub(crate) fn retire(&mut self, id: LeaseId, now: Time) -> Option<Vec<Key<W>>> {
+        if self.leases.begin_delay(id, now) { Some(Vec::new()) } else { self.revoke(id) }
+    }
+
     /// Ends a lease whose time is up, if there is one.
     pub(crate) fn expire_one(&mut self, now: Time) -> Option<(LeaseId, Vec<Key<W>>)> {
         let id = self.leases.next_over(now)?;
-        self.revoke(id).map(|keys| (id, keys))
+        self.retire(id, now).map(|keys| (id, keys))
     }
 
     /// A client asks for a lock: perhaps not for the first time.

@@ -172,3 +172,34 @@ fn every_change_has_a_number_of_its_own() {
     ledger.remove(&key.name);
     later(&ledger);
 }
+
+#[test]
+fn what_hangs_on_a_lease_with_a_delay_stays_for_it_after_the_lease_s_end() {
+    let mut ledger = with_leases(&[1, 2]);
+    for id in [1, 2] {
+        ledger.set_delay(lease(id), Span::from_millis(5000));
+    }
+    new(ledger.begin(wanted("a", 1), (), at(1)));
+    // The one that has something is over, and keeps it; the other has nothing to keep.
+    assert_eq!(ledger.expire_one(at(10)).map(|(id, keys)| (id, keys.len())), Some((lease(1), 0)));
+    assert_eq!(ledger.expire_one(at(10)).map(|(id, keys)| (id, keys.len())), Some((lease(2), 0)));
+    assert_eq!(ledger.counts(), (1, 1));
+    assert!(ledger.lease(lease(1), at(10)).is_none() && ledger.renew(lease(1), at(11)).is_none());
+    assert!(ledger.begin(wanted("b", 1), (), at(11)).is_err(), "nothing more is had by it");
+    assert!(ledger.expire_one(at(14)).is_none() && ledger.key(b"a/1").is_some());
+    assert_eq!(ledger.expire_one(at(15)).map(|(id, keys)| (id, keys.len())), Some((lease(1), 1)));
+    assert_eq!(ledger.counts(), (0, 0));
+}
+
+#[test]
+fn a_lease_that_is_ended_keeps_its_delay_once_and_not_longer() {
+    let mut ledger = with_leases(&[1]);
+    ledger.set_delay(lease(1), Span::from_millis(5000));
+    new(ledger.begin(wanted("a", 1), (), at(1)));
+    assert_eq!(ledger.retire(lease(1), at(3)).map(|keys| keys.len()), Some(0));
+    assert_eq!(ledger.next_end(), Some(at(8)));
+    // Who ends it again ends it.
+    assert_eq!(ledger.retire(lease(1), at(4)).map(|keys| keys.len()), Some(1));
+    assert_eq!((ledger.counts(), ledger.next_end()), ((0, 0), None));
+    assert!(ledger.retire(lease(1), at(5)).is_none());
+}

@@ -17,6 +17,7 @@ use meshlock_node::shell::{Handle, Security};
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
+use crate::consul::Consul;
 use crate::desk::Desk;
 use crate::etcd::Etcd;
 use crate::ledger::Limits;
@@ -125,7 +126,9 @@ fn router(desk: &Desk) -> Router {
     let (etcd, own) = (Etcd::new(desk.clone(), &cluster), Own::new(desk.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
     // gRPC has a limit of its own, for each message.
-    let http = etcd.gateway().merge(own.http()).layer(DefaultBodyLimit::max(desk.limits().request_bytes));
+    let consul = Consul::new(desk.clone(), &cluster);
+    let http = etcd.gateway().merge(own.http()).merge(consul.routes());
+    let http = http.layer(DefaultBodyLimit::max(desk.limits().request_bytes));
     Router::new()
         .merge(grpc)
         .merge(http)
@@ -135,7 +138,7 @@ fn router(desk: &Desk) -> Router {
 }
 
 /// What is said of calls that are none of ours.
-const NO_SUCH_CALL: &str = "Meshlock keeps locks, not data; this call is none of its services, which docs/etcd.md and docs/api.md list";
+const NO_SUCH_CALL: &str = "Meshlock keeps locks, not data; this call is none of its services, which docs/etcd.md, docs/consul.md and docs/api.md list";
 
 /// How gRPC says that there is no such call.
 const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");

@@ -15,12 +15,12 @@ use super::backend::serve;
 use super::programs::{limited, need};
 
 /// Three sites in this process, each with its API.
-struct Cluster {
-    sites: Vec<(Serving, Engine)>,
+pub(crate) struct Cluster {
+    pub(crate) sites: Vec<(Serving, Engine)>,
 }
 
 impl Cluster {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let names: Vec<SiteName> = (1..=3).map(|at| format!("site-{at}").parse().unwrap()).collect();
         let listeners: Vec<TcpListener> =
             names.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
@@ -42,7 +42,7 @@ impl Cluster {
         cluster
     }
 
-    fn address(&self, site: usize) -> String {
+    pub(crate) fn address(&self, site: usize) -> String {
         self.sites[site - 1].0.address().to_string()
     }
 
@@ -53,7 +53,7 @@ impl Cluster {
         curl
     }
 
-    fn post(&self, site: usize, path: &str, body: &Value) -> Value {
+    pub(crate) fn post(&self, site: usize, path: &str, body: &Value) -> Value {
         let output = self.curl(site, path, body).output().unwrap();
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| String::from_utf8_lossy(&output.stdout).into())
