@@ -176,6 +176,8 @@ struct Change<'a> {
     here: watch::Receiver<u64>,
     touched: watch::Receiver<u64>,
     watching: Option<Watching>,
+    /// One of this site's clients had all of the lock.
+    was_here: bool,
     by: By,
 }
 
@@ -199,6 +201,7 @@ impl<'a> Change<'a> {
             here: consul.desk.changes(),
             touched: consul.touched.subscribe(),
             watching: None,
+            was_here: false,
             by: By::Here,
         }
     }
@@ -212,10 +215,16 @@ impl<'a> Change<'a> {
 
     /// The lock now; none if it is not to be had within the time, and has to be asked for.
     async fn see(&mut self) -> Option<Option<Observed>> {
+        let was_here = std::mem::take(&mut self.was_here);
         self.see_here();
         let Some(lock) = &self.lock else { return Some(None) };
         if let Some(here) = self.consul.observe_here(lock) {
+            self.was_here = true;
             return Some(Some(here));
+        }
+        if was_here {
+            // It is lost or given back. Who had it is told so at once, whether other sites can be asked or not.
+            return Some(Some(Observed::free(1)));
         }
         self.by = By::Watching;
         if self.watching.is_none() {

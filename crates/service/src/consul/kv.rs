@@ -59,9 +59,9 @@ impl Consul {
 
     /// A session acquires a lock's key, if nobody else has it. Who has it already changes what it shows.
     async fn hold(&self, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
-        let said = self.records().held(lease, &lock).is_some_and(|(_, before)| *before == mark);
         let held = self.get(&lock, lease, Form::Whole, mark.clone(), 1).await?;
-        if held && !said {
+        let is_shown = self.records().held(lease, &lock).is_some_and(|(_, shown)| *shown == mark);
+        if held && !is_shown {
             let label = label(Form::Whole, lease, mark.flags, &mark.value).map_err(too_long)?;
             let value = mark.value.clone();
             self.records().set_held(lease, lock.clone(), Form::Whole, mark);
@@ -137,9 +137,8 @@ impl Consul {
         let mut records = self.records();
         if records.add_contender(lease, lock.clone(), mark.clone(), most).is_err() {
             drop(records);
-            let alive = self.living_ids();
+            self.forget_sessions();
             records = self.records();
-            records.forget(|lease| alive.contains(&lease));
             records.add_contender(lease, lock, mark, most).map_err(|_| {
                 let message =
                     format!("meshlock: {most} permits are wanted through this site, and it takes no more");

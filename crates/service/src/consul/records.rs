@@ -51,11 +51,13 @@ pub(super) struct Records {
 pub(super) struct Full;
 
 impl Records {
-    /// A session was created. `is_alive` says of the others whether they still are there.
-    pub(super) fn add(&mut self, lease: LeaseId, about: About, is_alive: impl Fn(LeaseId) -> bool) {
-        if self.all.len() >= self.crowded {
-            self.forget(is_alive);
-        }
+    /// Whether it is time to forget sessions that are over.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.all.len() >= self.crowded
+    }
+
+    /// A session was created.
+    pub(super) fn add(&mut self, lease: LeaseId, about: About) {
         self.all.insert(lease, Record { about, held: BTreeMap::new(), contends: BTreeMap::new() });
     }
 
@@ -70,8 +72,8 @@ impl Records {
         self.all.get(&lease).map(|record| &record.about)
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = LeaseId> {
-        self.all.keys().copied()
+    pub(super) fn all(&self) -> impl Iterator<Item = (LeaseId, &About)> {
+        self.all.iter().map(|(&lease, record)| (lease, &record.about))
     }
 
     /// What the session shows of a lock that it holds.
@@ -154,7 +156,10 @@ mod tests {
         let mut records = Records::default();
         for number in 1..10_000 {
             let lease = LeaseId::new(number).unwrap();
-            records.add(lease, about(), |_| false);
+            if records.is_crowded() {
+                records.forget(|_| false);
+            }
+            records.add(lease, about());
             records.add_contender(lease, "a".parse().unwrap(), mark("a/s"), 1000).unwrap();
         }
         assert!(records.all.len() < 200 && records.contenders == records.all.len());
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn so_many_contenders_and_no_more() {
         let (mut records, lease) = (Records::default(), LeaseId::new(1).unwrap());
-        records.add(lease, about(), |_| true);
+        records.add(lease, about());
         let mut add = |name: &str| records.add_contender(lease, name.parse().unwrap(), mark(name), 2);
         assert_eq!((add("a"), add("b"), add("a"), add("c")), (Ok(()), Ok(()), Ok(()), Err(Full)));
         assert!(records.remove_contender(lease, &"a".parse().unwrap()));

@@ -14,7 +14,7 @@ use super::calls::Waits;
 use super::errors::Fault;
 use super::records::About;
 use super::{Consul, duration, ids};
-use crate::desk::NotHeld;
+use crate::desk::{NotHeld, SILENCE};
 use crate::ledger::{Lasts, LeaseId};
 
 /// The shortest and the longest time to live. A session without one lasts as long as the longest, unless it is renewed.
@@ -63,16 +63,20 @@ pub(super) struct Session {
 impl Consul {
     pub(super) fn create(&self, body: &[u8]) -> Result<Response, Fault> {
         let wanted = Wanted::read(body, self.desk.site().as_str())?;
+        let delay = wanted.lock_delay.min(MOST_LOCK_DELAY);
+        // Without a TTL a client has not said when it stops by itself: the delay is what Consul would give it.
+        let silence = wanted.ttl.is_none().then(|| delay.max(SILENCE));
         let (ttl, lasts) = wanted.ttl.unwrap_or_else(|| (WITHOUT_A_TTL.to_owned(), MOST_TTL));
         let granted = self.desk.grant(Lasts::For(lasts), None);
         let lease = granted.map_err(|error| self.not_held(&NotHeld::Ledger(error)))?;
-        self.desk.set_delay(lease, wanted.lock_delay.min(MOST_LOCK_DELAY));
+        self.desk.set_delay(lease, delay, silence);
         let id = ids::session(lease);
         let created = self.indexes().of(&format!("session {id}"), &(), None).created;
         let Wanted { name, behavior, lock_delay, .. } = wanted;
-        let alive = self.living_ids();
-        let about = About { name, behavior, lock_delay, ttl, created };
-        self.records().add(lease, about, |lease| alive.contains(&lease));
+        if self.records().is_crowded() {
+            self.forget_sessions();
+        }
+        self.records().add(lease, About { name, behavior, lock_delay, ttl, created });
         self.touch();
         Ok(axum::Json(serde_json::json!({ "ID": id })).into_response())
     }
@@ -100,7 +104,7 @@ impl Consul {
             Err(fault) => return Err(fault),
         };
         if self.is_alive(lease) && self.desk.renew(lease).is_some() {
-            return Ok(axum::Json(self.sessions(Some(lease))).into_response());
+            return Ok(axum::Json(self.session(lease).as_slice()).into_response());
         }
         // Of another site's session nobody here can say that it is over.
         Err(if self.elsewhere(lease).is_some() { self.no_session(lease) } else { not_found(session) })
@@ -117,14 +121,14 @@ impl Consul {
         {
             return Err(self.no_session(lease));
         }
-        let found = || lease.map(|lease| self.sessions(Some(lease))).unwrap_or_default();
-        let look = || self.listed(&format!("info {session}"), &found());
+        let found = || lease.and_then(|lease| self.session(lease));
+        let look = || self.listed(&format!("info {session}"), found().as_slice());
         Ok(self.read_here(waits, look).await.into_response())
     }
 
     /// All sessions of this site: those of others are theirs to list.
     pub(super) async fn list(&self, waits: Option<Waits>) -> Response {
-        self.read_here(waits, || self.listed("sessions", &self.sessions(None))).await.into_response()
+        self.read_here(waits, || self.listed("sessions", &self.sessions())).await.into_response()
     }
 
     /// The sessions of a node: ours are all of one.
@@ -147,29 +151,26 @@ impl Consul {
         Answer::json(self.indexes().of(what, &sessions, None).modified, &sessions)
     }
 
-    /// The sessions that are there, or this one if it is.
-    fn sessions(&self, only: Option<LeaseId>) -> Vec<Session> {
+    /// The session, if it is there.
+    fn session(&self, lease: LeaseId) -> Option<Session> {
+        if !self.is_alive(lease) {
+            return None;
+        }
+        self.records().about(lease).map(|about| Session::of(lease, about, self.desk.site().as_str()))
+    }
+
+    /// All sessions that are there.
+    fn sessions(&self) -> Vec<Session> {
         let alive = self.living_ids();
         let records = self.records();
-        let show = |lease: LeaseId| {
-            let about = records.about(lease).filter(|_| alive.contains(&lease))?;
-            Some(Session {
-                id: ids::session(lease),
-                name: about.name.clone(),
-                node: self.desk.site().to_string(),
-                lock_delay: about.lock_delay.micros().saturating_mul(1000),
-                behavior: about.behavior,
-                ttl: about.ttl.clone(),
-                node_checks: [NODE_CHECK],
-                service_checks: None,
-                create_index: about.created,
-                modify_index: about.created,
-            })
-        };
-        match only {
-            Some(lease) => show(lease).into_iter().collect(),
-            None => records.ids().filter_map(show).collect(),
-        }
+        let alive = records.all().filter(|(lease, _)| alive.contains(lease));
+        alive.map(|(lease, about)| Session::of(lease, about, self.desk.site().as_str())).collect()
+    }
+
+    /// Forgets what is known of sessions that are over.
+    pub(super) fn forget_sessions(&self) {
+        let alive = self.living_ids();
+        self.records().forget(|lease| alive.contains(&lease));
     }
 
     /// The lease of a session that is here and not over.
@@ -185,8 +186,25 @@ impl Consul {
     }
 
     /// All leases that are not over.
-    pub(super) fn living_ids(&self) -> BTreeSet<LeaseId> {
+    fn living_ids(&self) -> BTreeSet<LeaseId> {
         self.desk.ledger().leases(now()).into_iter().collect()
+    }
+}
+
+impl Session {
+    fn of(lease: LeaseId, about: &About, site: &str) -> Self {
+        Session {
+            id: ids::session(lease),
+            name: about.name.clone(),
+            node: site.to_owned(),
+            lock_delay: about.lock_delay.micros().saturating_mul(1000),
+            behavior: about.behavior,
+            ttl: about.ttl.clone(),
+            node_checks: [NODE_CHECK],
+            service_checks: None,
+            create_index: about.created,
+            modify_index: about.created,
+        }
     }
 }
 

@@ -100,8 +100,8 @@ impl Consul {
             return Ok(here);
         }
         let queue = self.desk.queue(lock.clone()).await.map_err(|error| Fault::unanswered(&error))?;
-        let holders = queue.holders();
-        if holders.is_empty() && !queue.missing.is_empty() {
+        let seen = self.as_observed(lock, &queue.holders());
+        if seen.holders.is_empty() && !queue.missing.is_empty() {
             return Err(Fault::new(
                 axum::http::StatusCode::SERVICE_UNAVAILABLE,
                 format!(
@@ -110,7 +110,7 @@ impl Consul {
                 ),
             ));
         }
-        Ok(self.as_observed(lock, &holders))
+        Ok(seen)
     }
 
     /// What holders are for Consul's clients. Of this site's own keys the ledger knows more, and sooner.
@@ -148,7 +148,10 @@ impl Consul {
                 is_alive,
             })
         };
-        ledger.keys_from(lock.as_str().as_bytes()).filter_map(held).collect()
+        // The key of a lock is its name, or its name and who has it.
+        let below = format!("{lock}/");
+        let named = ledger.key(lock.as_str().as_bytes()).into_iter();
+        named.chain(ledger.keys_from(below.as_bytes())).filter_map(held).collect()
     }
 
     fn held_here(&self, key: &Key) -> Held {
@@ -201,9 +204,12 @@ impl Consul {
         };
         if let (Some(lock), Some(seen)) = (lock_of_prefix(prefix), seen) {
             let document = seen.document();
-            match &document {
-                Some(document) => show(Some(Shown::document(&lock, document))),
-                None => show(seen.holders.first().map(|held| Shown::of(document_of(&lock), held))),
+            if let Some(document) = &document {
+                show(Some(Shown::document(&lock, document)));
+            } else if let Some(held) = seen.holders.first() {
+                // Whichever of its keys it was acquired by, neither can be acquired.
+                show(Some(Shown::of(lock.to_string(), held)));
+                show(Some(Shown::of(document_of(&lock), held)));
             }
             for held in seen.holders.iter().filter(|_| document.is_some()) {
                 show(Some(Shown::of(contender_of(&lock, &held.session), held)));

@@ -4,6 +4,7 @@
 //! Two locks, always in this order: the node's, then the ledger's. So whoever has the ledger never calls the node, which
 //! `order.rs` checks.
 
+mod delay;
 mod holders;
 mod order;
 mod question;
@@ -146,19 +147,6 @@ impl Desk {
         let there = keys.is_some();
         self.0.end_all(keys.unwrap_or_default());
         there
-    }
-
-    /// What hangs on the lease stays for so long after the lease's end.
-    pub(crate) fn set_delay(&self, id: LeaseId, delay: Span) {
-        self.0.ledger().set_delay(id, delay);
-    }
-
-    /// Ends a lease; what hangs on it stays for the lease's delay.
-    pub(crate) fn retire(&self, id: LeaseId) {
-        let keys = self.0.ledger().retire(id, now());
-        self.0.end_all(keys.unwrap_or_default());
-        self.0.note_change();
-        self.0.alarm.notify_one();
     }
 
     /// Ends all leases: nobody can be heard of any more.
@@ -307,8 +295,10 @@ impl Inner {
 
     /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time.
     fn who(&self, lease: LeaseId, label: ClientLabel) -> Who {
-        let lasts = self.ledger().lease(lease, now()).map(|lease| lease.lasts);
-        let hears_within = lasts.map_or(Span::ZERO, |lasts| lasts.span().unwrap_or(SILENCE));
+        let ledger = self.ledger();
+        let hears_within = ledger.lease(lease, now()).map_or(Span::ZERO, |lease| {
+            lease.silence.unwrap_or_else(|| lease.lasts.span().unwrap_or(SILENCE))
+        });
         Who { label, hears_within }
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct Lease {
     end: Option<Time>,
     /// For so long after its end nobody else gets what hangs on it.
     delay: Span,
+    /// For so long its client may believe in what it has without a word from here, if not for as long as the lease lasts.
+    pub(crate) silence: Option<Span>,
     /// Its client has lost something, and is told so by not being able to renew it.
     doomed: bool,
     /// Who has it.
@@ -72,9 +74,10 @@ impl Leases {
     pub(crate) fn add(&mut self, id: LeaseId, lasts: Lasts, who: Option<ClientLabel>, now: Time) {
         let end = lasts.from(now);
         self.ends.extend(end.map(|end| (end, id)));
-        let before = self
-            .all
-            .insert(id, Lease { lasts, end, delay: Span::ZERO, doomed: false, who, keys: BTreeSet::new() });
+        let before = self.all.insert(
+            id,
+            Lease { lasts, end, delay: Span::ZERO, silence: None, doomed: false, who, keys: BTreeSet::new() },
+        );
         assert!(before.is_none(), "the caller has looked");
     }
 
@@ -124,10 +127,10 @@ impl Leases {
         }
     }
 
-    /// What hangs on the lease stays for so long after its end.
-    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span) {
+    /// What hangs on the lease stays for so long after its end, and its client believes in it so long without a word from here.
+    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span, silence: Option<Span>) {
         if let Some(lease) = self.all.get_mut(&id) {
-            lease.delay = delay;
+            (lease.delay, lease.silence) = (delay, silence);
         }
     }
 

@@ -203,9 +203,10 @@ impl<W: Clone> Ledger<W> {
         Some(lease.keys.iter().filter_map(|name| self.take_out(name)).collect())
     }
 
-    /// What hangs on the lease stays for so long after the lease's end: nobody else gets it before.
-    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span) {
-        self.leases.set_delay(id, delay);
+    /// What hangs on the lease stays for so long after the lease's end: nobody else gets it before. `silence` is for how long its
+    /// client may believe in it without a word from here, if not for as long as the lease lasts.
+    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span, silence: Option<Span>) {
+        self.leases.set_delay(id, delay, silence);
     }
 
     /// Ends a lease as [`Ledger::revoke`] does, but for its delay: until that is over what hangs on it stays.

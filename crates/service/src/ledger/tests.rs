@@ -177,7 +177,7 @@ fn every_change_has_a_number_of_its_own() {
 fn what_hangs_on_a_lease_with_a_delay_stays_for_it_after_the_lease_s_end() {
     let mut ledger = with_leases(&[1, 2]);
     for id in [1, 2] {
-        ledger.set_delay(lease(id), Span::from_millis(5000));
+        ledger.set_delay(lease(id), Span::from_millis(5000), None);
     }
     new(ledger.begin(wanted("a", 1), (), at(1)));
     // The one that has something is over, and keeps it; the other has nothing to keep.
@@ -194,7 +194,7 @@ fn what_hangs_on_a_lease_with_a_delay_stays_for_it_after_the_lease_s_end() {
 #[test]
 fn a_lease_that_is_ended_keeps_its_delay_once_and_not_longer() {
     let mut ledger = with_leases(&[1]);
-    ledger.set_delay(lease(1), Span::from_millis(5000));
+    ledger.set_delay(lease(1), Span::from_millis(5000), None);
     new(ledger.begin(wanted("a", 1), (), at(1)));
     assert_eq!(ledger.retire(lease(1), at(3)).map(|keys| keys.len()), Some(0));
     assert_eq!(ledger.next_end(), Some(at(8)));

@@ -17,7 +17,8 @@ use serde_json::Value;
 use super::backend::{Backend, free_port};
 use super::programs::{missing, prepared, run};
 
-/// The last Consul that Debian has, and where it is: its newer versions have no more of the calls that are compared here.
+/// The last Consul that Debian had, in its version 11, and where that is kept: no later one is to be had without its makers' own
+/// download page.
 const PACKAGE: &str = "debian/pool/main/c/consul/consul_1.8.7+dfsg1-2+b3_amd64.deb";
 const SHA256: &str = "e4e888bba104daba1d9161f49bfc52649a7e4efd45b1a7ead5bc54f2cb9c89d9";
 const MIRRORS: [&str; 2] = ["http://deb.debian.org", "http://archive.debian.org"];

@@ -180,3 +180,27 @@ fn a_session_that_is_not_renewed_or_whose_lock_is_broken_is_over() {
     assert!(cluster.acquire(2, "jobs", &next, ""));
     assert_eq!(cluster.ask(1, "PUT", &format!("/v1/session/renew/{short}"), "").status, 404);
 }
+
+#[test]
+fn a_holder_that_watches_its_lock_hears_that_its_site_is_cut_off() {
+    if !need("curl") {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    let session = cluster.session(1);
+    assert!(cluster.acquire(1, "jobs", &session, ""));
+    let held = cluster.ask(1, "GET", "/v1/kv/jobs", "");
+    let path = format!("/v1/kv/jobs?consistent&index={}&wait=50s", held.index.unwrap());
+    let watches = curl(&cluster.address(1), "GET", &path, "").spawn().unwrap();
+    cluster.sites.truncate(1);
+    let lost = said(watches);
+    assert_eq!(lost.status, 404, "{lost:?}");
+    // Who has it now nobody can say.
+    let unknown = cluster.ask(1, "GET", "/v1/kv/jobs", "");
+    assert!(
+        unknown.status == 503 && unknown.body.as_str().unwrap().contains("no answer from"),
+        "{unknown:?}"
+    );
+    let renewed = cluster.ask(1, "PUT", &format!("/v1/session/renew/{session}"), "");
+    assert_eq!(renewed.status, 404, "{renewed:?}");
+}
