@@ -138,7 +138,7 @@ fn the_lock_of_a_session_that_ended_is_free_only_after_its_delay() {
         return;
     }
     let seen = Server::compare(|server| {
-        let created = server.put("/v1/session/create", r#"{"TTL":"60s","LockDelay":"1s"}"#);
+        let created = server.put("/v1/session/create", r#"{"TTL":"60s","LockDelay":"4s"}"#);
         let (first, second) = (created.body["ID"].as_str().unwrap().to_owned(), server.session());
         let acquire = |session: &str| server.put(&format!("/v1/kv/jobs?acquire={session}"), "").body;
         let held = acquire(&first);
