@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import unittest
+from unittest import mock
 
 import meshlock
 
@@ -55,6 +57,14 @@ class Locks(unittest.TestCase):
             self.assertTrue(held.wait_until_lost(30))
             self.assertTrue(held.is_lost())
             self.assertIsNotNone(held.why_lost)
+
+    def test_nobody_believes_in_a_lock_for_longer_than_the_node_said_that_it_is_safe(self) -> None:
+        with client().lock("py/asleep") as held:
+            self.assertFalse(held.is_lost())
+            with mock.patch("meshlock._wire.now", lambda: time.monotonic() + 1e9):
+                self.assertTrue(held.is_lost())
+            # What is over stays over.
+            self.assertTrue(held.is_lost())
 
     def test_a_program_that_is_killed_gives_its_lock_back(self) -> None:
         script = "import meshlock, sys; meshlock.Client(sys.argv[1]).acquire('py/killed'); print('in', flush=True); input()"
@@ -128,6 +138,13 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
                 pass
         async with client.lock("py/cancelled", wait=30):
             pass
+
+    async def test_a_task_that_was_kept_from_running_does_not_believe_what_it_has_not_heard(self) -> None:
+        async with meshlock.AsyncClient(API).lock("py/busy") as held:
+            self.assertFalse(held.is_lost())
+            with mock.patch("meshlock._wire.now", lambda: time.monotonic() + 1e9):
+                self.assertTrue(held.is_lost())
+            await asyncio.wait_for(held.lost(), 30)
 
     async def test_loss_is_told_and_errors_are_the_same(self) -> None:
         client = meshlock.AsyncClient(API)

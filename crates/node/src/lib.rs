@@ -15,6 +15,8 @@
 pub mod address;
 pub mod cluster_sim;
 pub mod founding;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod lease;
 pub mod links;
 pub mod membership;

@@ -1,4 +1,5 @@
-//! A site that sends nonsense: whatever passes for a packet reaches the machines of the others, and brings none of them down.
+//! Nonsense: no decoder is brought down by it, and of a site that sends it whatever passes for a packet reaches the machines of the
+//! others, and brings none of them down.
 //!
 //! Its bytes are changed on their way, as a fuzzer would. What can still be read is mostly a packet of the right kind with
 //! wrong numbers in it: other lives, other views, other clocks, other sites, other permits. Nothing is said here about what a
@@ -7,7 +8,9 @@
 #[allow(dead_code, reason = "benchmarks use the rest")]
 mod cluster;
 
+use allocation_counter::measure;
 use cluster::Cluster;
+use meshlock_node::fuzz::{self, TARGETS, change};
 use meshlock_node::names::LockName;
 use meshlock_node::node::{Input, Packet};
 use meshlock_node::rules::Clause;
@@ -19,22 +22,6 @@ const SEEDS: u64 = 6;
 
 /// How many locks its clients use; others may be made up.
 const LOCKS: usize = 3;
-
-/// Changes bytes: a few of them, or their number.
-fn change(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
-    for _ in 0..=random.usize(..3) {
-        let at = random.usize(..bytes.len().max(1));
-        match random.u8(..6) {
-            0 => bytes.truncate(at),
-            1 => bytes.insert(at.min(bytes.len()), random.u8(..)),
-            2 if at < bytes.len() => drop(bytes.remove(at)),
-            3 if at < bytes.len() => bytes[at] ^= 1 << random.u8(..8),
-            4 if at < bytes.len() => bytes[at] = *random.choice(&[0, 1, 2, 127, 128, 255]).unwrap_or(&0),
-            _ if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
-            _ => {}
-        }
-    }
-}
 
 /// What arrives of a packet of the liar: it, something like it, something that it said before, or nothing.
 fn lie(packet: &Packet, said: &mut Vec<Packet>, random: &mut fastrand::Rng) -> Vec<Packet> {
@@ -108,4 +95,37 @@ fn a_site_that_sends_nonsense_brings_no_other_down() {
         }
     }
     assert!(lies > 10_000, "only {lies} lies could be read");
+}
+
+/// How many changed models each decoder reads here. `fuzz/` goes on for as long as one likes.
+const CASES: usize = 20_000;
+
+/// What a decoder may take at once: `serde` sets aside up to a mebibyte for each list whose length it is told, and lists nest.
+const MOST_AT_ONCE: u64 = 8 << 20;
+
+#[test]
+fn no_decoder_is_brought_down_by_changed_bytes_or_takes_memory_that_they_do_not_pay_for() {
+    for target in TARGETS {
+        let models = (target.models)();
+        fuzz::drive(&models, 1, CASES, |bytes| {
+            let used = measure(|| (target.run)(bytes));
+            assert_eq!(used.bytes_current, 0, "{} keeps memory after {bytes:?}", target.name);
+            assert!(
+                used.bytes_max <= MOST_AT_ONCE,
+                "{} takes {} after {bytes:?}",
+                target.name,
+                used.bytes_max
+            );
+        });
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test may look at the project's own files")]
+fn every_decoder_can_be_driven_by_coverage_too() {
+    for target in TARGETS {
+        let file = format!("{}/../../fuzz/fuzz_targets/{}.rs", env!("CARGO_MANIFEST_DIR"), target.name);
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(text.contains(&format!("fuzz::run(\"{}\"", target.name)), "{file} drives something else");
+    }
 }

@@ -55,6 +55,12 @@ impl Api {
         self.ask("POST", path, &body.to_string())
     }
 
+    /// Looks until so many wait for a lock.
+    fn until_waiting(&self, lock: &str, count: usize) {
+        let waits = || self.get(&format!("/v1/locks/{lock}"))["waiters"].as_array().map_or(0, Vec::len);
+        assert!((0..1000).any(|_| waits() == count), "nobody ever waits for '{lock}'");
+    }
+
     /// An answer that is read line by line.
     fn stream(&self, method: &str, path: &str, body: &str) -> Stream {
         let mut curl = self.curl(path);
@@ -109,7 +115,8 @@ fn a_lock_is_taken_refused_waited_for_and_given_back() {
     let (code, grant) = api.post("/v1/locks/db%2Fmigrate/acquire", &first);
     assert_eq!((code, &grant["lock"]), (200, &json!("db/migrate")));
     // Asking again is the same grant: a request whose answer was lost can be sent again.
-    assert_eq!(api.post("/v1/locks/db%2Fmigrate/acquire", &first), (200, grant.clone()));
+    let (code, again) = api.post("/v1/locks/db%2Fmigrate/acquire", &first);
+    assert_eq!((code, &again["fence"], &again["session"]), (200, &grant["fence"], &grant["session"]));
     let (code, busy) = api.post("/v1/locks/db%2Fmigrate/acquire", &json!({ "try": true }));
     assert_eq!((code, &busy["code"]), (409, &json!("busy")));
     let (code, late) = api.post("/v1/locks/db%2Fmigrate/acquire", &json!({ "wait_ms": 20 }));
@@ -151,7 +158,8 @@ fn who_goes_away_while_it_waits_or_holds_by_its_connection_leaves_nothing_behind
     assert!(fence(&granted["granted"]) > 0, "{granted}");
     assert_eq!(watch.until(1)["holders"][0]["who"], "held by a connection");
     let waiting = api.stream("POST", "/v1/locks/a/hold", "");
-    // The first goes, and so does one that may be waiting still: whoever comes next has the lock.
+    api.until_waiting("a", 1);
+    // The first goes, and so does one that waits: whoever comes next has the lock.
     drop(waiting);
     drop(hold);
     assert_eq!(api.post("/v1/locks/a/acquire", &json!({})).0, 200);
@@ -164,7 +172,10 @@ fn a_broken_lock_is_lost_by_its_holder() {
     hold.next();
     let (code, broken) = api.post("/v1/locks/a/break", &json!({}));
     assert_eq!((code, broken["cut_off"].as_array().unwrap().len()), (200, 1));
-    let lost = hold.next();
+    let mut lost = hold.next();
+    while lost.get("still").is_some() {
+        lost = hold.next();
+    }
     assert!(lost["lost"]["why"].as_str().unwrap().contains("broken"), "{lost}");
 }
 
@@ -288,4 +299,36 @@ fn what_was_held_through_the_api_is_free_when_it_is_not_served_any_more() {
     assert_eq!(engine.look(|node| node.table().counts().holders), 1);
     drop(serving);
     assert_eq!(engine.look(|node| node.table().counts().holders), 0);
+}
+
+#[test]
+fn a_session_that_is_opened_with_a_lock_begins_when_it_is_granted() {
+    let api = Api::start();
+    let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
+    hold.next();
+    let mut waiting = api.stream("POST", "/v1/locks/a/acquire", r#"{"ttl_ms":500}"#);
+    api.until_waiting("a", 1);
+    // For longer than the time to live, on the site's own clock.
+    let waited =
+        || api.get("/v1/locks/a")["waiters"][0]["waited_ms"].as_str().unwrap().parse::<u64>().unwrap();
+    while waited() < 700 {}
+    drop(hold);
+    let grant = waiting.next();
+    assert_eq!(grant["ttl_ms"], 500, "{grant}");
+    assert!((1..=500).contains(&grant["safe_ms"].as_u64().unwrap()), "{grant}");
+}
+
+#[test]
+fn clients_are_told_for_how_long_what_they_hold_is_safe_which_is_never_longer_than_the_lease_of_their_site() {
+    let api = Api::start();
+    let lease = meshlock_node::lease::Terms::default().length.micros() / 1000;
+    let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
+    let granted = hold.next()["granted"].clone();
+    let path = format!("/v1/sessions/{}/keep-alive", granted["session"].as_str().unwrap());
+    let (_, session) = api.post(&path, &json!({}));
+    let (_, long) = api.post("/v1/sessions", &json!({ "ttl_ms": 3_600_000 }));
+    for told in [&granted, &hold.next()["still"], &session, &long] {
+        let safe = told["safe_ms"].as_u64().unwrap();
+        assert!((1..=lease).contains(&safe), "{told}");
+    }
 }

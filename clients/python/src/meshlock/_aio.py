@@ -9,10 +9,7 @@ from typing import Any, AsyncIterator, Dict, Optional
 
 from . import _errors, _wire
 from ._errors import Unreachable
-
-#: How long connecting, or a short answer, may take, in seconds.
-WITHIN = 10.0
-
+from ._wire import WITHIN
 
 class _Answer:
     """What a node answers, as it comes: HTTP/1.1 with a length or in chunks."""
@@ -81,42 +78,67 @@ class _Answer:
 class AsyncHeld(_wire.Granted):
     """A lock that is held, until `release` or the end of the `async with` block."""
 
-    def __init__(self, grant: _wire.Grant, answer: _Answer) -> None:
+    def __init__(self, grant: _wire.Grant, client: "AsyncClient", answer: _Answer) -> None:
         super().__init__(grant)
+        self._client = client
         self._answer = answer
         self._lost = asyncio.Event()
+        self._task: "Optional[asyncio.Task[None]]" = None
+        self._released = False
+
+    async def _begin(self) -> "AsyncHeld":
+        await self._ask()
         self._task = asyncio.ensure_future(self._listen())
+        return self
 
     def is_lost(self) -> bool:
-        """Whether the lock is lost, or may be."""
+        """Whether the lock is lost, or may be: for too long the node has not said that it is safe."""
+        if self._is_too_late():
+            self._lost.set()
         return self._lost.is_set()
 
     async def lost(self) -> None:
-        """Completes when the lock is lost, or may be: nothing was heard of the node for too long."""
-        await self._lost.wait()
+        """Completes when the lock is lost, or may be."""
+        while not self.is_lost():
+            try:
+                await asyncio.wait_for(self._lost.wait(), max(self._safe_until - _wire.now(), 0.0))
+            except asyncio.TimeoutError:
+                pass
 
     def release(self) -> None:
         """Gives the lock back."""
-        self._task.cancel()
+        self._released = True
+        if self._task is not None:
+            self._task.cancel()
         self._answer.close()
+
+    async def _ask(self) -> None:
+        asked = _wire.now()
+        self._extend(asked, await self._client._ask("POST", self._keep_alive()))
 
     async def _listen(self) -> None:
         why = "the connection to the node has ended"
         try:
             while True:
-                # The node says twice as often that all is well.
-                line = await asyncio.wait_for(self._answer.line(), _wire.SILENCE)
+                # The node says a few times in that time that all is well.
+                line = await asyncio.wait_for(self._answer.line(), max(self._safe_until - _wire.now(), 0.0))
                 if not line:
                     break
                 said = _wire.read(line)
                 if "lost" in said:
                     why = str(said["lost"].get("why", why))
                     break
+                await self._ask()
+                if self.is_lost():
+                    why = "this program was busy or stopped for longer than the lock was safe"
+                    break
         except (OSError, ValueError, EOFError, asyncio.TimeoutError, _errors.Error) as error:
             why = f"{why}: {error}"
-        self._why = why
-        self._lost.set()
-        self._answer.close()
+        finally:
+            if not self._released:
+                self._why = why
+            self._lost.set()
+            self._answer.close()
 
 
 class AsyncClient:
@@ -155,12 +177,16 @@ class AsyncClient:
     ) -> AsyncHeld:
         """Waits for a lock. A task that is cancelled while it waits leaves no trace."""
         asked = _wire.wish(blocking, wait, permits, label)
-        answer = await self._send("POST", _wire.path(name, "/hold"), asked)
+        within = _wire.answered_within(blocking, wait)
         try:
-            line = await answer.line()
+            answer = await asyncio.wait_for(self._send("POST", _wire.path(name, "/hold"), asked), within)
+        except asyncio.TimeoutError as error:
+            raise Unreachable("the node has not answered, though it should have by now") from error
+        try:
+            line = await asyncio.wait_for(answer.line(), WITHIN)
             if not line:
                 raise Unreachable("the node has ended the connection before it granted anything; look at its log")
-            return AsyncHeld(_wire.Grant.of(_wire.read(line)), answer)
+            return await AsyncHeld(_wire.Grant.of(_wire.read(line)), self, answer)._begin()
         except BaseException:
             answer.close()
             raise
@@ -216,7 +242,10 @@ class AsyncClient:
         except (OSError, asyncio.TimeoutError) as error:
             raise Unreachable(f"no node answers at {where}: {error}") from error
         answer = _Answer(reader, writer)
+        sock = writer.get_extra_info("socket")
         try:
+            if sock is not None:
+                _wire.watch_over(sock)
             content = b"" if body is None else json.dumps(body).encode()
             head = f"{method} {path} HTTP/1.1\r\nHost: {where}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
             writer.write(head.encode() + content)

@@ -6,36 +6,52 @@ import http.client
 import json
 import socket
 import threading
-import time
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, Optional
 
 from . import _errors, _wire
 from ._errors import Unreachable
-
-#: How long connecting may take, in seconds.
-CONNECT_WITHIN = 10.0
-
+from ._wire import WITHIN
 
 class Held(_wire.Granted):
     """A lock that is held, until `release` or the end of the `with` block."""
 
-    def __init__(self, grant: _wire.Grant, connection: http.client.HTTPConnection, lines: http.client.HTTPResponse) -> None:
+    def __init__(
+        self,
+        grant: _wire.Grant,
+        client: "Client",
+        connection: http.client.HTTPConnection,
+        lines: http.client.HTTPResponse,
+    ) -> None:
         super().__init__(grant)
+        self._client = client
         self._connection = connection
         self._lines = lines
         self._lost = threading.Event()
         self._released = False
-        self._heard = time.monotonic()
+        self._ask()
+        if connection.sock is not None:
+            # The node says a few times in that time that all is well.
+            connection.sock.settimeout(max(self._safe_until - _wire.now(), 1.0))
         threading.Thread(target=self._listen, name=f"meshlock {grant.lock}", daemon=True).start()
 
     def is_lost(self) -> bool:
-        """Whether the lock is lost, or may be: nothing was heard of the node for too long."""
-        return self._lost.is_set() or time.monotonic() - self._heard >= _wire.SILENCE
+        """Whether the lock is lost, or may be: for too long the node has not said that it is safe."""
+        if self._is_too_late():
+            self._lost.set()
+        return self._lost.is_set()
 
     def wait_until_lost(self, timeout: Optional[float] = None) -> bool:
         """Waits until the lock is lost; false if it is not within `timeout` seconds."""
-        return self._lost.wait(timeout)
+        until = None if timeout is None else _wire.now() + timeout
+        while not self.is_lost():
+            left = self._safe_until - _wire.now()
+            if until is not None:
+                left = min(left, until - _wire.now())
+                if left <= 0:
+                    return self.is_lost()
+            self._lost.wait(max(left, 0.0))
+        return True
 
     def release(self) -> None:
         """Gives the lock back."""
@@ -43,20 +59,24 @@ class Held(_wire.Granted):
         # Whoever listens closes it then.
         _shut(self._connection)
 
+    def _ask(self) -> None:
+        asked = _wire.now()
+        self._extend(asked, self._client._ask("POST", self._keep_alive()))
+
     def _listen(self) -> None:
         why = "the connection to the node has ended"
         try:
-            # The node says twice as often that all is well.
-            if self._connection.sock is not None:
-                self._connection.sock.settimeout(_wire.SILENCE)
             while True:
                 line = self._lines.readline()
                 if not line:
                     break
-                self._heard = time.monotonic()
                 said = _wire.read(line)
                 if "lost" in said:
                     why = str(said["lost"].get("why", why))
+                    break
+                self._ask()
+                if self.is_lost():
+                    why = "this program was stopped for longer than the lock was safe"
                     break
         except (OSError, ValueError, http.client.HTTPException, _errors.Error) as error:
             why = f"{why}: {error}"
@@ -103,12 +123,16 @@ class Client:
     ) -> Held:
         """Waits for a lock. Give it back with `release`; it goes with this process at the latest."""
         asked = _wire.wish(blocking, wait, permits, label)
-        connection, response = self._send("POST", _wire.path(name, "/hold"), asked, None)
+        within = _wire.answered_within(blocking, wait)
+        connection, response = self._send("POST", _wire.path(name, "/hold"), asked, within)
         try:
             line = response.readline()
             if not line:
                 raise Unreachable("the node has ended the connection before it granted anything; look at its log")
-            return Held(_wire.Grant.of(_wire.read(line)), connection, response)
+            return Held(_wire.Grant.of(_wire.read(line)), self, connection, response)
+        except OSError as error:
+            _close(connection)
+            raise Unreachable(f"the node has not answered: {error}") from error
         except BaseException:
             _close(connection)
             raise
@@ -146,7 +170,7 @@ class Client:
             _close(connection)
 
     def _ask(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        connection, response = self._send(method, path, body, CONNECT_WITHIN)
+        connection, response = self._send(method, path, body, WITHIN)
         try:
             answer: Dict[str, Any] = _wire.read(response.read())
             return answer
@@ -161,13 +185,13 @@ class Client:
         """Sends a request; gives back the answer's head, or raises what it says is wrong."""
         place = self._place
         if place.tls is None:
-            connection = http.client.HTTPConnection(place.host, place.port, timeout=CONNECT_WITHIN)
+            connection = http.client.HTTPConnection(place.host, place.port, timeout=WITHIN)
         else:
-            connection = http.client.HTTPSConnection(place.host, place.port, timeout=CONNECT_WITHIN, context=place.tls)
+            connection = http.client.HTTPSConnection(place.host, place.port, timeout=WITHIN, context=place.tls)
         try:
             connection.connect()
             connection.sock.settimeout(within)
-            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            _wire.watch_over(connection.sock)
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -177,10 +201,7 @@ class Client:
         if response.status != 200:
             said = response.read()
             _close(connection)
-            try:
-                raise _errors.of(response.status, _wire.read(said))
-            except ValueError:
-                raise _errors.of(response.status, None) from None
+            raise _errors.of(response.status, _wire.read(said))
         return connection, response
 
 

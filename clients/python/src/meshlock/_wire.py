@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any, Dict, Optional
 from urllib.parse import quote, urlsplit
 
 from ._errors import Error
 
-#: A holder that has heard nothing from the node for so many seconds must stop: its connection may be cut.
-SILENCE = 10.0
+#: How long connecting, or a short answer, may take, in seconds.
+WITHIN = 10.0
+
+#: A clock that goes on while the machine sleeps, where there is one: others' clocks do.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now() -> float:
+    """Seconds since some moment, sleep included."""
+    return time.clock_gettime(_CLOCK)
+
+
+def watch_over(sock: socket.socket) -> None:
+    """Lets the system end a connection whose other end is gone without a word."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 5000)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,13 @@ def wish(blocking: bool, wait: Optional[float], permits: Optional[int], label: O
     return asked
 
 
+def answered_within(blocking: bool, wait: Optional[float]) -> Optional[float]:
+    """For how long a node that is there may say nothing to a wish."""
+    if not blocking:
+        return WITHIN
+    return None if wait is None else wait + WITHIN
+
+
 def read(text: bytes) -> Any:
     """The document in an answer."""
     try:
@@ -74,6 +99,7 @@ class Grant:
     lock: str
     fence: int
     slot: Optional[int]
+    session: str
 
     @staticmethod
     def of(said: Dict[str, Any]) -> "Grant":
@@ -82,15 +108,33 @@ class Grant:
         if not isinstance(granted, dict):
             raise Error("not_understood", f"a grant was expected, and the node says {said}")
         slot = granted.get("slot")
-        return Grant(granted.get("lock", ""), int(granted.get("fence", 0)), None if slot is None else int(slot))
+        slot = None if slot is None else int(slot)
+        return Grant(granted.get("lock", ""), int(granted.get("fence", 0)), slot, str(granted.get("session", "")))
 
 
 class Granted:
-    """What whoever holds a lock can ask, with asyncio or without."""
+    """What whoever holds a lock can ask, with asyncio or without.
+
+    The node says for how long nobody else can have the lock, whatever happens. That is counted from when it was *asked*: an
+    answer may lie in a buffer for as long as this process was stopped.
+    """
 
     def __init__(self, grant: Grant) -> None:
         self._grant = grant
         self._why: Optional[str] = None
+        self._safe_until = now()
+
+    def _is_too_late(self) -> bool:
+        return now() >= self._safe_until
+
+    def _extend(self, asked: float, session: Dict[str, Any]) -> None:
+        """What the node has said of the session, when it was asked then. What is over stays over."""
+        if self._grant.lock not in session.get("locks", []):
+            raise Error("lost", "the session does not hold the lock any more")
+        self._safe_until = max(self._safe_until, asked + int(session.get("safe_ms", 0)) / 1000)
+
+    def _keep_alive(self) -> str:
+        return f"/v1/sessions/{self._grant.session}/keep-alive"
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use meshlock_node::names::{ClientLabel, SiteName};
+use meshlock_node::names::{ClientLabel, Incarnation, SiteName};
 use meshlock_node::node::{Age, Standing};
 use meshlock_node::shell::client::protocol::Status;
 use serde_json::{Value, json};
@@ -80,7 +80,9 @@ pub(super) fn who(label: Option<&ClientLabel>) -> &str {
 
 fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     let leaving = if status.leaving { ", and is about to leave" } else { "" };
-    writeln!(out, "{} (life {}) {}{leaving}.", status.site, status.incarnation, standing(&status.standing))?;
+    // A life shows as the second in which it began, and its number since.
+    let life = Incarnation::new(status.incarnation);
+    writeln!(out, "{} (life {life}) {}{leaving}.", status.site, standing(&status.standing))?;
     match status.lease_left {
         Some(left) => writeln!(out, "Its lease lasts {} if it is not renewed.", Age(left))?,
         None => writeln!(out, "It has no lease: it is cut off, or the cluster has no leader.")?,
@@ -91,12 +93,7 @@ fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     for member in &status.view.members {
         let address = status.view.address(&member.site).map(ToString::to_string).unwrap_or_default();
         let leads = if status.leader.as_ref() == Some(&member.site) { "leads" } else { "" };
-        members.add_row([
-            member.site.to_string(),
-            member.incarnation.number().to_string(),
-            address,
-            leads.to_owned(),
-        ]);
+        members.add_row([member.site.to_string(), member.incarnation.to_string(), address, leads.to_owned()]);
     }
     writeln!(out, "{members}")?;
     writeln!(out)?;

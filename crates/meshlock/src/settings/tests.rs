@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use meshlock_node::fuzz;
 use meshlock_node::time::Span;
 
 use super::example::EXAMPLE;
@@ -121,4 +122,20 @@ fn what_is_wrong_is_said_with_its_file_line_and_key() {
         assert!(error.starts_with("/etc/meshlock/a.toml"), "{text}: {error}");
         assert!(error.contains(says), "{text}: {error}");
     }
+}
+
+#[test]
+fn no_file_brings_its_reader_down_and_whatever_is_refused_is_refused_in_words() {
+    let small =
+        "site = 'a'\ntls = 'off'\nlease = { length = '5s' }\nsites = [{ name = 'a', address = 'a:1' }]";
+    let models: Vec<Vec<u8>> = [EXAMPLE, small, "site = 'a'"].map(|text| text.as_bytes().to_vec()).to_vec();
+    let mut refusals = 0;
+    fuzz::drive(&models, 1, 3000, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        if let Err(error) = settings(text) {
+            refusals += 1;
+            assert!(error.to_string().len() > 10, "{error} for {text}");
+        }
+    });
+    assert!(refusals > 300, "only {refusals} were refused");
 }

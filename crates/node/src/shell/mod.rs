@@ -26,7 +26,7 @@ mod engine;
 mod failed;
 mod lobby;
 mod log;
-mod net;
+pub(crate) mod net;
 mod permits;
 pub mod store;
 mod thread;

@@ -34,11 +34,6 @@ impl Fault {
         Fault::new(StatusCode::NOT_IMPLEMENTED, format!("meshlock: {what}. {WHAT_IT_IS}"))
     }
 
-    /// The cluster cannot agree on anything now.
-    pub(super) fn no_leader() -> Self {
-        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "No cluster leader")
-    }
-
     pub(super) fn unanswered(error: &NoAnswer) -> Self {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use meshlock_node::names::LockName;
-use meshlock_node::shell::agree_on_permits_within;
 use meshlock_node::table::Wait;
 use tokio::time::timeout;
 
@@ -17,9 +16,6 @@ use super::records::Mark;
 use super::{Consul, ids};
 use crate::desk::{IfKnown, NotHeld, Order, Stage};
 use crate::ledger::{LeaseId, State, Wanted};
-
-/// How long it may take to agree on the number of permits of a lock that is new.
-const AGREES_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long one that was refused waits for another of this site who is just being given the lock: so long asking takes at most.
 const SETTLES_WITHIN: Duration = Duration::from_millis(250);
@@ -83,13 +79,14 @@ impl Consul {
         let name = ledger_name(lock, lease);
         let wanted = Wanted { name: name.clone(), lock: lock.clone(), lease, value: mark.value.clone() };
         let order = Order { wanted, wait: Wait::Try, who, if_known: IfKnown::Join };
-        self.agree(lock, permits).await?;
         // Whoever looks as soon as the lock is granted sees whose it is.
         let is_new = self.records().held(lease, lock).is_none();
         if is_new {
             self.records().set_held(lease, lock.clone(), form, mark);
         }
-        let held = self.desk.acquire(order, None).await;
+        // The cluster has to agree on the number only where it is another than the rules say.
+        let permits = Some(permits).filter(|&permits| self.permits_of(lock) != Some(permits));
+        let held = self.desk.acquire(order, permits).await;
         if held.is_err() && is_new && self.desk.key(&name).is_none() {
             self.records().remove_held(lease, lock);
         }
@@ -106,15 +103,6 @@ impl Consul {
             }
             Err(error) => Err(self.not_held(&error)),
         }
-    }
-
-    /// The lock has so many permits, or will have.
-    async fn agree(&self, lock: &LockName, permits: u32) -> Result<(), Fault> {
-        if self.permits_of(lock) == Some(permits) {
-            return Ok(());
-        }
-        let agreed = agree_on_permits_within(self.desk.node(), lock, permits, AGREES_WITHIN).await;
-        agreed.ok_or_else(Fault::no_leader)?.map_err(|error| self.not_held(&error.into()))
     }
 
     /// Who is refused looks who has the lock. If that is one of this site's who is just being given it, it is to be seen.

@@ -14,7 +14,7 @@ use super::calls::Waits;
 use super::errors::Fault;
 use super::records::About;
 use super::{Consul, duration, ids};
-use crate::desk::{NotHeld, SILENCE};
+use crate::desk::NotHeld;
 use crate::ledger::{Lasts, LeaseId};
 
 /// The shortest and the longest time to live. A session without one lasts as long as the longest, unless it is renewed.
@@ -25,6 +25,9 @@ const WITHOUT_A_TTL: &str = "24h";
 /// For how long after a session's end nobody else gets its locks, if the client does not say, and at most.
 const LOCK_DELAY: Span = Span::from_millis(15_000);
 const MOST_LOCK_DELAY: Span = Span::from_millis(60_000);
+
+/// For so long at least a client without a TTL is given to hear that it has lost a lock.
+const LEAST_SILENCE: Span = Span::from_millis(10_000);
 
 /// How long a session's name may be, in bytes.
 const MOST_NAME: usize = 4096;
@@ -65,7 +68,7 @@ impl Consul {
         let wanted = Wanted::read(body, self.desk.site().as_str())?;
         let delay = wanted.lock_delay.min(MOST_LOCK_DELAY);
         // Without a TTL a client has not said when it stops by itself: the delay is what Consul would give it.
-        let silence = wanted.ttl.is_none().then(|| delay.max(SILENCE));
+        let silence = wanted.ttl.is_none().then(|| delay.max(LEAST_SILENCE));
         let (ttl, lasts) = wanted.ttl.unwrap_or_else(|| (WITHOUT_A_TTL.to_owned(), MOST_TTL));
         let granted = self.desk.grant(Lasts::For(lasts), None);
         let lease = granted.map_err(|error| self.not_held(&NotHeld::Ledger(error)))?;

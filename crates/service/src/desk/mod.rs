@@ -8,6 +8,8 @@ mod delay;
 mod holders;
 mod order;
 mod question;
+#[cfg(test)]
+mod tests;
 mod wish;
 
 use std::sync::{Arc, Mutex, Weak};
@@ -31,8 +33,8 @@ pub(crate) use wish::{Gone, Stage, Wish};
 const SITE_BITS: u32 = 15;
 const CHANCE_BITS: u32 = 63 - SITE_BITS;
 
-/// A client that holds something by its connection and has heard nothing for so long must stop.
-pub(crate) const SILENCE: Span = Span::from_millis(10_000);
+/// How long a call that does not want to wait for another holder waits for the cluster's rules.
+const TRY_WITHIN: Duration = Duration::from_secs(5);
 
 /// A key as the desk keeps it.
 pub(crate) type DeskKey = Key<Arc<Wish>>;
@@ -57,6 +59,7 @@ pub(crate) struct Inner {
 }
 
 /// What a client asks for.
+#[derive(Clone)]
 pub(crate) struct Order {
     pub(crate) wanted: Wanted,
     pub(crate) wait: Wait,
@@ -157,29 +160,45 @@ impl Desk {
         }
     }
 
-    /// Waits for a lock. If whoever waits goes away before, so does the key, if it was this call that began it.
+    /// Waits for a lock. If all who wait for the same key go away before one of them has it, so does the key.
     pub(crate) async fn acquire(
         &self,
         order: Order,
         permits: Option<u32>,
     ) -> Result<(DeskKey, Grant), NotHeld> {
+        let wait = order.wait;
         if let Some(permits) = permits {
-            agree_on_permits(self.0.node(), &order.wanted.lock, permits).await?;
+            let agree = agree_on_permits(self.0.node(), &order.wanted.lock, permits);
+            timeout(until(wait), agree).await.map_err(|_| NotHeld::TimedOut)??;
         }
-        let name = order.wanted.name.clone();
-        let (key, is_new) = self.begin(order)?;
-        let mut withdraw = Withdraw { desk: self, name: &name, key: is_new.then_some(&key) };
-        let stage = key.driver.until(|stage| *stage != Stage::Waiting).await;
-        withdraw.key = None;
-        let grant = held(stage)?;
-        let key = self.key(&name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
-        Ok((key, grant))
+        loop {
+            let (key, is_new) = self.begin(order.clone())?;
+            let waiting = Waiting::begin(self, &key);
+            let decided = key.driver.until(|stage| *stage != Stage::Waiting);
+            let stage = match wait {
+                // The node knows for how long.
+                _ if is_new => decided.await,
+                Wait::Try if key.driver.stage() == Stage::Waiting => return Err(NotHeld::Busy),
+                Wait::Try | Wait::Until(_) | Wait::Forever => {
+                    timeout(until(wait), decided).await.map_err(|_| NotHeld::TimedOut)?
+                }
+            };
+            if !is_new && matches!(stage, Stage::Gone(Gone::TimedOut | Gone::Busy)) {
+                // That was the patience of whoever asked first.
+                continue;
+            }
+            let grant = held(stage)?;
+            let key = self.key(&key.name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
+            waiting.has_it();
+            return Ok((key, grant));
+        }
     }
 
     /// Asks for a lock and waits only so long for an answer: then the key waits on, without the caller.
     pub(crate) async fn ask(&self, order: Order, longest: Duration) -> Result<DeskKey, NotHeld> {
         let name = order.wanted.name.clone();
         let (key, _) = self.begin(order)?;
+        key.driver.keep();
         let _ = timeout(longest, key.driver.until(|stage| *stage != Stage::Waiting)).await;
         match key.driver.stage() {
             Stage::Waiting | Stage::Held(_) => self.0.ledger().tell_creation(&name).ok_or(NotHeld::GoneAgain),
@@ -261,6 +280,27 @@ impl Desk {
         })
     }
 
+    /// For how long from now on nobody else can have what clients of this site hold, whatever becomes of it and of the way to it;
+    /// on a clock that may run slower than this one.
+    pub(crate) fn safe_for(&self) -> Span {
+        self.0.node().look(|node| {
+            let lease = node.lease();
+            lease.end().map_or(Span::ZERO, |end| lease.terms().drift.shrink(end.since(now())))
+        })
+    }
+
+    /// How often a client is told what is safe: a few times while that lasts.
+    pub(crate) fn say_so_every(&self) -> Duration {
+        let length = self.0.node().look(|node| node.lease().terms().length);
+        Duration::from_micros(length.micros() / 4)
+    }
+
+    /// The time of a lease that has lasted with its connection begins.
+    pub(crate) fn begin_time(&self, id: LeaseId, lasts: Lasts) {
+        self.0.ledger().begin_time(id, lasts, now());
+        self.0.alarm.notify_one();
+    }
+
     /// Whether this site takes part and may give clients something.
     pub(crate) fn is_ready(&self) -> bool {
         self.0.node().look(|node| {
@@ -293,13 +333,15 @@ impl Inner {
         }
     }
 
-    /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time.
+    /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time; and if it goes by
+    /// what is safe, not for longer than this site's own lease was when it was told.
     fn who(&self, lease: LeaseId, label: ClientLabel) -> Who {
-        let ledger = self.ledger();
-        let hears_within = ledger.lease(lease, now()).map_or(Span::ZERO, |lease| {
-            lease.silence.unwrap_or_else(|| lease.lasts.span().unwrap_or(SILENCE))
-        });
-        Who { label, hears_within }
+        let terms = self.node().look(|node| node.lease().terms());
+        let hears_within = self
+            .ledger()
+            .lease(lease, now())
+            .map_or(Span::ZERO, |lease| lease.silence.or(lease.lasts.span()).unwrap_or(terms.length));
+        Who { label, hears_within: terms.drift.stretch(hears_within) }
     }
 
     /// A key has been taken out of the ledger.
@@ -332,19 +374,41 @@ fn held(stage: Stage) -> Result<Grant, NotHeld> {
     }
 }
 
-/// Takes a key back if whoever waits for it goes away.
-struct Withdraw<'a> {
-    desk: &'a Desk,
-    name: &'a [u8],
-    key: Option<&'a DeskKey>,
+/// How long a call may wait.
+fn until(wait: Wait) -> Duration {
+    match wait {
+        Wait::Forever => Duration::MAX,
+        Wait::Until(deadline) => Duration::from_micros(deadline.since(now()).micros()),
+        Wait::Try => TRY_WITHIN,
+    }
 }
 
-impl Drop for Withdraw<'_> {
+/// Someone waits for a key. When the last one goes away and none has it, the key goes too.
+struct Waiting<'a> {
+    desk: &'a Desk,
+    key: &'a DeskKey,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(desk: &'a Desk, key: &'a DeskKey) -> Self {
+        key.driver.add_caller();
+        Waiting { desk, key }
+    }
+
+    /// The client is told that it has the lock.
+    fn has_it(self) {
+        self.key.driver.keep();
+    }
+}
+
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let Some(key) = self.key else { return };
+        if !self.key.driver.is_left_by_all() {
+            return;
+        }
         let mut ledger = self.desk.0.ledger();
-        let is_same = ledger.key(self.name).is_some_and(|now| now.id == key.id);
-        let removed = if is_same { ledger.remove(self.name) } else { None };
+        let is_same = ledger.key(&self.key.name).is_some_and(|now| now.id == self.key.id);
+        let removed = if is_same { ledger.remove(&self.key.name) } else { None };
         drop(ledger);
         if let Some(key) = removed {
             self.desk.0.end(&key, Gone::GivenBack);
@@ -385,21 +449,5 @@ async fn close_all(node: Handle, mut closing: mpsc::UnboundedReceiver<(Arc<Wish>
             sleep(left).await;
             wish.close(&node);
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn sites_of_like_names_have_numbers_of_their_own() {
-        let numbers = |name: fn(u32) -> String| -> BTreeSet<i64> {
-            (1..=9).map(|at| site_number(&name(at).parse().unwrap())).collect()
-        };
-        assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
-        assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
     }
 }

@@ -1,5 +1,6 @@
 //! One key's wish at the node: what was asked there, and what the node has said of it.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use meshlock_node::names::{ClientLabel, LockName};
@@ -56,6 +57,10 @@ pub(crate) struct Wish {
     pub(super) key: OnceLock<KeyId>,
     stage: watch::Sender<Stage>,
     place: Mutex<Place>,
+    /// How many calls wait for it.
+    callers: AtomicUsize,
+    /// It stays though nobody waits for it: a client was told of it.
+    kept: AtomicBool,
 }
 
 /// What the wish has at the node. Each has a session of its own, so that each has a label of its own and ends alone.
@@ -69,7 +74,22 @@ enum Place {
 impl Wish {
     pub(super) fn new(desk: Weak<Inner>) -> Self {
         let (key, place) = (OnceLock::new(), Mutex::new(Place::NotYet));
-        Wish { desk, key, stage: watch::Sender::new(Stage::Waiting), place }
+        let (callers, kept) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Wish { desk, key, stage: watch::Sender::new(Stage::Waiting), place, callers, kept }
+    }
+
+    pub(super) fn add_caller(&self) {
+        self.callers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A client is told of it.
+    pub(super) fn keep(&self) {
+        self.kept.store(true, Ordering::Relaxed);
+    }
+
+    /// A call waits no more. Says whether it was the last one, and nobody was told of the key.
+    pub(super) fn is_left_by_all(&self) -> bool {
+        self.callers.fetch_sub(1, Ordering::Relaxed) == 1 && !self.kept.load(Ordering::Relaxed)
     }
 
     pub(crate) fn stage(&self) -> Stage {

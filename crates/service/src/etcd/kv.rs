@@ -11,7 +11,7 @@ use super::errors::{bad_name, not_a_lock, too_long};
 use super::names::{Form, behind, label, lock_of, lock_of_prefix, place_of, prefix_of_range};
 use super::shapes::{Act, Shape, Which, shape};
 use super::view::{kv_before, kv_of_key};
-use crate::desk::{DeskKey, IfKnown, NotHeld, Order};
+use crate::desk::{DeskKey, IfKnown, NotHeld, Order, Stage};
 use crate::ledger::{LeaseId, LedgerError, State, Wanted};
 use crate::proto::etcdserverpb::kv_server::Kv;
 use crate::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
@@ -24,6 +24,10 @@ use crate::proto::mvccpb::KeyValue;
 /// How long a transaction that asks for a lock waits for it: as long as asking takes if nobody has it. A lock that comes
 /// within this time needs no watch, and its key's creation is its fence.
 const ASK_WITHIN: Duration = Duration::from_millis(200);
+
+/// How often a transaction is made again that found a key taken, and then that it is not there: in etcd nothing comes between the two,
+/// and clients count on it. Here whoever had it may have left.
+const MORE_TRIES: u32 = 3;
 
 /// What a transaction came to.
 struct Done {
@@ -97,7 +101,9 @@ impl Etcd {
         let created = before.checked_add(1).filter(|_| before > 0)?;
         let ledger = self.desk.ledger();
         let is_it = |key: &&DeskKey| key.lock == *lock && key.revisions.created == created;
-        ledger.keys_from(lock.as_str().as_bytes()).find(is_it).cloned()
+        // A fence may be the number of one that waits: of the two only that one asks.
+        let all = ledger.keys_from(lock.as_str().as_bytes()).filter(is_it);
+        all.max_by_key(|key| key.state == State::Waiting).cloned()
     }
 
     fn found(&self, request: &RangeRequest, mut kvs: Vec<KeyValue>, revision: i64) -> RangeResponse {
@@ -171,6 +177,9 @@ impl Etcd {
             Form::Direct => self.desk.acquire(order, None).await.map(|(key, _)| key),
             Form::Hex | Form::Decimal => self.desk.ask(order, ASK_WITHIN).await,
         };
+        if form == Form::Direct && matches!(asked, Err(NotHeld::Ledger(LedgerError::KeyTaken(_)))) {
+            return Ok(self.taken(name).await);
+        }
         match asked {
             Ok(own) => Ok(Done {
                 succeeded: true,
@@ -187,6 +196,24 @@ impl Etcd {
             Err(error) => Err(self.not_held(error)),
         }
     }
+}
+
+impl Etcd {
+    /// What whoever wants a key that has the name of its lock finds: another client here has it, or only tries for it, in which case
+    /// what comes of that decides.
+    async fn taken(&self, name: &[u8]) -> Done {
+        if let Some(key) = self.desk.key(name) {
+            key.driver.until(|stage| *stage != Stage::Waiting).await;
+        }
+        let held = self.desk.key(name).filter(|key| key.state != State::Waiting);
+        Done::failed(self.desk.revision(), held)
+    }
+}
+
+/// Whether something was read, and nothing was there.
+fn shows_nothing(responses: &[ResponseOp]) -> bool {
+    let is_empty = |response: &ResponseOp| matches!(&response.response, Some(response_op::Response::ResponseRange(read)) if read.kvs.is_empty() && read.count == 0);
+    !responses.is_empty() && responses.iter().all(is_empty)
 }
 
 /// The lock whose keys a range is about, if it is about those of a lock.
@@ -237,14 +264,22 @@ impl Kv for Etcd {
         if key.is_empty() {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
         }
-        let Done { succeeded, revision, written, own } = self.act(&key, act).await?;
-        let mut responses: Vec<ResponseOp> =
-            written.into_iter().map(|written| ResponseOp { response: Some(written) }).collect();
-        for range in if succeeded { &then } else { &otherwise } {
-            let read = self.read_after(range, own.as_ref()).await?;
-            responses.push(ResponseOp { response: Some(response_op::Response::ResponseRange(read)) });
+        let mut more_tries = MORE_TRIES;
+        loop {
+            let Done { succeeded, revision, written, own } = self.act(&key, act.clone()).await?;
+            let mut responses: Vec<ResponseOp> =
+                written.into_iter().map(|written| ResponseOp { response: Some(written) }).collect();
+            for range in if succeeded { &then } else { &otherwise } {
+                let read = self.read_after(range, own.as_ref()).await?;
+                responses.push(ResponseOp { response: Some(response_op::Response::ResponseRange(read)) });
+            }
+            let creates = matches!(act, Act::Create { .. });
+            if creates && !succeeded && shows_nothing(&responses) && more_tries > 0 {
+                more_tries -= 1;
+                continue;
+            }
+            return Ok(Response::new(TxnResponse { header: self.header(revision), succeeded, responses }));
         }
-        Ok(Response::new(TxnResponse { header: self.header(revision), succeeded, responses }))
     }
 }
 

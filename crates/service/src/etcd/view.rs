@@ -7,6 +7,7 @@ use super::Etcd;
 use super::errors::{bad_name, no_answer};
 use super::names::{self, before, behind};
 use crate::desk::{DeskKey, Holder, Stage};
+use crate::ledger::State;
 use crate::proto::mvccpb::KeyValue;
 
 /// A key of this site.
@@ -85,7 +86,9 @@ impl Etcd {
     /// A key that is known here without asking anyone.
     pub(super) fn local(&self, name: &[u8]) -> Option<KeyValue> {
         if let Some(key) = self.desk.key(name) {
-            return Some(kv_of_key(&key));
+            // One that has the name of its lock is there once it is held: until then it only tries.
+            let is_there = key.state != State::Waiting || key.name != key.lock.as_str().as_bytes();
+            return is_there.then(|| kv_of_key(&key));
         }
         let waits = self.desk.key(behind(name)?)?;
         (waits.driver.stage() == Stage::Waiting).then(|| kv_before(&waits))

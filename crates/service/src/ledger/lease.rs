@@ -119,6 +119,13 @@ impl Leases {
         Some(lease)
     }
 
+    /// The time of a lease that has lasted with its connection begins.
+    pub(crate) fn begin_time(&mut self, id: LeaseId, lasts: Lasts, now: Time) {
+        let Some(lease) = self.all.get_mut(&id).filter(|lease| lease.end.is_none()) else { return };
+        (lease.lasts, lease.end) = (lasts, lasts.from(now));
+        self.ends.extend(lease.end.map(|end| (end, id)));
+    }
+
     /// Nothing can be done with a lease any more. What hangs on it stays until its time is up: until then its client may believe
     /// that it has it.
     pub(crate) fn doom(&mut self, id: LeaseId) {

@@ -179,6 +179,11 @@ impl<W: Clone> Ledger<W> {
         self.leases.renew(id, now).map(|lease| lease.lasts)
     }
 
+    /// The time of a lease that has lasted with its connection begins.
+    pub(crate) fn begin_time(&mut self, id: LeaseId, lasts: Lasts, now: Time) {
+        self.leases.begin_time(id, lasts, now);
+    }
+
     pub(crate) fn lease(&self, id: LeaseId, now: Time) -> Option<&Lease> {
         self.leases.get(id, now)
     }

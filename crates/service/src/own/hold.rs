@@ -1,21 +1,16 @@
 //! A lock that is held for as long as a call lasts.
 
-use std::time::Duration;
-
 use futures_util::stream;
 use meshlock_node::names::ClientLabel;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::sessions::Made;
+use super::sessions::{Made, millis};
 use super::{Answers, Wish, key};
-use crate::desk::{Gone, SILENCE, Stage};
+use crate::desk::{Gone, Stage};
 use crate::ledger::Grant as Granted;
 use crate::proto::meshlock::hold_event::Event;
 use crate::proto::meshlock::{HoldEvent, Lost, Still};
-
-/// How often the client is told that all is well: twice as often as it must hear it.
-const SAY_SO_EVERY: Duration = Duration::from_micros(SILENCE.micros() / 2);
 
 /// A lock that is held. The session ends when it is dropped, and with it the lock.
 pub(super) struct Held {
@@ -58,9 +53,12 @@ impl Held {
                 )))
             }
             Said::Granted => {
+                let desk = &self.session.own.desk;
                 let gone = tokio::select! {
                     gone = self.gone() => gone,
-                    () = sleep(SAY_SO_EVERY) => return Some(Event::Still(Still {})),
+                    () = sleep(desk.say_so_every()) => {
+                        return Some(Event::Still(Still { safe_ms: millis(desk.safe_for()) }));
+                    }
                 };
                 self.said = Said::Lost;
                 Some(Event::Lost(Lost { why: gone }))

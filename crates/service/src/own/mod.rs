@@ -99,7 +99,7 @@ fn label(text: &str) -> Result<ClientLabel, Status> {
 impl Locks for Own {
     async fn open_session(&self, request: Request<OpenSessionRequest>) -> Result<Response<Session>, Status> {
         let OpenSessionRequest { ttl_ms, label } = request.into_inner();
-        let lease = self.begin_session(ttl_ms, &label)?;
+        let lease = self.open_lease(sessions::lasts(ttl_ms)?, &label)?;
         self.session(lease).map(Response::new)
     }
 
@@ -130,14 +130,17 @@ impl Locks for Own {
     async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<Grant>, Status> {
         let AcquireRequest { lock, session, r#try, wait_ms, permits, ttl_ms, label } = request.into_inner();
         let wish = Wish::new(&lock, r#try, wait_ms, permits)?;
-        let (lease, mut made) = if session.is_empty() {
-            let lease = self.begin_session(ttl_ms, &label)?;
-            (lease, Some(sessions::Made::new(self, lease)))
+        let (lease, made) = if session.is_empty() {
+            let lasts = sessions::lasts(ttl_ms)?;
+            // While it waits the client is there for as long as its call is; its time begins when it has the lock.
+            let lease = self.open_lease(Lasts::WithItsConnection, &label)?;
+            (lease, Some((sessions::Made::new(self, lease), lasts)))
         } else {
             (sessions::lease(&session)?, None)
         };
         let granted = self.get(wish, lease, self.who(lease)?).await?;
-        if let Some(made) = &mut made {
+        if let Some((mut made, lasts)) = made {
+            self.desk.begin_time(lease, lasts);
             made.keep();
         }
         Ok(Response::new(self.grant(lock, lease, granted)))

@@ -16,7 +16,8 @@ const TTL_MS: u32 = 60_000;
 /// The shortest: less than it takes to hear of a client that is still there.
 const LEAST_TTL_MS: u32 = 500;
 
-fn millis(span: Span) -> u32 {
+/// In whole milliseconds.
+pub(super) fn millis(span: Span) -> u32 {
     u32::try_from(span.micros() / 1000).unwrap_or(u32::MAX)
 }
 
@@ -26,20 +27,22 @@ pub(super) fn lease(session: &str) -> Result<LeaseId, Status> {
     number.ok_or_else(|| no_session(session))
 }
 
+/// How long a session lasts for which so many milliseconds were asked.
+pub(super) fn lasts(ttl_ms: u32) -> Result<Lasts, Status> {
+    let ttl_ms = if ttl_ms == 0 { TTL_MS } else { ttl_ms };
+    if ttl_ms < LEAST_TTL_MS {
+        return Err(bad(format!("a time to live of {ttl_ms} ms is too short; give {LEAST_TTL_MS} or more")));
+    }
+    Ok(Lasts::For(Span::from_millis(u64::from(ttl_ms))))
+}
+
 impl Own {
-    pub(super) fn begin_session(&self, ttl_ms: u32, who: &str) -> Result<LeaseId, Status> {
-        let ttl_ms = if ttl_ms == 0 { TTL_MS } else { ttl_ms };
-        if ttl_ms < LEAST_TTL_MS {
-            return Err(bad(format!(
-                "a time to live of {ttl_ms} ms is too short; give {LEAST_TTL_MS} or more"
-            )));
-        }
-        let lasts = Lasts::For(Span::from_millis(u64::from(ttl_ms)));
+    pub(super) fn open_lease(&self, lasts: Lasts, who: &str) -> Result<LeaseId, Status> {
         self.desk.grant(lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
     }
 
     pub(super) fn session(&self, lease: LeaseId) -> Result<Session, Status> {
-        let now = now();
+        let (now, safe) = (now(), self.desk.safe_for());
         let ledger = self.desk.ledger();
         let Some(found) = ledger.lease(lease, now) else {
             drop(ledger);
@@ -50,6 +53,7 @@ impl Own {
             session: lease.to_string(),
             ttl_ms: found.lasts.span().map_or(0, millis),
             left_ms: found.left(now).map_or(0, millis),
+            safe_ms: millis(found.left(now).map_or(safe, |left| left.min(safe))),
             locks: found.keys.iter().filter_map(lock).collect(),
         })
     }
@@ -79,9 +83,15 @@ impl Own {
     }
 
     pub(super) fn grant(&self, lock: String, lease: LeaseId, granted: Granted) -> Grant {
-        let ttl = self.desk.ledger().lease(lease, now()).and_then(|lease| lease.lasts.span());
+        let (now, safe) = (now(), self.desk.safe_for());
+        let ledger = self.desk.ledger();
+        let lasts = ledger.lease(lease, now);
+        let ttl = lasts.and_then(|lease| lease.lasts.span());
+        // One that is over is not safe for any time.
+        let safe = lasts.map_or(Span::ZERO, |lease| lease.left(now).map_or(safe, |left| left.min(safe)));
         let Granted { fence, slot } = granted;
-        Grant { lock, session: lease.to_string(), fence, slot, ttl_ms: ttl.map_or(0, millis) }
+        let (ttl_ms, safe_ms) = (ttl.map_or(0, millis), millis(safe));
+        Grant { lock, session: lease.to_string(), fence, slot, ttl_ms, safe_ms }
     }
 }
 

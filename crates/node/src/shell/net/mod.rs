@@ -3,6 +3,8 @@
 //! Links make sure that what matters arrives; a connection may lose what was on its way when it ends, and nothing else.
 
 mod frame;
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz;
 mod greet;
 mod introduction;
 mod peer;

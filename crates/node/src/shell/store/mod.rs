@@ -11,6 +11,8 @@
 //! told was written, is dropped.
 
 mod error;
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz;
 mod lock;
 mod record;
 mod tables;

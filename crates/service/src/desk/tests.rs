@@ -1,0 +1,117 @@
+//! Several calls for the same key, and what becomes of it when some of them go away.
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use meshlock_node::node::Config;
+use meshlock_node::shell::{Engine, Setup};
+
+use super::*;
+
+/// A node of one site, and a desk for it.
+fn desk() -> (Engine, Desk) {
+    let site: SiteName = "local".parse().unwrap();
+    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let desk = Desk::open((*engine).clone(), Limits::default());
+    (engine, desk)
+}
+
+fn lease(desk: &Desk) -> LeaseId {
+    desk.grant(Lasts::For(Span::from_millis(3_600_000)), None).unwrap()
+}
+
+fn order(lease: LeaseId, wait: Wait) -> Order {
+    let wanted = Wanted {
+        name: format!("a/{lease}").into_bytes(),
+        lock: "a".parse().unwrap(),
+        lease,
+        value: Vec::new(),
+    };
+    Order { wanted, wait, who: "a test".parse().unwrap(), if_known: IfKnown::Join }
+}
+
+/// Looks once whether it is ready.
+fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    call.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away() {
+    let (_engine, desk) = desk();
+    let (holder, waiter) = (lease(&desk), lease(&desk));
+    let held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap().0;
+    let mut first = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
+    let mut second = pin!(desk.acquire(order(waiter, Wait::Forever), None));
+    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+    drop(first);
+    desk.release(&held.name).unwrap();
+    let (_, grant) = second.await.unwrap();
+    assert!(grant.fence > held.grant().unwrap().fence);
+}
+
+#[tokio::test]
+async fn a_lock_that_one_of_two_calls_has_told_its_client_of_stays_when_the_other_goes_away() {
+    let (_engine, desk) = desk();
+    let (holder, waiter) = (lease(&desk), lease(&desk));
+    let held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap().0;
+    let mut first = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
+    let mut second = pin!(desk.acquire(order(waiter, Wait::Forever), None));
+    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+    desk.release(&held.name).unwrap();
+    let (key, _) = second.await.unwrap();
+    drop(first);
+    assert!(
+        desk.key(&key.name).is_some_and(|now| now.id == key.id),
+        "the client believes that it has the lock"
+    );
+}
+
+#[tokio::test]
+async fn a_key_goes_with_the_last_call_that_waits_for_it() {
+    let (_engine, desk) = desk();
+    let (holder, waiter) = (lease(&desk), lease(&desk));
+    let _held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap();
+    let mut first = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
+    let mut second = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
+    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+    let name = order(waiter, Wait::Forever).wanted.name;
+    drop(second);
+    assert!(desk.key(&name).is_some());
+    drop(first);
+    assert!(desk.key(&name).is_none());
+}
+
+#[tokio::test]
+async fn every_call_waits_as_long_as_it_said_itself() {
+    let (_engine, desk) = desk();
+    let (holder, waiter) = (lease(&desk), lease(&desk));
+    let held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap().0;
+    let mut patient = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
+    assert!(poll(patient.as_mut()).is_pending());
+    let hasty = desk.acquire(order(waiter, Wait::Try), None).await;
+    assert_eq!(hasty.err(), Some(NotHeld::Busy));
+    let late = desk.acquire(order(waiter, Wait::Until(now())), None).await;
+    assert_eq!(late.err(), Some(NotHeld::TimedOut));
+    // And whoever joins one that is hasty waits on when that one has given up.
+    drop(patient);
+    let mut hasty = Box::pin(desk.acquire(order(waiter, Wait::Until(now() + Span::from_millis(20))), None));
+    assert!(poll(hasty.as_mut()).is_pending());
+    let mut patient = pin!(desk.acquire(order(waiter, Wait::Forever), None));
+    assert!(poll(patient.as_mut()).is_pending());
+    assert_eq!(hasty.await.err(), Some(NotHeld::TimedOut));
+    assert!(poll(patient.as_mut()).is_pending());
+    desk.release(&held.name).unwrap();
+    assert!(patient.await.is_ok());
+}
+
+#[test]
+fn sites_of_like_names_have_numbers_of_their_own() {
+    let numbers = |name: fn(u32) -> String| -> BTreeSet<i64> {
+        (1..=9).map(|at| site_number(&name(at).parse().unwrap())).collect()
+    };
+    assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
+    assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
+}

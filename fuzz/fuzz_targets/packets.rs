@@ -1,0 +1,4 @@
+//! Frames of packets between sites.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| meshlock_node::fuzz::run("packets", bytes));
