@@ -23,6 +23,8 @@ mod kv;
 mod names;
 mod records;
 mod sessions;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
