@@ -32,6 +32,17 @@ class Locks(unittest.TestCase):
         with client().lock("py/one") as held:
             self.assertGreater(held.fence, fence)
 
+    def test_a_token_that_nobody_knows_is_refused_by_name_and_never_shown(self) -> None:
+        with self.assertRaises(meshlock.Error) as refused:
+            meshlock.Client(API, token="secret-guess").acquire("py/token")
+        self.assertEqual(refused.exception.code, "unauthenticated")
+        with self.assertRaises(meshlock.Error) as refused:
+            asyncio.run(meshlock.AsyncClient(API, token="secret-guess").acquire("py/token"))
+        self.assertEqual(refused.exception.code, "unauthenticated")
+        self.assertNotIn("secret-guess", str(refused.exception))
+        with self.assertRaises(ValueError):
+            meshlock.Client(API, token="two words")
+
     def test_threads_count_under_a_lock_and_lose_nothing(self) -> None:
         counter = {"value": 0, "inside": 0}
 

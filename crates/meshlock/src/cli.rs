@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node, queue, quorum,
-    reproduce, rules, run, sim, site, status, top, up,
+    reproduce, rules, run, sim, site, status, token, top, up,
 };
 use crate::embedded;
 use crate::remote::keeper;
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Site(site::Arguments),
     /// Make the cluster's certificate authority, and certificates for its sites and clients
     Ca(ca::Arguments),
+    /// Make tokens for clients that show no certificate
+    Token(token::Arguments),
     /// Run every algorithm through a short contended run and print one table
     Demo(demo::Arguments),
     /// List the algorithms, or show one in detail

@@ -79,6 +79,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
         Command::Lab(arguments) => commands::lab::run(&arguments, out),
         Command::Ca(arguments) => commands::ca::run(&arguments, out),
+        Command::Token(arguments) => commands::token::run(&arguments, out),
         Command::Run(arguments) => commands::run::run(&arguments, out),
         Command::StartHeld(arguments) => commands::run::start::run(&arguments, out),
         Command::KeepSession(arguments) => remote::keeper::run(&arguments, out),

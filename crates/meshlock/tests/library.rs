@@ -326,7 +326,7 @@ fn clients_that_go_while_they_hold_leave_neither_their_lock_nor_a_descriptor_beh
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("node.sock");
     let node = Node::local().unwrap();
-    serve(node.engine(), listen(&socket).unwrap(), |_| {});
+    serve(node.engine(), listen(&socket).unwrap(), std::sync::Arc::default(), |_| {});
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let granted = |message: &ToClient| matches!(message, ToClient::Granted { .. });
     drop(converse(&socket, &[acquire(1)], granted));
@@ -343,7 +343,7 @@ fn a_wish_that_is_given_back_before_it_is_granted_is_taken_back() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("node.sock");
     let node = Node::local().unwrap();
-    serve(node.engine(), listen(&socket).unwrap(), |_| {});
+    serve(node.engine(), listen(&socket).unwrap(), std::sync::Arc::default(), |_| {});
     let held = node.lock_blocking("a").unwrap();
     let cancelled = |message: &ToClient| matches!(message, ToClient::Cancelled(1));
     let client = converse(&socket, &[acquire(1), ToNode::Release(1)], cancelled);

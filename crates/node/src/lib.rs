@@ -8,10 +8,12 @@
 //! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
 //! - [`membership`]: voters agree on views, by Raft.
 //! - [`table`]: who waits for what and holds what, and the machines that decide it.
+//! - [`access`]: who may do what, for every door of a node.
 //! - [`node`]: all of them in one machine.
 //!
 //! And [`shell`], which is not pure: it gives that machine a network, a disk, a clock and clients.
 
+pub mod access;
 pub mod address;
 pub mod cluster_sim;
 pub mod founding;

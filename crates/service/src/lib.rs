@@ -7,8 +7,9 @@
 //! - `ledger`: leases (sessions), keys (one client's place at one lock) and limits. Pure.
 //! - `desk`: the ledger, the node and time together: all that the APIs call.
 //! - `own`, `etcd`, `consul`: the APIs.
-//! - `server`: the port, TLS, and who is at the other end.
+//! - `server`: the port, TLS, who is at the other end, and what each call takes. Every call carries its caller from there.
 
+mod caller;
 mod consul;
 mod desk;
 mod escape;
@@ -17,6 +18,7 @@ mod ledger;
 mod own;
 mod proto;
 mod server;
+mod slow;
 
-pub use ledger::Limits;
+pub use ledger::{EachClient, Limits};
 pub use server::{ServeError, Serving, Setup, listen};

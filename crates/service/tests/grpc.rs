@@ -109,7 +109,12 @@ fn with_api<F: Future<Output = ()>>(scenario: impl FnOnce(Client) -> F) {
     let site: meshlock_node::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let setup = meshlock_service::Setup {
+        listener,
+        security: Security::Plain,
+        limits: Limits::default(),
+        gate: std::sync::Arc::default(),
+    };
     let serving = Serving::start(&engine, setup).unwrap();
     let endpoint = Endpoint::from_shared(format!("http://{}", serving.address())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

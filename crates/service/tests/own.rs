@@ -24,7 +24,12 @@ impl Api {
         let site: meshlock_node::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits };
+        let setup = meshlock_service::Setup {
+            listener,
+            security: Security::Plain,
+            limits,
+            gate: std::sync::Arc::default(),
+        };
         Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine }
     }
 
@@ -261,7 +266,12 @@ fn a_site_whose_cluster_is_not_there_says_so() {
     let sites: [meshlock_node::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
     let engine = Engine::start(Setup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let setup = meshlock_service::Setup {
+        listener,
+        security: Security::Plain,
+        limits: Limits::default(),
+        gate: std::sync::Arc::default(),
+    };
     let api = Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine };
     assert_eq!(api.ask("GET", "/healthz", "").0, 200);
     let (code, ready) = api.ask("GET", "/readyz", "");
@@ -281,7 +291,12 @@ fn without_protection_only_this_machine_is_served() {
     let site: meshlock_node::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let setup = meshlock_service::Setup {
+        listener,
+        security: Security::Plain,
+        limits: Limits::default(),
+        gate: std::sync::Arc::default(),
+    };
     let error = Serving::start(&engine, setup).unwrap_err();
     assert!(matches!(error, ServeError::Open(_)));
     assert!(error.to_string().contains("open to everyone who reaches 0.0.0.0:"), "{error}");

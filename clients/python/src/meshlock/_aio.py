@@ -145,9 +145,15 @@ class AsyncClient:
     """A node's API."""
 
     def __init__(
-        self, url: str, *, ca: Optional[str] = None, certificate: Optional[str] = None, key: Optional[str] = None
+        self,
+        url: str,
+        *,
+        ca: Optional[str] = None,
+        certificate: Optional[str] = None,
+        key: Optional[str] = None,
+        token: Optional[str] = None,
     ) -> None:
-        self._place = _wire.place(url, ca, certificate, key)
+        self._place = _wire.place(url, ca, certificate, key, token)
 
     @asynccontextmanager
     async def lock(
@@ -247,7 +253,9 @@ class AsyncClient:
             if sock is not None:
                 _wire.watch_over(sock)
             content = b"" if body is None else json.dumps(body).encode()
-            head = f"{method} {path} HTTP/1.1\r\nHost: {where}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            headers = {"Host": where, **place.headers(), "Content-Length": str(len(content))}
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            head = f"{method} {path} HTTP/1.1\r\n{lines}\r\n"
             writer.write(head.encode() + content)
             await writer.drain()
             await answer.head()

@@ -91,9 +91,15 @@ class Client:
     """A node's API. Threads may share one client."""
 
     def __init__(
-        self, url: str, *, ca: Optional[str] = None, certificate: Optional[str] = None, key: Optional[str] = None
+        self,
+        url: str,
+        *,
+        ca: Optional[str] = None,
+        certificate: Optional[str] = None,
+        key: Optional[str] = None,
+        token: Optional[str] = None,
     ) -> None:
-        self._place = _wire.place(url, ca, certificate, key)
+        self._place = _wire.place(url, ca, certificate, key, token)
 
     @contextmanager
     def lock(
@@ -193,7 +199,7 @@ class Client:
             connection.sock.settimeout(within)
             _wire.watch_over(connection.sock)
             text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, {"Content-Type": "application/json"})
+            connection.request(method, path, text, place.headers())
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             _close(connection)

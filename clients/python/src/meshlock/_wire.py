@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, Optional
 from urllib.parse import quote, urlsplit
 
@@ -39,10 +39,22 @@ class Place:
     host: str
     port: int
     tls: Optional[ssl.SSLContext]
+    token: Optional[str] = field(default=None, repr=False)
+
+    def headers(self) -> Dict[str, str]:
+        """What every request says beside what it asks for."""
+        said = {"Content-Type": "application/json"}
+        if self.token is not None:
+            said["Authorization"] = f"Bearer {self.token}"
+        return said
 
 
-def place(url: str, ca: Optional[str], certificate: Optional[str], key: Optional[str]) -> Place:
+def place(
+    url: str, ca: Optional[str], certificate: Optional[str], key: Optional[str], token: Optional[str]
+) -> Place:
     """Reads an address such as `https://db-1:2379`."""
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        raise ValueError("a token is printable ASCII without spaces; `meshlock token new NAME` makes one")
     parts = urlsplit(url if "//" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or parts.hostname is None or parts.path not in ("", "/"):
         raise ValueError(f"'{url}' is not the address of a node's API, such as http://127.0.0.1:2379")
@@ -51,7 +63,7 @@ def place(url: str, ca: Optional[str], certificate: Optional[str], key: Optional
         tls = ssl.create_default_context(cafile=ca)
         if certificate is not None:
             tls.load_cert_chain(certificate, key)
-    return Place(parts.hostname, parts.port or 2379, tls)
+    return Place(parts.hostname, parts.port or 2379, tls, token)
 
 
 def path(lock: str, what: str = "") -> str:

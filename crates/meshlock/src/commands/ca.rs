@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use meshlock_node::shell::tls::ca::{self, AUTHORITY_DAYS, BEARER_DAYS, CaError, MOST_DAYS};
-use meshlock_node::shell::tls::{Bearer, Files};
+use meshlock_node::shell::tls::{Bearer, ClientName, Files};
 use serde_json::json;
 
 use crate::output::{self, Outcome, Usage};
@@ -65,7 +65,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         What::Init { place, days } => init(place, *days, out),
         What::Issue { name, client, host, place, days } => {
             let bearer = if *client {
-                name.parse().map(Bearer::Client).map_err(Usage::new)?
+                let name: ClientName = name.parse().map_err(Usage::new)?;
+                if name.is_reserved() {
+                    let why = format!(
+                        "'{name}' means something else in access rules; give the client another name"
+                    );
+                    return Err(Usage::new(why).into());
+                }
+                Bearer::Client(name)
             } else {
                 name.parse().map(Bearer::Site).map_err(Usage::new)?
             };

@@ -21,5 +21,6 @@ pub(crate) mod sim;
 pub(crate) mod site;
 pub(crate) mod status;
 mod target;
+pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod up;

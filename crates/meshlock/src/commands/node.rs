@@ -10,11 +10,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
+use meshlock_node::shell::gate::Policy;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
 use crate::settings::file::{self, File, ListedSite, Source};
+use crate::settings::guard::policy_of;
 use crate::settings::{Flags, Settings};
 
 /// Arguments of `meshlock node`.
@@ -23,7 +25,7 @@ use crate::settings::{Flags, Settings};
 Without a file and without --join the site is a cluster of its own, for the programs of this machine.
 It prints one line when it takes part. SIGTERM or SIGINT makes it leave: clients have the configuration's shutdown_grace to give
 back what they hold, then they are told that they have lost it. A second signal ends it at once; the others then wait until its
-lease is over.")]
+lease is over. SIGHUP makes it read the [[access]] rules and [[tokens]] anew and open the audit log anew.")]
 pub(crate) struct Arguments {
     /// The configuration
     #[arg(long, value_name = "FILE")]
@@ -102,6 +104,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
     }
     let Arguments { config, check, site, data, listen, join, socket, api, clients, plain, log, .. } =
         arguments;
+    let reload = Reload { config: config.clone() };
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
     let _log = start_log(log);
@@ -130,7 +133,22 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         )?;
         return Ok(Outcome::Done);
     }
-    daemon::run(settings, out)
+    daemon::run(settings, &reload, out)
+}
+
+/// Where the rules and tokens are read anew from.
+#[derive(Clone, Debug)]
+struct Reload {
+    config: Option<PathBuf>,
+}
+
+impl Reload {
+    /// What the file says now; nothing where there is none.
+    fn policy(&self) -> Result<Option<Policy>, Usage> {
+        let Some(path) = &self.config else { return Ok(None) };
+        let (file, source) = file::read(path)?;
+        policy_of(file, &source).map(Some)
+    }
 }
 
 /// Names with addresses, or addresses alone.

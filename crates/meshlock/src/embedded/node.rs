@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ impl Served {
         let node = Node::start(setup)?;
         let listener = listen(&arguments.socket)?;
         let (sender, counts) = channel();
-        serve(node.engine(), listener, move |count| {
+        serve(node.engine(), listener, Arc::default(), move |count| {
             // Nobody listens any more once it goes away.
             let _ = sender.send(count);
         });

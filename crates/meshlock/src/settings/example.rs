@@ -49,6 +49,10 @@ sites = [
 # they have lost it, and the site leaves without them. It is never longer than a lease, which a site that leaves does not renew.
 #shutdown_grace = "5s"
 
+# Where it is written down who was granted, denied or took what: a file of one JSON object a line (for logrotate: send SIGHUP
+# after moving it away), or "log" for the log. Default: the log, without grants and ends of sessions.
+#audit = "/var/log/meshlock/audit.jsonl"
+
 # How often in a row clients of this site get a lock before those of other sites do, if both wait.
 #local_turns = 16
 
@@ -83,4 +87,45 @@ pattern = "pool/*"
 algorithm = "bulgannawar-vaidya"
 permits = 3
 #per_site = 3
+
+# Who may do what over `api` and `clients`. Rules only give; what none gives is denied. SIGHUP makes a site read rules and tokens anew.
+# principal: the name of a certificate (`meshlock ca issue NAME --client`) or of a token, the beginning of names and '*', '*' for all
+# that have one; 'local' for programs of this machine without either, who may do everything until a rule names them; 'anyone' for
+# whoever comes from elsewhere and shows nothing. The node's socket is not bound by rules: only who runs the node can open it.
+# verbs: acquire, watch (who holds a lock and waits for it), break, and, with locks = "*", admin (rules, sites).
+[[access]]
+principal = "ci-*"
+locks = "deploy/*"
+verbs = ["acquire", "watch"]
+
+# Tokens, for `Authorization: Bearer TOKEN`: `meshlock token new NAME` makes one and prints what to write here.
+[[tokens]]
+name = "ci-1"
+sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+# How much clients may have of this site over `api`.
+[limits]
+#connections = 4096
+#sessions = 10000
+# Locks that are held or waited for.
+#locks = 50000
+# Who may wait for one lock.
+#waiters = 1000
+# Locks whose holders are watched: the cluster is asked about each of them twice a second.
+#watched_locks = 64
+#request_bytes = 65536
+# Who does not read what it is sent for so long is cut off.
+#slow_reader = "30s"
+
+# How much of it one client may have (one principal; all programs of this machine that show nothing are one). Connections and
+# pace also count for `clients`.
+[limits.each]
+#connections = 2048
+#sessions = 5000
+#locks = 25000
+#waiters = 500
+#watched_locks = 32
+# Requests a second, and at once after a pause.
+#rate = 5000
+#burst = 10000
 "#;

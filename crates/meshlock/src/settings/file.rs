@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File as Handle;
 use std::path::{Path, PathBuf};
 
+use meshlock_node::access::{ClientName, RuleText, TokenHash};
 use meshlock_node::address::Address;
 use meshlock_node::names::{ClusterName, SiteName};
 use meshlock_protocol::registry::spec::did_you_mean;
@@ -36,6 +37,10 @@ pub(crate) struct File {
     pub(super) lease: Lease,
     pub(super) default_rule: Option<RuleEntry>,
     pub(super) rules: Vec<NamedRule>,
+    pub(super) access: Vec<RuleText>,
+    pub(super) tokens: Vec<NamedToken>,
+    pub(super) audit: Option<String>,
+    pub(super) limits: LimitsEntry,
 }
 
 /// One of the cluster's sites.
@@ -83,8 +88,40 @@ pub(super) struct NamedRule {
     pub(super) rule: RuleEntry,
 }
 
+/// A token that is known, by its hash.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NamedToken {
+    pub(super) name: ClientName,
+    pub(super) sha256: TokenHash,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LimitsEntry {
+    pub(super) connections: Option<usize>,
+    pub(super) sessions: Option<usize>,
+    pub(super) locks: Option<usize>,
+    pub(super) waiters: Option<usize>,
+    pub(super) watched_locks: Option<usize>,
+    pub(super) request_bytes: Option<usize>,
+    pub(super) slow_reader: Option<Lasting>,
+    pub(super) each: EachEntry,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct EachEntry {
+    pub(super) connections: Option<usize>,
+    pub(super) sessions: Option<usize>,
+    pub(super) locks: Option<usize>,
+    pub(super) waiters: Option<usize>,
+    pub(super) watched_locks: Option<usize>,
+    pub(super) rate: Option<u32>,
+    pub(super) burst: Option<u32>,
+}
+
 /// The keys of each table; a list's entries have the keys of its name.
-const KEYS: [(&str, &[&str]); 6] = [
+const KEYS: [(&str, &[&str]); 10] = [
     (
         "",
         &[
@@ -104,6 +141,10 @@ const KEYS: [(&str, &[&str]); 6] = [
             "lease",
             "default_rule",
             "rules",
+            "access",
+            "tokens",
+            "audit",
+            "limits",
         ],
     ),
     ("sites", &["name", "address"]),
@@ -111,6 +152,22 @@ const KEYS: [(&str, &[&str]); 6] = [
     ("lease", &["length", "margin", "renew_every", "drift_ppm"]),
     ("default_rule", &["algorithm", "permits", "per_site"]),
     ("rules", &["pattern", "algorithm", "permits", "per_site"]),
+    ("access", &["principal", "locks", "verbs"]),
+    ("tokens", &["name", "sha256"]),
+    (
+        "limits",
+        &[
+            "connections",
+            "sessions",
+            "locks",
+            "waiters",
+            "watched_locks",
+            "request_bytes",
+            "slow_reader",
+            "each",
+        ],
+    ),
+    ("each", &["connections", "sessions", "locks", "waiters", "watched_locks", "rate", "burst"]),
 ];
 
 /// Where a configuration came from, to say where something in it is wrong.
@@ -239,7 +296,8 @@ pub(super) fn all_keys() -> Vec<String> {
     let of_table = |(table, keys): &(&str, &[&str])| -> Vec<String> {
         let start = match *table {
             "" => String::new(),
-            "sites" | "rules" => format!("{table}[1]."),
+            "sites" | "rules" | "access" | "tokens" => format!("{table}[1]."),
+            "each" => "limits.each.".to_owned(),
             _ => format!("{table}."),
         };
         keys.iter().map(|key| format!("{start}{key}")).collect()

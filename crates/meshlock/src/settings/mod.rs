@@ -2,6 +2,7 @@
 
 pub(crate) mod example;
 pub(crate) mod file;
+pub(crate) mod guard;
 pub(crate) mod lasting;
 pub(crate) mod places;
 #[cfg(test)]
@@ -16,8 +17,10 @@ use meshlock_node::names::{ClusterName, SiteName};
 use meshlock_node::node::{Config, ConfigError};
 use meshlock_node::rules::{Clause, RulesText};
 use meshlock_node::shell::Security;
+use meshlock_node::shell::gate::{Each, Place, Policy};
 use meshlock_node::shell::tls::{Bearer, Files, Identity};
 use meshlock_node::time::{Drift, Span};
+use meshlock_service::Limits;
 
 use crate::output::Usage;
 use file::{File, ListedSite, NamedRule, RuleEntry, Source, Tls};
@@ -65,6 +68,13 @@ pub(crate) struct Settings {
     /// After how long without a word their sessions end.
     pub(crate) session_ttl: Span,
     pub(crate) shutdown_grace: Duration,
+    /// Who may do what.
+    pub(crate) policy: Policy,
+    /// Where it is written down.
+    pub(crate) audit: Place,
+    /// How much clients may have.
+    pub(crate) limits: Limits,
+    pub(crate) each: Each,
 }
 
 impl Settings {
@@ -118,6 +128,7 @@ impl Settings {
             let why = "a client needs time to end its command: give 1s or more, and at least twice the margin of a lease";
             return Err(source.wrong("session_ttl", why).into());
         }
+        let (limits, each) = guard::limits(file.limits, source)?;
         let data = flags.data.or_else(|| file.data.map(|path| source.resolve(path)));
         let socket = flags.socket.or_else(|| file.socket.map(|path| source.resolve(path)));
         Ok(Settings {
@@ -130,6 +141,10 @@ impl Settings {
             clients,
             session_ttl,
             shutdown_grace: file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration()),
+            policy: guard::policy(&file.access, file.tokens, source)?,
+            audit: guard::audit(file.audit, source)?,
+            limits,
+            each,
             config,
         })
     }

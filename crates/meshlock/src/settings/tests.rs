@@ -55,6 +55,8 @@ fn the_example_has_every_key_and_only_those() {
     assert_eq!(settings.config.habits.local_turns, defaults.habits.local_turns);
     assert_eq!(settings.config.cluster, defaults.cluster);
     assert_eq!(settings.config.rules.default, defaults.rules.default);
+    assert_eq!(settings.limits, meshlock_service::Limits::default());
+    assert_eq!(settings.each, meshlock_node::shell::gate::Each::default());
     assert_eq!(settings.shutdown_grace, super::SHUTDOWN_GRACE);
 }
 
@@ -107,6 +109,28 @@ fn what_is_wrong_is_said_with_its_file_line_and_key() {
         ("[lease]\nlength = '1s'\nrenew_every = '1s'", "a.toml:1: lease: a lease of 1000000"),
         ("[[rules]]\npattern = 'x'\nalgorithm = 'paxos'", "a.toml:1: rules: rule 'x': "),
         ("[[rules]]\npattern = 'x'\npermits = 2", "a.toml:1: rules[1]: missing field `algorithm`"),
+        (
+            "[[access]]\nprincipal = 'a'\nlock = 'b'\nverbs = []",
+            "a.toml:3: access[1].lock: there is no such key (did you mean 'locks'?)",
+        ),
+        (
+            "[[access]]\nprincipal = 'a'\nlocks = '*'\nverbs = ['aquire']",
+            "a.toml:4: access[1].verbs: unknown variant `aquire`, expected one of `acquire`, `watch`",
+        ),
+        (
+            "\n[[access]]\nprincipal = 'a'\nlocks = 'b/*'\nverbs = ['admin']",
+            "a.toml:2: access[1]: the verb admin is about the whole cluster",
+        ),
+        ("[[access]]\nprincipal = 'a'\nlocks = 'x'", "a.toml:1: access[1]: missing field `verbs`"),
+        ("[[tokens]]\nname = 'a'\nsha256 = 'secret'", "a.toml:3: tokens[1].sha256: a token's hash is 64"),
+        (
+            "[[tokens]]\nname = 'a b'\nsha256 = ''",
+            "a.toml:2: tokens[1].name: 'a b' cannot be the name of a client",
+        ),
+        ("[limits]\nsessions = 0", "a.toml:2: limits.sessions: give 1 or more"),
+        ("[limits.each]\nrate = 0", "a.toml:2: limits.each.rate: give 1 or more"),
+        ("[limits.each]\nrat = 9", "a.toml:2: limits.each.rat: there is no such key (did you mean 'rate'?)"),
+        ("audit = ''", "a.toml:1: audit: say which file"),
         (two, "a.toml: site: say which of the sites this one is"),
         (
             &format!("{two}site = 'a'"),

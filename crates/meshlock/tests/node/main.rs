@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
+mod access;
 mod api;
 mod cluster;
 mod config;

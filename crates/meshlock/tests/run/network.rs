@@ -44,7 +44,10 @@ impl Far {
         } else {
             "tls = 'off'".to_owned()
         };
-        let config = format!("site = 'alpha'\nsession_ttl = '2s'\nclients = '127.0.0.1:0'\n{protected}\n");
+        let rules =
+            "[[access]]\nprincipal = 'laptop'\nlocks = '*'\nverbs = ['acquire', 'watch', 'break', 'admin']\n";
+        let config =
+            format!("site = 'alpha'\nsession_ttl = '2s'\nclients = '127.0.0.1:0'\n{protected}\n{rules}");
         fs::write(user.file("alpha.toml"), config).unwrap();
         let mut command = user.command(env!("CARGO_BIN_EXE_meshlock"));
         command.args(["node", "--config", "alpha.toml", "--data", "data"]);

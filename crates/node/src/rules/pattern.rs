@@ -22,7 +22,7 @@ enum Kind {
 
 impl Pattern {
     /// Reads `name` or `beginning*`.
-    pub(super) fn parse(given: &str) -> Result<Self, RulesError> {
+    pub fn parse(given: &str) -> Result<Self, RulesError> {
         let bad = |why| Err(RulesError::BadPattern { pattern: given.to_owned(), why });
         let (text, kind) = match given.strip_suffix('*') {
             Some(start) => (start, Kind::Prefix),

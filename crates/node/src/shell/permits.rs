@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::engine::{Handle, Listener};
 use crate::names::LockName;
-use crate::node::{Answer, Call};
+use crate::node::{Answer, Call, Node};
 use crate::rules::{Clause, Rules, RulesError};
 use crate::table::Tell;
 
@@ -94,6 +94,14 @@ pub async fn agree_on_permits(node: &Handle, lock: &LockName, permits: u32) -> R
             return Err(PermitsError::Refused { lock: lock.clone(), why });
         }
     }
+}
+
+/// Whether the cluster's rules would have to change for the lock to have so many permits, as far as is known here. What cannot be
+/// had at all changes nothing either.
+pub fn needs_rule(node: &Node, lock: &LockName, permits: u32) -> bool {
+    let Ok(rules) = Rules::new(node.view().rules.clone()) else { return false };
+    let rule = rules.rule(lock);
+    rule.permits != permits && std::ptr::eq(rule, rules.default_rule())
 }
 
 /// The same, within so long; nothing if that was not enough. Needs no runtime of the caller's.

@@ -1,6 +1,6 @@
 //! What clients ask before they begin, and what is refused.
 
-use axum::http::{Method, Uri};
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use meshlock_node::names::fnv_1a;
 use serde_json::json;
@@ -48,7 +48,30 @@ impl Consul {
     }
 }
 
+/// What Consul serves besides, and Meshlock does not.
+const ELSEWHERE: [&str; 13] = [
+    "acl",
+    "agent",
+    "catalog",
+    "config",
+    "connect",
+    "coordinate",
+    "event",
+    "health",
+    "internal",
+    "operator",
+    "query",
+    "snapshot",
+    "txn",
+];
+
+/// Whether a path that nobody serves here is one of Consul's.
+pub(crate) fn is_elsewhere(path: &str) -> bool {
+    let family = path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next());
+    family.is_some_and(|family| ELSEWHERE.contains(&family))
+}
+
 /// What Consul has and Meshlock has not.
-pub(super) async fn not_here(method: Method, uri: Uri) -> Fault {
-    Fault::not_a_lock(&format!("{method} {:.100} is none of its calls", uri.path()))
+pub(crate) fn not_here(method: &Method, path: &str) -> Response {
+    Fault::not_a_lock(&format!("{method} {path:.100} is none of its calls")).into_response()
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use meshlock_node::access::Verb;
 use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -66,6 +68,7 @@ impl Consul {
     /// Reads a key or a tree of them.
     pub(super) async fn read(
         &self,
+        caller: &Caller,
         about: &About,
         shown: &Shown,
         waits: Option<Waits>,
@@ -74,18 +77,21 @@ impl Consul {
             About::Key { place, .. } => Some(place.lock().clone()),
             About::Tree { prefix } => lock_of_prefix(prefix),
         };
-        let Some(waits) = waits else { return self.look(about, shown, lock.as_ref()).await };
+        if let Some(lock) = &lock {
+            self.check(caller, Verb::Watch, lock)?;
+        }
+        let Some(waits) = waits else { return self.look(caller, about, shown, lock.as_ref()).await };
         // What else this site's sessions have, and want, matters to these.
         let with_others = match about {
             About::Key { place, .. } => matches!(place, Place::Contender(..)),
             About::Tree { .. } => true,
         };
-        let mut change = Change::new(self, lock, with_others, waits);
+        let mut change = Change::new((self, caller), lock, with_others, waits);
         loop {
             let Some(seen) = change.see().await else {
-                return self.look(about, shown, change.lock.as_ref()).await;
+                return self.look(caller, about, shown, change.lock.as_ref()).await;
             };
-            let answer = self.answer(about, shown, seen.as_ref());
+            let answer = self.answer(caller, about, shown, seen.as_ref());
             if change.is_news(&answer) || !change.wait().await {
                 return Ok(answer);
             }
@@ -93,15 +99,21 @@ impl Consul {
     }
 
     /// Reads what there is now.
-    async fn look(&self, about: &About, shown: &Shown, lock: Option<&LockName>) -> Result<Answer, Fault> {
+    async fn look(
+        &self,
+        caller: &Caller,
+        about: &About,
+        shown: &Shown,
+        lock: Option<&LockName>,
+    ) -> Result<Answer, Fault> {
         let seen = match lock {
             Some(lock) => Some(self.observe(lock).await?),
             None => None,
         };
-        Ok(self.answer(about, shown, seen.as_ref()))
+        Ok(self.answer(caller, about, shown, seen.as_ref()))
     }
 
-    fn answer(&self, about: &About, shown: &Shown, seen: Option<&Observed>) -> Answer {
+    fn answer(&self, caller: &Caller, about: &About, shown: &Shown, seen: Option<&Observed>) -> Answer {
         match about {
             About::Key { key, place } => {
                 let nobody = Observed::free(1);
@@ -113,8 +125,11 @@ impl Consul {
                 }
             }
             About::Tree { prefix } => {
-                let entries = self.tree(prefix, seen);
-                let index = self.indexes().of(&format!("tree {prefix}"), &entries, None).modified;
+                let entries = self.tree(caller, prefix, seen);
+                let index = self
+                    .indexes()
+                    .of(&format!("tree of {}: {prefix}", caller.principal), &entries, None)
+                    .modified;
                 match shown {
                     Shown::Names { separator } => {
                         let names = names(&entries, prefix, separator);
@@ -136,9 +151,14 @@ impl Consul {
     }
 
     /// Reads what only this site knows, and changes only here.
-    pub(super) async fn read_here(&self, waits: Option<Waits>, look: impl Fn() -> Answer) -> Answer {
+    pub(super) async fn read_here(
+        &self,
+        caller: &Caller,
+        waits: Option<Waits>,
+        look: impl Fn() -> Answer,
+    ) -> Answer {
         let Some(waits) = waits else { return look() };
-        let mut change = Change::new(self, None, true, waits);
+        let mut change = Change::new((self, caller), None, true, waits);
         loop {
             change.see_here();
             let answer = look();
@@ -165,6 +185,7 @@ fn names(entries: &[Entry], prefix: &str, separator: &str) -> Vec<String> {
 /// Waits for a change.
 struct Change<'a> {
     consul: &'a Consul,
+    caller: &'a Caller,
     lock: Option<LockName>,
     /// Whether what this site's sessions have matters too, besides the lock.
     with_others: bool,
@@ -190,9 +211,15 @@ enum By {
 }
 
 impl<'a> Change<'a> {
-    fn new(consul: &'a Consul, lock: Option<LockName>, with_others: bool, waits: Waits) -> Self {
+    fn new(
+        (consul, caller): (&'a Consul, &'a Caller),
+        lock: Option<LockName>,
+        with_others: bool,
+        waits: Waits,
+    ) -> Self {
         Change {
             consul,
+            caller,
             lock,
             with_others,
             known: waits.index,
@@ -228,7 +255,7 @@ impl<'a> Change<'a> {
         }
         self.by = By::Watching;
         if self.watching.is_none() {
-            self.watching = self.consul.desk.watch(lock);
+            self.watching = self.consul.desk.watch_as_seen(self.caller, lock).ok();
         }
         let Some(watching) = &mut self.watching else {
             sleep_until(self.deadline.min(Instant::now() + LOOK_AGAIN_AFTER)).await;

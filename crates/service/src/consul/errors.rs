@@ -2,6 +2,9 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use meshlock_node::access::{Denied, Verb};
+use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 
 use super::Consul;
 use super::ids;
@@ -34,6 +37,11 @@ impl Fault {
         Fault::new(StatusCode::NOT_IMPLEMENTED, format!("meshlock: {what}. {WHAT_IT_IS}"))
     }
 
+    /// The rules do not give it.
+    pub(super) fn denied(error: &Denied) -> Self {
+        Fault::new(StatusCode::FORBIDDEN, format!("Permission denied: {error}"))
+    }
+
     pub(super) fn unanswered(error: &NoAnswer) -> Self {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
     }
@@ -59,6 +67,11 @@ impl Consul {
         ids::lease(name).ok_or_else(|| invalid(no_such(name)))
     }
 
+    /// Whether the caller may do something with a lock.
+    pub(super) fn check(&self, caller: &Caller, verb: Verb, lock: &LockName) -> Result<(), Fault> {
+        self.desk.check(caller, verb, lock).map_err(|error| Fault::denied(&error))
+    }
+
     /// The session is not there, or at another site.
     pub(super) fn no_session(&self, lease: LeaseId) -> Fault {
         let name = ids::session(lease);
@@ -81,12 +94,9 @@ impl Consul {
     pub(super) fn not_held(&self, error: &NotHeld) -> Fault {
         let status = match error {
             NotHeld::Ledger(LedgerError::NoLease(lease)) => return self.no_session(*lease),
-            NotHeld::Ledger(
-                LedgerError::TooManyLeases(_)
-                | LedgerError::TooManyKeys(_)
-                | LedgerError::TooManyWaiters { .. },
-            ) => StatusCode::TOO_MANY_REQUESTS,
-            NotHeld::Ledger(LedgerError::LeaseExists(_) | LedgerError::KeyTaken(_))
+            NotHeld::Denied(error) => return Fault::denied(error),
+            NotHeld::Ledger(error) if error.is_a_limit() => StatusCode::TOO_MANY_REQUESTS,
+            NotHeld::Ledger(_)
             | NotHeld::Permits(_)
             | NotHeld::Busy
             | NotHeld::TimedOut

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use meshlock_node::access::Verb;
 use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::table::Wait;
 use tokio::time::timeout;
 
@@ -24,6 +26,7 @@ impl Consul {
     /// Does what a call asks for; gives back whether it was done.
     pub(super) async fn write(
         &self,
+        caller: &Caller,
         key: String,
         place: Place,
         write: Write,
@@ -31,37 +34,39 @@ impl Consul {
     ) -> Result<bool, Fault> {
         match write {
             Write::Acquire { session, flags } => {
-                let lease = self.living(&session)?;
+                let lease = self.living(caller, &session)?;
                 let mark = Mark { key, flags, value: body.to_vec() };
                 match place {
-                    Place::Contender(lock, whose) if whose == lease => self.contend(lock, lease, mark),
+                    Place::Contender(lock, whose) if whose == lease => {
+                        self.contend(caller, lock, lease, mark)
+                    }
                     // Another's key is a lock like any other.
                     Place::Contender(..) => {
-                        self.hold(mark.key.parse().map_err(Fault::bad)?, lease, mark).await
+                        self.hold(caller, mark.key.parse().map_err(Fault::bad)?, lease, mark).await
                     }
-                    Place::Lock(lock) | Place::Document(lock) => self.hold(lock, lease, mark).await,
+                    Place::Lock(lock) | Place::Document(lock) => self.hold(caller, lock, lease, mark).await,
                 }
             }
-            Write::Release { session } => self.give_back(&place, &session),
+            Write::Release { session } => self.give_back(caller, &place, &session),
             Write::Change { index } => match place {
-                Place::Document(lock) => self.change(&lock, index, body).await,
+                Place::Document(lock) => self.change(caller, &lock, index, body).await,
                 Place::Lock(_) | Place::Contender(..) => {
                     Err(Fault::not_a_lock("a value is put under a key that is no semaphore's PREFIX/.lock"))
                 }
             },
-            Write::Delete { index } => self.delete(&key, &place, index).await,
+            Write::Delete { index } => self.delete(caller, &key, &place, index).await,
         }
     }
 
     /// A session acquires a lock's key, if nobody else has it. Who has it already changes what it shows.
-    async fn hold(&self, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
-        let held = self.get(&lock, lease, Form::Whole, mark.clone(), 1).await?;
+    async fn hold(&self, caller: &Caller, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
+        let held = self.get(caller, &lock, lease, (Form::Whole, mark.clone()), 1).await?;
         let is_shown = self.records().held(lease, &lock).is_some_and(|(_, shown)| *shown == mark);
         if held && !is_shown {
             let label = label(Form::Whole, lease, mark.flags, &mark.value).map_err(too_long)?;
             let value = mark.value.clone();
             self.records().set_held(lease, lock.clone(), Form::Whole, mark);
-            self.desk.set_value(&ledger_name(&lock, lease), value, label);
+            self.desk.set_value(caller, &ledger_name(&lock, lease), value, label);
         }
         Ok(held)
     }
@@ -69,10 +74,10 @@ impl Consul {
     /// Tries to get a lock, or one of its permits.
     async fn get(
         &self,
+        caller: &Caller,
         lock: &LockName,
         lease: LeaseId,
-        form: Form,
-        mark: Mark,
+        (form, mark): (Form, Mark),
         permits: u32,
     ) -> Result<bool, Fault> {
         let who = label(form, lease, mark.flags, &mark.value).map_err(too_long)?;
@@ -86,13 +91,13 @@ impl Consul {
         }
         // The cluster has to agree on the number only where it is another than the rules say.
         let permits = Some(permits).filter(|&permits| self.permits_of(lock) != Some(permits));
-        let held = self.desk.acquire(order, permits).await;
-        if held.is_err() && is_new && self.desk.key(&name).is_none() {
+        let held = self.desk.acquire(caller, order, permits).await;
+        if held.is_err() && is_new && self.desk.key(caller, &name).is_none() {
             self.records().remove_held(lease, lock);
         }
         match held {
             // Its time may have come while it asked.
-            Ok(_) if !self.is_alive(lease) => Err(self.no_session(lease)),
+            Ok(_) if !self.is_alive(caller, lease) => Err(self.no_session(lease)),
             Ok(_) => {
                 self.touch();
                 Ok(true)
@@ -118,7 +123,8 @@ impl Consul {
     }
 
     /// A session says that it wants a permit: until it is over, or says otherwise.
-    fn contend(&self, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
+    fn contend(&self, caller: &Caller, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
+        self.check(caller, Verb::Acquire, &lock)?;
         // What it shows it will show at other sites once it has the permit.
         label(Form::Permit, lease, mark.flags, &mark.value).map_err(too_long)?;
         let most = self.desk.limits().keys;
@@ -139,38 +145,39 @@ impl Consul {
     }
 
     /// A session gives back what it has under a key.
-    fn give_back(&self, place: &Place, session: &str) -> Result<bool, Fault> {
+    fn give_back(&self, caller: &Caller, place: &Place, session: &str) -> Result<bool, Fault> {
         let lease = Consul::lease(session)?;
-        if !self.is_alive(lease) {
+        if !self.is_alive(caller, lease) {
             // Another site's may have it: that is not known here.
             return self.elsewhere(lease).map_or(Ok(false), |_| Err(self.no_session(lease)));
         }
         Ok(match place {
-            Place::Lock(lock) | Place::Document(lock) => self.let_go(lock, lease),
-            Place::Contender(lock, whose) if *whose == lease => self.withdraw(lock, lease),
+            Place::Lock(lock) | Place::Document(lock) => self.let_go(caller, lock, lease),
+            Place::Contender(lock, whose) if *whose == lease => self.withdraw(caller, lock, lease),
             Place::Contender(..) => false,
         })
     }
 
     /// Gives a lock or a permit back.
-    fn let_go(&self, lock: &LockName, lease: LeaseId) -> bool {
-        let released = self.desk.release(&ledger_name(lock, lease)).is_some();
+    fn let_go(&self, caller: &Caller, lock: &LockName, lease: LeaseId) -> bool {
+        let released = self.desk.release(caller, &ledger_name(lock, lease)).is_some();
         self.records().remove_held(lease, lock);
         self.touch();
         released
     }
 
     /// A session wants no permit any more; if it has one, it gives it back.
-    fn withdraw(&self, lock: &LockName, lease: LeaseId) -> bool {
+    fn withdraw(&self, caller: &Caller, lock: &LockName, lease: LeaseId) -> bool {
         let permit = self.records().held(lease, lock).is_some_and(|(form, _)| *form == Form::Permit);
-        let released = permit && self.let_go(lock, lease);
+        let released = permit && self.let_go(caller, lock, lease);
         let removed = self.records().remove_contender(lease, lock);
         self.touch();
         released || removed
     }
 
     /// A semaphore's document is changed: somebody wants a permit, or gives one back.
-    async fn change(&self, lock: &LockName, index: u64, body: &[u8]) -> Result<bool, Fault> {
+    async fn change(&self, caller: &Caller, lock: &LockName, index: u64, body: &[u8]) -> Result<bool, Fault> {
+        self.check(caller, Verb::Acquire, lock)?;
         let next = Document::read(body).map_err(|error| Fault::not_a_lock(&error.to_string()))?;
         let place = Place::Document(lock.clone());
         let seen = self.observe(lock).await?;
@@ -187,17 +194,17 @@ impl Consul {
         match change {
             Change::Nothing => Ok(true),
             Change::Add(session) => {
-                let lease = self.living(&session)?;
+                let lease = self.living(caller, &session)?;
                 let contender = self.records().contender(lease, lock).cloned();
                 let mark = contender.unwrap_or_else(|| Mark {
                     key: contender_of(lock, &session),
                     flags: SEMAPHORE_FLAGS,
                     value: Vec::new(),
                 });
-                self.get(lock, lease, Form::Permit, mark, next.limit).await
+                self.get(caller, lock, lease, (Form::Permit, mark), next.limit).await
             }
             Change::Remove(session) => match ids::lease(&session) {
-                Some(lease) if self.is_alive(lease) => Ok(self.let_go(lock, lease)),
+                Some(lease) if self.is_alive(caller, lease) => Ok(self.let_go(caller, lock, lease)),
                 Some(lease) => Err(self.no_session(lease)),
                 None => Err(Fault::new(
                     StatusCode::CONFLICT,
@@ -210,17 +217,24 @@ impl Consul {
     }
 
     /// A key is deleted. What somebody holds is not: only who has a lock gives it back.
-    async fn delete(&self, key: &str, place: &Place, index: Option<u64>) -> Result<bool, Fault> {
+    async fn delete(
+        &self,
+        caller: &Caller,
+        key: &str,
+        place: &Place,
+        index: Option<u64>,
+    ) -> Result<bool, Fault> {
         if let Place::Contender(lock, lease) = place
-            && self.is_alive(*lease)
+            && self.is_alive(caller, *lease)
         {
             let (entry, _) = self.entry(key, place, &self.observe(lock).await?);
             let is_meant = entry.is_none_or(|entry| index.is_none_or(|index| entry.modify_index == index));
             if is_meant {
-                self.withdraw(lock, *lease);
+                self.withdraw(caller, lock, *lease);
             }
             return Ok(is_meant);
         }
+        self.check(caller, Verb::Acquire, place.lock())?;
         let seen = self.observe(place.lock()).await?;
         // What is not there is deleted.
         let (Some(entry), _) = self.entry(key, place, &seen) else { return Ok(true) };

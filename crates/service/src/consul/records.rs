@@ -1,6 +1,6 @@
 //! What this site remembers of its sessions besides their leases: what clients said of them, and what they show in their keys. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_node::names::LockName;
 use meshlock_node::time::Span;
@@ -62,8 +62,8 @@ impl Records {
     }
 
     /// Forgets sessions that are over.
-    pub(super) fn forget(&mut self, is_alive: impl Fn(LeaseId) -> bool) {
-        self.all.retain(|&lease, _| is_alive(lease));
+    pub(super) fn forget(&mut self, over: &BTreeSet<LeaseId>) {
+        self.all.retain(|lease, _| !over.contains(lease));
         self.contenders = self.all.values().map(|record| record.contends.len()).sum();
         self.crowded = 2 * self.all.len() + 64;
     }
@@ -72,8 +72,8 @@ impl Records {
         self.all.get(&lease).map(|record| &record.about)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (LeaseId, &About)> {
-        self.all.iter().map(|(&lease, record)| (lease, &record.about))
+    pub(super) fn ids(&self) -> BTreeSet<LeaseId> {
+        self.all.keys().copied().collect()
     }
 
     /// What the session shows of a lock that it holds.
@@ -157,7 +157,8 @@ mod tests {
         for number in 1..10_000 {
             let lease = LeaseId::new(number).unwrap();
             if records.is_crowded() {
-                records.forget(|_| false);
+                let over = records.ids();
+                records.forget(&over);
             }
             records.add(lease, about());
             records.add_contender(lease, "a".parse().unwrap(), mark("a/s"), 1000).unwrap();
@@ -174,7 +175,8 @@ mod tests {
         assert!(records.remove_contender(lease, &"a".parse().unwrap()));
         assert!(!records.remove_contender(lease, &"a".parse().unwrap()));
         assert_eq!(records.add_contender(lease, "c".parse().unwrap(), mark("c"), 2), Ok(()));
-        records.forget(|_| false);
+        let over = records.ids();
+        records.forget(&over);
         assert_eq!(records.contenders, 0);
     }
 }

@@ -1,9 +1,8 @@
 //! Sessions: leases under another name, with a time to live as Consul's rules have it.
 
-use std::collections::BTreeSet;
-
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::shell::now;
 use meshlock_node::time::Span;
 use serde::Serialize;
@@ -64,13 +63,13 @@ pub(super) struct Session {
 }
 
 impl Consul {
-    pub(super) fn create(&self, body: &[u8]) -> Result<Response, Fault> {
+    pub(super) fn create(&self, caller: &Caller, body: &[u8]) -> Result<Response, Fault> {
         let wanted = Wanted::read(body, self.desk.site().as_str())?;
         let delay = wanted.lock_delay.min(MOST_LOCK_DELAY);
         // Without a TTL a client has not said when it stops by itself: the delay is what Consul would give it.
         let silence = wanted.ttl.is_none().then(|| delay.max(LEAST_SILENCE));
         let (ttl, lasts) = wanted.ttl.unwrap_or_else(|| (WITHOUT_A_TTL.to_owned(), MOST_TTL));
-        let granted = self.desk.grant(Lasts::For(lasts), None);
+        let granted = self.desk.grant(caller, Lasts::For(lasts), None);
         let lease = granted.map_err(|error| self.not_held(&NotHeld::Ledger(error)))?;
         self.desk.set_delay(lease, delay, silence);
         let id = ids::session(lease);
@@ -85,14 +84,14 @@ impl Consul {
     }
 
     /// Ends a session; one that is not there is ended already.
-    pub(super) fn destroy(&self, session: &str) -> Result<Response, Fault> {
+    pub(super) fn destroy(&self, caller: &Caller, session: &str) -> Result<Response, Fault> {
         let lease = match Consul::lease(session) {
             Ok(lease) => lease,
             Err(_) if ids::is_uuid(session) => return Ok(axum::Json(true).into_response()),
             Err(fault) => return Err(fault),
         };
-        if self.is_alive(lease) {
-            self.desk.retire(lease);
+        if self.is_alive(caller, lease) {
+            self.desk.retire(caller, lease);
             self.touch();
         } else if self.elsewhere(lease).is_some() {
             return Err(self.no_session(lease));
@@ -100,44 +99,58 @@ impl Consul {
         Ok(axum::Json(true).into_response())
     }
 
-    pub(super) fn renew(&self, session: &str) -> Result<Response, Fault> {
+    pub(super) fn renew(&self, caller: &Caller, session: &str) -> Result<Response, Fault> {
         let lease = match Consul::lease(session) {
             Ok(lease) => lease,
             Err(_) if ids::is_uuid(session) => return Err(not_found(session)),
             Err(fault) => return Err(fault),
         };
-        if self.is_alive(lease) && self.desk.renew(lease).is_some() {
-            return Ok(axum::Json(self.session(lease).as_slice()).into_response());
+        if self.is_alive(caller, lease) && self.desk.renew(caller, lease).is_some() {
+            return Ok(axum::Json(self.session(caller, lease).as_slice()).into_response());
         }
         // Of another site's session nobody here can say that it is over.
         Err(if self.elsewhere(lease).is_some() { self.no_session(lease) } else { not_found(session) })
     }
 
-    pub(super) async fn info(&self, session: &str, waits: Option<Waits>) -> Result<Response, Fault> {
+    pub(super) async fn info(
+        &self,
+        caller: &Caller,
+        session: &str,
+        waits: Option<Waits>,
+    ) -> Result<Response, Fault> {
         let lease = match Consul::lease(session) {
             Ok(lease) => Some(lease),
             Err(_) if ids::is_uuid(session) => None,
             Err(fault) => return Err(fault),
         };
-        if let Some(lease) = lease.filter(|&lease| !self.is_alive(lease))
+        if let Some(lease) = lease.filter(|&lease| !self.is_alive(caller, lease))
             && self.elsewhere(lease).is_some()
         {
             return Err(self.no_session(lease));
         }
-        let found = || lease.and_then(|lease| self.session(lease));
+        let found = || lease.and_then(|lease| self.session(caller, lease));
         let look = || self.listed(&format!("info {session}"), found().as_slice());
-        Ok(self.read_here(waits, look).await.into_response())
+        Ok(self.read_here(caller, waits, look).await.into_response())
     }
 
-    /// All sessions of this site: those of others are theirs to list.
-    pub(super) async fn list(&self, waits: Option<Waits>) -> Response {
-        self.read_here(waits, || self.listed("sessions", &self.sessions())).await.into_response()
+    /// All sessions of the caller at this site: those of others are theirs to list.
+    pub(super) async fn list(&self, caller: &Caller, waits: Option<Waits>) -> Response {
+        self.read_here(caller, waits, || {
+            self.listed(&format!("sessions of {}", caller.principal), &self.sessions(caller))
+        })
+        .await
+        .into_response()
     }
 
     /// The sessions of a node: ours are all of one.
-    pub(super) async fn list_of(&self, node: &str, waits: Option<Waits>) -> Result<Response, Fault> {
+    pub(super) async fn list_of(
+        &self,
+        caller: &Caller,
+        node: &str,
+        waits: Option<Waits>,
+    ) -> Result<Response, Fault> {
         if node == self.desk.site().as_str() {
-            return Ok(self.list(waits).await);
+            return Ok(self.list(caller, waits).await);
         }
         let is_member =
             self.desk.node().look(|it| it.view().members.iter().any(|member| member.site.as_str() == node));
@@ -154,43 +167,50 @@ impl Consul {
         Answer::json(self.indexes().of(what, &sessions, None).modified, &sessions)
     }
 
-    /// The session, if it is there.
-    fn session(&self, lease: LeaseId) -> Option<Session> {
-        if !self.is_alive(lease) {
+    /// The caller's session, if it is there.
+    fn session(&self, caller: &Caller, lease: LeaseId) -> Option<Session> {
+        if !self.is_alive(caller, lease) {
             return None;
         }
         self.records().about(lease).map(|about| Session::of(lease, about, self.desk.site().as_str()))
     }
 
-    /// All sessions that are there.
-    fn sessions(&self) -> Vec<Session> {
-        let alive = self.living_ids();
+    /// All sessions of the caller that are there.
+    fn sessions(&self, caller: &Caller) -> Vec<Session> {
+        let alive = self.desk.ledger().leases_of(&caller.principal, now());
         let records = self.records();
-        let alive = records.all().filter(|(lease, _)| alive.contains(lease));
-        alive.map(|(lease, about)| Session::of(lease, about, self.desk.site().as_str())).collect()
+        let show =
+            |lease: LeaseId| Some(Session::of(lease, records.about(lease)?, self.desk.site().as_str()));
+        alive.into_iter().filter_map(show).collect()
     }
 
     /// Forgets what is known of sessions that are over.
     pub(super) fn forget_sessions(&self) {
-        let alive = self.living_ids();
-        self.records().forget(|lease| alive.contains(&lease));
+        let known = self.records().ids();
+        let mut over = known;
+        {
+            let (ledger, now) = (self.desk.ledger(), now());
+            over.retain(|&lease| !ledger.is_alive(lease, now));
+        }
+        self.records().forget(&over);
     }
 
-    /// The lease of a session that is here and not over.
-    pub(super) fn living(&self, session: &str) -> Result<LeaseId, Fault> {
+    /// The lease of a session of the caller that is not over.
+    pub(super) fn living(&self, caller: &Caller, session: &str) -> Result<LeaseId, Fault> {
         let lease = Consul::lease(session)?;
-        if self.is_alive(lease) { Ok(lease) } else { Err(self.no_session(lease)) }
+        if self.is_alive(caller, lease) { Ok(lease) } else { Err(self.no_session(lease)) }
     }
 
-    /// Whether it is a session of Consul's clients, and not over.
-    pub(super) fn is_alive(&self, lease: LeaseId) -> bool {
-        let is_there = self.desk.ledger().lease(lease, now()).is_some();
+    /// Whether it is a session of the caller, and not over.
+    pub(super) fn is_alive(&self, caller: &Caller, lease: LeaseId) -> bool {
+        let is_there = self.desk.ledger().lease(lease, &caller.principal, now()).is_some();
         is_there && self.records().about(lease).is_some()
     }
 
-    /// All leases that are not over.
-    fn living_ids(&self) -> BTreeSet<LeaseId> {
-        self.desk.ledger().leases(now()).into_iter().collect()
+    /// Whether it is a session that is not over, whosever it is.
+    pub(super) fn is_anyones(&self, lease: LeaseId) -> bool {
+        let is_there = self.desk.ledger().is_alive(lease, now());
+        is_there && self.records().about(lease).is_some()
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshlock_node::access::{Subject, Verb};
 use meshlock_node::names::LockName;
 use meshlock_node::rules::Rules;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::shell::now;
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -139,7 +141,7 @@ impl Consul {
         let (ledger, now) = (self.desk.ledger(), now());
         let held = |key: &DeskKey| {
             let grant = key.grant().filter(|_| key.lock == *lock)?;
-            let is_alive = ledger.lease(key.lease, now).is_some();
+            let is_alive = ledger.is_alive(key.lease, now);
             Some(Key {
                 lock: lock.clone(),
                 lease: key.lease,
@@ -195,7 +197,7 @@ impl Consul {
     }
 
     /// All entries whose keys begin so: those of the semaphore of that name, and those of this site's own sessions.
-    pub(super) fn tree(&self, prefix: &str, seen: Option<&Observed>) -> Vec<Entry> {
+    pub(super) fn tree(&self, caller: &Caller, prefix: &str, seen: Option<&Observed>) -> Vec<Entry> {
         let mut shown = BTreeMap::new();
         let mut show = |entry: Option<Shown>| {
             if let Some(entry) = entry.filter(|entry| entry.key.starts_with(prefix)) {
@@ -215,8 +217,11 @@ impl Consul {
                 show(Some(Shown::of(contender_of(&lock, &held.session), held)));
             }
         }
-        let own = self.records().keys_from(prefix);
-        for (lease, lock, form) in own {
+        let here = self.records().keys_from(prefix);
+        for (lease, lock, form) in here {
+            if !self.may_see(caller, lease, &lock) {
+                continue;
+            }
             match form {
                 None => show(self.shown_contender(lease, &lock)),
                 Some(Form::Whole) => show(self.shown_whole(lease, &lock)),
@@ -225,6 +230,13 @@ impl Consul {
             }
         }
         shown.into_values().filter_map(|entry| self.numbered(&entry.key.clone(), Some(entry)).0).collect()
+    }
+
+    /// Whether the caller may see what a session has of a lock: its own it always may. Nobody is noted down for what it only passes over.
+    fn may_see(&self, caller: &Caller, lease: LeaseId, lock: &LockName) -> bool {
+        let policy = self.desk.gate().policy();
+        let may_watch = policy.access.check(&caller.principal, Verb::Watch, Subject::Lock(lock));
+        may_watch.is_ok() || self.desk.ledger().is_of(lease, &caller.principal)
     }
 
     /// The lock that a session of this site holds by its key.
@@ -236,7 +248,7 @@ impl Consul {
 
     /// A session of this site that wants a permit.
     fn shown_contender(&self, lease: LeaseId, lock: &LockName) -> Option<Shown> {
-        if !self.is_alive(lease) {
+        if !self.is_anyones(lease) {
             return None;
         }
         let mark = self.records().contender(lease, lock).cloned()?;

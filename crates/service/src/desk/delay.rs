@@ -1,5 +1,6 @@
 //! Leases whose locks nobody else gets for a while after their end, as Consul's sessions have it.
 
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::shell::now;
 use meshlock_node::time::Span;
 
@@ -13,10 +14,13 @@ impl Desk {
         self.0.ledger().set_delay(id, delay, silence);
     }
 
-    /// Ends a lease; what hangs on it stays for the lease's delay.
-    pub(crate) fn retire(&self, id: LeaseId) {
-        let keys = self.0.ledger().retire(id, now());
-        self.0.end_all(keys.unwrap_or_default());
+    /// Ends the caller's lease; what hangs on it stays for the lease's delay.
+    pub(crate) fn retire(&self, caller: &Caller, id: LeaseId) {
+        let mut ledger = self.0.ledger();
+        let retired = if ledger.is_of(id, &caller.principal) { ledger.retire(id, now()) } else { None };
+        drop(ledger);
+        let Some((owner, keys)) = retired else { return };
+        self.0.end_all(id, &owner, keys, "its client ended it");
         // Also if all that hangs on it stays for a while, its client is to see that the session is over.
         self.0.note_change();
         self.0.alarm.notify_one();

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use meshlock_node::access::{Denied, Principal, Verb};
 use meshlock_node::names::{ClientLabel, LockName, SiteName};
+use meshlock_node::shell::gate::Caller;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -32,7 +34,25 @@ pub(crate) type Seen = Option<Arc<[Holder]>>;
 
 /// Locks that are watched.
 #[derive(Default)]
-pub(crate) struct Watched(Mutex<BTreeMap<LockName, watch::Sender<Seen>>>);
+pub(crate) struct Watched(Mutex<BTreeMap<LockName, Watch>>);
+
+/// A lock that is watched.
+struct Watch {
+    seen: watch::Sender<Seen>,
+    /// Who watched it first, and is charged for it.
+    by: Principal,
+}
+
+/// Why a lock is not watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotWatched {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error("{0} locks are watched at this site already; watch fewer, or ask another site")]
+    TooMany(usize),
+    #[error("'{of}' watches {most} locks, which is what one client may at this site; watch fewer")]
+    TooManyOf { of: Principal, most: usize },
+}
 
 /// Somebody who watches a lock.
 pub(crate) struct Watching(watch::Receiver<Seen>);
@@ -75,25 +95,36 @@ impl Queue {
 
 impl Desk {
     /// Watches a lock, unless too many others are watched.
-    pub(crate) fn watch(&self, lock: &LockName) -> Option<Watching> {
+    pub(crate) fn watch(&self, caller: &Caller, lock: &LockName) -> Result<Watching, NotWatched> {
+        self.check(caller, Verb::Watch, lock)?;
+        self.watch_as_seen(caller, lock)
+    }
+
+    /// The same, for whoever has been checked: a client may watch its own key, whatever else of the lock it may see.
+    pub(crate) fn watch_as_seen(&self, caller: &Caller, lock: &LockName) -> Result<Watching, NotWatched> {
         let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = watched.get(lock) {
-            return Some(Watching(sender.subscribe()));
+        if let Some(watch) = watched.get(lock) {
+            return Ok(Watching(watch.seen.subscribe()));
         }
-        if watched.len() >= self.0.limits.watched_locks {
-            return None;
+        let limits = self.0.limits;
+        if watched.len() >= limits.watched_locks {
+            return Err(NotWatched::TooMany(limits.watched_locks));
         }
-        let (sender, receiver) = watch::channel(None);
-        watched.insert(lock.clone(), sender);
+        let (of, most) = (&caller.principal, limits.each.watched_locks);
+        if watched.values().filter(|watch| watch.by == *of).count() >= most {
+            return Err(NotWatched::TooManyOf { of: of.clone(), most });
+        }
+        let (seen, receiver) = watch::channel(None);
+        watched.insert(lock.clone(), Watch { seen, by: of.clone() });
         drop(watched);
         tokio::spawn(keep_looking(self.clone(), lock.clone()));
-        Some(Watching(receiver))
+        Ok(Watching(receiver))
     }
 
     /// Tells those who watch what is seen now. Gives back whether there are any.
     fn show(&self, lock: &LockName, seen: Option<Vec<Holder>>) -> bool {
         let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sender) = watched.get(lock) else { return false };
+        let Some(Watch { seen: sender, .. }) = watched.get(lock) else { return false };
         if sender.receiver_count() == 0 {
             watched.remove(lock);
             return false;

@@ -6,32 +6,31 @@
 
 mod delay;
 mod holders;
+mod leases;
 mod order;
 mod question;
 #[cfg(test)]
 mod tests;
 mod wish;
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
-use meshlock_node::shell::{Handle, PermitsError, agree_on_permits, now};
+use meshlock_node::access::{Denied, Subject, Verb};
+use meshlock_node::names::{ClientLabel, LockName, SiteName};
+use meshlock_node::shell::gate::{Caller, Gate};
+use meshlock_node::shell::{Handle, PermitsError, agree_on_permits, needs_rule, now};
 use meshlock_node::table::Wait;
 use meshlock_node::time::{Span, Time};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::ledger::{Begun, Grant, Key, Lasts, LeaseId, Ledger, LedgerError, Limits, Wanted};
-pub(crate) use holders::{Holder, Watching};
+use crate::ledger::{Begun, Grant, Key, Ledger, LedgerError, Limits, Wanted};
+pub(crate) use holders::{Holder, NotWatched, Watching};
 use order::{LedgerGuard, assert_ledger_is_free};
 pub(crate) use question::{NoAnswer, Queue};
 use wish::Who;
 pub(crate) use wish::{Gone, Stage, Wish};
-
-/// How many bits of a lease's number say which site has granted it; below them is chance.
-const SITE_BITS: u32 = 15;
-const CHANCE_BITS: u32 = 63 - SITE_BITS;
 
 /// How long a call that does not want to wait for another holder waits for the cluster's rules.
 const TRY_WITHIN: Duration = Duration::from_secs(5);
@@ -48,6 +47,8 @@ pub(crate) struct Inner {
     node: Handle,
     pub(crate) site: SiteName,
     pub(crate) limits: Limits,
+    /// Who may do what.
+    gate: Arc<Gate>,
     ledger: Mutex<Ledger<Arc<Wish>>>,
     /// Rises whenever somebody here gets a lock or loses or gives back one.
     changes: watch::Sender<u64>,
@@ -81,6 +82,8 @@ pub(crate) enum IfKnown {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotHeld {
     #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Permits(#[from] PermitsError),
@@ -98,81 +101,53 @@ pub(crate) enum NotHeld {
 
 impl Desk {
     /// Begins to serve a node. The desk's own tasks run on this runtime until `Desk` is dropped.
-    pub(crate) fn open(node: Handle, limits: Limits) -> Self {
+    pub(crate) fn open(node: Handle, limits: Limits, gate: Arc<Gate>) -> Self {
         let site = node.look(|node| node.me().site.clone());
         let (over, closing) = mpsc::unbounded_channel();
         let inner = Arc::new(Inner {
             node,
             site,
             limits,
+            gate,
             ledger: Mutex::new(Ledger::new(limits)),
             changes: watch::Sender::new(0),
             over,
             alarm: Notify::new(),
             watched: holders::Watched::default(),
         });
-        tokio::spawn(keep_time(Arc::downgrade(&inner)));
+        tokio::spawn(leases::keep_time(Arc::downgrade(&inner)));
         tokio::spawn(close_all(inner.node.clone(), closing));
         Desk(inner)
     }
 
-    /// Grants a lease with a number of this site's choice.
-    pub(crate) fn grant(&self, lasts: Lasts, who: Option<ClientLabel>) -> Result<LeaseId, LedgerError> {
-        loop {
-            let id = self.0.choose_lease();
-            match self.grant_as(id, lasts, who.clone()) {
-                Err(LedgerError::LeaseExists(_)) => {}
-                done => return done.map(|()| id),
-            }
-        }
+    /// Whether the caller may do something with a lock.
+    pub(crate) fn check(&self, caller: &Caller, verb: Verb, lock: &LockName) -> Result<(), Denied> {
+        self.0.gate.check(caller, verb, lock)
     }
 
-    /// Grants a lease with a number of the client's choice.
-    pub(crate) fn grant_as(
-        &self,
-        id: LeaseId,
-        lasts: Lasts,
-        who: Option<ClientLabel>,
-    ) -> Result<(), LedgerError> {
-        self.0.ledger().grant(id, lasts, who, now())?;
-        self.0.alarm.notify_one();
-        Ok(())
-    }
-
-    /// Begins the time of a lease anew; gives back how long it lasts from now.
-    pub(crate) fn renew(&self, id: LeaseId) -> Option<Lasts> {
-        self.0.ledger().renew(id, now())
-    }
-
-    /// Ends a lease and all that hangs on it; gives back whether there was one.
-    pub(crate) fn revoke(&self, id: LeaseId) -> bool {
-        let keys = self.0.ledger().revoke(id);
-        let there = keys.is_some();
-        self.0.end_all(keys.unwrap_or_default());
-        there
-    }
-
-    /// Ends all leases: nobody can be heard of any more.
-    pub(crate) fn close(&self) {
-        let leases = self.0.ledger().all_leases();
-        for id in leases {
-            self.revoke(id);
-        }
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.0.gate
     }
 
     /// Waits for a lock. If all who wait for the same key go away before one of them has it, so does the key.
     pub(crate) async fn acquire(
         &self,
+        caller: &Caller,
         order: Order,
         permits: Option<u32>,
     ) -> Result<(DeskKey, Grant), NotHeld> {
-        let wait = order.wait;
+        let (wait, lock) = (order.wait, &order.wanted.lock);
+        self.check(caller, Verb::Acquire, lock)?;
         if let Some(permits) = permits {
-            let agree = agree_on_permits(self.0.node(), &order.wanted.lock, permits);
+            // Whoever asks for permits that no rule gives a lock changes the cluster's rules.
+            if self.0.node().look(|node| needs_rule(node, lock, permits)) {
+                self.0.gate.check_subject(caller, Verb::Admin, Subject::Cluster)?;
+            }
+            let agree = agree_on_permits(self.0.node(), lock, permits);
             timeout(until(wait), agree).await.map_err(|_| NotHeld::TimedOut)??;
         }
         loop {
-            let (key, is_new) = self.begin(order.clone())?;
+            let (key, is_new) = self.begin(caller, order.clone())?;
             let waiting = Waiting::begin(self, &key);
             let decided = key.driver.until(|stage| *stage != Stage::Waiting);
             let stage = match wait {
@@ -188,56 +163,76 @@ impl Desk {
                 continue;
             }
             let grant = held(stage)?;
-            let key = self.key(&key.name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
+            let key = self.key(caller, &key.name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
             waiting.has_it();
             return Ok((key, grant));
         }
     }
 
     /// Asks for a lock and waits only so long for an answer: then the key waits on, without the caller.
-    pub(crate) async fn ask(&self, order: Order, longest: Duration) -> Result<DeskKey, NotHeld> {
+    pub(crate) async fn ask(
+        &self,
+        caller: &Caller,
+        order: Order,
+        longest: Duration,
+    ) -> Result<DeskKey, NotHeld> {
+        self.check(caller, Verb::Acquire, &order.wanted.lock)?;
         let name = order.wanted.name.clone();
-        let (key, _) = self.begin(order)?;
+        let (key, _) = self.begin(caller, order)?;
         key.driver.keep();
         let _ = timeout(longest, key.driver.until(|stage| *stage != Stage::Waiting)).await;
         match key.driver.stage() {
-            Stage::Waiting | Stage::Held(_) => self.0.ledger().tell_creation(&name).ok_or(NotHeld::GoneAgain),
+            Stage::Waiting | Stage::Held(_) => {
+                self.0.ledger().tell_creation(&name, &caller.principal).ok_or(NotHeld::GoneAgain)
+            }
             gone @ Stage::Gone(_) => Err(held(gone).err().unwrap_or(NotHeld::GoneAgain)),
         }
     }
 
-    fn begin(&self, order: Order) -> Result<(DeskKey, bool), NotHeld> {
+    fn begin(&self, caller: &Caller, order: Order) -> Result<(DeskKey, bool), NotHeld> {
         let Order { wanted, wait, who, if_known } = order;
-        let (lock, wish) = (wanted.lock.clone(), Arc::new(Wish::new(Arc::downgrade(&self.0))));
-        let key = match self.0.ledger().begin(wanted, wish.clone(), now())? {
+        let wish = Arc::new(Wish::new(Arc::downgrade(&self.0), caller.clone()));
+        let lock = wanted.lock.clone();
+        let key = match self.0.ledger().begin(wanted, &caller.principal, wish.clone(), now())? {
             Begun::Known(key) if if_known == IfKnown::Join => return Ok((key, false)),
-            Begun::Known(key) => return Err(LedgerError::KeyTaken(key.lease).into()),
+            Begun::Known(_) => return Err(LedgerError::KeyTaken.into()),
             Begun::New(key) => key,
         };
         let _ = wish.key.set(key.id);
-        let who = self.0.who(key.lease, who);
+        let who = self.0.who(&key, who);
         wish.open(self.0.node(), lock, wait, who);
         Ok((key, true))
     }
 
-    /// Gives a key back, or stops waiting; gives back whether it was there.
-    pub(crate) fn release(&self, name: &[u8]) -> Option<DeskKey> {
-        let key = self.0.ledger().remove(name)?;
+    /// Gives the caller's key back, or stops waiting; gives back whether it was there. What somebody has it may always give back.
+    pub(crate) fn release(&self, caller: &Caller, name: &[u8]) -> Option<DeskKey> {
+        let key = self.0.ledger().remove_of(name, &caller.principal)?;
         self.0.end(&key, Gone::GivenBack);
         Some(key)
     }
 
-    /// Gives a key another value, and shows it to the others.
-    pub(crate) fn set_value(&self, name: &[u8], value: Vec<u8>, who: ClientLabel) -> Option<DeskKey> {
-        let key = self.0.ledger().set_value(name, value)?;
-        let who = self.0.who(key.lease, who);
+    /// Gives the caller's key another value, and shows it to the others.
+    pub(crate) fn set_value(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        value: Vec<u8>,
+        who: ClientLabel,
+    ) -> Option<DeskKey> {
+        let key = self.0.ledger().set_value(name, &caller.principal, value)?;
+        let who = self.0.who(&key, who);
         key.driver.introduce(self.0.node(), who);
         self.0.note_change();
         Some(key)
     }
 
-    /// What is known of a key.
-    pub(crate) fn key(&self, name: &[u8]) -> Option<DeskKey> {
+    /// What is known of the caller's key.
+    pub(crate) fn key(&self, caller: &Caller, name: &[u8]) -> Option<DeskKey> {
+        self.0.ledger().key_of(name, &caller.principal).cloned()
+    }
+
+    /// What is known of a key, whosever it is: for those who may watch its lock.
+    pub(crate) fn anyones_key(&self, name: &[u8]) -> Option<DeskKey> {
         self.0.ledger().key(name).cloned()
     }
 
@@ -268,18 +263,6 @@ impl Desk {
         self.0.limits
     }
 
-    /// Another site that has granted the lease, by the lease's number.
-    pub(crate) fn granted_by(&self, id: LeaseId) -> Option<SiteName> {
-        let number = id.number() >> CHANCE_BITS;
-        if number == site_number(&self.0.site) {
-            return None;
-        }
-        self.0.node().look(|node| {
-            let mut members = node.view().members.iter();
-            members.find(|member| site_number(&member.site) == number).map(|member| member.site.clone())
-        })
-    }
-
     /// For how long from now on nobody else can have what clients of this site hold, whatever becomes of it and of the way to it;
     /// on a clock that may run slower than this one.
     pub(crate) fn safe_for(&self) -> Span {
@@ -293,12 +276,6 @@ impl Desk {
     pub(crate) fn say_so_every(&self) -> Duration {
         let length = self.0.node().look(|node| node.lease().terms().length);
         Duration::from_micros(length.micros() / 4)
-    }
-
-    /// The time of a lease that has lasted with its connection begins.
-    pub(crate) fn begin_time(&self, id: LeaseId, lasts: Lasts) {
-        self.0.ledger().begin_time(id, lasts, now());
-        self.0.alarm.notify_one();
     }
 
     /// Whether this site takes part and may give clients something.
@@ -324,22 +301,13 @@ impl Inner {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn choose_lease(&self) -> LeaseId {
-        loop {
-            let chance = fastrand::i64(0..1 << CHANCE_BITS);
-            if let Some(id) = LeaseId::new(site_number(&self.site) << CHANCE_BITS | chance) {
-                return id;
-            }
-        }
-    }
-
     /// Who has a lease. It is not there any more, as far as it knows, once it could not renew the lease for its time; and if it goes by
     /// what is safe, not for longer than this site's own lease was when it was told.
-    fn who(&self, lease: LeaseId, label: ClientLabel) -> Who {
+    fn who(&self, key: &DeskKey, label: ClientLabel) -> Who {
         let terms = self.node().look(|node| node.lease().terms());
         let hears_within = self
             .ledger()
-            .lease(lease, now())
+            .lease(key.lease, &key.owner, now())
             .map_or(Span::ZERO, |lease| lease.silence.or(lease.lasts.span()).unwrap_or(terms.length));
         Who { label, hears_within: terms.drift.stretch(hears_within) }
     }
@@ -350,17 +318,6 @@ impl Inner {
         key.driver.close(self.node());
         self.note_change();
     }
-
-    fn end_all(&self, keys: Vec<DeskKey>) {
-        for key in keys {
-            self.end(&key, Gone::LeaseOver);
-        }
-    }
-}
-
-/// The lower bits: in the upper ones names that differ only at their end do not.
-fn site_number(site: &SiteName) -> i64 {
-    i64::try_from(fnv_1a(site.as_str().bytes()) & ((1 << SITE_BITS) - 1)).unwrap_or(0)
 }
 
 fn held(stage: Stage) -> Result<Grant, NotHeld> {
@@ -412,26 +369,6 @@ impl Drop for Waiting<'_> {
         drop(ledger);
         if let Some(key) = removed {
             self.desk.0.end(&key, Gone::GivenBack);
-        }
-    }
-}
-
-/// Ends leases when their time is up.
-async fn keep_time(desk: Weak<Inner>) {
-    loop {
-        let Some(desk) = desk.upgrade() else { return };
-        while let Some((lease, keys)) = { desk.ledger().expire_one(now()) } {
-            tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
-            desk.end_all(keys);
-            // Also if all that hangs on it stays for a while, its client is to see that the session is over.
-            desk.note_change();
-        }
-        // Looked at now and then also without an end in sight: the desk may be gone.
-        let idle = Span::from_millis(1000);
-        let due = desk.ledger().next_end().map_or(idle, |end| end.since(now()).min(idle));
-        tokio::select! {
-            () = sleep(Duration::from_micros(due.micros())) => {}
-            () = desk.alarm.notified() => {}
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use meshlock_node::access::{Denied, Subject, Verb};
 use meshlock_node::names::{LockName, SiteName};
 use meshlock_node::node::{Answer, Call, CutOff, Overview, SiteQueue};
 use meshlock_node::rules::RulesText;
 use meshlock_node::shell::Listener;
+use meshlock_node::shell::gate::{Act, Caller};
 use meshlock_node::table::{Request, Tell};
 use tokio::sync::oneshot;
 
@@ -24,6 +26,8 @@ pub(crate) struct Queue {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoAnswer {
+    #[error(transparent)]
+    Denied(#[from] Denied),
     #[error("{0}")]
     Refused(String),
     #[error("the node is stopping; ask another site")]
@@ -31,6 +35,13 @@ pub(crate) enum NoAnswer {
 }
 
 impl Desk {
+    /// Who holds a lock and who waits for it, for whoever may watch it.
+    pub(crate) async fn queue_for(&self, caller: &Caller, lock: LockName) -> Result<Queue, NoAnswer> {
+        self.check(caller, Verb::Watch, &lock)?;
+        self.queue(lock).await
+    }
+
+    /// The same, for whoever has been checked, or for all who have been.
     pub(crate) async fn queue(&self, lock: LockName) -> Result<Queue, NoAnswer> {
         let answer = self.question(|request| Call::Query { request, lock }).await?;
         if let Answer::Queue { epoch, algorithm, permits, sites, missing, .. } = answer {
@@ -46,9 +57,16 @@ impl Desk {
     }
 
     /// Takes a lock away from whoever holds it; gives back from whom, and which sites have not said that they did.
-    pub(crate) async fn break_lock(&self, lock: LockName) -> Result<(Vec<CutOff>, Vec<SiteName>), NoAnswer> {
-        let answer = self.question(|request| Call::Break { request, lock }).await?;
+    pub(crate) async fn break_lock(
+        &self,
+        caller: &Caller,
+        lock: LockName,
+    ) -> Result<(Vec<CutOff>, Vec<SiteName>), NoAnswer> {
+        self.check(caller, Verb::Break, &lock)?;
+        let answer = self.question(|request| Call::Break { request, lock: lock.clone() }).await?;
         if let Answer::Broken { cut_off, missing, .. } = answer {
+            let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
+            self.gate().audit().note(caller, Some(&lock), Act::Broke { fences });
             Ok((cut_off, missing))
         } else {
             Err(refused(answer))
@@ -56,9 +74,16 @@ impl Desk {
     }
 
     /// Sets the cluster's rules; gives back the view from which on they hold.
-    pub(crate) async fn set_rules(&self, rules: RulesText) -> Result<u32, NoAnswer> {
+    pub(crate) async fn set_rules(&self, caller: &Caller, rules: RulesText) -> Result<u32, NoAnswer> {
+        self.gate().check_subject(caller, Verb::Admin, Subject::Cluster)?;
         let answer = self.question(|request| Call::SetRules { request, rules }).await?;
-        if let Answer::RulesSet { epoch, .. } = answer { Ok(epoch.number()) } else { Err(refused(answer)) }
+        if let Answer::RulesSet { epoch, .. } = answer {
+            let epoch = epoch.number();
+            self.gate().audit().note(caller, None, Act::SetRules { epoch });
+            Ok(epoch)
+        } else {
+            Err(refused(answer))
+        }
     }
 
     async fn question(&self, call: impl FnOnce(Request) -> Call) -> Result<Answer, NoAnswer> {

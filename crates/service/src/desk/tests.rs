@@ -9,18 +9,32 @@ use std::task::{Context, Poll, Waker};
 use meshlock_node::node::Config;
 use meshlock_node::shell::{Engine, Setup};
 
+use meshlock_node::access::Principal;
+use meshlock_node::shell::gate::{Origin, RequestId};
+
+use super::leases::site_number;
 use super::*;
+use crate::ledger::{Lasts, LeaseId};
+
+/// A program of this machine.
+fn me() -> Caller {
+    Caller {
+        principal: Principal::Local,
+        origin: Origin::Network(([127, 0, 0, 1], 4000).into()),
+        request: RequestId::new(),
+    }
+}
 
 /// A node of one site, and a desk for it.
 fn desk() -> (Engine, Desk) {
     let site: SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
-    let desk = Desk::open((*engine).clone(), Limits::default());
+    let desk = Desk::open((*engine).clone(), Limits::default(), Arc::default());
     (engine, desk)
 }
 
 fn lease(desk: &Desk) -> LeaseId {
-    desk.grant(Lasts::For(Span::from_millis(3_600_000)), None).unwrap()
+    desk.grant(&me(), Lasts::For(Span::from_millis(3_600_000)), None).unwrap()
 }
 
 fn order(lease: LeaseId, wait: Wait) -> Order {
@@ -41,13 +55,14 @@ fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 #[tokio::test]
 async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away() {
     let (_engine, desk) = desk();
+    let caller = &me();
     let (holder, waiter) = (lease(&desk), lease(&desk));
-    let held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap().0;
-    let mut first = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
-    let mut second = pin!(desk.acquire(order(waiter, Wait::Forever), None));
+    let held = desk.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let mut first = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
+    let mut second = pin!(desk.acquire(caller, order(waiter, Wait::Forever), None));
     assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
     drop(first);
-    desk.release(&held.name).unwrap();
+    desk.release(caller, &held.name).unwrap();
     let (_, grant) = second.await.unwrap();
     assert!(grant.fence > held.grant().unwrap().fence);
 }
@@ -55,16 +70,17 @@ async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away
 #[tokio::test]
 async fn a_lock_that_one_of_two_calls_has_told_its_client_of_stays_when_the_other_goes_away() {
     let (_engine, desk) = desk();
+    let caller = &me();
     let (holder, waiter) = (lease(&desk), lease(&desk));
-    let held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap().0;
-    let mut first = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
-    let mut second = pin!(desk.acquire(order(waiter, Wait::Forever), None));
+    let held = desk.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let mut first = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
+    let mut second = pin!(desk.acquire(caller, order(waiter, Wait::Forever), None));
     assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
-    desk.release(&held.name).unwrap();
+    desk.release(caller, &held.name).unwrap();
     let (key, _) = second.await.unwrap();
     drop(first);
     assert!(
-        desk.key(&key.name).is_some_and(|now| now.id == key.id),
+        desk.key(caller, &key.name).is_some_and(|now| now.id == key.id),
         "the client believes that it has the lock"
     );
 }
@@ -72,38 +88,41 @@ async fn a_lock_that_one_of_two_calls_has_told_its_client_of_stays_when_the_othe
 #[tokio::test]
 async fn a_key_goes_with_the_last_call_that_waits_for_it() {
     let (_engine, desk) = desk();
+    let caller = &me();
     let (holder, waiter) = (lease(&desk), lease(&desk));
-    let _held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap();
-    let mut first = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
-    let mut second = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
+    let _held = desk.acquire(caller, order(holder, Wait::Forever), None).await.unwrap();
+    let mut first = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
+    let mut second = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
     assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
     let name = order(waiter, Wait::Forever).wanted.name;
     drop(second);
-    assert!(desk.key(&name).is_some());
+    assert!(desk.key(caller, &name).is_some());
     drop(first);
-    assert!(desk.key(&name).is_none());
+    assert!(desk.key(caller, &name).is_none());
 }
 
 #[tokio::test]
 async fn every_call_waits_as_long_as_it_said_itself() {
     let (_engine, desk) = desk();
+    let caller = &me();
     let (holder, waiter) = (lease(&desk), lease(&desk));
-    let held = desk.acquire(order(holder, Wait::Forever), None).await.unwrap().0;
-    let mut patient = Box::pin(desk.acquire(order(waiter, Wait::Forever), None));
+    let held = desk.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let mut patient = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
     assert!(poll(patient.as_mut()).is_pending());
-    let hasty = desk.acquire(order(waiter, Wait::Try), None).await;
+    let hasty = desk.acquire(caller, order(waiter, Wait::Try), None).await;
     assert_eq!(hasty.err(), Some(NotHeld::Busy));
-    let late = desk.acquire(order(waiter, Wait::Until(now())), None).await;
+    let late = desk.acquire(caller, order(waiter, Wait::Until(now())), None).await;
     assert_eq!(late.err(), Some(NotHeld::TimedOut));
     // And whoever joins one that is hasty waits on when that one has given up.
     drop(patient);
-    let mut hasty = Box::pin(desk.acquire(order(waiter, Wait::Until(now() + Span::from_millis(20))), None));
+    let mut hasty =
+        Box::pin(desk.acquire(caller, order(waiter, Wait::Until(now() + Span::from_millis(20))), None));
     assert!(poll(hasty.as_mut()).is_pending());
-    let mut patient = pin!(desk.acquire(order(waiter, Wait::Forever), None));
+    let mut patient = pin!(desk.acquire(caller, order(waiter, Wait::Forever), None));
     assert!(poll(patient.as_mut()).is_pending());
     assert_eq!(hasty.await.err(), Some(NotHeld::TimedOut));
     assert!(poll(patient.as_mut()).is_pending());
-    desk.release(&held.name).unwrap();
+    desk.release(caller, &held.name).unwrap();
     assert!(patient.await.is_ok());
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use meshlock_node::names::{ClientLabel, LockName};
 use meshlock_node::node::{Answer, Call};
+use meshlock_node::shell::gate::{Act, Caller};
 use meshlock_node::shell::{Handle, Listener, now};
 use meshlock_node::table::{Request, Session, Tell, Wait};
 use meshlock_node::time::Span;
@@ -53,6 +54,8 @@ impl Who {
 
 pub(crate) struct Wish {
     desk: Weak<Inner>,
+    /// Whose it is, for the audit log.
+    caller: Caller,
     /// Set before the node is asked.
     pub(super) key: OnceLock<KeyId>,
     stage: watch::Sender<Stage>,
@@ -72,10 +75,10 @@ enum Place {
 }
 
 impl Wish {
-    pub(super) fn new(desk: Weak<Inner>) -> Self {
+    pub(super) fn new(desk: Weak<Inner>, caller: Caller) -> Self {
         let (key, place) = (OnceLock::new(), Mutex::new(Place::NotYet));
         let (callers, kept) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Wish { desk, key, stage: watch::Sender::new(Stage::Waiting), place, callers, kept }
+        Wish { desk, caller, key, stage: watch::Sender::new(Stage::Waiting), place, callers, kept }
     }
 
     pub(super) fn add_caller(&self) {
@@ -177,6 +180,8 @@ impl Inner {
                 let grant = Grant { fence: fence.value(), slot };
                 let granted = self.ledger().on_granted(id, grant);
                 if let Some(key) = granted {
+                    let act = Act::Granted { fence: grant.fence };
+                    self.gate.audit().note(&key.driver.caller, Some(&key.lock), act);
                     key.driver.become_unless_gone(Stage::Held(grant));
                 }
                 return self.note_change();

@@ -2,11 +2,13 @@
 
 use futures_util::stream;
 use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::errors::{as_its_services_say, bad_name, too_long};
+use super::errors::{as_its_services_say, bad_name, not_watched, too_long};
 use super::names::{label, place_of};
 use super::{Answers, Etcd};
+use crate::caller::caller_of;
 use crate::desk::{DeskKey, Watching};
 use crate::proto::mvccpb::KeyValue;
 use crate::proto::v3electionpb::election_server::Election;
@@ -26,18 +28,20 @@ fn given(leader: Option<LeaderKey>) -> Result<LeaderKey, Status> {
 
 impl Etcd {
     /// The key that was created then, as the client knows it: by the number that it was told, or by its fence.
-    pub(super) fn key_created(&self, name: &[u8], created: i64) -> Option<DeskKey> {
-        let is_it = |key: &DeskKey| {
-            key.revisions.created == created || key.grant().is_some_and(|grant| grant.fence == created)
-        };
-        self.desk.key(name).filter(is_it)
+    pub(super) fn key_created(&self, caller: &Caller, name: &[u8], created: i64) -> Option<DeskKey> {
+        self.desk.key(caller, name).filter(|key| was_created(key, created))
     }
 
     /// Shows another value for a key that is here.
-    pub(super) fn proclaim_value(&self, key: &DeskKey, value: Vec<u8>) -> Result<Option<DeskKey>, Status> {
+    pub(super) fn proclaim_value(
+        &self,
+        caller: &Caller,
+        key: &DeskKey,
+        value: Vec<u8>,
+    ) -> Result<Option<DeskKey>, Status> {
         let (_, form) = place_of(&key.name, key.lease).map_err(bad_name)?;
         let who = label(key.lease, form, &value).map_err(too_long)?;
-        Ok(self.desk.set_value(&key.name, value, who))
+        Ok(self.desk.set_value(caller, &key.name, value, who))
     }
 
     fn leader_response(&self, kv: KeyValue) -> LeaderResponse {
@@ -53,12 +57,13 @@ impl Election for Etcd {
         request: Request<CampaignRequest>,
     ) -> Result<Response<CampaignResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let CampaignRequest { name, lease, value } = request.into_inner();
-        let known = self.desk.key(&[&name, format!("/{lease:x}").as_bytes()].concat());
+        let known = self.desk.key(&caller, &[&name, format!("/{lease:x}").as_bytes()].concat());
         if let Some(key) = known.filter(|key| key.value != value) {
-            self.proclaim_value(&key, value.clone())?;
+            self.proclaim_value(&caller, &key, value.clone())?;
         }
-        let (key, grant) = self.hold(&name, lease, value).await.map_err(as_its_services_say)?;
+        let (key, grant) = self.hold(&caller, &name, lease, value).await.map_err(as_its_services_say)?;
         let leader = LeaderKey { name, key: key.name, rev: key.revisions.created, lease: key.lease.number() };
         Ok(Response::new(CampaignResponse { header: self.header(grant.fence), leader: Some(leader) }))
     }
@@ -68,10 +73,11 @@ impl Election for Etcd {
         request: Request<ProclaimRequest>,
     ) -> Result<Response<ProclaimResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let ProclaimRequest { leader, value } = request.into_inner();
         let leader = given(leader)?;
-        let proclaimed = match self.key_created(&leader.key, leader.rev) {
-            Some(key) => self.proclaim_value(&key, value)?,
+        let proclaimed = match self.key_created(&caller, &leader.key, leader.rev) {
+            Some(key) => self.proclaim_value(&caller, &key, value)?,
             None => None,
         };
         proclaimed.ok_or_else(|| Status::unknown("election: not leader"))?;
@@ -80,7 +86,8 @@ impl Election for Etcd {
 
     async fn leader(&self, request: Request<LeaderRequest>) -> Result<Response<LeaderResponse>, Status> {
         self.check_leader(&request)?;
-        let holders = self.holders(&lock(&request.into_inner().name)?).await?;
+        let caller = caller_of(&request)?;
+        let holders = self.holders(&caller, &lock(&request.into_inner().name)?).await?;
         let leader = holders.into_iter().next().ok_or_else(|| Status::unknown("election: no leader"))?;
         Ok(Response::new(self.leader_response(leader)))
     }
@@ -92,31 +99,31 @@ impl Election for Etcd {
         request: Request<LeaderRequest>,
     ) -> Result<Response<Self::ObserveStream>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let lock = lock(&request.into_inner().name)?;
-        let watching = self.desk.watch(&lock).ok_or_else(|| too_many_watched(self))?;
+        let watching = self.desk.watch(&caller, &lock).map_err(not_watched)?;
         let observer = Observer { etcd: self.clone(), lock, watching, last: None, first: true };
         let answers = stream::unfold(observer, |mut observer| async move {
             let leader = observer.next().await?;
             Some((Ok(observer.etcd.leader_response(leader)), observer))
         });
-        Ok(Response::new(Box::pin(answers)))
+        Ok(Response::new(self.while_read(Box::pin(answers))))
     }
 
     async fn resign(&self, request: Request<ResignRequest>) -> Result<Response<ResignResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let leader = given(request.into_inner().leader)?;
-        if self.key_created(&leader.key, leader.rev).is_some() {
-            self.desk.release(&leader.key);
+        if self.key_created(&caller, &leader.key, leader.rev).is_some() {
+            self.desk.release(&caller, &leader.key);
         }
         Ok(Response::new(ResignResponse { header: self.plain_header() }))
     }
 }
 
-pub(super) fn too_many_watched(etcd: &Etcd) -> Status {
-    let most = etcd.desk.limits().watched_locks;
-    Status::resource_exhausted(format!(
-        "meshlock: {most} locks are watched at this site already; watch fewer"
-    ))
+/// Whether the key is the one that was created then.
+pub(super) fn was_created(key: &DeskKey, created: i64) -> bool {
+    key.revisions.created == created || key.grant().is_some_and(|grant| grant.fence == created)
 }
 
 /// Somebody who observes an election.

@@ -1,9 +1,10 @@
 //! Errors in etcd's words, which its clients tell apart by; and ours, where etcd has no word.
 
+use meshlock_node::access::Denied;
 use tonic::Status;
 
 use super::Etcd;
-use crate::desk::{NoAnswer, NotHeld};
+use crate::desk::{NoAnswer, NotHeld, NotWatched};
 use crate::escape::ValueTooLong;
 use crate::ledger::{LeaseId, LedgerError};
 
@@ -34,7 +35,24 @@ pub(super) fn too_long(error: ValueTooLong) -> Status {
 }
 
 pub(super) fn no_answer(error: NoAnswer) -> Status {
-    Status::unavailable(format!("meshlock: {error}"))
+    match error {
+        NoAnswer::Denied(error) => denied(&error),
+        NoAnswer::Refused(_) | NoAnswer::Stopping => Status::unavailable(format!("meshlock: {error}")),
+    }
+}
+
+/// The rules do not give it. etcd's word for it would not say what is missing.
+pub(super) fn denied(error: &Denied) -> Status {
+    Status::permission_denied(format!("meshlock: {error}"))
+}
+
+pub(super) fn not_watched(error: NotWatched) -> Status {
+    match error {
+        NotWatched::Denied(error) => denied(&error),
+        NotWatched::TooMany(_) | NotWatched::TooManyOf { .. } => {
+            Status::resource_exhausted(format!("meshlock: {error}"))
+        }
+    }
 }
 
 /// etcd's lock and election services do not say of what kind an error is.
@@ -62,14 +80,11 @@ impl Etcd {
                 Status::failed_precondition("etcdserver: lease already exists")
             }
             NotHeld::SessionOver => lease_not_found(),
-            NotHeld::Ledger(
-                LedgerError::TooManyLeases(_)
-                | LedgerError::TooManyKeys(_)
-                | LedgerError::TooManyWaiters { .. },
-            ) => Status::resource_exhausted(format!("meshlock: {error}")),
-            NotHeld::Ledger(LedgerError::KeyTaken(_)) => {
-                Status::failed_precondition(format!("meshlock: {error}"))
+            NotHeld::Denied(error) => denied(&error),
+            NotHeld::Ledger(error) if error.is_a_limit() => {
+                Status::resource_exhausted(format!("meshlock: {error}"))
             }
+            NotHeld::Ledger(error) => Status::failed_precondition(format!("meshlock: {error}")),
             NotHeld::GoneAgain => Status::aborted(format!("meshlock: {error}")),
             NotHeld::Busy | NotHeld::TimedOut | NotHeld::Permits(_) | NotHeld::Refused(_) => {
                 Status::unavailable(format!("meshlock: {error}"))

@@ -4,10 +4,12 @@ use std::future::Future;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::extract::Extension;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures_util::{Stream, StreamExt, stream};
+use meshlock_node::shell::gate::Caller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -15,8 +17,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Request, Status};
 
-use super::Etcd;
 use super::watch::WatchDesk;
+use super::{Answers, Etcd};
+use crate::caller::request_of;
 use crate::proto::etcdserverpb::WatchRequest;
 use crate::proto::etcdserverpb::kv_server::Kv;
 use crate::proto::etcdserverpb::lease_server::Lease;
@@ -31,9 +34,9 @@ macro_rules! unary {
         let router = $router;
         $(
             let etcd = $etcd.clone();
-            let router = router.route($path, post(move |headers: HeaderMap, body: Bytes| {
+            let router = router.route($path, post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| {
                 let etcd = etcd.clone();
-                unary(headers, body, |request| async move { etcd.$call(request).await })
+                unary(caller, headers, body, |request| async move { etcd.$call(request).await })
             }));
         )*
         router
@@ -65,8 +68,8 @@ pub(super) fn routes(etcd: Etcd) -> Router {
     router
         .route(
             "/v3/election/observe",
-            post(move |headers: HeaderMap, body: Bytes| async move {
-                match read(&headers, &body) {
+            post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| async move {
+                match read(&caller, &headers, &body) {
                     Ok(request) => observed
                         .observe(request)
                         .await
@@ -77,28 +80,33 @@ pub(super) fn routes(etcd: Etcd) -> Router {
         )
         .route(
             "/v3/lease/keepalive",
-            post(move |headers: HeaderMap, body: Bytes| async move {
-                let request = read::<LeaseKeepAliveRequest>(&headers, &body);
-                let renewed = request.and_then(|request| alive.keep_alive(request.into_inner().id));
+            post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| async move {
+                let request = read::<LeaseKeepAliveRequest>(&caller, &headers, &body);
+                let renewed = request.and_then(|request| alive.keep_alive(&caller, request.into_inner().id));
                 renewed.map_or_else(refuse, |renewed| streamed(stream::iter([Ok(renewed)])))
             }),
         )
         .route(
             "/v3/watch",
-            post(move |headers: HeaderMap, body: Bytes| async move {
-                read(&headers, &body)
-                    .map_or_else(refuse, |request| streamed(watch(watched, request.into_inner())))
+            post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| async move {
+                read(&caller, &headers, &body)
+                    .map_or_else(refuse, |request| streamed(watch(watched, caller.0, request.into_inner())))
             }),
         )
 }
 
-async fn unary<Q, A, F>(headers: HeaderMap, body: Bytes, call: impl FnOnce(Request<Q>) -> F) -> Response
+async fn unary<Q, A, F>(
+    caller: Extension<Caller>,
+    headers: HeaderMap,
+    body: Bytes,
+    call: impl FnOnce(Request<Q>) -> F,
+) -> Response
 where
     Q: DeserializeOwned,
     A: Serialize,
     F: Future<Output = Result<tonic::Response<A>, Status>>,
 {
-    let request = match read(&headers, &body) {
+    let request = match read(&caller, &headers, &body) {
         Ok(request) => request,
         Err(status) => return refuse(status),
     };
@@ -108,11 +116,15 @@ where
     }
 }
 
-fn read<Q: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<Request<Q>, Status> {
+fn read<Q: DeserializeOwned>(
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Request<Q>, Status> {
     let text: &[u8] = if body.is_empty() { b"{}" } else { body };
     let message =
         serde_json::from_slice(text).map_err(|error| Status::invalid_argument(error.to_string()))?;
-    let mut request = Request::new(message);
+    let mut request = request_of(caller, message);
     // What HTTP calls so is the gateway's name for the metadata of a call.
     if headers.get("grpc-metadata-hasleader").is_some_and(|value| value == "true") {
         let mut metadata = MetadataMap::new();
@@ -123,17 +135,18 @@ fn read<Q: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<Reques
 }
 
 /// The one watch that a request can ask for.
-fn watch(etcd: Etcd, request: WatchRequest) -> impl Stream<Item = Result<WatchResponse, Status>> {
+fn watch(etcd: Etcd, caller: Caller, request: WatchRequest) -> Answers<WatchResponse> {
     let (out, answers) = mpsc::channel(1);
+    let watched = etcd.clone();
     tokio::spawn(async move {
-        let mut desk = WatchDesk::new(etcd, out.clone());
+        let mut desk = WatchDesk::new(watched, caller, out.clone());
         if let Some(request) = request.request_union
             && desk.hear(request).await.is_ok()
         {
             out.closed().await;
         }
     });
-    ReceiverStream::new(answers)
+    etcd.while_read(Box::pin(ReceiverStream::new(answers)))
 }
 
 fn streamed<T: Serialize>(answers: impl Stream<Item = Result<T, Status>> + Send + 'static) -> Response {
@@ -159,7 +172,7 @@ fn fault(status: &Status) -> Fault<'_> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped with")]
-fn refuse(status: Status) -> Response {
+pub(crate) fn refuse(status: Status) -> Response {
     json(http_code(status.code()), &fault(&status))
 }
 

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
+use meshlock_node::access::Verb;
 use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::table::Wait;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Etcd;
-use super::errors::{bad_name, not_a_lock, too_long};
-use super::names::{Form, behind, label, lock_of, lock_of_prefix, place_of, prefix_of_range};
+use super::election::was_created;
+use super::errors::{bad_name, denied, not_a_lock, too_long};
+use super::names::{Form, behind, label, lock_of_prefix, place_of, prefix_of_range};
 use super::shapes::{Act, Shape, Which, shape};
 use super::view::{kv_before, kv_of_key};
+use crate::caller::caller_of;
 use crate::desk::{DeskKey, IfKnown, NotHeld, Order, Stage};
 use crate::ledger::{LeaseId, LedgerError, State, Wanted};
 use crate::proto::etcdserverpb::kv_server::Kv;
@@ -47,10 +51,12 @@ impl Done {
 
 impl Etcd {
     /// Removes the key of a lock that this site has granted, or of one that waits here. Gives back what it was.
-    pub(super) async fn remove(&self, name: &[u8]) -> Result<Option<KeyValue>, Status> {
-        if let Some(key) = self.desk.release(name) {
+    pub(super) async fn remove(&self, caller: &Caller, name: &[u8]) -> Result<Option<KeyValue>, Status> {
+        if let Some(key) = self.desk.release(caller, name) {
             return Ok(Some(kv_of_key(&key)));
         }
+        let lock = self.lock_of_base(behind(name).unwrap_or(name))?;
+        self.desk.check(caller, Verb::Acquire, &lock).map_err(|error| denied(&error))?;
         // A site that does not answer may have it: nothing is known then, and nothing was done.
         let Some(elsewhere) = self.find(name).await? else { return Ok(None) };
         let lease = LeaseId::new(elsewhere.lease);
@@ -65,23 +71,24 @@ impl Etcd {
         )))
     }
 
-    async fn read(&self, request: &RangeRequest) -> Result<RangeResponse, Status> {
+    async fn read(&self, caller: &Caller, request: &RangeRequest) -> Result<RangeResponse, Status> {
         if request.key.is_empty() {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
         }
         if request.range_end.is_empty() {
+            self.check_sight(caller, &request.key)?;
             let found = self.find(&request.key).await?;
-            let own = self.desk.key(&request.key);
+            let own = self.desk.anyones_key(&request.key);
             let revision = own.map_or_else(|| self.desk.revision(), |key| self.revision_of(&key));
             return Ok(self.found(request, found.into_iter().collect(), revision));
         }
         let lock = lock_of_range(request)?;
         let revision = self.desk.revision();
-        if let Some(key) = self.asks_who_is_before(request.max_create_revision, &lock) {
+        if let Some(key) = self.asks_who_is_before(caller, request.max_create_revision, &lock) {
             let before = if key.state == State::Waiting { vec![kv_before(&key)] } else { Vec::new() };
             return Ok(self.found(request, before, revision));
         }
-        let mut all = self.holders(&lock).await?;
+        let mut all = self.holders(caller, &lock).await?;
         let waiting: Vec<KeyValue> = {
             let ledger = self.desk.ledger();
             let waits = |key: &&DeskKey| key.lock == lock && key.state == State::Waiting;
@@ -97,10 +104,12 @@ impl Etcd {
     }
 
     /// Whoever waits asks for the keys that were created before its own, which says whose question it is.
-    fn asks_who_is_before(&self, before: i64, lock: &LockName) -> Option<DeskKey> {
+    fn asks_who_is_before(&self, caller: &Caller, before: i64, lock: &LockName) -> Option<DeskKey> {
         let created = before.checked_add(1).filter(|_| before > 0)?;
         let ledger = self.desk.ledger();
-        let is_it = |key: &&DeskKey| key.lock == *lock && key.revisions.created == created;
+        let is_it = |key: &&DeskKey| {
+            key.lock == *lock && key.revisions.created == created && key.owner == caller.principal
+        };
         // A fence may be the number of one that waits: of the two only that one asks.
         let all = ledger.keys_from(lock.as_str().as_bytes()).filter(is_it);
         all.max_by_key(|key| key.state == State::Waiting).cloned()
@@ -122,10 +131,11 @@ impl Etcd {
     /// What a transaction reads after it has acted: about its own key nobody need be asked.
     async fn read_after(
         &self,
+        caller: &Caller,
         request: &RangeRequest,
         own: Option<&DeskKey>,
     ) -> Result<RangeResponse, Status> {
-        let Some(key) = own else { return self.read(request).await };
+        let Some(key) = own else { return self.read(caller, request).await };
         let revision = self.revision_of(key);
         if request.range_end.is_empty() && request.key == key.name {
             return Ok(self.found(request, vec![kv_of_key(key)], revision));
@@ -134,29 +144,37 @@ impl Etcd {
         match key.state {
             State::Waiting if is_its_lock => Ok(self.found(request, vec![kv_before(key)], revision)),
             State::Held(_) if is_its_lock => Ok(self.found(request, vec![kv_of_key(key)], revision)),
-            State::Waiting | State::Held(_) => self.read(request).await,
+            State::Waiting | State::Held(_) => self.read(caller, request).await,
         }
     }
 
-    async fn act(&self, key: &[u8], act: Act) -> Result<Done, Status> {
+    async fn act(&self, caller: &Caller, key: &[u8], act: Act) -> Result<Done, Status> {
         let (which, act) = match act {
-            Act::Create { value, lease } => return self.create(key, value, lease).await,
+            Act::Create { value, lease } => return self.create(caller, key, value, lease).await,
             Act::SetValue { which, value } => (which, Some(Some(value))),
             Act::Delete { which } => (which, Some(None)),
             Act::Look { which } => (which, None),
         };
-        let meant = match which {
-            Which::Created(created) => self.key_created(key, created),
-            Which::HasValue(value) => self.desk.key(key).filter(|key| key.value == value),
+        let its = match (self.desk.key(caller, key), &act) {
+            // Whoever only looks may look at another's.
+            (None, None) => {
+                self.check_sight(caller, key)?;
+                self.desk.anyones_key(key)
+            }
+            (its, _) => its,
         };
+        let meant = its.filter(|key| match &which {
+            Which::Created(created) => was_created(key, *created),
+            Which::HasValue(value) => key.value == *value,
+        });
         let Some(own) = meant else { return Ok(Done::failed(self.desk.revision(), None)) };
         let (written, own) = match act {
             Some(Some(value)) => {
-                let own = self.proclaim_value(&own, value)?.unwrap_or(own);
+                let own = self.proclaim_value(caller, &own, value)?.unwrap_or(own);
                 (Some(response_op::Response::ResponsePut(PutResponse::default())), Some(own))
             }
             Some(None) => {
-                let deleted = i64::from(self.desk.release(key).is_some());
+                let deleted = i64::from(self.desk.release(caller, key).is_some());
                 let deleted = DeleteRangeResponse { deleted, ..DeleteRangeResponse::default() };
                 (Some(response_op::Response::ResponseDeleteRange(deleted)), None)
             }
@@ -166,7 +184,13 @@ impl Etcd {
     }
 
     /// Asks for the lock of a key that is not there yet.
-    async fn create(&self, name: &[u8], value: Vec<u8>, lease: LeaseId) -> Result<Done, Status> {
+    async fn create(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        value: Vec<u8>,
+        lease: LeaseId,
+    ) -> Result<Done, Status> {
         let (lock, form) = place_of(name, lease).map_err(bad_name)?;
         let who = label(lease, form, &value).map_err(too_long)?;
         let wanted = Wanted { name: name.to_vec(), lock, lease, value };
@@ -174,11 +198,11 @@ impl Etcd {
         let wait = if form == Form::Direct { Wait::Try } else { Wait::Forever };
         let order = Order { wanted, wait, who, if_known: IfKnown::Refuse };
         let asked = match form {
-            Form::Direct => self.desk.acquire(order, None).await.map(|(key, _)| key),
-            Form::Hex | Form::Decimal => self.desk.ask(order, ASK_WITHIN).await,
+            Form::Direct => self.desk.acquire(caller, order, None).await.map(|(key, _)| key),
+            Form::Hex | Form::Decimal => self.desk.ask(caller, order, ASK_WITHIN).await,
         };
-        if form == Form::Direct && matches!(asked, Err(NotHeld::Ledger(LedgerError::KeyTaken(_)))) {
-            return Ok(self.taken(name).await);
+        if form == Form::Direct && matches!(asked, Err(NotHeld::Ledger(LedgerError::KeyTaken))) {
+            return Ok(self.taken(caller, name).await);
         }
         match asked {
             Ok(own) => Ok(Done {
@@ -187,8 +211,8 @@ impl Etcd {
                 written: Some(response_op::Response::ResponsePut(PutResponse::default())),
                 own: Some(own),
             }),
-            Err(NotHeld::Ledger(LedgerError::KeyTaken(_))) => {
-                let own = self.desk.ledger().tell_creation(name);
+            Err(NotHeld::Ledger(LedgerError::KeyTaken)) => {
+                let own = self.desk.ledger().tell_creation(name, &caller.principal);
                 let revision = own.as_ref().map_or_else(|| self.desk.revision(), |own| own.revisions.created);
                 Ok(Done::failed(revision, own))
             }
@@ -201,11 +225,12 @@ impl Etcd {
 impl Etcd {
     /// What whoever wants a key that has the name of its lock finds: another client here has it, or only tries for it, in which case
     /// what comes of that decides.
-    async fn taken(&self, name: &[u8]) -> Done {
-        if let Some(key) = self.desk.key(name) {
+    async fn taken(&self, caller: &Caller, name: &[u8]) -> Done {
+        if let Some(key) = self.desk.anyones_key(name) {
             key.driver.until(|stage| *stage != Stage::Waiting).await;
         }
-        let held = self.desk.key(name).filter(|key| key.state != State::Waiting);
+        // Of a key that is another's, what is read next says whether the client may see it.
+        let held = self.desk.key(caller, name).filter(|key| key.state != State::Waiting);
         Done::failed(self.desk.revision(), held)
     }
 }
@@ -232,7 +257,7 @@ pub(super) fn lock_of_range(request: &RangeRequest) -> Result<LockName, Status> 
 impl Kv for Etcd {
     async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
         self.check_leader(&request)?;
-        Ok(Response::new(self.read(request.get_ref()).await?))
+        Ok(Response::new(self.read(&caller_of(&request)?, request.get_ref()).await?))
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
@@ -244,6 +269,7 @@ impl Kv for Etcd {
         request: Request<DeleteRangeRequest>,
     ) -> Result<Response<DeleteRangeResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let DeleteRangeRequest { key, range_end, prev_kv } = request.into_inner();
         if key.is_empty() {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
@@ -251,7 +277,7 @@ impl Kv for Etcd {
         if !range_end.is_empty() {
             return Err(not_a_lock("a range of keys is deleted"));
         }
-        let removed = self.remove(&key).await?;
+        let removed = self.remove(&caller, &key).await?;
         let deleted = i64::from(removed.is_some());
         let prev_kvs = removed.into_iter().filter(|_| prev_kv).collect();
         Ok(Response::new(DeleteRangeResponse { header: self.plain_header(), deleted, prev_kvs }))
@@ -259,6 +285,7 @@ impl Kv for Etcd {
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let Shape { key, act, then, otherwise } =
             shape(request.into_inner()).map_err(|why| not_a_lock(&format!("a transaction: {why}")))?;
         if key.is_empty() {
@@ -266,11 +293,11 @@ impl Kv for Etcd {
         }
         let mut more_tries = MORE_TRIES;
         loop {
-            let Done { succeeded, revision, written, own } = self.act(&key, act.clone()).await?;
+            let Done { succeeded, revision, written, own } = self.act(&caller, &key, act.clone()).await?;
             let mut responses: Vec<ResponseOp> =
                 written.into_iter().map(|written| ResponseOp { response: Some(written) }).collect();
             for range in if succeeded { &then } else { &otherwise } {
-                let read = self.read_after(range, own.as_ref()).await?;
+                let read = self.read_after(&caller, range, own.as_ref()).await?;
                 responses.push(ResponseOp { response: Some(response_op::Response::ResponseRange(read)) });
             }
             let creates = matches!(act, Act::Create { .. });
@@ -288,8 +315,5 @@ pub(super) fn lock_of_key(etcd: &Etcd, name: &[u8]) -> Result<Option<LockName>, 
     if behind(name).is_some() {
         return Ok(None);
     }
-    match etcd.desk.key(name) {
-        Some(key) => Ok(Some(key.lock)),
-        None => lock_of(name).map(Some).map_err(bad_name),
-    }
+    etcd.lock_of_base(name).map(Some)
 }

@@ -1,11 +1,13 @@
 //! Leases.
 
 use futures_util::StreamExt;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::shell::now;
 use meshlock_node::time::Span;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{Answers, Etcd};
+use crate::caller::caller_of;
 use crate::desk::NotHeld;
 use crate::ledger::{Lasts, LeaseId};
 use crate::proto::etcdserverpb::lease_server::Lease;
@@ -33,8 +35,8 @@ fn seconds(span: Option<Span>) -> i64 {
 }
 
 impl Etcd {
-    pub(super) fn keep_alive(&self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
-        let renewed = LeaseId::new(id).map(|lease| (lease, self.desk.renew(lease)));
+    pub(super) fn keep_alive(&self, caller: &Caller, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+        let renewed = LeaseId::new(id).map(|lease| (lease, self.desk.renew(caller, lease)));
         let ttl = match renewed {
             Some((_, Some(lasts))) => seconds(lasts.span()),
             // Of another site's lease nobody here can say that it is over.
@@ -52,20 +54,21 @@ impl Lease for Etcd {
         request: Request<LeaseGrantRequest>,
     ) -> Result<Response<LeaseGrantResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let LeaseGrantRequest { ttl, id } = request.into_inner();
         if ttl > MOST_TTL {
             return Err(Status::out_of_range("etcdserver: too large lease TTL"));
         }
         let ttl = ttl.max(LEAST_TTL);
         let granted = match id {
-            0 => self.desk.grant(lasts(ttl), None),
+            0 => self.desk.grant(&caller, lasts(ttl), None),
             id => {
                 let id = LeaseId::new(id).ok_or_else(|| {
                     Status::invalid_argument(
                         "meshlock: the number of a lease is positive; give 0 to have one chosen",
                     )
                 })?;
-                self.desk.grant_as(id, lasts(ttl), None).map(|()| id)
+                self.desk.grant_as(&caller, id, lasts(ttl), None).map(|()| id)
             }
         };
         let id = granted.map_err(|error| self.not_held(NotHeld::Ledger(error)))?.number();
@@ -77,9 +80,10 @@ impl Lease for Etcd {
         request: Request<LeaseRevokeRequest>,
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let id = request.into_inner().id;
         let lease = LeaseId::new(id);
-        if !lease.is_some_and(|lease| self.desk.revoke(lease)) {
+        if !lease.is_some_and(|lease| self.desk.revoke(&caller, lease)) {
             return Err(lease.map_or_else(super::errors::lease_not_found, |lease| self.no_lease(lease)));
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.plain_header() }))
@@ -92,9 +96,12 @@ impl Lease for Etcd {
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         self.check_leader(&request)?;
-        let etcd = self.clone();
-        let answers = request.into_inner().map(move |asked| etcd.keep_alive(asked?.id));
-        Ok(Response::new(Box::pin(answers)))
+        let (etcd, caller) = (self.clone(), caller_of(&request)?);
+        let answers = request.into_inner().map(move |asked| {
+            etcd.pace(&caller)?;
+            etcd.keep_alive(&caller, asked?.id)
+        });
+        Ok(Response::new(self.while_read(Box::pin(answers))))
     }
 
     async fn lease_time_to_live(
@@ -102,12 +109,13 @@ impl Lease for Etcd {
         request: Request<LeaseTimeToLiveRequest>,
     ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let LeaseTimeToLiveRequest { id, keys } = request.into_inner();
         let lease = LeaseId::new(id);
         let mut answer = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
         let now = now();
         let known = lease.is_some_and(|lease| {
-            self.desk.ledger().lease(lease, now).is_some_and(|found| {
+            self.desk.ledger().lease(lease, &caller.principal, now).is_some_and(|found| {
                 (answer.ttl, answer.granted_ttl) = (seconds(found.left(now)), seconds(found.lasts.span()));
                 if keys {
                     answer.keys = found.keys.iter().cloned().collect();
@@ -129,7 +137,7 @@ impl Lease for Etcd {
         request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
         self.check_leader(&request)?;
-        let leases = self.desk.ledger().leases(now());
+        let leases = self.desk.ledger().leases_of(&caller_of(&request)?.principal, now());
         let leases = leases.into_iter().map(|id| LeaseStatus { id: id.number() }).collect();
         Ok(Response::new(LeaseLeasesResponse { header: self.plain_header(), leases }))
     }

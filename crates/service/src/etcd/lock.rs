@@ -1,12 +1,14 @@
 //! etcd's lock service.
 
 use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::table::Wait;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::errors::{as_its_services_say, bad_name, too_long};
 use super::names::{Form, key_of, label};
 use super::{Etcd, leases};
+use crate::caller::caller_of;
 use crate::desk::{DeskKey, IfKnown, NotHeld, Order};
 use crate::ledger::{Grant, LeaseId, Wanted};
 use crate::proto::v3lockpb::lock_server::Lock;
@@ -19,6 +21,7 @@ impl Etcd {
     /// Waits for a lock under `name/lease`.
     pub(super) async fn hold(
         &self,
+        caller: &Caller,
         name: &[u8],
         lease: i64,
         value: Vec<u8>,
@@ -26,7 +29,7 @@ impl Etcd {
         let lock: LockName = std::str::from_utf8(name).map_err(bad_name)?.parse().map_err(bad_name)?;
         let (lease, mut lent) = match lease {
             0 => {
-                let id = self.desk.grant(leases::lasts(WITHOUT_A_LEASE), None);
+                let id = self.desk.grant(caller, leases::lasts(WITHOUT_A_LEASE), None);
                 let id = id.map_err(|error| self.not_held(NotHeld::Ledger(error)))?;
                 (id, Some(Lent { etcd: self, lease: Some(id) }))
             }
@@ -35,7 +38,7 @@ impl Etcd {
         let who = label(lease, Form::Hex, &value).map_err(too_long)?;
         let wanted = Wanted { name: key_of(&lock, lease, Form::Hex), lock, lease, value };
         let order = Order { wanted, wait: Wait::Forever, who, if_known: IfKnown::Join };
-        let held = self.desk.acquire(order, None).await.map_err(|error| self.not_held(error))?;
+        let held = self.desk.acquire(caller, order, None).await.map_err(|error| self.not_held(error))?;
         if let Some(lent) = &mut lent {
             lent.lease = None;
         }
@@ -52,7 +55,7 @@ struct Lent<'a> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.lease {
-            self.etcd.desk.revoke(lease);
+            self.etcd.desk.end_lease(lease, "the call that it was for has ended");
         }
     }
 }
@@ -61,18 +64,20 @@ impl Drop for Lent<'_> {
 impl Lock for Etcd {
     async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let LockRequest { name, lease } = request.into_inner();
-        let (key, grant) = self.hold(&name, lease, Vec::new()).await.map_err(as_its_services_say)?;
+        let (key, grant) = self.hold(&caller, &name, lease, Vec::new()).await.map_err(as_its_services_say)?;
         Ok(Response::new(LockResponse { header: self.header(grant.fence), key: key.name }))
     }
 
     async fn unlock(&self, request: Request<UnlockRequest>) -> Result<Response<UnlockResponse>, Status> {
         self.check_leader(&request)?;
+        let caller = caller_of(&request)?;
         let key = request.into_inner().key;
         if key.is_empty() {
             return Err(Status::unknown("etcdserver: key is not provided"));
         }
-        self.remove(&key).await?;
+        self.remove(&caller, &key).await?;
         Ok(Response::new(UnlockResponse { header: self.plain_header() }))
     }
 }

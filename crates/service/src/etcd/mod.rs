@@ -23,10 +23,8 @@ mod shapes;
 mod view;
 mod watch;
 
-use std::pin::Pin;
-
-use futures_util::Stream;
 use meshlock_node::names::fnv_1a;
+use meshlock_node::shell::gate::Caller;
 use tonic::service::Routes;
 use tonic::{Request, Status};
 
@@ -38,10 +36,8 @@ use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
 use crate::proto::etcdserverpb::watch_server::WatchServer;
 use crate::proto::v3electionpb::election_server::ElectionServer;
 use crate::proto::v3lockpb::lock_server::LockServer;
-pub(crate) use gateway::http_code;
-
-/// What a call streams.
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+use crate::slow::{Answers, while_read};
+pub(crate) use gateway::{http_code, refuse as refused};
 
 /// All of etcd's services. Clones are the same.
 #[derive(Clone)]
@@ -85,6 +81,17 @@ impl Etcd {
     fn plain_header(&self) -> Option<ResponseHeader> {
         let revision = self.desk.revision();
         self.header(revision)
+    }
+
+    /// What a client is streamed, for as long as it reads it.
+    fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
+        while_read(answers, self.desk.limits().slow_reader)
+    }
+
+    /// Counts something that is asked within a call that lasts, as if it were a call of its own.
+    fn pace(&self, caller: &Caller) -> Result<(), Status> {
+        let counted = self.desk.gate().pace(caller);
+        counted.map_err(|error| Status::resource_exhausted(format!("meshlock: {error}")))
     }
 
     /// A client that asks only where there is a leader gets an error where there is none.

@@ -1,10 +1,12 @@
 //! How the holders of locks and those who wait look as keys.
 
+use meshlock_node::access::Verb;
 use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 use tonic::Status;
 
 use super::Etcd;
-use super::errors::{bad_name, no_answer};
+use super::errors::{bad_name, denied, no_answer};
 use super::names::{self, before, behind};
 use crate::desk::{DeskKey, Holder, Stage};
 use crate::ledger::State;
@@ -71,7 +73,13 @@ impl Etcd {
     }
 
     /// All that hold the lock, wherever they are.
-    pub(super) async fn holders(&self, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
+    pub(super) async fn holders(&self, caller: &Caller, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
+        self.desk.check(caller, Verb::Watch, lock).map_err(|error| denied(&error))?;
+        self.all_holders(lock).await
+    }
+
+    /// The same, for whoever has been checked.
+    async fn all_holders(&self, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
         let queue = self.desk.queue(lock.clone()).await.map_err(no_answer)?;
         let holders = queue.holders();
         if holders.is_empty() && !queue.missing.is_empty() {
@@ -85,16 +93,34 @@ impl Etcd {
 
     /// A key that is known here without asking anyone.
     pub(super) fn local(&self, name: &[u8]) -> Option<KeyValue> {
-        if let Some(key) = self.desk.key(name) {
+        if let Some(key) = self.desk.anyones_key(name) {
             // One that has the name of its lock is there once it is held: until then it only tries.
             let is_there = key.state != State::Waiting || key.name != key.lock.as_str().as_bytes();
             return is_there.then(|| kv_of_key(&key));
         }
-        let waits = self.desk.key(behind(name)?)?;
+        let waits = self.desk.anyones_key(behind(name)?)?;
         (waits.driver.stage() == Stage::Waiting).then(|| kv_before(&waits))
     }
 
-    /// A key by its name, wherever it is.
+    /// Whether somebody may see a key of this name: its own, and the one in front of it, always; others if it may watch their lock.
+    pub(super) fn check_sight(&self, caller: &Caller, name: &[u8]) -> Result<(), Status> {
+        let base = behind(name).unwrap_or(name);
+        if self.desk.key(caller, base).is_some() {
+            return Ok(());
+        }
+        let lock = self.lock_of_base(base)?;
+        self.desk.check(caller, Verb::Watch, &lock).map_err(|error| denied(&error))
+    }
+
+    /// Which lock the key of this name is for.
+    pub(super) fn lock_of_base(&self, base: &[u8]) -> Result<LockName, Status> {
+        match self.desk.anyones_key(base) {
+            Some(key) => Ok(key.lock),
+            None => names::lock_of(base).map_err(bad_name),
+        }
+    }
+
+    /// A key by its name, wherever it is, for whoever may know.
     pub(super) async fn find(&self, name: &[u8]) -> Result<Option<KeyValue>, Status> {
         if let Some(local) = self.local(name) {
             return Ok(Some(local));
@@ -103,7 +129,7 @@ impl Etcd {
             return Ok(None);
         }
         let lock = names::lock_of(name).map_err(bad_name)?;
-        let holders = self.holders(&lock).await?;
+        let holders = self.all_holders(&lock).await?;
         Ok(pick(&lock, name, &holders))
     }
 }

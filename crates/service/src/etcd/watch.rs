@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meshlock_node::names::LockName;
+use meshlock_node::shell::gate::Caller;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -12,12 +13,12 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::election::too_many_watched;
-use super::errors::not_a_lock;
+use super::errors::{not_a_lock, not_watched};
 use super::kv::{lock_of_key, lock_of_range};
 use super::names::behind;
 use super::view::pick;
 use super::{Answers, Etcd};
+use crate::caller::caller_of;
 use crate::desk::{Holder, Stage, Watching};
 use crate::proto::etcdserverpb::watch_create_request::FilterType;
 use crate::proto::etcdserverpb::watch_request::RequestUnion;
@@ -25,12 +26,10 @@ use crate::proto::etcdserverpb::watch_server::Watch;
 use crate::proto::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::proto::mvccpb::event::EventType;
 use crate::proto::mvccpb::{Event, KeyValue};
+use crate::slow::AHEAD;
 
 /// How many keys one stream may watch.
 const MOST_WATCHES: usize = 256;
-
-/// How many answers may wait for a slow reader before its watches wait for it.
-const AHEAD: usize = 16;
 
 type Out = Sender<Result<WatchResponse, Status>>;
 
@@ -47,8 +46,9 @@ impl Watch for Etcd {
     ) -> Result<Response<Self::WatchStream>, Status> {
         self.check_leader(&request)?;
         let (out, answers) = mpsc::channel(AHEAD);
+        let caller = caller_of(&request)?;
         let mut asked = request.into_inner();
-        let mut desk = WatchDesk::new(self.clone(), out.clone());
+        let mut desk = WatchDesk::new(self.clone(), caller, out.clone());
         tokio::spawn(async move {
             loop {
                 let message = tokio::select! {
@@ -61,13 +61,14 @@ impl Watch for Etcd {
                 }
             }
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+        Ok(Response::new(self.while_read(Box::pin(ReceiverStream::new(answers)))))
     }
 }
 
 /// All watches of one stream. They end with it.
 pub(super) struct WatchDesk {
     etcd: Etcd,
+    caller: Caller,
     out: Out,
     tasks: JoinSet<()>,
     open: BTreeMap<i64, AbortHandle>,
@@ -75,11 +76,15 @@ pub(super) struct WatchDesk {
 }
 
 impl WatchDesk {
-    pub(super) fn new(etcd: Etcd, out: Out) -> Self {
-        WatchDesk { etcd, out, tasks: JoinSet::new(), open: BTreeMap::new(), next: 0 }
+    pub(super) fn new(etcd: Etcd, caller: Caller, out: Out) -> Self {
+        WatchDesk { etcd, caller, out, tasks: JoinSet::new(), open: BTreeMap::new(), next: 0 }
     }
 
     pub(super) async fn hear(&mut self, request: RequestUnion) -> Result<(), Hangup> {
+        if let Err(too_fast) = self.etcd.pace(&self.caller) {
+            let _ = self.out.send(Err(too_fast)).await;
+            return Err(Hangup);
+        }
         match request {
             RequestUnion::CreateRequest(create) => self.create(create).await,
             RequestUnion::CancelRequest(cancel) => {
@@ -110,7 +115,7 @@ impl WatchDesk {
         } else if self.open.contains_key(&watch_id) {
             Err(Status::invalid_argument("etcdserver: duplicate watch ID"))
         } else {
-            Watched::new(&self.etcd, &create).await
+            Watched::new(&self.etcd, &self.caller, &create).await
         };
         let created = WatchResponse { watch_id, created: true, ..WatchResponse::default() };
         match watched {
@@ -163,22 +168,23 @@ struct WatchedKey {
 const LOOK_WITHIN: Duration = Duration::from_millis(1500);
 
 impl Watched {
-    async fn new(etcd: &Etcd, create: &WatchCreateRequest) -> Result<Self, Status> {
+    async fn new(etcd: &Etcd, caller: &Caller, create: &WatchCreateRequest) -> Result<Self, Status> {
         if create.key.is_empty() {
             return Err(not_a_lock("a watch on all keys"));
         }
-        let watch = |lock: &LockName| etcd.desk.watch(lock).ok_or_else(|| too_many_watched(etcd));
         if !create.range_end.is_empty() {
             let (key, range_end) = (create.key.clone(), create.range_end.clone());
             let lock = lock_of_range(&RangeRequest { key, range_end, ..RangeRequest::default() })?;
-            let mut holders = watch(&lock)?;
+            let mut holders = etcd.desk.watch(caller, &lock).map_err(not_watched)?;
             let seen = timeout(LOOK_WITHIN, holders.first()).await.ok();
             return Ok(Watched::Lock { lock, holders, seen });
         }
+        etcd.check_sight(caller, &create.key)?;
         let Some(lock) = lock_of_key(etcd, &create.key)? else {
             return Ok(Watched::Before { waits: behind(&create.key).unwrap_or_default().to_vec() });
         };
-        let (mut holders, here) = (watch(&lock)?, etcd.desk.changes());
+        let holders = etcd.desk.watch_as_seen(caller, &lock).map_err(not_watched)?;
+        let (mut holders, here) = (holders, etcd.desk.changes());
         let local = etcd.local(&create.key);
         let seen = match local {
             Some(_) => None,
@@ -191,7 +197,7 @@ impl Watched {
     async fn run(self, teller: Teller) -> Result<(), Hangup> {
         match self {
             Watched::Before { waits } => {
-                if let Some(key) = teller.etcd.desk.key(&waits) {
+                if let Some(key) = teller.etcd.desk.anyones_key(&waits) {
                     key.driver.until(|stage| *stage != Stage::Waiting).await;
                 }
                 teller.gone(&KeyValue { key: teller.create.key.clone(), ..KeyValue::default() }).await

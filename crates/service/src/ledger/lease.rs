@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use meshlock_node::access::Principal;
 use meshlock_node::names::ClientLabel;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::time::{Span, Time};
 
 /// The number of a lease: positive, because clients of etcd take zero for none.
@@ -51,12 +53,16 @@ pub(crate) struct Lease {
     end: Option<Time>,
     /// For so long after its end nobody else gets what hangs on it.
     delay: Span,
+    /// It is over, and the delay has begun.
+    delayed: bool,
     /// For so long its client may believe in what it has without a word from here, if not for as long as the lease lasts.
     pub(crate) silence: Option<Span>,
     /// Its client has lost something, and is told so by not being able to renew it.
     doomed: bool,
-    /// Who has it.
+    /// Who has it, for operators.
     pub(crate) who: Option<ClientLabel>,
+    /// Whose it is, and the request that it began with. For everyone else it is not there.
+    pub(crate) owner: Caller,
     /// What hangs on it.
     pub(crate) keys: BTreeSet<Vec<u8>>,
 }
@@ -71,13 +77,20 @@ pub(crate) struct Leases {
 
 impl Leases {
     /// Adds a lease whose number is free.
-    pub(crate) fn add(&mut self, id: LeaseId, lasts: Lasts, who: Option<ClientLabel>, now: Time) {
+    pub(crate) fn add(
+        &mut self,
+        id: LeaseId,
+        lasts: Lasts,
+        who: Option<ClientLabel>,
+        owner: Caller,
+        now: Time,
+    ) {
         let end = lasts.from(now);
         self.ends.extend(end.map(|end| (end, id)));
-        let before = self.all.insert(
-            id,
-            Lease { lasts, end, delay: Span::ZERO, silence: None, doomed: false, who, keys: BTreeSet::new() },
-        );
+        let (delay, keys) = (Span::ZERO, BTreeSet::new());
+        let lease =
+            Lease { lasts, end, delay, delayed: false, silence: None, doomed: false, who, owner, keys };
+        let before = self.all.insert(id, lease);
         assert!(before.is_none(), "the caller has looked");
     }
 
@@ -86,8 +99,11 @@ impl Leases {
         self.all.get(&id).filter(|lease| lease.is_alive(now))
     }
 
-    pub(crate) fn get_mut(&mut self, id: LeaseId, now: Time) -> Option<&mut Lease> {
-        self.all.get_mut(&id).filter(|lease| lease.is_alive(now))
+    /// A key hangs on the lease from now on.
+    pub(crate) fn hang(&mut self, id: LeaseId, key: Vec<u8>) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            lease.keys.insert(key);
+        }
     }
 
     /// Whether the number is taken, be it by a lease whose time is up.
@@ -103,9 +119,15 @@ impl Leases {
         self.all.keys().copied()
     }
 
-    /// Those that are not over.
-    pub(crate) fn ids(&self, now: Time) -> impl Iterator<Item = LeaseId> {
-        self.all.iter().filter(move |(_, lease)| lease.is_alive(now)).map(|(&id, _)| id)
+    /// Those of somebody that are not over.
+    pub(crate) fn ids_of(&self, owner: &Principal, now: Time) -> impl Iterator<Item = LeaseId> {
+        let is_its = move |(_, lease): &(&LeaseId, &Lease)| lease.is_alive(now) && lease.is_of(owner);
+        self.all.iter().filter(is_its).map(|(&id, _)| id)
+    }
+
+    /// Whether the lease is somebody's, be it that its time is up.
+    pub(crate) fn is_of(&self, id: LeaseId, owner: &Principal) -> bool {
+        self.all.get(&id).is_some_and(|lease| lease.is_of(owner))
     }
 
     /// Begins the time of a lease anew, if it is not over: nothing brings one back.
@@ -141,22 +163,22 @@ impl Leases {
         }
     }
 
-    /// The lease is over now, and what hangs on it stays for its delay: gives back whether there is such a time, and such a thing. It
-    /// is taken only once.
-    pub(crate) fn begin_delay(&mut self, id: LeaseId, now: Time) -> bool {
-        let Some(lease) = self.all.get_mut(&id) else { return false };
+    /// The lease is over now, and what hangs on it stays for its delay, if there is such a time and such a thing: gives back whose it
+    /// is. The delay is taken only once.
+    pub(crate) fn begin_delay(&mut self, id: LeaseId, now: Time) -> Option<Caller> {
+        let lease = self.all.get_mut(&id)?;
         let delay = std::mem::replace(&mut lease.delay, Span::ZERO);
         if delay == Span::ZERO || lease.keys.is_empty() {
-            return false;
+            return None;
         }
         if let Some(end) = lease.end {
             self.ends.remove(&(end, id));
         }
-        lease.doomed = true;
+        (lease.doomed, lease.delayed) = (true, true);
         let free = now + delay;
         lease.end = Some(free);
         self.ends.insert((free, id));
-        true
+        Some(lease.owner.clone())
     }
 
     /// Ends a lease.
@@ -166,6 +188,11 @@ impl Leases {
             self.ends.remove(&(end, id));
         }
         Some(lease)
+    }
+
+    /// Whether the lease is over, and what hangs on it stays for a while.
+    pub(crate) fn is_delayed(&self, id: LeaseId) -> bool {
+        self.all.get(&id).is_some_and(|lease| lease.delayed)
     }
 
     /// One whose time is up.
@@ -201,6 +228,11 @@ impl Lasts {
 }
 
 impl Lease {
+    /// Whether it is somebody's.
+    pub(crate) fn is_of(&self, owner: &Principal) -> bool {
+        self.owner.principal == *owner
+    }
+
     fn is_alive(&self, now: Time) -> bool {
         !self.doomed && self.end.is_none_or(|end| now < end)
     }

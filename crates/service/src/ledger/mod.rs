@@ -10,62 +10,22 @@
 //!                         └────▶ gone ◀───────┘      taken away, too late, busy
 //! ```
 
+mod error;
 mod lease;
+mod limits;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
+pub(crate) use error::LedgerError;
 pub(crate) use lease::{Lasts, Lease, LeaseId, Leases};
+pub use limits::{EachClient, Limits};
+use limits::{Usage, Waiters};
+use meshlock_node::access::Principal;
 use meshlock_node::names::{ClientLabel, LockName};
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::time::{Span, Time};
-
-/// How much the clients of the wire APIs may have at one site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections at once.
-    pub connections: usize,
-    /// Sessions (leases of etcd's clients) at once.
-    pub sessions: usize,
-    /// Locks that are held or waited for, over all sessions.
-    pub keys: usize,
-    /// Clients that wait for one lock at this site.
-    pub waiters_of_a_lock: usize,
-    /// Locks whose holders are watched at once.
-    pub watched_locks: usize,
-    /// Bytes of one request.
-    pub request_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            connections: 4096,
-            sessions: 10_000,
-            keys: 50_000,
-            waiters_of_a_lock: 1000,
-            watched_locks: 32,
-            request_bytes: 64 << 10,
-        }
-    }
-}
-
-/// Why something about leases and keys cannot be done. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LedgerError {
-    #[error("there is no session {0}; it may be over: begin a new one")]
-    NoLease(LeaseId),
-    #[error("the session {0} exists")]
-    LeaseExists(LeaseId),
-    #[error("this site has {0} sessions, and takes no more; end some, or ask another site")]
-    TooManyLeases(usize),
-    #[error("the key belongs to another session, {0}")]
-    KeyTaken(LeaseId),
-    #[error("{0} locks are held or waited for through this site's API, and it takes no more; give some back")]
-    TooManyKeys(usize),
-    #[error("{most} clients wait for '{lock}' at this site, and it takes no more; try again later")]
-    TooManyWaiters { lock: LockName, most: usize },
-}
 
 /// How far a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +52,8 @@ pub(crate) struct Key<W> {
     pub(crate) name: Vec<u8>,
     pub(crate) lock: LockName,
     pub(crate) lease: LeaseId,
+    /// Whose it is, as the lease is.
+    pub(crate) owner: Principal,
     pub(crate) value: Vec<u8>,
     pub(crate) state: State,
     pub(crate) revisions: Revisions,
@@ -126,13 +88,25 @@ pub(crate) enum Begun<W> {
     Known(Key<W>),
 }
 
+/// A lease whose time was up.
+#[derive(Debug)]
+pub(crate) struct Expired<W> {
+    pub(crate) lease: LeaseId,
+    pub(crate) owner: Caller,
+    /// What hung on it, and does not stay.
+    pub(crate) keys: Vec<Key<W>>,
+    /// Why, for the audit log.
+    pub(crate) why: &'static str,
+}
+
 /// Leases and keys of one site. `W` is what the driver remembers of each key.
 #[derive(Debug)]
 pub(crate) struct Ledger<W> {
     leases: Leases,
     keys: BTreeMap<Vec<u8>, Key<W>>,
     names: BTreeMap<KeyId, Vec<u8>>,
-    waiters: BTreeMap<LockName, usize>,
+    waiters: BTreeMap<LockName, Waiters>,
+    usage: BTreeMap<Principal, Usage>,
     last_key: u64,
     revision: i64,
     limits: Limits,
@@ -145,6 +119,7 @@ impl<W: Clone> Ledger<W> {
             keys: BTreeMap::new(),
             names: BTreeMap::new(),
             waiters: BTreeMap::new(),
+            usage: BTreeMap::new(),
             last_key: 0,
             revision: 1,
             limits,
@@ -162,6 +137,7 @@ impl<W: Clone> Ledger<W> {
         id: LeaseId,
         lasts: Lasts,
         who: Option<ClientLabel>,
+        owner: &Caller,
         now: Time,
     ) -> Result<(), LedgerError> {
         if self.leases.knows(id) {
@@ -170,12 +146,20 @@ impl<W: Clone> Ledger<W> {
         if self.leases.len() >= self.limits.sessions {
             return Err(LedgerError::TooManyLeases(self.limits.sessions));
         }
-        self.leases.add(id, lasts, who, now);
+        let (of, most) = (&owner.principal, self.limits.each.sessions);
+        if self.usage.get(of).is_some_and(|usage| usage.leases >= most) {
+            return Err(LedgerError::TooManyLeasesOf { of: of.clone(), most });
+        }
+        self.usage.entry(of.clone()).or_default().leases += 1;
+        self.leases.add(id, lasts, who, owner.clone(), now);
         Ok(())
     }
 
-    /// Begins the time of a lease anew; gives back how long it lasts.
-    pub(crate) fn renew(&mut self, id: LeaseId, now: Time) -> Option<Lasts> {
+    /// Begins the time of somebody's lease anew; gives back how long it lasts.
+    pub(crate) fn renew(&mut self, id: LeaseId, owner: &Principal, now: Time) -> Option<Lasts> {
+        if !self.leases.is_of(id, owner) {
+            return None;
+        }
         self.leases.renew(id, now).map(|lease| lease.lasts)
     }
 
@@ -184,12 +168,23 @@ impl<W: Clone> Ledger<W> {
         self.leases.begin_time(id, lasts, now);
     }
 
-    pub(crate) fn lease(&self, id: LeaseId, now: Time) -> Option<&Lease> {
-        self.leases.get(id, now)
+    /// Somebody's lease. Another's is not there.
+    pub(crate) fn lease(&self, id: LeaseId, owner: &Principal, now: Time) -> Option<&Lease> {
+        self.leases.get(id, now).filter(|lease| lease.is_of(owner))
     }
 
-    pub(crate) fn leases(&self, now: Time) -> Vec<LeaseId> {
-        self.leases.ids(now).collect()
+    /// Whether the lease is somebody's, be it that its time is up.
+    pub(crate) fn is_of(&self, id: LeaseId, owner: &Principal) -> bool {
+        self.leases.is_of(id, owner)
+    }
+
+    /// Whether the lease is there and not over, whosever it is.
+    pub(crate) fn is_alive(&self, id: LeaseId, now: Time) -> bool {
+        self.leases.get(id, now).is_some()
+    }
+
+    pub(crate) fn leases_of(&self, owner: &Principal, now: Time) -> Vec<LeaseId> {
+        self.leases.ids_of(owner, now).collect()
     }
 
     /// Also those whose time is up.
@@ -202,10 +197,12 @@ impl<W: Clone> Ledger<W> {
         self.leases.next_end()
     }
 
-    /// Ends a lease; gives back what hung on it, all of which the node has to be told.
-    pub(crate) fn revoke(&mut self, id: LeaseId) -> Option<Vec<Key<W>>> {
+    /// Ends a lease; gives back whose it was and what hung on it, all of which the node has to be told.
+    pub(crate) fn revoke(&mut self, id: LeaseId) -> Option<(Caller, Vec<Key<W>>)> {
         let lease = self.leases.remove(id)?;
-        Some(lease.keys.iter().filter_map(|name| self.take_out(name)).collect())
+        let keys = lease.keys.iter().filter_map(|name| self.take_out(name)).collect();
+        self.use_less(&lease.owner.principal, |usage| usage.leases -= 1);
+        Some((lease.owner, keys))
     }
 
     /// What hangs on the lease stays for so long after the lease's end: nobody else gets it before. `silence` is for how long its
@@ -215,35 +212,43 @@ impl<W: Clone> Ledger<W> {
     }
 
     /// Ends a lease as [`Ledger::revoke`] does, but for its delay: until that is over what hangs on it stays.
-    pub(crate) fn retire(&mut self, id: LeaseId, now: Time) -> Option<Vec<Key<W>>> {
-        if self.leases.begin_delay(id, now) { Some(Vec::new()) } else { self.revoke(id) }
+    pub(crate) fn retire(&mut self, id: LeaseId, now: Time) -> Option<(Caller, Vec<Key<W>>)> {
+        match self.leases.begin_delay(id, now) {
+            Some(owner) => Some((owner, Vec::new())),
+            None => self.revoke(id),
+        }
     }
 
     /// Ends a lease whose time is up, if there is one.
-    pub(crate) fn expire_one(&mut self, now: Time) -> Option<(LeaseId, Vec<Key<W>>)> {
-        let id = self.leases.next_over(now)?;
-        self.retire(id, now).map(|keys| (id, keys))
+    pub(crate) fn expire_one(&mut self, now: Time) -> Option<Expired<W>> {
+        let lease = self.leases.next_over(now)?;
+        let why = if self.leases.is_delayed(lease) {
+            "the delay after its end is over"
+        } else {
+            "it was not renewed"
+        };
+        self.retire(lease, now).map(|(owner, keys)| Expired { lease, owner, keys, why })
     }
 
-    /// A client asks for a lock: perhaps not for the first time.
-    pub(crate) fn begin(&mut self, wanted: Wanted, driver: W, now: Time) -> Result<Begun<W>, LedgerError> {
-        let Some(lease) = self.leases.get_mut(wanted.lease, now) else {
+    /// A client asks for a lock: perhaps not for the first time. A key of another's lease is taken, whoever has it.
+    pub(crate) fn begin(
+        &mut self,
+        wanted: Wanted,
+        owner: &Principal,
+        driver: W,
+        now: Time,
+    ) -> Result<Begun<W>, LedgerError> {
+        if self.lease(wanted.lease, owner, now).is_none() {
             return Err(LedgerError::NoLease(wanted.lease));
-        };
+        }
         if let Some(key) = self.keys.get(&wanted.name) {
             let taken = key.lease != wanted.lease;
-            return if taken { Err(LedgerError::KeyTaken(key.lease)) } else { Ok(Begun::Known(key.clone())) };
+            return if taken { Err(LedgerError::KeyTaken) } else { Ok(Begun::Known(key.clone())) };
         }
-        if self.keys.len() >= self.limits.keys {
-            return Err(LedgerError::TooManyKeys(self.limits.keys));
-        }
-        let waiters = self.waiters.entry(wanted.lock.clone()).or_default();
-        if *waiters >= self.limits.waiters_of_a_lock {
-            let most = self.limits.waiters_of_a_lock;
-            return Err(LedgerError::TooManyWaiters { lock: wanted.lock, most });
-        }
-        *waiters += 1;
-        lease.keys.insert(wanted.name.clone());
+        self.check_room(&wanted.lock, owner)?;
+        self.waiters.entry(wanted.lock.clone()).or_default().enter(owner);
+        self.usage.entry(owner.clone()).or_default().keys += 1;
+        self.leases.hang(wanted.lease, wanted.name.clone());
         self.last_key += 1;
         // The number before its own is that of the key which it sees in front of it.
         self.revision += 2;
@@ -253,6 +258,7 @@ impl<W: Clone> Ledger<W> {
             name: wanted.name.clone(),
             lock: wanted.lock,
             lease: wanted.lease,
+            owner: owner.clone(),
             value: wanted.value,
             state: State::Waiting,
             revisions: Revisions { created, modified, version: 1, told: false },
@@ -263,11 +269,32 @@ impl<W: Clone> Ledger<W> {
         Ok(Begun::New(key))
     }
 
+    /// Whether somebody may wait for a lock beside all that there is.
+    fn check_room(&self, lock: &LockName, of: &Principal) -> Result<(), LedgerError> {
+        let Limits { keys, waiters_of_a_lock, each, .. } = self.limits;
+        if self.keys.len() >= keys {
+            return Err(LedgerError::TooManyKeys(keys));
+        }
+        if self.usage.get(of).is_some_and(|usage| usage.keys >= each.keys) {
+            return Err(LedgerError::TooManyKeysOf { of: of.clone(), most: each.keys });
+        }
+        let Some(waiters) = self.waiters.get(lock) else { return Ok(()) };
+        let lock = || lock.clone();
+        if waiters.all() >= waiters_of_a_lock {
+            return Err(LedgerError::TooManyWaiters { lock: lock(), most: waiters_of_a_lock });
+        }
+        let most = each.waiters_of_a_lock;
+        if waiters.of(of) >= most {
+            return Err(LedgerError::TooManyWaitersOf { of: of.clone(), lock: lock(), most });
+        }
+        Ok(())
+    }
+
     /// The node has granted what the key waits for.
     pub(crate) fn on_granted(&mut self, id: KeyId, grant: Grant) -> Option<Key<W>> {
         let key = self.names.get(&id).and_then(|name| self.keys.get_mut(name))?;
         if key.state == State::Waiting {
-            leave_waiters(&mut self.waiters, &key.lock);
+            leave_waiters(&mut self.waiters, &key.lock, &key.owner);
         }
         key.state = State::Held(grant);
         if !key.revisions.told {
@@ -292,31 +319,43 @@ impl<W: Clone> Ledger<W> {
         Some(key)
     }
 
-    /// Takes a key away: its client wants it no more.
+    /// Takes away somebody's key: its client wants it no more. Another's stays.
+    pub(crate) fn remove_of(&mut self, name: &[u8], owner: &Principal) -> Option<Key<W>> {
+        self.key_of(name, owner)?;
+        self.remove(name)
+    }
+
+    /// Takes a key away.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Key<W>> {
         let key = self.take_out(name)?;
         self.leases.drop_key(key.lease, name);
         Some(key)
     }
 
-    /// Gives a key another value.
-    pub(crate) fn set_value(&mut self, name: &[u8], value: Vec<u8>) -> Option<Key<W>> {
-        let key = self.keys.get_mut(name)?;
+    /// Gives somebody's key another value.
+    pub(crate) fn set_value(&mut self, name: &[u8], owner: &Principal, value: Vec<u8>) -> Option<Key<W>> {
+        let key = self.keys.get_mut(name).filter(|key| key.owner == *owner)?;
         self.revision += 1;
         (key.value, key.revisions.modified) = (value, self.revision);
         key.revisions.version += 1;
         Some(key.clone())
     }
 
-    /// A client is told when the key was created.
-    pub(crate) fn tell_creation(&mut self, name: &[u8]) -> Option<Key<W>> {
-        let key = self.keys.get_mut(name)?;
+    /// A client is told when its key was created.
+    pub(crate) fn tell_creation(&mut self, name: &[u8], owner: &Principal) -> Option<Key<W>> {
+        let key = self.keys.get_mut(name).filter(|key| key.owner == *owner)?;
         key.revisions.told = true;
         Some(key.clone())
     }
 
+    /// A key, whosever it is.
     pub(crate) fn key(&self, name: &[u8]) -> Option<&Key<W>> {
         self.keys.get(name)
+    }
+
+    /// Somebody's key. Another's is not there.
+    pub(crate) fn key_of(&self, name: &[u8], owner: &Principal) -> Option<&Key<W>> {
+        self.keys.get(name).filter(|key| key.owner == *owner)
     }
 
     /// All keys whose names begin so.
@@ -332,21 +371,32 @@ impl<W: Clone> Ledger<W> {
         (self.leases.len(), self.keys.len())
     }
 
+    /// Somebody has less than before; whoever has nothing is forgotten.
+    fn use_less(&mut self, of: &Principal, less: impl FnOnce(&mut Usage)) {
+        if let Some(usage) = self.usage.get_mut(of) {
+            less(usage);
+            if *usage == Usage::default() {
+                self.usage.remove(of);
+            }
+        }
+    }
+
     fn take_out(&mut self, name: &[u8]) -> Option<Key<W>> {
         let key = self.keys.remove(name)?;
         self.names.remove(&key.id);
         if key.state == State::Waiting {
-            leave_waiters(&mut self.waiters, &key.lock);
+            leave_waiters(&mut self.waiters, &key.lock, &key.owner);
         }
+        self.use_less(&key.owner, |usage| usage.keys -= 1);
         self.revision += 1;
         Some(key)
     }
 }
 
-fn leave_waiters(waiters: &mut BTreeMap<LockName, usize>, lock: &LockName) {
-    if let Some(count) = waiters.get_mut(lock) {
-        *count -= 1;
-        if *count == 0 {
+fn leave_waiters(waiters: &mut BTreeMap<LockName, Waiters>, lock: &LockName, of: &Principal) {
+    if let Some(others) = waiters.get_mut(lock) {
+        others.leave(of);
+        if others.all() == 0 {
             waiters.remove(lock);
         }
     }

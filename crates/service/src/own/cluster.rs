@@ -4,13 +4,14 @@ use futures_util::stream;
 use meshlock_node::names::{LockName, SiteName};
 use meshlock_node::node::{CutOff, InLine, line};
 use meshlock_node::rules::{Clause, RulesText};
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::table::HolderReport;
 use meshlock_node::time::Span;
 use tonic::{Code, Status};
 
-use super::fault::{bad, fault, unanswered};
+use super::fault::{bad, denied, fault, unanswered};
 use super::{Answers, Own};
-use crate::desk::{self, NoAnswer};
+use crate::desk::{self, NoAnswer, NotWatched};
 use crate::proto::meshlock::{
     BreakResponse, Holder, Holders, QueueResponse, Rule, Rules, StatusResponse, Waiter,
 };
@@ -32,8 +33,8 @@ fn who(label: Option<&meshlock_node::names::ClientLabel>) -> String {
 }
 
 impl Own {
-    pub(super) async fn queue_of(&self, lock: LockName) -> Result<QueueResponse, Status> {
-        let queue = self.desk.queue(lock.clone()).await.map_err(unanswered)?;
+    pub(super) async fn queue_of(&self, caller: &Caller, lock: LockName) -> Result<QueueResponse, Status> {
+        let queue = self.desk.queue_for(caller, lock.clone()).await.map_err(unanswered)?;
         let holder = |(site, report): (&SiteName, &HolderReport)| Holder {
             site: site.to_string(),
             who: who(report.label.as_ref()),
@@ -61,13 +62,13 @@ impl Own {
         })
     }
 
-    pub(super) fn holders_of(&self, lock: LockName) -> Result<Answers<Holders>, Status> {
-        let Some(watching) = self.desk.watch(&lock) else {
-            let most = self.desk.limits().watched_locks;
-            let message =
-                format!("{most} locks are watched at this site already; watch fewer, or ask another site");
-            return Err(fault("too_many", Code::ResourceExhausted, message));
-        };
+    pub(super) fn holders_of(&self, caller: &Caller, lock: LockName) -> Result<Answers<Holders>, Status> {
+        let watching = self.desk.watch(caller, &lock).map_err(|error| match error {
+            NotWatched::Denied(error) => denied(error),
+            NotWatched::TooMany(_) | NotWatched::TooManyOf { .. } => {
+                fault("too_many", Code::ResourceExhausted, error)
+            }
+        })?;
         let seen = |lock: &LockName, holders: &[desk::Holder]| {
             let holder = |holder: &desk::Holder| Holder {
                 site: holder.site.to_string(),
@@ -86,8 +87,8 @@ impl Own {
         Ok(Box::pin(changes))
     }
 
-    pub(super) async fn take_away(&self, lock: LockName) -> Result<BreakResponse, Status> {
-        let (cut_off, missing) = self.desk.break_lock(lock.clone()).await.map_err(unanswered)?;
+    pub(super) async fn take_away(&self, caller: &Caller, lock: LockName) -> Result<BreakResponse, Status> {
+        let (cut_off, missing) = self.desk.break_lock(caller, lock.clone()).await.map_err(unanswered)?;
         let holder = |CutOff { site, label, fence }: &CutOff| Holder {
             site: site.to_string(),
             who: who(label.as_ref()),
@@ -125,11 +126,11 @@ impl Own {
         rules_of(epoch, &text)
     }
 
-    pub(super) async fn change_rules(&self, rules: Rules) -> Result<Rules, Status> {
+    pub(super) async fn change_rules(&self, caller: &Caller, rules: Rules) -> Result<Rules, Status> {
         let text = text_of(rules)?;
-        let epoch = self.desk.set_rules(text.clone()).await.map_err(|error| match error {
+        let epoch = self.desk.set_rules(caller, text.clone()).await.map_err(|error| match error {
             NoAnswer::Refused(_) => fault("bad_rules", Code::FailedPrecondition, error),
-            NoAnswer::Stopping => unanswered(error),
+            NoAnswer::Stopping | NoAnswer::Denied(_) => unanswered(error),
         })?;
         Ok(rules_of(epoch, &text))
     }

@@ -3,6 +3,8 @@
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
+use meshlock_node::access::Denied;
+
 use crate::desk::{NoAnswer, NotHeld};
 use crate::ledger::LedgerError;
 
@@ -10,7 +12,7 @@ use crate::ledger::LedgerError;
 const CODE: &str = "meshlock-code";
 
 /// An error of this kind.
-pub(super) fn fault(code: &'static str, grpc: Code, message: impl std::fmt::Display) -> Status {
+pub(crate) fn fault(code: &'static str, grpc: Code, message: impl std::fmt::Display) -> Status {
     let mut status = Status::new(grpc, message.to_string());
     status.metadata_mut().insert(CODE, MetadataValue::from_static(code));
     status
@@ -37,7 +39,15 @@ pub(super) fn no_session(session: &str) -> Status {
 }
 
 pub(super) fn unanswered(error: NoAnswer) -> Status {
-    fault("unavailable", Code::Unavailable, error)
+    match error {
+        NoAnswer::Denied(error) => denied(error),
+        NoAnswer::Refused(_) | NoAnswer::Stopping => fault("unavailable", Code::Unavailable, error),
+    }
+}
+
+/// The rules do not give it.
+pub(crate) fn denied(error: Denied) -> Status {
+    fault("denied", Code::PermissionDenied, error)
 }
 
 /// Why `lock` is not held.
@@ -50,12 +60,9 @@ pub(super) fn not_held(lock: &str, error: NotHeld) -> Status {
         NotHeld::Refused(_) => ("unavailable", Code::Unavailable),
         NotHeld::Permits(_) => ("permits", Code::FailedPrecondition),
         NotHeld::Ledger(LedgerError::NoLease(id)) => return no_session(&id.to_string()),
-        NotHeld::Ledger(LedgerError::KeyTaken(_) | LedgerError::LeaseExists(_)) => {
-            ("taken", Code::FailedPrecondition)
-        }
-        NotHeld::Ledger(
-            LedgerError::TooManyLeases(_) | LedgerError::TooManyKeys(_) | LedgerError::TooManyWaiters { .. },
-        ) => ("too_many", Code::ResourceExhausted),
+        NotHeld::Denied(error) => return denied(error.clone()),
+        NotHeld::Ledger(error) if error.is_a_limit() => ("too_many", Code::ResourceExhausted),
+        NotHeld::Ledger(_) => ("taken", Code::FailedPrecondition),
     };
     fault(code, grpc, format!("cannot have the lock '{lock}': {error}"))
 }

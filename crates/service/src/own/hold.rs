@@ -2,6 +2,7 @@
 
 use futures_util::stream;
 use meshlock_node::names::ClientLabel;
+use meshlock_node::shell::gate::Caller;
 use tokio::time::sleep;
 use tonic::Status;
 
@@ -14,6 +15,7 @@ use crate::proto::meshlock::{HoldEvent, Lost, Still};
 
 /// A lock that is held. The session ends when it is dropped, and with it the lock.
 pub(super) struct Held {
+    caller: Caller,
     session: Made,
     name: Vec<u8>,
     granted: Granted,
@@ -27,10 +29,15 @@ enum Said {
 }
 
 impl Held {
-    pub(super) async fn get(session: Made, wish: Wish, who: ClientLabel) -> Result<Self, Status> {
+    pub(super) async fn get(
+        caller: Caller,
+        session: Made,
+        wish: Wish,
+        who: ClientLabel,
+    ) -> Result<Self, Status> {
         let name = key(&wish.lock, session.lease);
-        let granted = session.own.get(wish, session.lease, who).await?;
-        Ok(Held { session, name, granted, said: Said::Nothing })
+        let granted = session.own.get(&caller, wish, session.lease, who).await?;
+        Ok(Held { caller, session, name, granted, said: Said::Nothing })
     }
 
     /// What the client is told: first that it holds the lock, then that it still does, in the end that it does not.
@@ -47,6 +54,7 @@ impl Held {
             Said::Nothing => {
                 self.said = Said::Granted;
                 Some(Event::Granted(self.session.own.grant(
+                    &self.caller,
                     lock.to_owned(),
                     self.session.lease,
                     self.granted,
@@ -69,7 +77,9 @@ impl Held {
 
     /// Completes when the lock is not held any more.
     async fn gone(&self) -> String {
-        let Some(key) = self.session.own.desk.key(&self.name) else { return "it was given back".to_owned() };
+        let Some(key) = self.session.own.desk.key(&self.caller, &self.name) else {
+            return "it was given back".to_owned();
+        };
         let stage = key.driver.until(|stage| matches!(stage, Stage::Gone(_))).await;
         let why = match stage {
             Stage::Gone(Gone::Lost) => "the site is cut off from the others, or the lock was broken",

@@ -4,17 +4,19 @@ use std::future::Future;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::Path;
+use axum::extract::{Extension, FromRequest, FromRequestParts, Path};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use futures_util::StreamExt;
+use meshlock_node::shell::gate::Caller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Code, Request, Status};
 
 use super::fault::{bad, code_of, fault};
 use super::{Answers, Own};
+use crate::caller::request_of;
 use crate::proto::meshlock::locks_server::Locks;
 use crate::proto::meshlock::{
     AcquireRequest, GetRulesRequest, HoldRequest, LockRequest, OpenSessionRequest, ReleaseRequest, Rules,
@@ -30,10 +32,10 @@ macro_rules! paths {
         let router = Router::new();
         $(
             let own = $own.clone();
-            let router = router.route($path, $method(move |path: Option<Path<String>>, headers: HeaderMap, body: Bytes| {
+            let router = router.route($path, $method(move |given: Given| {
                 let $api = own.clone();
                 async move {
-                    let $given = Given { path: path.map(|Path(path)| path).unwrap_or_default(), headers, body };
+                    let $given = given;
                     $run.await
                 }
             }));
@@ -44,28 +46,51 @@ macro_rules! paths {
 
 /// What a request brings.
 struct Given {
+    caller: Caller,
     /// The lock's or session's name in the path.
     path: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
+impl<S: Send + Sync> FromRequest<S> for Given {
+    type Rejection = Response;
+
+    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        let refused = |error: &dyn std::fmt::Display| refused(&bad(error));
+        let Extension(caller) =
+            Extension::from_request_parts(&mut parts, state).await.map_err(|error| refused(&error))?;
+        let path: Result<Path<String>, _> = Path::from_request_parts(&mut parts, state).await;
+        let headers = parts.headers.clone();
+        let body = Bytes::from_request(axum::extract::Request::from_parts(parts, body), state).await;
+        let body = body.map_err(|error| refused(&error))?;
+        Ok(Given { caller, path: path.map(|Path(path)| path).unwrap_or_default(), headers, body })
+    }
+}
+
 impl Given {
-    /// The body, as a message.
-    fn read<T: DeserializeOwned + Default>(&self) -> Result<T, Status> {
-        if self.body.is_empty() {
-            return Ok(T::default());
-        }
-        serde_json::from_slice(&self.body)
-            .map_err(|error| bad(format!("the request's JSON cannot be read: {error}")))
+    /// The body, as a message, with what the path says.
+    fn read<T: DeserializeOwned + Default>(&self, with: impl FnOnce(T) -> T) -> Result<Request<T>, Status> {
+        let message = if self.body.is_empty() {
+            T::default()
+        } else {
+            serde_json::from_slice(&self.body)
+                .map_err(|error| bad(format!("the request's JSON cannot be read: {error}")))?
+        };
+        Ok(self.request(with(message)))
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        request_of(&self.caller, message)
     }
 
     fn lock(&self) -> Request<LockRequest> {
-        Request::new(LockRequest { lock: self.path.clone() })
+        self.request(LockRequest { lock: self.path.clone() })
     }
 
     fn session(&self) -> Request<SessionRequest> {
-        Request::new(SessionRequest { session: self.path.clone() })
+        self.request(SessionRequest { session: self.path.clone() })
     }
 }
 
@@ -73,24 +98,24 @@ pub(super) fn routes(own: Own) -> Router {
     let healthy = own.clone();
     let ready = own.clone();
     let router = paths!(own,
-        post "/v1/sessions" => |own, given| answer(given.read::<OpenSessionRequest>(), |request| own.open_session(request));
+        post "/v1/sessions" => |own, given| answer(given.read(|request: OpenSessionRequest| request), |request| own.open_session(request));
         get "/v1/sessions/{session}" => |own, given| done(own.get_session(given.session()));
         delete "/v1/sessions/{session}" => |own, given| done(own.end_session(given.session()));
         post "/v1/sessions/{session}/keep-alive" => |own, given| done(own.keep_alive(given.session()));
         post "/v1/locks/{lock}/acquire" => |own, given| {
-            let request = given.read().map(|request| AcquireRequest { lock: given.path.clone(), ..request });
+            let request = given.read(|request| AcquireRequest { lock: given.path.clone(), ..request });
             answer(request, |request| own.acquire(request))
         };
         post "/v1/locks/{lock}/release" => |own, given| {
-            let request = given.read().map(|request| ReleaseRequest { lock: given.path.clone(), ..request });
+            let request = given.read(|request| ReleaseRequest { lock: given.path.clone(), ..request });
             answer(request, |request| own.release(request))
         };
         post "/v1/locks/{lock}/hold" => |own, given| {
-            let request = given.read().map(|request| HoldRequest { lock: given.path.clone(), ..request });
+            let request = given.read(|request| HoldRequest { lock: given.path.clone(), ..request });
             lines(&given.headers, request, |request| own.hold(request))
         };
         get "/v1/locks/{lock}/watch" => |own, given| {
-            lines(&given.headers, Ok(given.lock().into_inner()), |request| own.watch(request))
+            lines(&given.headers, Ok(given.lock()), |request| own.watch(request))
         };
         get "/v1/locks/{lock}" => |own, given| done(own.queue(given.lock()));
         post "/v1/locks/{lock}/break" => |own, given| done(own.r#break(given.lock()));
@@ -99,15 +124,16 @@ pub(super) fn routes(own: Own) -> Router {
     let rules = own.clone();
     let changed = own;
     router
-        .route("/v1/status", get(|| async move { done(status.status(Request::new(StatusRequest {}))).await }))
+        .route(
+            "/v1/status",
+            get(|given: Given| async move { done(status.status(given.request(StatusRequest {}))).await }),
+        )
         .route(
             "/v1/rules",
-            get(|| async move { done(rules.get_rules(Request::new(GetRulesRequest {}))).await }).put(
-                |headers: HeaderMap, body: Bytes| async move {
-                    let given = Given { path: String::new(), headers, body };
-                    answer(given.read::<Rules>(), |request| changed.set_rules(request)).await
-                },
-            ),
+            get(|given: Given| async move { done(rules.get_rules(given.request(GetRulesRequest {}))).await })
+                .put(|given: Given| async move {
+                    answer(given.read(|rules: Rules| rules), |request| changed.set_rules(request)).await
+                }),
         )
         .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
         .route("/healthz", get(move || async move { health(&healthy, true) }))
@@ -122,28 +148,28 @@ fn health(own: &Own, good: bool) -> Response {
 }
 
 /// Makes a call of what was read.
-async fn answer<Q, A, F>(request: Result<Q, Status>, call: impl FnOnce(Request<Q>) -> F) -> Response
+async fn answer<Q, A, F>(request: Result<Request<Q>, Status>, call: impl FnOnce(Request<Q>) -> F) -> Response
 where
     A: Serialize,
     F: Future<Output = Result<tonic::Response<A>, Status>>,
 {
     match request {
-        Ok(request) => done(call(Request::new(request))).await,
-        Err(status) => refuse(&status),
+        Ok(request) => done(call(request)).await,
+        Err(status) => refused(&status),
     }
 }
 
 async fn done<A: Serialize>(call: impl Future<Output = Result<tonic::Response<A>, Status>>) -> Response {
     match call.await {
         Ok(answer) => json(StatusCode::OK, &answer.into_inner()),
-        Err(status) => refuse(&status),
+        Err(status) => refused(&status),
     }
 }
 
 /// A stream: one JSON object a line, or server-sent events for those who want them.
 async fn lines<Q, A, F>(
     headers: &HeaderMap,
-    request: Result<Q, Status>,
+    request: Result<Request<Q>, Status>,
     call: impl FnOnce(Request<Q>) -> F,
 ) -> Response
 where
@@ -155,12 +181,12 @@ where
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| accept.contains("text/event-stream"));
     let answers = match request {
-        Ok(request) => call(Request::new(request)).await,
+        Ok(request) => call(request).await,
         Err(status) => Err(status),
     };
     let answers = match answers {
         Ok(answers) => answers.into_inner(),
-        Err(status) => return refuse(&status),
+        Err(status) => return refused(&status),
     };
     let (kind, start, end) =
         if events { ("text/event-stream", "data: ", "\n\n") } else { ("application/x-ndjson", "", "\n") };
@@ -187,9 +213,11 @@ impl<'a> Fault<'a> {
     }
 }
 
-fn refuse(status: &Status) -> Response {
+/// An error as JSON.
+pub(crate) fn refused(status: &Status) -> Response {
     let code = match (code_of(status), status.code()) {
         ("busy", _) => StatusCode::CONFLICT,
+        ("too_large", _) => StatusCode::PAYLOAD_TOO_LARGE,
         (_, code) => crate::etcd::http_code(code),
     };
     json(code, &Fault::of(status))
@@ -198,7 +226,7 @@ fn refuse(status: &Status) -> Response {
 /// There is nothing at this path.
 pub(crate) fn nowhere(method: &str, path: &str) -> Response {
     let path: String = path.chars().take(100).collect();
-    refuse(&fault(
+    refused(&fault(
         "no_such_path",
         Code::NotFound,
         format!("there is no {method} {path} here; see /openapi.json"),

@@ -6,15 +6,14 @@ mod hold;
 mod http;
 mod sessions;
 
-use std::pin::Pin;
-
-use futures_util::Stream;
 use meshlock_node::names::{ClientLabel, LockName};
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::shell::now;
 use meshlock_node::table::Wait;
 use meshlock_node::time::Span;
 use tonic::{Code, Request, Response, Status, async_trait};
 
+use crate::caller::caller_of;
 use crate::desk::{Desk, IfKnown, Order};
 use crate::ledger::{Grant as Granted, Lasts, LeaseId, Wanted};
 use crate::proto::meshlock::locks_server::{Locks, LocksServer};
@@ -23,11 +22,10 @@ use crate::proto::meshlock::{
     Holders, LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest, ReleaseResponse, Rules, Session,
     SessionRequest, StatusRequest, StatusResponse,
 };
-use fault::{bad, fault, not_held};
-pub(crate) use http::nowhere;
-
-/// What a call streams.
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+use crate::slow::{Answers, while_read};
+use fault::{bad, not_held};
+pub(crate) use fault::{denied, fault};
+pub(crate) use http::{nowhere, refused};
 
 /// Our own API. Clones are the same.
 #[derive(Clone)]
@@ -72,14 +70,25 @@ impl Own {
         http::routes(self.clone())
     }
 
+    /// What a client is streamed, for as long as it reads it.
+    fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
+        while_read(answers, self.desk.limits().slow_reader)
+    }
+
     /// Waits for a lock in a session.
-    async fn get(&self, wish: Wish, lease: LeaseId, who: ClientLabel) -> Result<Granted, Status> {
+    async fn get(
+        &self,
+        caller: &Caller,
+        wish: Wish,
+        lease: LeaseId,
+        who: ClientLabel,
+    ) -> Result<Granted, Status> {
         let Wish { lock, wait, permits } = wish;
         let name = key(&lock, lease);
         let text = lock.to_string();
         let wanted = Wanted { name, lock, lease, value: Vec::new() };
         let order = Order { wanted, wait, who, if_known: IfKnown::Join };
-        let held = self.desk.acquire(order, permits).await;
+        let held = self.desk.acquire(caller, order, permits).await;
         held.map(|(_, grant)| grant).map_err(|error| not_held(&text, error))
     }
 }
@@ -98,58 +107,64 @@ fn label(text: &str) -> Result<ClientLabel, Status> {
 #[async_trait]
 impl Locks for Own {
     async fn open_session(&self, request: Request<OpenSessionRequest>) -> Result<Response<Session>, Status> {
+        let caller = caller_of(&request)?;
         let OpenSessionRequest { ttl_ms, label } = request.into_inner();
-        let lease = self.open_lease(sessions::lasts(ttl_ms)?, &label)?;
-        self.session(lease).map(Response::new)
+        let lease = self.open_lease(&caller, sessions::lasts(ttl_ms)?, &label)?;
+        self.session(&caller, lease).map(Response::new)
     }
 
     async fn get_session(&self, request: Request<SessionRequest>) -> Result<Response<Session>, Status> {
+        let caller = caller_of(&request)?;
         let lease = sessions::lease(&request.into_inner().session)?;
-        self.session(lease).map(Response::new)
+        self.session(&caller, lease).map(Response::new)
     }
 
     async fn keep_alive(&self, request: Request<SessionRequest>) -> Result<Response<Session>, Status> {
+        let caller = caller_of(&request)?;
         let lease = sessions::lease(&request.into_inner().session)?;
         // Of one that is over, the session is not found either.
-        self.desk.renew(lease);
-        self.session(lease).map(Response::new)
+        self.desk.renew(&caller, lease);
+        self.session(&caller, lease).map(Response::new)
     }
 
     async fn end_session(
         &self,
         request: Request<SessionRequest>,
     ) -> Result<Response<EndSessionResponse>, Status> {
+        let caller = caller_of(&request)?;
         let session = request.into_inner().session;
         let lease = sessions::lease(&session)?;
-        if !self.desk.revoke(lease) {
+        if !self.desk.revoke(&caller, lease) {
             return Err(self.no_session(lease));
         }
         Ok(Response::new(EndSessionResponse {}))
     }
 
     async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<Grant>, Status> {
+        let caller = caller_of(&request)?;
         let AcquireRequest { lock, session, r#try, wait_ms, permits, ttl_ms, label } = request.into_inner();
         let wish = Wish::new(&lock, r#try, wait_ms, permits)?;
         let (lease, made) = if session.is_empty() {
             let lasts = sessions::lasts(ttl_ms)?;
             // While it waits the client is there for as long as its call is; its time begins when it has the lock.
-            let lease = self.open_lease(Lasts::WithItsConnection, &label)?;
+            let lease = self.open_lease(&caller, Lasts::WithItsConnection, &label)?;
             (lease, Some((sessions::Made::new(self, lease), lasts)))
         } else {
             (sessions::lease(&session)?, None)
         };
-        let granted = self.get(wish, lease, self.who(lease)?).await?;
+        let granted = self.get(&caller, wish, lease, self.who(&caller, lease)?).await?;
         if let Some((mut made, lasts)) = made {
             self.desk.begin_time(lease, lasts);
             made.keep();
         }
-        Ok(Response::new(self.grant(lock, lease, granted)))
+        Ok(Response::new(self.grant(&caller, lock, lease, granted)))
     }
 
     async fn release(&self, request: Request<ReleaseRequest>) -> Result<Response<ReleaseResponse>, Status> {
+        let caller = caller_of(&request)?;
         let ReleaseRequest { lock, session } = request.into_inner();
         let (lock, lease): (LockName, _) = (lock.parse().map_err(bad)?, sessions::lease(&session)?);
-        let Some(key) = self.desk.release(&key(&lock, lease)) else {
+        let Some(key) = self.desk.release(&caller, &key(&lock, lease)) else {
             return Err(fault(
                 "not_held",
                 Code::NotFound,
@@ -162,28 +177,33 @@ impl Locks for Own {
     type HoldStream = Answers<HoldEvent>;
 
     async fn hold(&self, request: Request<HoldRequest>) -> Result<Response<Self::HoldStream>, Status> {
+        let caller = caller_of(&request)?;
         let HoldRequest { lock, r#try, wait_ms, permits, label: who } = request.into_inner();
         let wish = Wish::new(&lock, r#try, wait_ms, permits)?;
         let who = label(&who)?;
-        let lease = self.desk.grant(Lasts::WithItsConnection, Some(who.clone()));
+        let lease = self.desk.grant(&caller, Lasts::WithItsConnection, Some(who.clone()));
         let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
         let session = sessions::Made::new(self, lease);
-        let held = hold::Held::get(session, wish, who).await?;
-        Ok(Response::new(held.events(lock)))
+        let held = hold::Held::get(caller, session, wish, who).await?;
+        Ok(Response::new(self.while_read(held.events(lock))))
     }
 
     type WatchStream = Answers<Holders>;
 
     async fn watch(&self, request: Request<LockRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        self.holders_of(request.into_inner().lock.parse().map_err(bad)?).map(Response::new)
+        let caller = caller_of(&request)?;
+        let holders = self.holders_of(&caller, request.into_inner().lock.parse().map_err(bad)?)?;
+        Ok(Response::new(self.while_read(holders)))
     }
 
     async fn queue(&self, request: Request<LockRequest>) -> Result<Response<QueueResponse>, Status> {
-        self.queue_of(request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
+        let caller = caller_of(&request)?;
+        self.queue_of(&caller, request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
     }
 
     async fn r#break(&self, request: Request<LockRequest>) -> Result<Response<BreakResponse>, Status> {
-        self.take_away(request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
+        let caller = caller_of(&request)?;
+        self.take_away(&caller, request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
@@ -195,6 +215,7 @@ impl Locks for Own {
     }
 
     async fn set_rules(&self, request: Request<Rules>) -> Result<Response<Rules>, Status> {
-        self.change_rules(request.into_inner()).await.map(Response::new)
+        let caller = caller_of(&request)?;
+        self.change_rules(&caller, request.into_inner()).await.map(Response::new)
     }
 }

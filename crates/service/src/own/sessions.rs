@@ -1,6 +1,7 @@
 //! Sessions of our own API: leases under another name.
 
 use meshlock_node::names::ClientLabel;
+use meshlock_node::shell::gate::Caller;
 use meshlock_node::shell::now;
 use meshlock_node::time::Span;
 use tonic::{Code, Status};
@@ -37,14 +38,14 @@ pub(super) fn lasts(ttl_ms: u32) -> Result<Lasts, Status> {
 }
 
 impl Own {
-    pub(super) fn open_lease(&self, lasts: Lasts, who: &str) -> Result<LeaseId, Status> {
-        self.desk.grant(lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
+    pub(super) fn open_lease(&self, caller: &Caller, lasts: Lasts, who: &str) -> Result<LeaseId, Status> {
+        self.desk.grant(caller, lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
     }
 
-    pub(super) fn session(&self, lease: LeaseId) -> Result<Session, Status> {
+    pub(super) fn session(&self, caller: &Caller, lease: LeaseId) -> Result<Session, Status> {
         let (now, safe) = (now(), self.desk.safe_for());
         let ledger = self.desk.ledger();
-        let Some(found) = ledger.lease(lease, now) else {
+        let Some(found) = ledger.lease(lease, &caller.principal, now) else {
             drop(ledger);
             return Err(self.no_session(lease));
         };
@@ -59,8 +60,8 @@ impl Own {
     }
 
     /// Who has the session, for operators.
-    pub(super) fn who(&self, lease: LeaseId) -> Result<ClientLabel, Status> {
-        let who = self.desk.ledger().lease(lease, now()).map(|lease| lease.who.clone());
+    pub(super) fn who(&self, caller: &Caller, lease: LeaseId) -> Result<ClientLabel, Status> {
+        let who = self.desk.ledger().lease(lease, &caller.principal, now()).map(|lease| lease.who.clone());
         match who {
             Some(Some(who)) => Ok(who),
             Some(None) => label(""),
@@ -82,10 +83,10 @@ impl Own {
         }
     }
 
-    pub(super) fn grant(&self, lock: String, lease: LeaseId, granted: Granted) -> Grant {
+    pub(super) fn grant(&self, caller: &Caller, lock: String, lease: LeaseId, granted: Granted) -> Grant {
         let (now, safe) = (now(), self.desk.safe_for());
         let ledger = self.desk.ledger();
-        let lasts = ledger.lease(lease, now);
+        let lasts = ledger.lease(lease, &caller.principal, now);
         let ttl = lasts.and_then(|lease| lease.lasts.span());
         // One that is over is not safe for any time.
         let safe = lasts.map_or(Span::ZERO, |lease| lease.left(now).map_or(safe, |left| left.min(safe)));
@@ -115,7 +116,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.kept {
-            self.own.desk.revoke(self.lease);
+            self.own.desk.end_lease(self.lease, "the call that it was for has ended");
         }
     }
 }

@@ -1,7 +1,11 @@
 //! The listener: gRPC and HTTP/JSON on one port, in a thread of its own so that clients never slow the node's network down.
 
 mod connection;
-mod principal;
+mod guard;
+mod patient;
+mod routes;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,16 +17,18 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use meshlock_node::shell::gate::Gate;
 use meshlock_node::shell::{Handle, Security};
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
-use crate::consul::Consul;
+use crate::consul::{self, Consul};
 use crate::desk::Desk;
 use crate::etcd::Etcd;
 use crate::ledger::Limits;
 use crate::own::{self, Own};
 use connection::Door;
+use guard::Guard;
 
 /// How the wire APIs are served.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub struct Setup {
     pub security: Security,
     /// How much they may have.
     pub limits: Limits,
+    /// Who may do what.
+    pub gate: Arc<Gate>,
 }
 
 /// Why the wire APIs cannot be served.
@@ -67,7 +75,7 @@ struct Stop {
 impl Serving {
     /// Serves a node's clients.
     pub fn start(node: &Handle, setup: Setup) -> Result<Self, ServeError> {
-        let Setup { listener, security, limits } = setup;
+        let Setup { listener, security, limits, gate } = setup;
         let address = listener.local_addr()?;
         if matches!(security, Security::Plain) && !address.ip().is_loopback() {
             return Err(ServeError::Open(address));
@@ -77,7 +85,8 @@ impl Serving {
         let (stop, node) = (Arc::new(Stop::default()), node.clone());
         let stopped = stop.clone();
         let serve = move || {
-            runtime.block_on(serve(node, listener, security, limits, stopped));
+            let desk = || Desk::open(node, limits, gate.clone());
+            runtime.block_on(serve(desk, listener, security, gate.clone(), stopped));
             // What is still under way is not waited for.
             runtime.shutdown_timeout(Duration::ZERO);
         };
@@ -107,9 +116,17 @@ impl Drop for Serving {
     }
 }
 
-async fn serve(node: Handle, listener: TcpListener, security: Security, limits: Limits, stop: Arc<Stop>) {
-    let desk = Desk::open(node, limits);
-    let door = Door::new(&security, router(&desk), limits);
+async fn serve(
+    desk: impl FnOnce() -> Desk,
+    listener: TcpListener,
+    security: Security,
+    gate: Arc<Gate>,
+    stop: Arc<Stop>,
+) {
+    // Within the runtime, which its tasks need.
+    let desk = desk();
+    let limits = desk.limits();
+    let door = Door::new(&security, router(&desk, &gate), limits, gate);
     let places = Arc::new(Semaphore::new(limits.connections));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
@@ -121,7 +138,7 @@ async fn serve(node: Handle, listener: TcpListener, security: Security, limits: 
 }
 
 /// Everything that is served.
-fn router(desk: &Desk) -> Router {
+fn router(desk: &Desk, gate: &Arc<Gate>) -> Router {
     let cluster = desk.node().look(|node| node.cluster_name().to_string());
     let (etcd, own) = (Etcd::new(desk.clone(), &cluster), Own::new(desk.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
@@ -129,12 +146,13 @@ fn router(desk: &Desk) -> Router {
     let consul = Consul::new(desk.clone(), &cluster);
     let http = etcd.gateway().merge(own.http()).merge(consul.routes());
     let http = http.layer(DefaultBodyLimit::max(desk.limits().request_bytes));
+    let guard = Guard { gate: gate.clone(), request_bytes: desk.limits().request_bytes };
     Router::new()
         .merge(grpc)
         .merge(http)
         .fallback(nowhere)
         .layer(axum::middleware::map_response(explain))
-        .layer(axum::middleware::from_fn(principal::admit))
+        .layer(axum::middleware::from_fn_with_state(guard, guard::admit))
 }
 
 /// What is said of calls that are none of ours.
@@ -143,12 +161,17 @@ const NO_SUCH_CALL: &str = "Meshlock keeps locks, not data; this call is none of
 /// How gRPC says that there is no such call.
 const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
 
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
 /// What nobody serves.
 async fn nowhere(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let is_grpc = headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    if !is_grpc {
+    if consul::is_elsewhere(uri.path()) {
+        return consul::not_here(&method, uri.path());
+    }
+    if !is_grpc(&headers) {
         return own::nowhere(method.as_str(), uri.path());
     }
     let mut response = StatusCode::OK.into_response();

@@ -91,7 +91,12 @@ impl Backend {
 /// Serves a node on a free port.
 pub(crate) fn serve(engine: &Engine) -> Serving {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let setup = meshlock_service::Setup {
+        listener,
+        security: Security::Plain,
+        limits: Limits::default(),
+        gate: std::sync::Arc::default(),
+    };
     Serving::start(engine, setup).unwrap()
 }
 

@@ -16,7 +16,7 @@ pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("bench.sock");
     let node = Node::local()?;
-    serve(node.engine(), listen(&path)?, |_| {});
+    serve(node.engine(), listen(&path)?, std::sync::Arc::default(), |_| {});
     let mut client = Client { stream: UnixStream::connect(&path)?, heard: Vec::new() };
     client.say(&[ToNode::Hello { version: VERSION, who: "bench".parse()? }])?;
     client.hear()?;

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use meshlock_node::node::{Answer, Call, Node};
 use meshlock_node::shell::client::{self, Serving};
+use meshlock_node::shell::gate::{Audit, Gate};
 use meshlock_node::shell::{Engine, Listener, Security, Setup, StartError, listen, now};
 use meshlock_node::time::Span;
-use meshlock_service::{self as service, Limits};
+use meshlock_service as service;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{refused, service_manager};
+use super::{Reload, refused, service_manager};
 use crate::output::Outcome;
 use crate::settings::Settings;
 
@@ -32,14 +33,16 @@ const AGREE_WITHIN: Duration = Duration::from_secs(3);
 const FAILED: &str = "the node has panicked, which is a bug: please report what was logged before this";
 
 /// Runs a node until it is told to stop.
-pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(super) fn run(settings: Settings, reload: &Reload, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut signals = {
+    let (mut signals, changes) = {
         let _within = runtime.enter();
-        Signals::new()?
+        (Signals::new()?, signal(SignalKind::hangup())?)
     };
     let daemon = Daemon::start(settings)?;
-    runtime.block_on(async {
+    let gate = daemon.gate.clone();
+    let _hearing = runtime.spawn(hear_of_changes(changes, gate.clone(), reload.clone()));
+    let outcome = runtime.block_on(async {
         tokio::select! {
             number = signals.next() => return daemon.stop(number, &mut signals).await,
             () = daemon.until_failed() => anyhow::bail!(FAILED),
@@ -49,7 +52,24 @@ pub(super) fn run(settings: Settings, out: &mut dyn Write) -> anyhow::Result<Out
             number = signals.next() => daemon.stop(number, &mut signals).await,
             () = daemon.until_failed() => anyhow::bail!(FAILED),
         }
-    })
+    });
+    gate.audit().flush();
+    outcome
+}
+
+/// Reads the rules and tokens anew whenever that is asked for (SIGHUP), and opens the audit log anew.
+async fn hear_of_changes(mut signal: Signal, gate: Arc<Gate>, reload: Reload) {
+    while signal.recv().await.is_some() {
+        gate.audit().reopen();
+        match reload.policy() {
+            Ok(Some(policy)) => {
+                gate.replace(policy);
+                tracing::info!("has read the access rules and tokens anew");
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "the access rules and tokens stay as they were"),
+        }
+    }
 }
 
 /// A running node and what it serves.
@@ -60,6 +80,8 @@ struct Daemon {
     serving: Vec<Serving>,
     /// Where clients of other machines reach it.
     clients: Option<SocketAddr>,
+    /// Who may do what.
+    gate: Arc<Gate>,
     settings: Settings,
 }
 
@@ -83,17 +105,19 @@ impl Daemon {
             StartError::Threads(_) => error.into(),
             StartError::Config(_) | StartError::Store(_) | StartError::Founding(_) => refused(error),
         })?;
+        let gate = open_gate(&settings)?;
         let listener = client::listen(&settings.socket).map_err(refused)?;
-        let mut serving = vec![client::serve(&engine, listener, |_| {})];
+        let mut serving = vec![client::serve(&engine, listener, gate.clone(), |_| {})];
         let at = clients.as_ref().map(TcpListener::local_addr).transpose()?;
         if let Some(clients) = clients {
             let security = settings.security.clone();
-            serving.push(client::serve_network(&engine, clients, security, settings.session_ttl)?);
+            let (silence, gate) = (settings.session_ttl, gate.clone());
+            serving.push(client::serve_network(&engine, clients, security, silence, gate)?);
         }
         let api = settings
             .api
             .as_ref()
-            .map(|address| serve_api(&engine, &settings, address.as_str()))
+            .map(|address| serve_api(&engine, &settings, &gate, address.as_str()))
             .transpose()?;
         tracing::info!(
             site = %settings.config.site,
@@ -105,7 +129,7 @@ impl Daemon {
             clients = ?at,
             "started"
         );
-        Ok(Daemon { api, engine, serving, clients: at, settings })
+        Ok(Daemon { api, engine, serving, clients: at, gate, settings })
     }
 
     /// Whether it takes part and may give clients something.
@@ -200,10 +224,28 @@ impl Daemon {
     }
 }
 
-fn serve_api(engine: &Engine, settings: &Settings, address: &str) -> anyhow::Result<service::Serving> {
+fn open_gate(settings: &Settings) -> anyhow::Result<Arc<Gate>> {
+    let audit =
+        Audit::open(&settings.audit).map_err(|error| refused(format!("audit: cannot be opened: {error}")))?;
+    let is_served = settings.api.is_some() || settings.clients.is_some();
+    if is_served && matches!(settings.security, Security::Tls(_)) && settings.policy.access.is_empty() {
+        tracing::warn!(
+            "there are no [[access]] rules: clients with certificates or tokens may do nothing yet; `meshlock node --example-config` \
+             explains them"
+        );
+    }
+    Ok(Arc::new(Gate::new(settings.policy.clone(), settings.each, audit)))
+}
+
+fn serve_api(
+    engine: &Engine,
+    settings: &Settings,
+    gate: &Arc<Gate>,
+    address: &str,
+) -> anyhow::Result<service::Serving> {
     let listener = service::listen(address).map_err(refused)?;
     let security = settings.security.clone();
-    let setup = service::Setup { listener, security, limits: Limits::default() };
+    let setup = service::Setup { listener, security, limits: settings.limits, gate: gate.clone() };
     service::Serving::start(engine, setup).map_err(refused)
 }
 

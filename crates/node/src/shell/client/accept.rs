@@ -1,7 +1,6 @@
 //! Takes clients in: on a Unix socket those of this machine and user, on a TCP port those who show a certificate.
 
 use std::io;
-use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +10,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::super::channel::{Channel, Stream};
 use super::super::engine::Handle;
+use super::super::gate::Gate;
 use super::super::lobby::Lobby;
 use super::super::net::{Security, UNACKNOWLEDGED, tune};
 use super::door::Door;
@@ -114,6 +114,7 @@ impl<F: Fn(usize)> Drop for Guest<F> {
 pub fn serve(
     node: &Handle,
     listener: std::os::unix::net::UnixListener,
+    gate: Arc<Gate>,
     changed: impl Fn(usize) + Send + Sync + 'static,
 ) -> Serving {
     let (tasks, node) = (node.tasks().clone(), node.clone());
@@ -131,9 +132,9 @@ pub fn serve(
             let Some(guest) = guests.enter() else { continue };
             let owner = stream.peer_cred().ok().map(|credentials| credentials.uid());
             let channel = Channel::new(Stream::Unix(stream), None);
-            let node = node.clone();
+            let (node, gate) = (node.clone(), gate.clone());
             tokio::spawn(async move {
-                Client::talk(node, channel, Door::Local { owner }).await;
+                Client::talk(node, channel, Door::Local { owner }, gate).await;
                 drop(guest);
             });
         }
@@ -148,12 +149,13 @@ pub fn serve_network(
     listener: std::net::TcpListener,
     security: Security,
     silence: Span,
+    gate: Arc<Gate>,
 ) -> io::Result<Serving> {
     listener.set_nonblocking(true)?;
     if matches!(security, Security::Plain) {
         tracing::warn!(
             address = ?listener.local_addr().ok(),
-            "clients are not protected: whoever reaches the port can take any lock, and break those of others"
+            "clients are not protected: programs of this machine may do what the rules give 'local', others what they give 'anyone'"
         );
     }
     // A connection is not given up before the session is.
@@ -170,8 +172,7 @@ pub fn serve_network(
                     continue;
                 }
             };
-            let address: IpAddr = address.ip();
-            let (Some(guest), Some(seat)) = (guests.enter(), lobby.enter(address)) else {
+            let (Some(guest), Some(seat)) = (guests.enter(), lobby.enter(address.ip())) else {
                 tracing::debug!(%address, "too many connections: one is not taken");
                 continue;
             };
@@ -191,9 +192,9 @@ pub fn serve_network(
             });
             let channel = Channel::new(Stream::Tcp(stream), tls);
             let door = Door::Network { address, silence, seat: Mutex::new(Some(seat)) };
-            let node = node.clone();
+            let (node, gate) = (node.clone(), gate.clone());
             tokio::spawn(async move {
-                Client::talk(node, channel, door).await;
+                Client::talk(node, channel, door, gate).await;
                 drop(guest);
             });
         }

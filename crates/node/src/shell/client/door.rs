@@ -5,17 +5,19 @@
 //! so (TLS has a word for it), or falls silent; then its session lasts as long as it can still believe that it has one.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::super::channel::ClosedBy;
 use super::super::clock::now;
+use super::super::gate::Origin;
 use super::super::lobby::Seat;
 use super::super::tls::TlsError;
 use super::group::Group;
 use super::serve::Client;
+use crate::access::Principal;
 use crate::names::ClientLabel;
 use crate::time::{Drift, Span, Time};
 
@@ -30,7 +32,7 @@ pub(super) enum Door {
     /// On this machine, as this user.
     Local { owner: Option<u32> },
     /// Over a network. Its session ends after so long without a word.
-    Network { address: IpAddr, silence: Span, seat: Mutex<Option<Seat>> },
+    Network { address: SocketAddr, silence: Span, seat: Mutex<Option<Seat>> },
 }
 
 impl Client {
@@ -105,12 +107,24 @@ impl Client {
         }
     }
 
-    /// Who a client is to others: what it says, and behind that what its certificate says.
-    pub(super) fn certified(&self, who: ClientLabel) -> Result<ClientLabel, TlsError> {
-        let Some(client) = self.channel.peer_client() else { return Ok(who) };
-        let client = client?;
-        let short = || format!("client {client}").parse().unwrap_or_else(|_| who.clone());
-        Ok(format!("{who}, client {client}").parse().unwrap_or_else(|_| short()))
+    /// Who a client is: by its certificate, or, where there are none, by where it comes from.
+    pub(super) fn principal(&self) -> Result<Principal, TlsError> {
+        match (self.channel.peer_client(), &self.door) {
+            (Some(client), _) => client.map(Principal::Named),
+            (None, Door::Local { .. }) => Ok(Principal::Local),
+            (None, Door::Network { address, .. }) if address.ip().to_canonical().is_loopback() => {
+                Ok(Principal::Local)
+            }
+            (None, Door::Network { .. }) => Ok(Principal::Anyone),
+        }
+    }
+
+    /// Which way it came.
+    pub(super) fn origin(&self) -> Origin {
+        match &self.door {
+            Door::Local { owner } => Origin::Socket { user: *owner },
+            Door::Network { address, .. } => Origin::Network(*address),
+        }
     }
 
     pub(super) fn guard(&self, group: i32) {
@@ -125,6 +139,13 @@ impl Client {
             Err(error) => self.refuse(0, error.to_string()),
         }
     }
+}
+
+/// Who a client is to others: what it says, and behind that what its certificate says.
+pub(super) fn certified(who: ClientLabel, principal: &Principal) -> ClientLabel {
+    let Principal::Named(client) = principal else { return who };
+    let short = || format!("client {client}").parse().unwrap_or_else(|_| who.clone());
+    format!("{who}, client {client}").parse().unwrap_or_else(|_| short())
 }
 
 /// Whether a connection may begin like this. Whoever speaks something else need not be waited for.

@@ -9,6 +9,7 @@ mod belief;
 mod door;
 mod group;
 pub mod protocol;
+mod rights;
 mod serve;
 mod words;
 

@@ -12,10 +12,12 @@ use tokio::time::timeout;
 use super::super::channel::Channel;
 use super::super::clock::now;
 use super::super::engine::{Handle, Listener};
+use super::super::gate::{Act, Gate};
 use super::super::permits::agree_on_permits;
 use super::door::{Door, may_be_hello};
 use super::group::Group;
 use super::protocol::{Contact, MOST_OPEN, Patience, Tag, ToClient, ToNode, VERSION, put, take};
+use super::rights::{Known, act_of};
 use super::words::answered;
 use crate::names::{ClientLabel, LockName};
 use crate::node::{Answer, Call};
@@ -34,7 +36,8 @@ pub(super) struct Client {
     pub(super) channel: Channel,
     pub(super) door: Door,
     pub(super) opened: Time,
-    pub(super) greeted: OnceLock<()>,
+    pub(super) greeted: OnceLock<Known>,
+    pub(super) gate: Arc<Gate>,
     /// When it said something last, in microseconds.
     pub(super) heard: AtomicU64,
     open: Mutex<FxHashMap<Tag, Arc<Asked>>>,
@@ -55,6 +58,8 @@ enum Ending {
 struct Asked {
     client: Arc<Client>,
     tag: Tag,
+    /// Which lock it is about, if it is about one.
+    lock: Option<LockName>,
     /// The node's number for it, once it has one.
     request: OnceLock<Request>,
     /// Stops the agreement on a semaphore's permits, which comes first.
@@ -63,11 +68,11 @@ struct Asked {
 
 impl Client {
     /// Talks with a client until its connection ends; with it, its session.
-    pub(super) async fn talk(node: Handle, channel: Channel, door: Door) {
+    pub(super) async fn talk(node: Handle, channel: Channel, door: Door, gate: Arc<Gate>) {
         let (open, group, greeted) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let opened = now();
         let heard = AtomicU64::new(opened.micros());
-        let client = Arc::new(Client { node, channel, door, opened, greeted, heard, open, group });
+        let client = Arc::new(Client { node, channel, door, opened, greeted, gate, heard, open, group });
         let session = client.node.open_session(client.clone());
         let ending = tokio::select! {
             ending = client.hear_all(session) => ending,
@@ -90,6 +95,8 @@ impl Client {
         open.values().filter_map(|asked| asked.agreeing.get()).for_each(AbortHandle::abort);
         let requests = open.values().filter_map(|asked| asked.request.get().copied());
         client.node.close_session(session, requests);
+        let why = if ending == Ending::Gone { "its client has gone" } else { "its client was cut off" };
+        client.audit(None, || Act::Ended { session: None, why });
         // Whoever waits for the end of the connection knows then that everything is free.
         client.channel.close();
     }
@@ -142,12 +149,19 @@ impl Client {
 
     /// The client has said something. Gives back whether it may go on.
     fn hear_from(self: &Arc<Self>, session: Session, said: ToNode) -> bool {
+        if let ToNode::Hello { version, who } = said {
+            return self.welcome(session, version, who);
+        }
+        let Some(Known { caller, .. }) = self.greeted.get() else {
+            self.refuse(0, "say hello first".to_owned());
+            return false;
+        };
+        if let Some(refused) = self.judge(caller, &said) {
+            self.refuse(refused.0, refused.1);
+            return true;
+        }
         match said {
-            ToNode::Hello { version, who } => return self.welcome(session, version, who),
-            _ if self.greeted.get().is_none() => {
-                self.refuse(0, "say hello first".to_owned());
-                return false;
-            }
+            ToNode::Hello { .. } => {}
             ToNode::Ping(tag) => self.say(&ToClient::Pong { tag, time: now() }),
             ToNode::Acquire { tag, lock, patience, permits } => {
                 self.acquire(session, tag, lock, patience, permits);
@@ -155,13 +169,23 @@ impl Client {
             ToNode::Cancel(tag) => self.about(tag, Call::Cancel),
             ToNode::Release(tag) => self.about(tag, Call::Release),
             ToNode::Guard { group } => self.guard(group),
-            ToNode::Queue { tag, lock } => self.ask(tag, |request| Call::Query { request, lock }),
-            ToNode::Status { tag } => self.ask(tag, |request| Call::Overview { request }),
-            ToNode::Break { tag, lock } => self.ask(tag, |request| Call::Break { request, lock }),
-            ToNode::SetRules { tag, rules } => self.ask(tag, |request| Call::SetRules { request, rules }),
-            ToNode::Locks { tag } => self.ask(tag, |request| Call::Locks { request }),
-            ToNode::Remove { tag, site } => self.ask(tag, |request| Call::Remove { request, site }),
-            ToNode::Leave { tag } => self.ask(tag, |request| Call::Leave { request }),
+            ToNode::Queue { tag, lock } => self.ask(tag, None, |request| Call::Query { request, lock }),
+            ToNode::Status { tag } => self.ask(tag, None, |request| Call::Overview { request }),
+            ToNode::Break { tag, lock } => {
+                self.ask(tag, Some(lock.clone()), |request| Call::Break { request, lock });
+            }
+            ToNode::SetRules { tag, rules } => {
+                self.ask(tag, None, |request| Call::SetRules { request, rules });
+            }
+            ToNode::Locks { tag } => self.ask(tag, None, |request| Call::Locks { request }),
+            ToNode::Remove { tag, site } => {
+                self.audit(None, || Act::Removed { site: Some(site.clone()) });
+                self.ask(tag, None, |request| Call::Remove { request, site });
+            }
+            ToNode::Leave { tag } => {
+                self.audit(None, || Act::Removed { site: None });
+                self.ask(tag, None, |request| Call::Leave { request });
+            }
         }
         true
     }
@@ -174,13 +198,13 @@ impl Client {
             );
             return false;
         }
-        let who = match self.certified(who) {
-            Ok(who) => who,
+        let (known, who) = match self.introduce(who) {
+            Ok(known) => known,
             Err(error) => {
                 if let Door::Network { address, .. } = &self.door {
                     tracing::warn!(%address, %error, "a client is not let in");
                 }
-                self.refuse(0, error.to_string());
+                self.refuse(0, error);
                 return false;
             }
         };
@@ -191,7 +215,7 @@ impl Client {
                 Some(Contact { silence: *silence, drift: self.drift() })
             }
         };
-        let _ = self.greeted.set(());
+        let _ = self.greeted.set(known);
         let hears_within = contact.map_or(Span::ZERO, |contact| contact.drift.stretch(contact.silence));
         self.node.tell(Call::Introduce { session, who, hears_within });
         let site = self.node.look(|node| node.me().site.clone());
@@ -212,7 +236,7 @@ impl Client {
             Patience::Within(span) => Wait::Until(now() + span),
             Patience::Try => Wait::Try,
         };
-        let Some(asked) = self.begin(tag) else { return };
+        let Some(asked) = self.begin(tag, Some(lock.clone())) else { return };
         let call = {
             let lock = lock.clone();
             move |request| Call::Acquire { session, request, lock, wait }
@@ -256,14 +280,14 @@ impl Client {
         }
     }
 
-    fn ask(self: &Arc<Self>, tag: Tag, call: impl FnOnce(Request) -> Call) {
-        if let Some(asked) = self.begin(tag) {
+    fn ask(self: &Arc<Self>, tag: Tag, lock: Option<LockName>, call: impl FnOnce(Request) -> Call) {
+        if let Some(asked) = self.begin(tag, lock) {
             asked.put(call);
         }
     }
 
     /// Opens a wish or question, if its number is new and there are not too many.
-    fn begin(self: &Arc<Self>, tag: Tag) -> Option<Arc<Asked>> {
+    fn begin(self: &Arc<Self>, tag: Tag, lock: Option<LockName>) -> Option<Arc<Asked>> {
         let mut open = self.open();
         if open.contains_key(&tag) || open.len() >= MOST_OPEN {
             drop(open);
@@ -276,6 +300,7 @@ impl Client {
         let asked = Arc::new(Asked {
             client: self.clone(),
             tag,
+            lock,
             request: OnceLock::new(),
             agreeing: OnceLock::new(),
         });
@@ -343,6 +368,9 @@ impl Listener for Client {
 impl Listener for Asked {
     fn hear(&self, answer: &Answer) {
         let Some((message, over)) = answered(self.tag, answer) else { return };
+        if let Some(act) = act_of(answer, self.client.gate.audit().wants_all()) {
+            self.client.audit(self.lock.as_ref(), || act);
+        }
         if over {
             self.client.open().remove(&self.tag);
         }

@@ -31,9 +31,10 @@ impl Identity {
         begin_answer(Arc::new(self.called()))
     }
 
-    /// For whoever serves clients that agree on one of these protocols ([`bearer_of_chain`] says who they are).
-    pub fn serving(&self, protocols: &[&[u8]]) -> ServerConfig {
-        let mut config = self.called();
+    /// For whoever serves clients that agree on one of these protocols ([`bearer_of_chain`] says who they are). Those who show no
+    /// certificate are let in only if `anonymous`: whoever serves them asks who they are in another way.
+    pub fn serving(&self, protocols: &[&[u8]], anonymous: bool) -> ServerConfig {
+        let mut config = self.called_by(anonymous);
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config
     }
@@ -54,7 +55,11 @@ impl Identity {
     }
 
     pub(super) fn called(&self) -> ServerConfig {
-        let expected = ExpectBearer { authority: self.authority.clone() };
+        self.called_by(false)
+    }
+
+    fn called_by(&self, anonymous: bool) -> ServerConfig {
+        let expected = ExpectBearer { authority: self.authority.clone(), anonymous };
         let mut config = ServerConfig::builder_with_provider(self.authority.provider.clone())
             .with_protocol_versions(&[&TLS13])
             .expect("the provider has the cipher suites of TLS 1.3")

@@ -5,45 +5,21 @@
 //! is called as a site is from the site.
 
 use std::fmt;
-use std::str::FromStr;
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
+pub use crate::access::{ClientName, ClientNameError};
 use crate::names::SiteName;
 
 const SCHEME: &str = "meshlock://";
-
-/// The name of a client, made of the same characters as a site's.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientName(SiteName);
-
-/// Why something cannot be the name of a client.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' cannot be the name of a client: use 1 to 64 letters, digits, '.', '-' and '_'")]
-pub struct ClientNameError(String);
-
-impl FromStr for ClientName {
-    type Err = ClientNameError;
-
-    fn from_str(text: &str) -> Result<Self, ClientNameError> {
-        let error = |_| ClientNameError(text.chars().take(80).collect());
-        text.parse().map(ClientName).map_err(error)
-    }
-}
-
-impl fmt::Display for ClientName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// Who a certificate speaks for. A client is never a site, whatever its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bearer {
     /// A site of the cluster.
     Site(SiteName),
-    /// A client, which may ask for whatever those may ask for who reach a node's socket.
+    /// A client, which may do what the site's rules give it ([`access`](crate::access)).
     Client(ClientName),
 }
 
@@ -101,7 +77,8 @@ impl Bearer {
     /// The name alone.
     pub fn name(&self) -> &str {
         match self {
-            Bearer::Site(name) | Bearer::Client(ClientName(name)) => name.as_str(),
+            Bearer::Site(name) => name.as_str(),
+            Bearer::Client(name) => name.as_str(),
         }
     }
 }

@@ -131,9 +131,15 @@ impl ServerCertVerifier for ExpectSite {
 #[derive(Debug)]
 pub(super) struct ExpectBearer {
     pub(super) authority: Arc<Authority>,
+    /// Also whoever shows nothing.
+    pub(super) anonymous: bool,
 }
 
 impl ClientCertVerifier for ExpectBearer {
+    fn client_auth_mandatory(&self) -> bool {
+        !self.anonymous
+    }
+
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,0 +1,77 @@
+//! Who somebody is, for whoever decides what they may do.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::names::SiteName;
+
+/// The name of a client, made of the same characters as a site's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ClientName(SiteName);
+
+/// Why something cannot be the name of a client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' cannot be the name of a client: use 1 to 64 letters, digits, '.', '-' and '_'")]
+pub struct ClientNameError(String);
+
+impl FromStr for ClientName {
+    type Err = ClientNameError;
+
+    fn from_str(text: &str) -> Result<Self, ClientNameError> {
+        let error = |_| ClientNameError(text.chars().take(80).collect());
+        text.parse().map(ClientName).map_err(error)
+    }
+}
+
+impl TryFrom<String> for ClientName {
+    type Error = ClientNameError;
+    fn try_from(text: String) -> Result<Self, ClientNameError> {
+        text.parse()
+    }
+}
+
+impl ClientName {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Whether the name means something else in the rules, so that nobody should be called so.
+    pub fn is_reserved(&self) -> bool {
+        [LOCAL, ANYONE].contains(&self.as_str())
+    }
+}
+
+impl fmt::Display for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What rules call programs of this machine, and those of whom nothing is known.
+pub(super) const LOCAL: &str = "local";
+pub(super) const ANYONE: &str = "anyone";
+
+/// Who makes a request. A site is never one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Principal {
+    /// A program of this machine, over the node's socket or an unprotected connection.
+    Local,
+    /// Whoever shows neither a certificate nor a token.
+    Anyone,
+    /// Whoever shows a certificate or a token of this name.
+    Named(ClientName),
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Principal::Local => f.write_str(LOCAL),
+            Principal::Anyone => f.write_str(ANYONE),
+            Principal::Named(name) => name.fmt(f),
+        }
+    }
+}

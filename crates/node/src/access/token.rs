@@ -1,0 +1,128 @@
+//! Bearer tokens: whoever shows one is the client whose name stands beside its hash.
+//!
+//! A token is 32 bytes of chance, so a plain hash of it tells nothing; what is stored lets nobody in. Stored hashes are compared in
+//! a time that does not depend on how much of them fits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ring::digest::{SHA256, digest};
+use serde::Deserialize;
+use subtle::ConstantTimeEq;
+
+use super::ClientName;
+
+/// How many tokens a site may know: each is looked at for every request that shows one.
+const MOST_TOKENS: usize = 1000;
+
+/// The longest token that is looked at.
+const MOST_BYTES: usize = 512;
+
+/// The SHA-256 of a token.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct TokenHash([u8; 32]);
+
+/// Why a text is not the hash of a token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a token's hash is 64 hexadecimal digits; `meshlock token new NAME` prints one to store")]
+pub struct TokenHashError;
+
+impl TokenHash {
+    /// Of this token.
+    pub fn of(token: &str) -> Self {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        TokenHash(hash)
+    }
+}
+
+impl FromStr for TokenHash {
+    type Err = TokenHashError;
+
+    fn from_str(text: &str) -> Result<Self, TokenHashError> {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(TokenHashError);
+        }
+        let mut hash = [0; 32];
+        for (at, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| TokenHashError)?;
+        }
+        Ok(TokenHash(hash))
+    }
+}
+
+impl TryFrom<String> for TokenHash {
+    type Error = TokenHashError;
+    fn try_from(text: String) -> Result<Self, TokenHashError> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a list of tokens is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokensError {
+    /// Whoever shows it could be either.
+    #[error("the tokens of '{0}' and '{1}' are the same; make one anew with `meshlock token new`")]
+    Same(ClientName, ClientName),
+    /// The name means something else in rules.
+    #[error("a token cannot be called '{0}', which means something else in rules; give it another name")]
+    Reserved(ClientName),
+    /// More than can be looked at for every request.
+    #[error("{0} tokens; at most {MOST_TOKENS} are allowed: give clients certificates")]
+    TooMany(usize),
+}
+
+/// The tokens that a site knows. A name may have several, while one replaces the other.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens(Vec<(ClientName, TokenHash)>);
+
+impl Tokens {
+    /// These; what is wrong is said with the number of the token, from zero.
+    pub fn new(tokens: Vec<(ClientName, TokenHash)>) -> Result<Self, (usize, TokensError)> {
+        if tokens.len() > MOST_TOKENS {
+            return Err((MOST_TOKENS, TokensError::TooMany(tokens.len())));
+        }
+        for (at, (name, hash)) in tokens.iter().enumerate() {
+            if name.is_reserved() {
+                return Err((at, TokensError::Reserved(name.clone())));
+            }
+            if let Some((other, _)) = tokens[..at].iter().find(|(_, before)| before == hash) {
+                return Err((at, TokensError::Same(other.clone(), name.clone())));
+            }
+        }
+        Ok(Tokens(tokens))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whose token this is. All are looked at, whichever it is.
+    pub fn bearer(&self, token: &str) -> Option<&ClientName> {
+        if token.is_empty() || token.len() > MOST_BYTES {
+            return None;
+        }
+        let shown = TokenHash::of(token);
+        let mut found = None;
+        for (name, hash) in &self.0 {
+            if bool::from(hash.0.ct_eq(&shown.0)) {
+                found = Some(name);
+            }
+        }
+        found
+    }
+}

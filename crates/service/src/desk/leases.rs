@@ -1,0 +1,137 @@
+//! Leases at the desk: granted, renewed, ended, by their owners or by time.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
+use meshlock_node::shell::gate::{Act, Caller};
+use meshlock_node::shell::now;
+use meshlock_node::time::Span;
+use tokio::time::sleep;
+
+use super::{Desk, DeskKey, Gone, Inner};
+use crate::ledger::{Expired, Lasts, LeaseId, LedgerError};
+
+/// How many bits of a lease's number say which site has granted it; below them is chance.
+const SITE_BITS: u32 = 15;
+const CHANCE_BITS: u32 = 63 - SITE_BITS;
+
+impl Desk {
+    /// Grants a lease with a number of this site's choice.
+    pub(crate) fn grant(
+        &self,
+        caller: &Caller,
+        lasts: Lasts,
+        who: Option<ClientLabel>,
+    ) -> Result<LeaseId, LedgerError> {
+        loop {
+            let id = self.0.choose_lease();
+            match self.grant_as(caller, id, lasts, who.clone()) {
+                Err(LedgerError::LeaseExists(_)) => {}
+                done => return done.map(|()| id),
+            }
+        }
+    }
+
+    /// Grants a lease with a number of the client's choice.
+    pub(crate) fn grant_as(
+        &self,
+        caller: &Caller,
+        id: LeaseId,
+        lasts: Lasts,
+        who: Option<ClientLabel>,
+    ) -> Result<(), LedgerError> {
+        self.0.ledger().grant(id, lasts, who, caller, now())?;
+        self.0.alarm.notify_one();
+        Ok(())
+    }
+
+    /// Begins the time of the caller's lease anew; gives back how long it lasts from now.
+    pub(crate) fn renew(&self, caller: &Caller, id: LeaseId) -> Option<Lasts> {
+        self.0.ledger().renew(id, &caller.principal, now())
+    }
+
+    /// Ends the caller's lease and all that hangs on it; gives back whether there was one.
+    pub(crate) fn revoke(&self, caller: &Caller, id: LeaseId) -> bool {
+        let is_its = self.0.ledger().is_of(id, &caller.principal);
+        is_its && self.end_lease(id, "its client ended it")
+    }
+
+    /// Ends a lease, whosever it is.
+    pub(crate) fn end_lease(&self, id: LeaseId, why: &'static str) -> bool {
+        let revoked = self.0.ledger().revoke(id);
+        let Some((owner, keys)) = revoked else { return false };
+        self.0.end_all(id, &owner, keys, why);
+        true
+    }
+
+    /// Ends all leases: nobody can be heard of any more.
+    pub(crate) fn close(&self) {
+        let leases = self.0.ledger().all_leases();
+        for id in leases {
+            self.end_lease(id, "the site stops");
+        }
+    }
+
+    /// The time of a lease that has lasted with its connection begins.
+    pub(crate) fn begin_time(&self, id: LeaseId, lasts: Lasts) {
+        self.0.ledger().begin_time(id, lasts, now());
+        self.0.alarm.notify_one();
+    }
+
+    /// Another site that has granted the lease, by the lease's number.
+    pub(crate) fn granted_by(&self, id: LeaseId) -> Option<SiteName> {
+        let number = id.number() >> CHANCE_BITS;
+        if number == site_number(&self.0.site) {
+            return None;
+        }
+        self.0.node().look(|node| {
+            let mut members = node.view().members.iter();
+            members.find(|member| site_number(&member.site) == number).map(|member| member.site.clone())
+        })
+    }
+}
+
+impl Inner {
+    fn choose_lease(&self) -> LeaseId {
+        loop {
+            let chance = fastrand::i64(0..1 << CHANCE_BITS);
+            if let Some(id) = LeaseId::new(site_number(&self.site) << CHANCE_BITS | chance) {
+                return id;
+            }
+        }
+    }
+
+    /// A lease has been taken out of the ledger, with all that hung on it.
+    pub(super) fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: &'static str) {
+        self.gate.audit().note(owner, None, Act::Ended { session: Some(lease.to_string()), why });
+        for key in keys {
+            self.end(&key, Gone::LeaseOver);
+        }
+    }
+}
+
+/// The lower bits: in the upper ones names that differ only at their end do not.
+pub(super) fn site_number(site: &SiteName) -> i64 {
+    i64::try_from(fnv_1a(site.as_str().bytes()) & ((1 << SITE_BITS) - 1)).unwrap_or(0)
+}
+
+/// Ends leases when their time is up.
+pub(super) async fn keep_time(desk: Weak<Inner>) {
+    loop {
+        let Some(desk) = desk.upgrade() else { return };
+        while let Some(Expired { lease, owner, keys, why }) = { desk.ledger().expire_one(now()) } {
+            tracing::info!(%lease, keys = keys.len(), why, "a session is over");
+            desk.end_all(lease, &owner, keys, why);
+            // Also if all that hangs on it stays for a while, its client is to see that the session is over.
+            desk.note_change();
+        }
+        // Looked at now and then also without an end in sight: the desk may be gone.
+        let idle = Span::from_millis(1000);
+        let due = desk.ledger().next_end().map_or(idle, |end| end.since(now()).min(idle));
+        tokio::select! {
+            () = sleep(Duration::from_micros(due.micros())) => {}
+            () = desk.alarm.notified() => {}
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Which right each call takes: every route and every method of gRPC, in one place. What does not stand here is not served.
+//!
+//! This is the first of two looks, before a request is read: whether there is any lock with which its sender may do such a thing.
+//! The second, with the lock's name, is the [desk](crate::desk)'s, which all calls go through.
+
+use meshlock_node::access::Verb;
+use meshlock_node::access::Verb::{Acquire, Admin, Break, Watch};
+
+/// What somebody has to be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Nothing: it says nothing of locks and changes nothing.
+    Nothing,
+    /// Anything at all: what exactly depends on what is asked.
+    Something,
+    /// This.
+    Right(Verb),
+}
+
+use Need::{Nothing, Right, Something};
+
+/// Method, path and right. A method of gRPC is a path that is posted to.
+pub(super) const ROUTES: &[(&str, &str, Need)] = &[
+    ("GET", "/healthz", Nothing),
+    ("GET", "/readyz", Nothing),
+    ("GET", "/openapi.json", Nothing),
+    // Our own, as JSON.
+    ("POST", "/v1/sessions", Right(Acquire)),
+    ("GET", "/v1/sessions/{session}", Right(Acquire)),
+    ("DELETE", "/v1/sessions/{session}", Right(Acquire)),
+    ("POST", "/v1/sessions/{session}/keep-alive", Right(Acquire)),
+    ("POST", "/v1/locks/{lock}/acquire", Right(Acquire)),
+    ("POST", "/v1/locks/{lock}/release", Right(Acquire)),
+    ("POST", "/v1/locks/{lock}/hold", Right(Acquire)),
+    ("GET", "/v1/locks/{lock}/watch", Right(Watch)),
+    ("GET", "/v1/locks/{lock}", Right(Watch)),
+    ("POST", "/v1/locks/{lock}/break", Right(Break)),
+    ("GET", "/v1/status", Right(Watch)),
+    ("GET", "/v1/rules", Right(Watch)),
+    ("PUT", "/v1/rules", Right(Admin)),
+    // The same in gRPC.
+    ("POST", "/meshlock.v1.Locks/OpenSession", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/GetSession", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/KeepAlive", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/EndSession", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/Acquire", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/Release", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/Hold", Right(Acquire)),
+    ("POST", "/meshlock.v1.Locks/Watch", Right(Watch)),
+    ("POST", "/meshlock.v1.Locks/Queue", Right(Watch)),
+    ("POST", "/meshlock.v1.Locks/Break", Right(Break)),
+    ("POST", "/meshlock.v1.Locks/Status", Right(Watch)),
+    ("POST", "/meshlock.v1.Locks/GetRules", Right(Watch)),
+    ("POST", "/meshlock.v1.Locks/SetRules", Right(Admin)),
+    // etcd's. Keys are read by those who wait for a lock and by those who watch one.
+    ("POST", "/v3lockpb.Lock/Lock", Right(Acquire)),
+    ("POST", "/v3lockpb.Lock/Unlock", Right(Acquire)),
+    ("POST", "/etcdserverpb.Lease/LeaseGrant", Right(Acquire)),
+    ("POST", "/etcdserverpb.Lease/LeaseRevoke", Right(Acquire)),
+    ("POST", "/etcdserverpb.Lease/LeaseKeepAlive", Right(Acquire)),
+    ("POST", "/etcdserverpb.Lease/LeaseTimeToLive", Right(Acquire)),
+    ("POST", "/etcdserverpb.Lease/LeaseLeases", Right(Acquire)),
+    ("POST", "/v3electionpb.Election/Campaign", Right(Acquire)),
+    ("POST", "/v3electionpb.Election/Proclaim", Right(Acquire)),
+    ("POST", "/v3electionpb.Election/Leader", Right(Watch)),
+    ("POST", "/v3electionpb.Election/Observe", Right(Watch)),
+    ("POST", "/v3electionpb.Election/Resign", Right(Acquire)),
+    ("POST", "/etcdserverpb.KV/Range", Something),
+    ("POST", "/etcdserverpb.KV/Put", Something),
+    ("POST", "/etcdserverpb.KV/DeleteRange", Right(Acquire)),
+    ("POST", "/etcdserverpb.KV/Txn", Something),
+    ("POST", "/etcdserverpb.Watch/Watch", Something),
+    ("POST", "/etcdserverpb.Maintenance/Status", Something),
+    // The same as JSON.
+    ("POST", "/v3/lock/lock", Right(Acquire)),
+    ("POST", "/v3/lock/unlock", Right(Acquire)),
+    ("POST", "/v3/lease/grant", Right(Acquire)),
+    ("POST", "/v3/lease/revoke", Right(Acquire)),
+    ("POST", "/v3/kv/lease/revoke", Right(Acquire)),
+    ("POST", "/v3/lease/keepalive", Right(Acquire)),
+    ("POST", "/v3/lease/timetolive", Right(Acquire)),
+    ("POST", "/v3/kv/lease/timetolive", Right(Acquire)),
+    ("POST", "/v3/lease/leases", Right(Acquire)),
+    ("POST", "/v3/kv/lease/leases", Right(Acquire)),
+    ("POST", "/v3/election/campaign", Right(Acquire)),
+    ("POST", "/v3/election/proclaim", Right(Acquire)),
+    ("POST", "/v3/election/leader", Right(Watch)),
+    ("POST", "/v3/election/observe", Right(Watch)),
+    ("POST", "/v3/election/resign", Right(Acquire)),
+    ("POST", "/v3/kv/range", Something),
+    ("POST", "/v3/kv/put", Something),
+    ("POST", "/v3/kv/deleterange", Right(Acquire)),
+    ("POST", "/v3/kv/txn", Something),
+    ("POST", "/v3/watch", Something),
+    ("POST", "/v3/maintenance/status", Something),
+    // Consul's. Keys are read by those who wait for a lock and by those who watch one.
+    ("PUT", "/v1/session/create", Right(Acquire)),
+    ("PUT", "/v1/session/destroy/{session}", Right(Acquire)),
+    ("PUT", "/v1/session/renew/{session}", Right(Acquire)),
+    ("GET", "/v1/session/info/{session}", Right(Acquire)),
+    ("GET", "/v1/session/node/{node}", Right(Acquire)),
+    ("GET", "/v1/session/list", Right(Acquire)),
+    ("GET", "/v1/kv/", Something),
+    ("GET", "/v1/kv/{*key}", Something),
+    ("PUT", "/v1/kv/{*key}", Right(Acquire)),
+    ("DELETE", "/v1/kv/{*key}", Right(Acquire)),
+    ("GET", "/v1/agent/self", Something),
+    ("GET", "/v1/status/leader", Something),
+    ("GET", "/v1/status/peers", Something),
+];
+
+/// What the call takes, if there is such a call. Whoever only wants the head of an answer needs what the answer takes.
+pub(super) fn need(method: &str, path: &str) -> Option<Need> {
+    let method = if method == "HEAD" { "GET" } else { method };
+    let found = ROUTES.iter().find(|(of, at, _)| *at == path && *of == method);
+    found.map(|(_, _, need)| *need)
+}
+
+/// Whether something is served at the path, be it by another method.
+pub(super) fn is_known(path: &str) -> bool {
+    ROUTES.iter().any(|(_, at, _)| *at == path)
+}

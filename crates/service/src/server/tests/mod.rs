@@ -1,0 +1,99 @@
+//! Calls through all of the server but its sockets: who may make them.
+
+mod consul;
+mod rights;
+mod routes;
+mod sessions;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use meshlock_node::access::{Access, RuleText, TokenHash, Tokens, Verb};
+use meshlock_node::node::Config;
+use meshlock_node::shell::gate::{Audit, Each, Gate, Policy};
+use meshlock_node::shell::{Engine, Setup};
+use serde_json::Value;
+use tower_service::Service;
+
+use super::connection::Peer;
+use super::router;
+use crate::desk::Desk;
+use crate::ledger::Limits;
+
+const ALL: [Verb; 4] = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
+
+/// A node and its API without a port. The token of a client is its name, thrice.
+struct House {
+    router: Router,
+    gate: Arc<Gate>,
+    _engine: Engine,
+}
+
+/// What was answered.
+#[derive(Debug)]
+struct Said {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Value,
+}
+
+fn token_of(name: &str) -> String {
+    [name, name, name].concat()
+}
+
+impl House {
+    fn new(rules: &[(&str, &str, &[Verb])], names: &[&str]) -> Self {
+        House::with(rules, names, Each::default())
+    }
+
+    fn with(rules: &[(&str, &str, &[Verb])], names: &[&str], each: Each) -> Self {
+        let rule = |(principal, locks, verbs): &(&str, &str, &[Verb])| RuleText {
+            principal: (*principal).to_owned(),
+            locks: (*locks).to_owned(),
+            verbs: verbs.to_vec(),
+        };
+        let access = Access::new(&rules.iter().map(rule).collect::<Vec<_>>()).unwrap();
+        let token = |name: &&str| (name.parse().unwrap(), TokenHash::of(&token_of(name)));
+        let tokens = Tokens::new(names.iter().map(token).collect()).unwrap();
+        let gate = Arc::new(Gate::new(Policy { access, tokens }, each, Audit::default()));
+        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let desk = Desk::open(engine.clone(), Limits::default(), gate.clone());
+        House { router: router(&desk, &gate), gate, _engine: engine }
+    }
+
+    /// A call of JSON, by whoever shows this token over a connection that shows nothing.
+    async fn call(&self, who: Option<&str>, method: &str, path: &str, body: &str) -> Said {
+        self.send(Peer::unknown(), who.map(token_of).as_deref(), method, path, ("application/json", body))
+            .await
+    }
+
+    async fn send(
+        &self,
+        peer: Arc<Peer>,
+        token: Option<&str>,
+        method: &str,
+        path: &str,
+        (kind, body): (&str, &str),
+    ) -> Said {
+        let mut request = Request::builder().method(method).uri(path).header("content-type", kind);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let mut request = request.body(Body::from(body.to_owned())).unwrap();
+        request.extensions_mut().insert(peer);
+        let response = self.router.clone().call(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        // A stream has no end, and whoever is refused is not streamed anything.
+        let is_stream = parts.headers.get("content-type").is_some_and(|kind| kind == "application/x-ndjson");
+        let bytes = if is_stream { Vec::new() } else { to_bytes(body, 1 << 20).await.unwrap().to_vec() };
+        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        Said { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn post(&self, who: &str, path: &str, body: Value) -> Said {
+        self.call(Some(who), "POST", path, &body.to_string()).await
+    }
+}

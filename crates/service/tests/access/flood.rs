@@ -1,0 +1,279 @@
+//! What one client can do to others: not much. Decided by counts of answers, never by time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+use axum::http::uri::PathAndQuery;
+use meshlock_node::access::{Pace, Verb};
+use meshlock_node::node::Config;
+use meshlock_node::shell::gate::Each;
+use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_service::{EachClient, Limits, Serving};
+use prost::Message;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use serde_json::{Value, json};
+use tonic::client::Grpc;
+use tonic::transport::Endpoint;
+use tonic_prost::ProstCodec;
+
+use crate::{gate, policy};
+
+struct Api {
+    serving: Serving,
+    _engine: Engine,
+}
+
+impl Api {
+    /// With tokens of three clients, which may do everything.
+    fn start(limits: Limits, each: Each) -> Self {
+        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let verbs = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
+        let names = ["flood", "other", "slow"].map(|name| (name, name));
+        let gate = gate(policy(&[("*", "*", &verbs)], &names), each);
+        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits, gate };
+        Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine }
+    }
+
+    fn client(&self, token: &'static str) -> Client {
+        Client::over(TcpStream::connect(self.serving.address()).unwrap(), token)
+    }
+}
+
+/// One connection that speaks HTTP as briefly as it can be spoken.
+struct Client {
+    stream: BufReader<TcpStream>,
+    token: &'static str,
+}
+
+impl Client {
+    fn over(stream: TcpStream, token: &'static str) -> Self {
+        Client { stream: BufReader::new(stream), token }
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: &str) {
+        let Client { stream, token } = self;
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.get_mut().write_all(request.as_bytes()).unwrap();
+    }
+
+    /// The status and the body's length, if it has one.
+    fn head(&mut self) -> (u16, Option<usize>) {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut length = None;
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).unwrap();
+            match line.trim_end().split_once(": ") {
+                Some((key, value)) if key.eq_ignore_ascii_case("content-length") => {
+                    length = Some(value.parse().unwrap());
+                }
+                Some(_) => {}
+                None => return (status, length),
+            }
+        }
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.send(method, path, &body.to_string());
+        let (status, length) = self.head();
+        let mut body = vec![0; length.unwrap()];
+        self.stream.read_exact(&mut body).unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    fn acquire(&mut self, lock: &str) -> String {
+        let (status, held) = self.ask("POST", &format!("/v1/locks/{lock}/acquire"), &json!({}));
+        assert_eq!(status, 200, "{held}");
+        held["session"].as_str().unwrap().to_owned()
+    }
+
+    /// Ends the session, and with it what it holds.
+    fn end(&mut self, session: &str) {
+        assert_eq!(self.ask("DELETE", &format!("/v1/sessions/{session}"), &json!({})).0, 200);
+    }
+}
+
+/// How much memory this process has, server and clients together.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn a_flood_of_connections_and_requests_leaves_room_for_others() {
+    let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 } };
+    let one = EachClient { sessions: 50, ..Limits::default().each };
+    let api = Api::start(Limits { each: one, ..Limits::default() }, each);
+    let first = api.client("other").acquire("ready");
+    let before = resident_bytes();
+
+    let mut flood: Vec<Client> = (0..40).map(|_| api.client("flood")).collect();
+    let mut refused = 0;
+    flood.retain_mut(|client| {
+        let (status, said) = client.ask("GET", "/v1/rules", &json!({}));
+        if status == 429 {
+            assert_eq!(said["code"], "too_many");
+            assert!(said["message"].as_str().unwrap().starts_with("'flood' has 20 connections"), "{said}");
+            refused += 1;
+        }
+        status == 200
+    });
+    assert_eq!((flood.len(), refused), (20, 20));
+
+    let flooding: Vec<_> = flood
+        .into_iter()
+        .map(|mut client| {
+            let ask = move || client.ask("POST", "/v1/sessions", &json!({})).0;
+            thread::spawn(move || std::iter::repeat_with(ask).take(500).collect::<Vec<u16>>())
+        })
+        .collect();
+    let mut other = api.client("other");
+    for _ in 0..100 {
+        let session = other.acquire("busy");
+        other.end(&session);
+    }
+    let answers: Vec<u16> = flooding.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let count = |status: u16| answers.iter().filter(|answer| **answer == status).count();
+    assert_eq!(answers.len(), 10_000);
+    assert_eq!(count(200) + count(429), 10_000);
+    assert_eq!(count(200), 50, "its sessions, and no more");
+    other.end(&first);
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+}
+
+#[test]
+fn one_client_s_watches_and_waits_leave_room_for_others() {
+    let one = EachClient { waiters_of_a_lock: 3, watched_locks: 2, ..Limits::default().each };
+    let limits = Limits { watched_locks: 3, waiters_of_a_lock: 4, each: one, ..Limits::default() };
+    let api = Api::start(limits, Each::default());
+    let mut other = api.client("other");
+    let held = other.acquire("a");
+    let watch = |who, lock: &str| {
+        let mut client = api.client(who);
+        client.send("GET", &format!("/v1/locks/{lock}/watch"), "");
+        let status = client.head().0;
+        (status, client)
+    };
+    let watching: Vec<_> = ["a", "b", "c"].map(|lock| watch("flood", lock)).into();
+    assert_eq!(watching.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 429]);
+    assert_eq!(watch("other", "d").0, 200);
+
+    let mut waiting: Vec<Client> = (0..4).map(|_| api.client("flood")).collect();
+    for client in &mut waiting {
+        client.send("POST", "/v1/locks/a/acquire", "{}");
+    }
+    // One of the four is refused, whichever came last; the other three wait.
+    let queue = |other: &mut Client| {
+        other.ask("GET", "/v1/locks/a", &json!({})).1["waiters"].as_array().unwrap().len()
+    };
+    while queue(&mut other) < 3 {
+        thread::yield_now();
+    }
+    let mut last = api.client("flood");
+    let (status, said) = last.ask("POST", "/v1/locks/a/acquire", &json!({}));
+    assert_eq!((status, &said["code"]), (429, &json!("too_many")));
+    assert!(said["message"].as_str().unwrap().contains("'flood' waits 3 times for 'a'"), "{said}");
+    let mut slow = api.client("slow");
+    slow.send("POST", "/v1/locks/a/acquire", "{}");
+    while queue(&mut other) < 4 {
+        thread::yield_now();
+    }
+    other.end(&held);
+}
+
+/// A lock whose events are long.
+fn long_name() -> String {
+    "x".repeat(255)
+}
+
+/// Changes who holds a lock again and again, until another lock can be watched: the one before is not watched any more.
+fn until_cut_off(api: &Api, lock: &str) {
+    let mut other = api.client("other");
+    for _ in 0..20_000 {
+        let session = other.acquire(lock);
+        other.end(&session);
+        let mut next = api.client("other");
+        next.send("GET", "/v1/locks/next/watch", "");
+        if next.head().0 == 200 {
+            return;
+        }
+    }
+    panic!("a client that reads nothing is still served");
+}
+
+fn impatient() -> Limits {
+    Limits { watched_locks: 1, slow_reader: std::time::Duration::from_millis(50), ..Limits::default() }
+}
+
+/// No limits of pace: a test may ask as fast as it can.
+fn without_pace() -> Each {
+    Each { pace: Pace { rate: u32::MAX, burst: u32::MAX }, ..Each::default() }
+}
+
+#[test]
+fn a_connection_that_reads_nothing_is_cut_off() {
+    let api = Api::start(impatient(), without_pace());
+    let lock = long_name();
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    sockopt::set_socket_recv_buffer_size(&socket, 1024).unwrap();
+    rustix::net::connect(&socket, &api.serving.address()).unwrap();
+    let mut slow = Client::over(TcpStream::from(socket), "slow");
+    slow.send("GET", &format!("/v1/locks/{lock}/watch"), "");
+    // It is watched when its first line is there.
+    assert_eq!(slow.head().0, 200);
+    until_cut_off(&api, &lock);
+    let mut rest = Vec::new();
+    // What was on its way still comes, or the connection is reset: it ends, in any case.
+    let _ = slow.stream.read_to_end(&mut rest);
+    assert!(rest.len() < 1 << 20, "{}", rest.len());
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Lock {
+    #[prost(string, tag = "1")]
+    lock: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Any {}
+
+#[test]
+fn a_call_that_reads_nothing_is_cut_off_though_its_connection_reads() {
+    let api = Api::start(impatient(), without_pace());
+    let (lock, address): (_, SocketAddr) = (long_name(), api.serving.address());
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    // The connection may carry more than the call.
+    let endpoint = endpoint.initial_stream_window_size(1024).initial_connection_window_size(1 << 20);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut call = runtime.block_on(async {
+        let mut grpc = Grpc::new(endpoint.connect().await.unwrap());
+        grpc.ready().await.unwrap();
+        let mut request = tonic::Request::new(Lock { lock: lock.clone() });
+        request.metadata_mut().insert("authorization", "Bearer slow".parse().unwrap());
+        let path = PathAndQuery::from_static("/meshlock.v1.Locks/Watch");
+        let call = grpc.server_streaming(request, path, ProstCodec::<Lock, Any>::default()).await.unwrap();
+        call.into_inner()
+    });
+    until_cut_off(&api, &lock);
+    let why = runtime.block_on(async {
+        loop {
+            match call.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("it ends without a reason"),
+                Err(why) => return why,
+            }
+        }
+    });
+    assert_eq!(why.code(), tonic::Code::ResourceExhausted, "{why:?}");
+    assert!(why.message().starts_with("what was sent has not been read for 0.05 s"), "{why:?}");
+}

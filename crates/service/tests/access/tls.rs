@@ -1,0 +1,159 @@
+//! The API behind the cluster's certificates: who is let in, with clients that know nothing of Meshlock.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use meshlock_node::access::Verb;
+use meshlock_node::node::Config;
+use meshlock_node::shell::gate::{Each, Policy};
+use meshlock_node::shell::tls::ca::{self, BEARER_DAYS};
+use meshlock_node::shell::tls::{Bearer, Files, Identity};
+use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_service::{Limits, Serving};
+
+use crate::{gate, policy};
+
+struct Protected {
+    _dir: tempfile::TempDir,
+    site: Files,
+    client: Files,
+    serving: Serving,
+    _engine: Engine,
+}
+
+fn issue(dir: &Path, bearer: &Bearer) -> Files {
+    let hosts: &[String] = if matches!(bearer, Bearer::Site(_)) { &["127.0.0.1".to_owned()] } else { &[] };
+    ca::issue_for(dir, bearer, hosts, BEARER_DAYS).unwrap()
+}
+
+impl Protected {
+    fn start() -> Self {
+        Protected::with(policy(&[("ci", "*", &[Verb::Acquire, Verb::Watch])], &[]))
+    }
+
+    fn with(policy: Policy) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        ca::init(dir.path(), BEARER_DAYS).unwrap();
+        let name: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let site = issue(dir.path(), &Bearer::Site(name.clone()));
+        let client = issue(dir.path(), &Bearer::Client("ci".parse().unwrap()));
+        let engine = Engine::start(Setup::new(Config::new(name.clone(), vec![name]))).unwrap();
+        // Protected, it may listen everywhere.
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let security = Security::Tls(Identity::load(&site).unwrap());
+        let setup = meshlock_service::Setup {
+            listener,
+            security,
+            limits: Limits::default(),
+            gate: gate(policy, Each::default()),
+        };
+        let serving = Serving::start(&engine, setup).unwrap();
+        Protected { _dir: dir, site, client, serving, _engine: engine }
+    }
+
+    fn curl(&self, who: Option<&Files>, token: Option<&str>) -> Output {
+        self.ask(who, token, "/v1/locks/a/acquire", &["-d", "{}"])
+    }
+
+    fn ask(&self, who: Option<&Files>, token: Option<&str>, path: &str, more: &[&str]) -> Output {
+        let url = format!("https://127.0.0.1:{}{path}", self.serving.address().port());
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "60", &url]).args(more).arg("--cacert").arg(&self.client.authority);
+        if let Some(files) = who {
+            curl.arg("--cert").arg(&files.certificate).arg("--key").arg(&files.key);
+        }
+        if let Some(token) = token {
+            curl.args(["-H", &format!("Authorization: Bearer {token}")]);
+        }
+        curl.output().expect("curl is here")
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_client_with_a_certificate_and_a_rule_is_served_and_nobody_else() {
+    let api = Protected::start();
+    let served = api.curl(Some(&api.client), None);
+    assert!(text(&served).contains("\"fence\""), "{served:?}");
+    assert!(!api.curl(None, None).status.success(), "nobody knows who that is");
+    assert!(!api.curl(None, Some("a guess")).status.success(), "there are no tokens here");
+    let site = api.curl(Some(&api.site), None);
+    assert!(text(&site).contains("sites are not clients"), "{site:?}");
+    let other = Protected::start();
+    assert!(!api.curl(Some(&other.client), None).status.success(), "another cluster's client");
+}
+
+#[test]
+fn without_rules_a_certificate_is_not_enough_and_the_error_says_what_is() {
+    let api = Protected::with(Policy::default());
+    let refused = api.curl(Some(&api.client), None);
+    let said = text(&refused);
+    assert!(said.contains("\"denied\"") && said.contains("'ci' may not acquire"), "{said}");
+    assert!(said.contains("this site has no [[access]] rules"), "{said}");
+    let health = api.ask(Some(&api.client), None, "/healthz", &[]);
+    assert!(text(&health).contains("\"ok\":true"), "{health:?}");
+}
+
+#[test]
+fn a_token_serves_instead_of_a_certificate_and_a_wrong_one_spoils_a_good_certificate() {
+    let api = Protected::with(policy(
+        &[("ci", "*", &[Verb::Acquire]), ("bot", "b", &[Verb::Acquire])],
+        &[("bot", "a token of some length")],
+    ));
+    let token = Some("a token of some length");
+    let denied = api.curl(None, token);
+    assert!(text(&denied).contains("'bot' may not acquire 'a'"), "{denied:?}");
+    let served = api.ask(None, token, "/v1/locks/b/acquire", &["-d", "{}"]);
+    assert!(text(&served).contains("\"fence\""), "{served:?}");
+    for (who, token) in [(None, None), (None, Some("a guess")), (Some(&api.client), Some("a guess"))] {
+        let refused = api.curl(who, token);
+        assert!(text(&refused).contains("\"unauthenticated\""), "{refused:?}");
+        assert!(!text(&refused).contains("a guess"), "nobody says a token again");
+    }
+    // Whoever shows both is whom the token names; a site is never anyone.
+    let both = api.curl(Some(&api.client), token);
+    assert!(text(&both).contains("'bot' may not acquire 'a'"), "{both:?}");
+    let site = api.curl(Some(&api.site), token);
+    assert!(text(&site).contains("sites are not clients"), "{site:?}");
+    let health = api.ask(None, None, "/healthz", &[]);
+    assert!(text(&health).contains("\"ok\":true"), "{health:?}");
+}
+
+#[test]
+fn etcdctl_locks_over_tls() {
+    let api = Protected::start();
+    let run = || {
+        Command::new("timeout")
+            .args([
+                "60",
+                "etcdctl",
+                "--endpoints",
+                &format!("https://127.0.0.1:{}", api.serving.address().port()),
+            ])
+            .arg("--cacert")
+            .arg(&api.client.authority)
+            .arg("--cert")
+            .arg(&api.client.certificate)
+            .arg("--key")
+            .arg(&api.client.key)
+            .args(["lock", "jobs", "--", "echo", "held"])
+            .env("ETCDCTL_API", "3")
+            .output()
+            .unwrap()
+    };
+    let is_here = Command::new("etcdctl").arg("version").env("ETCDCTL_API", "3").output().is_ok();
+    if !is_here {
+        assert!(
+            std::env::var_os("MESHLOCK_ALL_TESTS").is_none(),
+            "etcdctl is missing, and all tests must run"
+        );
+        eprintln!("left out: etcdctl is missing");
+        return;
+    }
+    let held = run();
+    assert_eq!(String::from_utf8_lossy(&held.stdout).trim(), "held", "{held:?}");
+}
