@@ -6,9 +6,12 @@
 #[path = "../tests/cluster/mod.rs"]
 mod cluster;
 
+use std::sync::mpsc::channel;
+
 use cluster::Cluster;
 use divan::Bencher;
 use meshlock_node::names::LockName;
+use meshlock_node::node::Packet;
 
 fn main() {
     divan::main();
@@ -32,7 +35,34 @@ fn acquire_and_release_a_lock_whose_token_is_here(bencher: Bencher<'_, '_>, site
     });
 }
 
-/// The same among a hundred thousand locks that were used once.
+/// A message of a lock's machine as one site writes it and another reads it, in each version of the wire: in the second it says for which
+/// acquisition it was sent.
+#[divan::bench(args = [1, 2], sample_size = 1000)]
+fn write_and_read_a_message_of_a_lock(bencher: Bencher<'_, '_>, version: u16) {
+    let mut cluster = Cluster::open(2, "naimi-trehel");
+    let (says, hears) = channel();
+    cluster.tamper(move |_, packet| {
+        if packet.content.lock_message().is_some() {
+            says.send(packet.clone()).expect("somebody hears it");
+        }
+        vec![packet]
+    });
+    for at in 0..2 {
+        let request = cluster.acquire(at, &"jobs".parse().expect("a name"));
+        cluster.settle();
+        cluster.release(at, request);
+        cluster.settle();
+    }
+    let packet = hears.try_recv().expect("one of them had to ask");
+    let mut bytes = Vec::new();
+    bencher.bench_local(|| {
+        bytes.clear();
+        bytes = packet.append(version, std::mem::take(&mut bytes));
+        Packet::decode_as(version, &bytes).expect("a packet")
+    });
+}
+
+/// A lock whose token is here, among a hundred thousand that were used once.
 #[divan::bench(sample_size = 1000)]
 fn acquire_and_release_among_many_idle_locks(bencher: Bencher<'_, '_>) {
     let mut cluster = Cluster::open(1, "naimi-trehel");

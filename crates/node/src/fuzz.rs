@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::address::Address;
+use crate::cause::Cause;
 use crate::founding::Founding;
 use crate::membership::disk::{Ballot, LogEntry, Pledges, Saved};
 use crate::names::{ClientLabel, ClusterName, Incarnation, LockName, SiteName};
-use crate::node::{Content, Packet};
+use crate::node::{Content, Packet, lock_packet};
 use crate::rules::{Clause, Rules, RulesText};
 use crate::shell::client::protocol::{self, Patience, ToClient, ToNode};
 use crate::shell::net::fuzz as net;
@@ -81,7 +82,8 @@ fn packet_models() -> Vec<Vec<u8>> {
     let cluster = Founding::new("c".parse().expect("a name"), &["a".parse().expect("a name")]).id();
     let contents = [Content::Ping, Content::Pong, Content::Leave];
     let packet = |content| Packet { cluster, incarnation: Incarnation::new(3), content };
-    contents.map(|content| net::frames(&[packet(content)])).to_vec()
+    let locks = [None, Cause::new(7), Cause::new(u64::MAX)].map(lock_packet);
+    contents.map(packet).into_iter().chain(locks).map(|packet| net::frames(&[packet])).collect()
 }
 
 /// What was read is written so that it is read again: nobody else is told something else than was heard.

@@ -3,6 +3,7 @@
 //! Pure machines, each a value that whoever drives it gives time and messages to:
 //!
 //! - [`view`], [`rules`], [`names`], [`address`], [`time`]: the words that all of them share.
+//! - [`cause`], [`histogram`]: for whoever watches. Nothing is decided by them.
 //! - [`founding`]: what makes a cluster this one and no other.
 //! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
 //! - [`links`]: exactly-once, in-order delivery between two lives of two sites.
@@ -15,10 +16,12 @@
 
 pub mod access;
 pub mod address;
+pub mod cause;
 pub mod cluster_sim;
 pub mod founding;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+pub mod histogram;
 pub mod lease;
 pub mod links;
 pub mod membership;

@@ -7,14 +7,17 @@
 //! - `ledger`: leases (sessions), keys (one client's place at one lock) and limits. Pure.
 //! - `desk`: the ledger, the node and time together: all that the APIs call.
 //! - `own`, `etcd`, `consul`: the APIs.
+//! - `correlation`, `metrics`: for those who watch.
 //! - `server`: the port, TLS, who is at the other end, and what each call takes. Every call carries its caller from there.
 
 mod caller;
 mod consul;
+mod correlation;
 mod desk;
 mod escape;
 mod etcd;
 mod ledger;
+mod metrics;
 mod own;
 mod proto;
 mod server;

@@ -56,6 +56,12 @@ class Held(_wire.Granted):
     def release(self) -> None:
         """Gives the lock back."""
         self._released = True
+        if not self._lost.is_set():
+            try:
+                # A connection that only ends may have been cut: then the lock would be free a little later.
+                self._client._ask("DELETE", f"/v1/sessions/{self._grant.session}")
+            except _errors.Error:
+                pass
         # Whoever listens closes it then.
         _shut(self._connection)
 

@@ -2,6 +2,7 @@
 
 mod daemon;
 mod learn;
+mod otlp;
 mod service_manager;
 
 use std::io::{self, IsTerminal, Write};
@@ -11,13 +12,19 @@ use clap::{Args, ValueEnum};
 use meshlock_node::address::Address;
 use meshlock_node::names::SiteName;
 use meshlock_node::shell::gate::Policy;
+use tracing::Level;
 use tracing_appender::non_blocking::WorkerGuard;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
 use crate::settings::file::{self, File, ListedSite, Source};
 use crate::settings::guard::policy_of;
 use crate::settings::{Flags, Settings};
+use otlp::{Endpoint, Exporter};
 
 /// Arguments of `meshlock node`.
 #[derive(Debug, Args)]
@@ -64,6 +71,14 @@ pub(crate) struct Arguments {
     /// How the log on stderr is written
     #[arg(long, value_enum, default_value_t = Log::Text)]
     log: Log,
+    /// What the log says: error, warn, info, debug or trace, for all or for some, such as info,meshlock::lock=debug, which follows
+    /// each acquisition from site to site
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: Targets,
+    /// Send traces of acquisitions to this collector of OpenTelemetry (OTLP over HTTP), such as http://127.0.0.1:4318; without this, to the
+    /// one that the variable OTEL_EXPORTER_OTLP_ENDPOINT names, if it is set
+    #[arg(long, value_name = "URL")]
+    otlp: Option<Endpoint>,
 }
 
 /// How a cluster is named on the command line.
@@ -102,12 +117,26 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     }
-    let Arguments { config, check, site, data, listen, join, socket, api, clients, plain, log, .. } =
-        arguments;
+    let Arguments {
+        config,
+        check,
+        site,
+        data,
+        listen,
+        join,
+        socket,
+        api,
+        clients,
+        plain,
+        log,
+        log_level,
+        otlp,
+        ..
+    } = arguments;
     let reload = Reload { config: config.clone() };
     let (file, source) =
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
-    let _log = start_log(log);
+    let _log = start_log(log, log_level, collector(otlp)?)?;
     let (named, at) = split(join)?;
     let mut flags = Flags {
         site,
@@ -166,16 +195,37 @@ fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), Usage> {
     Err(Usage::new("--join: give all sites as NAME=HOST:PORT, or only addresses of sites that run"))
 }
 
+/// Where traces go: where the flag says, or the environment.
+fn collector(flag: Option<Endpoint>) -> Result<Option<Endpoint>, Usage> {
+    let variable = std::env::var(otlp::VARIABLE).ok().filter(|text| !text.is_empty());
+    match (flag, variable) {
+        (None, Some(text)) => text
+            .parse()
+            .map(Some)
+            .map_err(|error: String| Usage::new(format!("the variable {}: {error}", otlp::VARIABLE))),
+        (flag, _) => Ok(flag),
+    }
+}
+
 /// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log
 /// nobody reads must not stand still, and loses lines rather than its lease.
-fn start_log(log: Log) -> WorkerGuard {
+fn start_log(
+    log: Log,
+    levels: Targets,
+    collector: Option<Endpoint>,
+) -> io::Result<(WorkerGuard, Option<Exporter>)> {
     let (writer, guard) = tracing_appender::non_blocking(io::stderr());
-    let subscriber = tracing_subscriber::fmt().with_writer(writer).with_target(false);
+    let (exporter, spans) = collector.map(Exporter::start).transpose()?.unzip();
+    let acquisitions = Targets::new().with_target("meshlock::lock", Level::DEBUG);
+    let registry = tracing_subscriber::registry().with(spans.map(|spans| spans.with_filter(acquisitions)));
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false);
     match log {
-        Log::Text => subscriber.with_ansi(io::stderr().is_terminal()).init(),
-        Log::Json => subscriber.json().flatten_event(true).init(),
+        Log::Text => {
+            registry.with(lines.with_ansi(io::stderr().is_terminal()).with_filter(levels)).init();
+        }
+        Log::Json => registry.with(lines.json().flatten_event(true).with_filter(levels)).init(),
     }
-    guard
+    Ok((guard, exporter))
 }
 
 /// What an operator has to change, in contrast to what the machine has run out of.

@@ -142,8 +142,8 @@ impl Node {
         let wish = Arc::new(Wish::new());
         let session = self.inner.session;
         let (wanted, listener) = (lock.clone(), wish.clone());
-        let request =
-            self.inner.engine.ask(listener, |request| Call::Acquire { session, request, lock: wanted, wait });
+        let call = |request| Call::Acquire { session, request, lock: wanted, wait, cause: None };
+        let request = self.inner.engine.ask(listener, call);
         let mut pending = Pending { node: Some(&self.inner), request };
         let mut stage = wish.stage();
         // Not for a lock whose token is here: then no task is switched.

@@ -88,7 +88,7 @@ impl World {
         self.clients[client].state = State::Waiting { request, lock: lock.clone() };
         self.asked.insert(request, Asked { lock: lock.clone(), session, client });
         self.clients[client].timer += 1;
-        self.call(process, Call::Acquire { session, request, lock, wait });
+        self.call(process, Call::Acquire { session, request, lock, wait, cause: None });
         if !self.calm && self.draw.usize(..8) == 0 {
             let patience = self.draw.u64(1_000..2_000_000);
             self.set_timer(client, patience);

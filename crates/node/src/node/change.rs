@@ -163,6 +163,7 @@ impl Node {
         self.noticed = None;
         self.links.retain(|_| false);
         self.change = Change::default();
+        self.table.begin_life(&self.me);
         let life = self.me.incarnation;
         self.persist(vec![Write::Incarnation(life)], Purpose::Life(life), out);
     }

@@ -5,10 +5,11 @@ use meshlock_protocol::Epoch;
 use super::questions::{Ask, CutOff, Overview};
 use super::queue::{SiteLocks, SiteQueue};
 use super::{Node, Output, RulesWanted};
+use crate::cause::Cause;
 use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{LockTable, Request, Session, Tell, Wait};
+use crate::table::{LockTable, Request, Session, Tell, Wait, Wish};
 use crate::time::Span;
 
 const LEAVING: &str = "this site is leaving the cluster; ask another one";
@@ -26,6 +27,8 @@ pub enum Call {
         lock: LockName,
         /// How long to wait.
         wait: Wait,
+        /// By what the wish is known at all sites; the node makes one if there is none.
+        cause: Option<Cause>,
     },
     /// Not to wait any more, or to give back what it got meanwhile.
     Cancel(Request),
@@ -171,13 +174,11 @@ impl Node {
     pub(super) fn on_call(&mut self, call: Call, out: &mut Vec<Output>) {
         match call {
             Call::Acquire { request, .. } if self.leaving.is_some() => {
-                let tell = Tell::Refused { request, why: LEAVING };
-                out.push(Output::Answer(Answer::Lock(tell)));
+                self.in_table(out, |table, _, out| table.refuse(request, LEAVING, out));
             }
-            Call::Acquire { session, request, lock, wait } => {
-                self.in_table(out, |table, footing, out| {
-                    table.acquire(session, request, lock, wait, footing, out);
-                });
+            Call::Acquire { session, request, lock, wait, cause } => {
+                let wish = Wish { session, request, lock, wait, cause };
+                self.in_table(out, |table, footing, out| table.acquire(wish, footing, out));
             }
             Call::Cancel(request) => {
                 self.in_table(out, |table, footing, out| table.cancel(request, footing, out));

@@ -52,7 +52,9 @@ use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
 pub use queue::{Age, InLine, SiteLocks, SiteQueue, Standing, Why, line};
-pub use wire::{Content, Letter, Matter, Packet, WireError};
+#[cfg(feature = "fuzz")]
+pub(crate) use wire::lock_packet;
+pub use wire::{Content, Letter, Matter, Packet, VERSIONS, WireError};
 pub use words::{Input, Output, Token};
 
 /// After so many questions without an answer another site is asked.

@@ -101,7 +101,11 @@ impl Node {
             }
             Content::Granted { to, renewal, length } => {
                 self.on_answered(&from.site);
+                let before = self.lease.end();
                 if to == self.me.incarnation && self.lease.on_granted(renewal, &from.site, length, self.now) {
+                    if let Some(before) = before {
+                        self.table.note_renewal(before.since(self.now));
+                    }
                     let end = self.lease.end().expect("a lease was just granted");
                     self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
                 }

@@ -85,7 +85,7 @@ impl Lone {
     fn acquire(&mut self, request: u64, lock: &str) {
         let (session, request) = (Session(request), Request(request));
         let lock: LockName = lock.parse().unwrap();
-        self.input(Input::Call(Call::Acquire { session, request, lock, wait: Wait::Forever }));
+        self.input(Input::Call(Call::Acquire { session, request, lock, wait: Wait::Forever, cause: None }));
     }
 
     fn has_granted(&self, request: u64) -> bool {

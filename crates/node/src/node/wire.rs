@@ -2,12 +2,16 @@
 //!
 //! Two ways lead from node to node. What the algorithms and the census need goes over [links](crate::links): exactly
 //! once, in order, between two lives. Everything else may be lost, repeated and reordered, and is asked for again.
+//!
+//! There are two versions of how a packet is written. Version 2 may have, behind a message of a lock's machine, the number of the
+//! [cause](crate::cause) that it was sent for; version 1 has nothing there. So whoever reads version 2 reads version 1 too.
 
 use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
 use super::questions::{Ask, Question, Reply};
 use crate::address::Address;
+use crate::cause::Cause;
 use crate::founding::ClusterId;
 use crate::lease::Renewal;
 use crate::links::Frame;
@@ -41,6 +45,9 @@ pub enum WireError {
     /// Not in the form of a packet.
     #[error("not a packet: {0}")]
     Malformed(#[from] postcard::Error),
+    /// What stands behind a packet is no cause.
+    #[error("behind a packet stands a cause that is none")]
+    Cause,
     /// A packet, and something behind it.
     #[error("{bytes} bytes behind the end of a packet")]
     Trailing {
@@ -49,21 +56,51 @@ pub enum WireError {
     },
 }
 
+/// The lowest and the highest version of the wire that this program speaks.
+pub const VERSIONS: (u16, u16) = (1, 2);
+
+/// The first version that carries causes.
+const CARRIES_CAUSES: u16 = 2;
+
 impl Packet {
     /// How long a packet may be. The largest are a view of a thousand members and a piece of a census.
     pub const MOST_BYTES: usize = 4 << 20;
 
-    /// As it travels.
+    /// As it travels in the newest version.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("a packet is plain data")
+        self.append(VERSIONS.1, Vec::new())
     }
 
-    /// From what has come over the network.
+    /// Behind `bytes`, as it travels in this version.
+    pub fn append(&self, version: u16, bytes: Vec<u8>) -> Vec<u8> {
+        let bytes = postcard::to_extend(self, bytes).expect("a packet is plain data");
+        match self.content.lock_message().and_then(|message| message.cause) {
+            Some(cause) if version >= CARRIES_CAUSES => {
+                postcard::to_extend(&cause.number(), bytes).expect("a number is plain data")
+            }
+            Some(_) | None => bytes,
+        }
+    }
+
+    /// From what has come over the network in the newest version.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        Packet::decode_as(VERSIONS.1, bytes)
+    }
+
+    /// From what has come over the network in this version.
+    pub fn decode_as(version: u16, bytes: &[u8]) -> Result<Self, WireError> {
         if bytes.len() > Packet::MOST_BYTES {
             return Err(WireError::TooLong { bytes: bytes.len() });
         }
-        let (packet, rest) = postcard::take_from_bytes(bytes)?;
+        let (mut packet, mut rest): (Packet, _) = postcard::take_from_bytes(bytes)?;
+        if version >= CARRIES_CAUSES
+            && !rest.is_empty()
+            && let Some(message) = packet.content.lock_message_mut()
+        {
+            let (number, behind) = postcard::take_from_bytes(rest)?;
+            message.cause = Some(Cause::new(number).ok_or(WireError::Cause)?);
+            rest = behind;
+        }
         if !rest.is_empty() {
             return Err(WireError::Trailing { bytes: rest.len() });
         }
@@ -193,6 +230,19 @@ pub enum Matter {
 }
 
 impl Content {
+    /// The message of a lock's machine that it brings, if it does.
+    pub fn lock_message(&self) -> Option<&LockMessage> {
+        let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
+        let Matter::Lock(message) = &body.matter else { return None };
+        Some(message)
+    }
+
+    fn lock_message_mut(&mut self) -> Option<&mut LockMessage> {
+        let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
+        let Matter::Lock(message) = &mut body.matter else { return None };
+        Some(message)
+    }
+
     /// The name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -218,5 +268,55 @@ impl Content {
             Content::Ask { .. } => "ask",
             Content::Reply { .. } => "reply",
         }
+    }
+}
+
+/// A packet with a message of a lock's machine, for tests and fuzzers.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
+    use meshlock_protocol::algorithms::central;
+    use meshlock_protocol::registry::AnyMessage;
+    use meshlock_protocol::{Count, FenceClock};
+
+    let message = LockMessage {
+        lock: "jobs".parse().expect("a name"),
+        from_lane: 0,
+        to_lane: 0,
+        stamp: FenceClock::new(Epoch::default()).stamp(),
+        message: AnyMessage::Central(central::Message::Grant { number: Count::default() }),
+        cause,
+    };
+    let body = Letter { epoch: Epoch::default(), matter: Matter::Lock(message) };
+    let frame = Frame::Data { number: 1, ack: 0, body };
+    let content = Content::Link { to: Incarnation::new(2), frame };
+    let cluster = crate::founding::Founding::new("x".parse().expect("a name"), &[]).id();
+    Packet { cluster, incarnation: Incarnation::new(3), content }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_two_carries_causes_and_version_one_does_not() {
+        let (with, without) = (lock_packet(Cause::new(7)), lock_packet(None));
+        assert_eq!(Packet::decode_as(2, &with.append(2, Vec::new())), Ok(with.clone()));
+        assert_eq!(Packet::decode_as(1, &with.append(1, Vec::new())), Ok(without.clone()));
+        assert_eq!(with.append(1, Vec::new()), without.append(2, Vec::new()));
+        // What was written before it was known to whom.
+        assert_eq!(Packet::decode_as(2, &with.append(1, Vec::new())), Ok(without));
+    }
+
+    #[test]
+    fn what_is_no_cause_is_refused_and_version_one_knows_none() {
+        let bytes = lock_packet(Cause::new(7)).append(2, Vec::new());
+        assert_eq!(Packet::decode_as(1, &bytes), Err(WireError::Trailing { bytes: 1 }));
+        let mut zero = bytes.clone();
+        *zero.last_mut().unwrap() = 0;
+        assert_eq!(Packet::decode_as(2, &zero), Err(WireError::Cause));
+        let more = [bytes.as_slice(), &[1]].concat();
+        assert_eq!(Packet::decode_as(2, &more), Err(WireError::Trailing { bytes: 1 }));
+        let endless = [&bytes[..bytes.len() - 1], &[0xff; 11]].concat();
+        assert!(matches!(Packet::decode_as(2, &endless), Err(WireError::Malformed(_))));
     }
 }

@@ -9,6 +9,8 @@ use rustc_hash::FxHashMap;
 use super::clock::now;
 use super::disk::Sink;
 use super::engine::{Listener, Shared, Stand};
+use super::log;
+use super::meter::{Meter, Via};
 use super::net::Peer;
 use crate::names::SiteName;
 use crate::node::{Answer, Input, Node, Note, Output, Token};
@@ -32,6 +34,7 @@ pub(super) struct Core {
     pub(super) unheard: u32,
     /// Whether the node has panicked.
     pub(super) has_failed: bool,
+    pub(super) meter: Meter,
 }
 
 /// After so many calls whoever makes the next one looks what the other sites say. The site's own thread may not get to it while clients
@@ -64,6 +67,7 @@ impl Core {
             armed: Time::ZERO,
             unheard: 0,
             has_failed: false,
+            meter: Meter::default(),
         }
     }
 
@@ -77,24 +81,43 @@ impl Core {
         self.peers.values().cloned().collect()
     }
 
-    pub(super) fn handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
+    /// Lets the node handle what happened; it was first noticed at `since`, unless only now.
+    pub(super) fn handle(
+        &mut self,
+        input: Input,
+        since: Option<Time>,
+        shared: &Arc<Shared>,
+        touched: &mut Touched,
+    ) {
         if self.has_failed {
             return self.answer_for_the_failed(&input);
         }
-        let handled = catch_unwind(AssertUnwindSafe(|| self.let_node_handle(input, shared, touched)));
+        let handled = catch_unwind(AssertUnwindSafe(|| self.let_node_handle(input, since, shared, touched)));
         if handled.is_err() {
             self.on_panic();
             shared.stand.send_modify(|stand| (stand.open, stand.failed) = (false, true));
         }
     }
 
-    fn let_node_handle(&mut self, input: Input, shared: &Arc<Shared>, touched: &mut Touched) {
+    fn let_node_handle(
+        &mut self,
+        input: Input,
+        since: Option<Time>,
+        shared: &Arc<Shared>,
+        touched: &mut Touched,
+    ) {
         let mut outputs = std::mem::take(&mut self.outputs);
         let mut next = Some(input);
         while let Some(input) = next {
-            self.node.handle(now(), input, &mut outputs);
+            let (via, at) = (Via::of(&input), now());
+            log::input(&input, &self.node);
+            self.node.handle(at, input, &mut outputs);
             for output in outputs.drain(..) {
+                let grants = matches!(output, Output::Answer(Answer::Lock(Tell::Granted { .. })));
                 self.perform(output, shared, touched);
+                if let Some(via) = via.filter(|_| grants) {
+                    self.meter.handed_over(via, now().since(since.unwrap_or(at)));
+                }
             }
             next = self.written.take().map(Input::Persisted);
         }
@@ -104,6 +127,7 @@ impl Core {
     fn perform(&mut self, output: Output, shared: &Arc<Shared>, touched: &mut Touched) {
         match output {
             Output::Send { to, packet } => {
+                log::sends(&self.node.me().site, &to, &packet);
                 let peer = self.peers.entry(to).or_insert_with_key(|to| shared.net.peer(to, shared));
                 peer.push(&packet);
                 if !touched.iter().any(|other| Arc::ptr_eq(other, peer)) {
@@ -116,7 +140,10 @@ impl Core {
                 // If the disk's thread is gone, so is the node soon.
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },
-            Output::Answer(answer) => self.answer(&answer),
+            Output::Answer(answer) => {
+                log::tells(&self.node.me().site, &answer);
+                self.answer(&answer);
+            }
             Output::Note(note) => Core::note(&note, shared),
         }
     }
@@ -154,7 +181,7 @@ impl Core {
 
     /// Writes a note down, and lets those know who wait for it; and a view says where its members are reached.
     fn note(note: &Note, shared: &Shared) {
-        super::log::note(note);
+        log::note(note);
         if let Note::Opened(_) = note {
             shared.stand.send_modify(|stand| stand.open = true);
         }

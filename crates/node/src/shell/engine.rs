@@ -14,7 +14,8 @@ use super::alarm::Alarm;
 use super::clock::{now, stamp};
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
-use super::net::{Host, Introduction, Net, Security};
+use super::log;
+use super::net::{Host, Introduction, Net, Security, Versions};
 use super::store::{Store, StoreError};
 use super::thread::Idle;
 use crate::founding;
@@ -37,6 +38,8 @@ pub struct Setup {
     pub addresses: BTreeMap<SiteName, String>,
     /// How connections are protected.
     pub security: Security,
+    /// Which versions of the wire it speaks with other sites: all that there are, unless it has to be like an older program.
+    pub speaks: Versions,
     /// Where what must not be forgotten is kept; nowhere if everything may end with the process, as for a site that is a
     /// cluster of its own.
     pub data: Option<PathBuf>,
@@ -45,7 +48,14 @@ pub struct Setup {
 impl Setup {
     /// Without a network.
     pub fn new(config: Config) -> Self {
-        Setup { config, listen: None, addresses: BTreeMap::new(), security: Security::default(), data: None }
+        Setup {
+            config,
+            listen: None,
+            addresses: BTreeMap::new(),
+            security: Security::default(),
+            speaks: Versions::default(),
+            data: None,
+        }
     }
 }
 
@@ -85,7 +95,7 @@ pub struct Engine {
 /// What calls a node: as many as needed, each a way to the same one.
 #[derive(Clone)]
 pub struct Handle {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     tasks: tokio::runtime::Handle,
 }
 
@@ -115,7 +125,7 @@ pub(super) struct Shared {
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
     pub fn start(setup: Setup) -> Result<Self, StartError> {
-        let Setup { mut config, listen, addresses, security, data } = setup;
+        let Setup { mut config, listen, addresses, security, speaks, data } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
         if matches!(security, Security::Plain) && listen.is_some() {
@@ -137,12 +147,12 @@ impl Engine {
             let _within = tasks.enter();
             Alarm::new()?
         };
-        let net = Arc::new(Net::new(site.clone(), fastrand::u64(..), security, addresses, tasks.clone()));
+        let net = Net::new(site.clone(), fastrand::u64(..), (security, speaks), addresses, tasks.clone());
         let (core, stand) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(Stand::default()));
         let shared = Arc::new(Shared {
             core,
             stand,
-            net,
+            net: Arc::new(net),
             alarm: Notify::new(),
             rules_gate: tokio::sync::Mutex::default(),
         });
@@ -200,6 +210,7 @@ impl Handle {
             core.sessions.remove(&session);
             for request in requests {
                 core.requests.remove(&request);
+                log::ends(&core.node.me().site, request);
             }
             Input::Call(Call::SessionEnded(session))
         });
@@ -294,12 +305,12 @@ async fn keep_time(shared: &Arc<Shared>, alarm: &Alarm) -> std::io::Result<()> {
 
 impl Host for Shared {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>) {
-        let mut touched = Touched::new();
+        let (mut touched, arrived) = (Touched::new(), now());
         {
             let mut core = self.lock();
             core.unheard = 0;
             for packet in packets {
-                core.handle(Input::Packet { from: from.clone(), packet }, self, &mut touched);
+                core.handle(Input::Packet { from: from.clone(), packet }, Some(arrived), self, &mut touched);
             }
             self.arm(&mut core);
         }
@@ -323,7 +334,7 @@ impl Host for Shared {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Core> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         // A panic of the node is caught within: what is here is whole.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -334,7 +345,7 @@ impl Shared {
         let unheard = {
             let mut core = self.lock();
             let input = input(&mut core);
-            core.handle(input, self, &mut touched);
+            core.handle(input, None, self, &mut touched);
             self.arm(&mut core);
             core.peers_unheard()
         };

@@ -27,6 +27,7 @@ mod failed;
 pub mod gate;
 mod lobby;
 mod log;
+mod meter;
 pub(crate) mod net;
 mod permits;
 pub mod store;
@@ -35,5 +36,8 @@ pub mod tls;
 
 pub use clock::now;
 pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
-pub use net::{IntroduceError, Introduction, ListenError, Security, learn_of_cluster, listen};
+pub use meter::{Readings, SessionEnd, Via};
+pub use net::{
+    IntroduceError, Introduction, ListenError, Security, Traffic, Versions, learn_of_cluster, listen, tune,
+};
 pub use permits::{PermitsError, agree_on_permits, agree_on_permits_within, needs_rule};

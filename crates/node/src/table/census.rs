@@ -31,6 +31,7 @@ impl LockTable {
     /// The view is over: stops all machines and says what clients of this site hold. They keep it.
     pub fn stop(&mut self) -> Census {
         self.seat = None;
+        self.tally.views_installed += 1;
         self.draining = false;
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Timer(..)));
         self.locks.retain(|_, lock| {
@@ -62,6 +63,7 @@ impl LockTable {
         }
         let me = seat.me;
         self.seat = Some(seat);
+        self.tally.views_opened += 1;
         for (name, held) in held {
             let mine = held.iter().find(|(place, _)| *place == me).map_or(0, |(_, slots)| slots.len());
             self.draining |= self.with_lock_as_it_is(name, footing, out, |lock, env| {

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use meshlock_protocol::Fence;
 
 use super::Request;
+use crate::cause::Cause;
 use crate::time::Time;
 
 /// A client that waits.
@@ -15,6 +16,7 @@ pub(super) struct Waiter {
     pub(super) since: Time,
     pub(super) deadline: Option<Time>,
     pub(super) is_try: bool,
+    pub(super) cause: Cause,
 }
 
 /// A client that holds.
@@ -29,6 +31,7 @@ pub(super) struct Hold {
     pub(super) doomed: Option<Time>,
     /// Which lane, of the machines that run or, in a view change, of those that will.
     pub(super) lane: usize,
+    pub(super) cause: Cause,
 }
 
 /// Those who wait, in order, and those who hold.

@@ -7,8 +7,9 @@ use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite};
 use meshlock_protocol::{Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
-use super::clients::{Clients, Hold, Spare};
-use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Tell};
+use super::clients::{Clients, Hold, Spare, Waiter};
+use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Served, Tally, Tell};
+use crate::cause::Cause;
 use crate::mutant::{Mutant, Mutants};
 use crate::names::LockName;
 use crate::time::Time;
@@ -62,7 +63,11 @@ pub(super) struct Env<'a> {
     /// Lent to a machine for one call; boxed, because it has a part for each algorithm.
     pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
     pub(super) spare: &'a mut Spare,
-    pub(super) granted: &'a mut u64,
+    pub(super) tally: &'a mut Tally,
+    /// What lets someone in who is let in now.
+    pub(super) served: Served,
+    /// The wish for which something is done.
+    pub(super) cause: Option<Cause>,
     pub(super) out: &'a mut Vec<Output>,
 }
 
@@ -129,6 +134,7 @@ impl Lock {
             let asking = lanes.iter().filter(|lane| lane.site.phase() == Phase::Waiting).count();
             let idle = lanes.iter().position(|lane| lane.site.phase() == Phase::Idle);
             let Some(idle) = idle.filter(|_| asking < self.clients.waiters.len()) else { return };
+            env.cause = self.clients.waiters.get(asking).map(|waiter| waiter.cause);
             self.run(idle, Call::Request, env);
         }
     }
@@ -180,7 +186,9 @@ impl Lock {
                 let number = |lane| u32::try_from(lane).expect("fewer lanes than permits");
                 let (from_lane, to_lane) = (number(lane), number(to_lane));
                 let (lock, stamp) = (env.name.clone(), self.clock.stamp());
-                let message = LockMessage { lock, from_lane, to_lane, stamp, message };
+                env.tally.sent.count(&message);
+                let cause = env.cause;
+                let message = LockMessage { lock, from_lane, to_lane, stamp, message, cause };
                 env.out.push(Output::Send { to: place, message });
             }
             Effect::Enter { slot } => self.on_enter(lane, slot.0, env, work),
@@ -218,11 +226,12 @@ impl Lock {
         }
         let stuck = env.mutants.has(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
-        let (slot, request) = (self.public_slot(lane, env), waiter.request);
-        self.clients.holds.push(Hold { request, fence, slot, since: env.footing.now, doomed: None, lane });
+        let (slot, now) = (self.public_slot(lane, env), env.footing.now);
+        let (Waiter { request, since, cause, .. }, by) = (waiter, env.cause);
+        self.clients.holds.push(Hold { request, fence, slot, since: now, doomed: None, lane, cause });
         let margin = env.habits.margin;
-        *env.granted += 1;
-        env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin }));
+        env.tally.granted(now.since(since), env.served);
+        env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin, cause, by }));
         true
     }
 
@@ -238,7 +247,9 @@ impl Lock {
     /// A holder leaves: the next one here, or other sites.
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
         let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
-        let Hold { lane, doomed, .. } = self.clients.holds.remove(at);
+        let Hold { lane, doomed, since, cause, .. } = self.clients.holds.remove(at);
+        env.tally.holds.record(env.footing.now.since(since));
+        env.cause = Some(cause);
         if let Some(act_by) = doomed {
             env.alarms.remove(&(act_by, Alarm::Doom(env.name.clone(), request)));
         }
@@ -252,7 +263,8 @@ impl Lock {
                 if turns < env.habits.local_turns && self.grant(lane, env) {
                     return;
                 }
-                let again = !self.clients.waiters.is_empty() && env.may_grant().is_some();
+                let next = self.clients.waiters.front().filter(|_| env.may_grant().is_some());
+                let again = next.map(|next| env.cause = Some(next.cause)).is_some();
                 self.run(lane, if again { Call::ReleaseAndRequest } else { Call::Release }, env);
                 self.seek(env);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::clients::Hold;
-use super::{Alarm, LockTable, Output, Request, Session, Tell, forget};
+use super::{Alarm, LockTable, LostBy, Outcome, Output, Request, Session, Tally, Tell, forget};
 use crate::names::LockName;
 use crate::time::Time;
 
@@ -13,7 +13,8 @@ impl LockTable {
         for (request, (_, name)) in &self.requests {
             let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
             if let Some(hold) = hold {
-                doom(name, hold, end, &mut self.alarms, out);
+                let mut ruin = Ruin { alarms: &mut self.alarms, tally: &mut self.tally, out };
+                ruin.doom(name, hold, end, LostBy::LeaseEnd);
             }
         }
     }
@@ -26,7 +27,7 @@ impl LockTable {
         };
         let waiting: Vec<(Request, LockName)> = self.requests.iter().filter_map(waiting).collect();
         for (request, lock) in waiting {
-            self.stop_waiting(request, &lock);
+            self.stop_waiting(request, &lock, Outcome::Refused);
             out.push(Output::Tell(Tell::Refused { request, why }));
         }
     }
@@ -37,8 +38,12 @@ impl LockTable {
             self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
         for (request, name) in holding {
             let Some(lock) = self.locks.get_mut(&name) else { continue };
-            if lock.hold(request).is_some_and(|hold| hold.doomed.is_none()) {
-                out.push(Output::Tell(Tell::Lost { request, act_by: now }));
+            if let Some(hold) = lock.hold(request) {
+                self.tally.holds.record(now.since(hold.since));
+                if hold.doomed.is_none() {
+                    self.tally.lost(LostBy::Excluded);
+                    out.push(Output::Tell(Tell::Lost { request, act_by: now }));
+                }
             }
             lock.clients.holds.retain(|hold| hold.request != request);
             forget(&mut self.requests, &mut self.sessions, request);
@@ -47,17 +52,21 @@ impl LockTable {
     }
 }
 
-/// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
-pub(super) fn doom(
-    name: &LockName,
-    hold: &mut Hold,
-    act_by: Time,
-    alarms: &mut BTreeSet<(Time, Alarm)>,
-    out: &mut Vec<Output>,
-) {
-    if hold.doomed.is_none() {
-        hold.doomed = Some(act_by);
-        out.push(Output::Tell(Tell::Lost { request: hold.request, act_by }));
-        alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
+/// What is needed to take something away.
+pub(super) struct Ruin<'a> {
+    pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
+    pub(super) tally: &'a mut Tally,
+    pub(super) out: &'a mut Vec<Output>,
+}
+
+impl Ruin<'_> {
+    /// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
+    pub(super) fn doom(&mut self, name: &LockName, hold: &mut Hold, act_by: Time, by: LostBy) {
+        if hold.doomed.is_none() {
+            hold.doomed = Some(act_by);
+            self.tally.lost(by);
+            self.out.push(Output::Tell(Tell::Lost { request: hold.request, act_by }));
+            self.alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
+        }
     }
 }

@@ -16,6 +16,7 @@ mod clients;
 mod lock;
 mod losing;
 mod report;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -27,9 +28,9 @@ use indexmap::IndexMap;
 use meshlock_protocol::Epoch;
 use meshlock_protocol::registry::AnyOutbox;
 
+use crate::cause::Origin;
 use crate::mutant::Mutants;
 use crate::names::{ClientLabel, LockName};
-use crate::rules::Rules;
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use clients::{Spare, Waiter};
@@ -37,7 +38,8 @@ use lock::{Call, Env, Lock};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
 };
-pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait};
+pub use tally::{LostBy, Messages, Outcome, Served, Tally};
+pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait, Wish};
 
 const FULL: &str = "this site keeps as many locks as it may; use fewer names";
 const MAKES_ROOM: &str = "this site makes room for more locks; ask again in a second";
@@ -75,8 +77,9 @@ pub struct LockTable {
     alarms: BTreeSet<(Time, Alarm)>,
     outbox: Option<Box<AnyOutbox>>,
     spare: Spare,
-    /// How often a client was given a lock.
-    granted: u64,
+    tally: Tally,
+    /// Where the causes of wishes come from that have none.
+    origin: Origin,
     /// Whether some lock has, or had when the view opened, more holders than permits.
     draining: bool,
     /// How many locks the view began with.
@@ -96,7 +99,8 @@ impl LockTable {
             alarms: BTreeSet::new(),
             outbox: None,
             spare: Spare::default(),
-            granted: 0,
+            tally: Tally::default(),
+            origin: Origin::default(),
             draining: false,
             opened_with: 0,
         }
@@ -107,25 +111,18 @@ impl LockTable {
         self.habits.margin = margin;
     }
 
-    /// A client wants `lock`.
-    pub fn acquire(
-        &mut self,
-        session: Session,
-        request: Request,
-        lock: LockName,
-        wait: Wait,
-        footing: Footing,
-        out: &mut Vec<Output>,
-    ) {
-        let refuse = |why| Output::Tell(Tell::Refused { request, why });
+    /// A client wants a lock.
+    pub fn acquire(&mut self, wish: Wish, footing: Footing, out: &mut Vec<Output>) {
+        let Wish { session, request, lock, wait, cause } = wish;
         if self.requests.contains_key(&request) {
-            return out.push(refuse("this request exists already; take a new number"));
+            return self.refuse(request, "this request exists already; take a new number", out);
         }
         if !self.locks.contains_key(&lock) && self.locks.len() >= self.habits.most_locks {
             let why = if self.is_crowded() { MAKES_ROOM } else { FULL };
-            return out.push(refuse(why));
+            return self.refuse(request, why, out);
         }
         if wait == Wait::Try && self.is_taken_here(&lock) {
+            self.tally.came_out(Outcome::Busy);
             return out.push(Output::Tell(Tell::Busy { request }));
         }
         let deadline = match wait {
@@ -138,11 +135,19 @@ impl LockTable {
         }
         self.requests.insert(request, (session, lock.clone()));
         self.sessions.entry(session).or_default().requests.insert(request);
-        let waiter = Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try };
+        let cause = cause.unwrap_or_else(|| self.cause(request));
+        let waiter = Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try, cause };
         self.with_lock(&lock, footing, out, |lock, env| {
+            env.served = Served::AtOnce;
             lock.clients.wake(env.spare).waiters.push_back(waiter);
             lock.seek(env);
         });
+    }
+
+    /// A wish cannot be granted.
+    pub fn refuse(&mut self, request: Request, why: &'static str, out: &mut Vec<Output>) {
+        self.tally.came_out(Outcome::Refused);
+        out.push(Output::Tell(Tell::Refused { request, why }));
     }
 
     /// A client gives up waiting; if it has the lock meanwhile, it gives that back.
@@ -153,7 +158,7 @@ impl LockTable {
         if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
             return self.release(request, footing, out);
         }
-        self.stop_waiting(request, &lock);
+        self.stop_waiting(request, &lock, Outcome::Cancelled);
         out.push(Output::Tell(Tell::Cancelled { request }));
     }
 
@@ -180,7 +185,7 @@ impl LockTable {
             if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
                 self.leave(request, &lock, footing, out);
             } else {
-                self.stop_waiting(request, &lock);
+                self.stop_waiting(request, &lock, Outcome::Abandoned);
             }
         }
         // One that had nothing but a name is not forgotten with its last request.
@@ -194,8 +199,10 @@ impl LockTable {
         if message.from_lane >= lanes || message.to_lane >= lanes || from >= seat.members {
             return out.push(Output::Misbehaved { place: from, why: "names a lane that does not exist" });
         }
-        let LockMessage { lock, from_lane, to_lane, stamp, message } = message;
+        let LockMessage { lock, from_lane, to_lane, stamp, message, cause } = message;
+        self.tally.received.count(&message);
         self.with_lock(&lock, footing, out, |lock, env| {
+            env.cause = cause;
             let sender = env.site_of(from, from_lane as usize);
             if lock.clock.observe(stamp).is_err() {
                 return env.misbehaved(from, "a fence clock out of its range");
@@ -242,10 +249,16 @@ impl LockTable {
             let (_, alarm) = self.alarms.pop_first().expect("there is a first");
             match alarm {
                 Alarm::Deadline(lock, request) => {
-                    let Some(waiter) = self.stop_waiting(request, &lock) else { continue };
-                    let tell =
-                        if waiter.is_try { Tell::Busy { request } } else { Tell::TimedOut { request } };
-                    out.push(Output::Tell(tell));
+                    let Some(is_try) = self.waiter(request, &lock).map(|waiter| waiter.is_try) else {
+                        continue;
+                    };
+                    let outcome = if is_try { Outcome::Busy } else { Outcome::TimedOut };
+                    self.stop_waiting(request, &lock, outcome);
+                    out.push(Output::Tell(if is_try {
+                        Tell::Busy { request }
+                    } else {
+                        Tell::TimedOut { request }
+                    }));
                 }
                 Alarm::Doom(lock, request) => self.leave(request, &lock, footing, out),
                 Alarm::Timer(lock, lane, epoch) => {
@@ -262,27 +275,14 @@ impl LockTable {
         self.alarms.first().map(|(due, _)| *due)
     }
 
-    /// The rules of the view that is open.
-    pub fn rules(&self) -> Option<&Rules> {
-        self.seat.as_ref().map(|seat| &seat.rules)
-    }
-
-    /// Whether a client of this site holds anything.
-    pub fn holds_anything(&self) -> bool {
-        self.holders().next().is_some()
-    }
-
-    /// Everyone who holds something here: session, wish, lock.
-    pub fn holders(&self) -> impl Iterator<Item = (Session, Request, &LockName)> {
-        let holds = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
-            self.locks.get(lock).is_some_and(|lock| lock.holds(**request))
-        };
-        self.requests.iter().filter(holds).map(|(request, (session, lock))| (*session, *request, lock))
-    }
-
     /// The first numbered invariant of this table, or of a machine in it, that does not hold.
     pub fn check_invariants(&self) -> Result<(), &'static str> {
-        self.locks.values().try_for_each(|lock| lock.check_invariants(self.seat.is_some()))
+        self.locks.values().try_for_each(|lock| lock.check_invariants(self.seat.is_some()))?;
+        let holds = self.locks.values().map(|lock| lock.clients.holds.len() as u64).sum::<u64>();
+        if self.tally.holders() != holds {
+            return Err("T5: everyone who holds something no more has been counted once");
+        }
+        Ok(())
     }
 
     /// Whether a client that does not want to wait would have to, as far as is known here.
@@ -295,14 +295,18 @@ impl LockTable {
 
     /// Takes a waiter out of its queue. A request of the machine that it caused runs on; whoever is first when it is
     /// granted gets it, or it is given back at once.
-    fn stop_waiting(&mut self, request: Request, lock: &LockName) -> Option<Waiter> {
-        let waited = self.locks.get_mut(lock)?;
-        let at = waited.clients.waiters.iter().position(|waiter| waiter.request == request)?;
-        let waiter = waited.clients.waiters.remove(at)?;
+    fn stop_waiting(&mut self, request: Request, lock: &LockName, outcome: Outcome) {
+        let Some(waited) = self.locks.get_mut(lock) else { return };
+        let at = waited.clients.waiters.iter().position(|waiter| waiter.request == request);
+        let Some(waiter) = at.and_then(|at| waited.clients.waiters.remove(at)) else { return };
         waited.clients.rest(&mut self.spare);
+        self.tally.came_out(outcome);
         self.forget_deadline(lock, &waiter);
         forget(&mut self.requests, &mut self.sessions, request);
-        Some(waiter)
+    }
+
+    fn waiter(&self, request: Request, lock: &LockName) -> Option<&Waiter> {
+        self.locks.get(lock)?.clients.waiters.iter().find(|waiter| waiter.request == request)
     }
 
     fn forget_deadline(&mut self, lock: &LockName, waiter: &Waiter) {
@@ -314,7 +318,10 @@ impl LockTable {
     /// A holder leaves.
     fn leave(&mut self, request: Request, lock: &LockName, footing: Footing, out: &mut Vec<Output>) {
         forget(&mut self.requests, &mut self.sessions, request);
-        self.with_lock(lock, footing, out, |lock, env| lock.on_left(request, env));
+        self.with_lock(lock, footing, out, |lock, env| {
+            env.served = Served::Here;
+            lock.on_left(request, env);
+        });
     }
 
     /// Lets every lock with waiters ask again, as far as lease and view allow.
@@ -366,7 +373,9 @@ impl LockTable {
             alarms: &mut self.alarms,
             outbox: &mut self.outbox,
             spare: &mut self.spare,
-            granted: &mut self.granted,
+            tally: &mut self.tally,
+            served: Served::Elsewhere,
+            cause: None,
             out,
         };
         let done = act(lock, &mut env);

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::clients::{Hold, Waiter};
 use super::lock::{Lock, Machines};
-use super::losing::doom;
-use super::{Footing, LockTable, Output, Request, Session};
+use super::losing::Ruin;
+use super::{Footing, LockTable, LostBy, Outcome, Output, Request, Session};
 use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName};
+use crate::rules::Rules;
 use crate::time::{Span, Time};
 
 /// How many holders, and how many waiters, one site lists; of more it says only how many there are.
@@ -150,6 +151,24 @@ impl LockTable {
         }
     }
 
+    /// The rules of the view that is open.
+    pub fn rules(&self) -> Option<&Rules> {
+        self.seat.as_ref().map(|seat| &seat.rules)
+    }
+
+    /// Whether a client of this site holds anything.
+    pub fn holds_anything(&self) -> bool {
+        self.holders().next().is_some()
+    }
+
+    /// Everyone who holds something here: session, wish, lock.
+    pub fn holders(&self) -> impl Iterator<Item = (Session, Request, &LockName)> {
+        let holds = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
+            self.locks.get(lock).is_some_and(|lock| lock.holds(**request))
+        };
+        self.requests.iter().filter(holds).map(|(request, (session, lock))| (*session, *request, lock))
+    }
+
     /// How much there is here. Takes as long as there are wishes.
     pub fn counts(&self) -> Counts {
         let holders = self.holders().count();
@@ -168,7 +187,7 @@ impl LockTable {
 
     /// How often a client was given a lock here.
     pub fn granted(&self) -> u64 {
-        self.granted
+        self.tally.outcomes(Outcome::Granted)
     }
 
     /// The first [`MOST_LISTED`] locks that clients of this site hold or wait for, those that most wait for first; and how many there
@@ -202,7 +221,8 @@ impl LockTable {
     ) -> Vec<HolderReport> {
         let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
         let requests: Vec<Request> = holds.iter().map(|hold| hold.request).collect();
-        self.take_from(requests.into_iter().map(|request| (request, name.clone())), footing, out);
+        let holders = requests.into_iter().map(|request| (request, name.clone()));
+        self.take_from(holders, LostBy::Broken, footing, out);
         let cut_off = self.report(name, footing.now).holders;
         if self.mutants.has(Mutant::BrokenIsFreeAtOnce) {
             let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
@@ -216,19 +236,21 @@ impl LockTable {
     /// Takes everything away from the clients of this site, each as [`take_away`](LockTable::take_away) does.
     pub fn take_all_away(&mut self, footing: Footing, out: &mut Vec<Output>) {
         let all: Vec<_> = self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
-        self.take_from(all.into_iter(), footing, out);
+        self.take_from(all.into_iter(), LostBy::Leaving, footing, out);
     }
 
     fn take_from(
         &mut self,
         holders: impl Iterator<Item = (Request, LockName)>,
+        by: LostBy,
         footing: Footing,
         out: &mut Vec<Output>,
     ) {
         for (request, name) in holders {
             let act_by = self.act_by(request, footing);
             if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
-                doom(&name, hold, act_by, &mut self.alarms, out);
+                let mut ruin = Ruin { alarms: &mut self.alarms, tally: &mut self.tally, out };
+                ruin.doom(&name, hold, act_by, by);
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Lock tables of several sites, without network, leases or views of their own: the test hands everything on.
 
 mod reports;
+mod tally;
 
 use std::collections::VecDeque;
 
 use super::*;
-use crate::rules::{Clause, RulesText};
+use crate::rules::{Clause, Rules, RulesText};
 use crate::time::Span;
 
 /// The tables of all members of a view, and what is on its way between them.
@@ -98,7 +99,8 @@ impl Tables {
 
     fn acquire(&mut self, at: usize, request: u64, wait: Wait) {
         let (session, request) = (Session(request), Request(request));
-        self.act(at, |table, footing, out| table.acquire(session, request, lock(), wait, footing, out));
+        let wish = Wish { session, request, lock: lock(), wait, cause: None };
+        self.act(at, |table, footing, out| table.acquire(wish, footing, out));
         self.settle();
     }
 
@@ -348,9 +350,9 @@ fn with_fewer_permits_than_holders_nobody_gets_in_before_enough_have_left() {
 fn what_no_correct_member_sends_changes_nothing_and_is_reported() {
     let mut tables = Tables::of(2, Clause::exclusive("ricart-agrawala"));
     tables.acquire(0, 1, Wait::Forever);
-    tables.act(1, |table, footing, out| {
-        table.acquire(Session(2), Request(2), lock(), Wait::Forever, footing, out);
-    });
+    let (session, request, wait) = (Session(2), Request(2), Wait::Forever);
+    let wish = Wish { session, request, lock: lock(), wait, cause: None };
+    tables.act(1, |table, footing, out| table.acquire(wish, footing, out));
     let (_, _, request) = tables.wire.pop_front().unwrap();
     let mut send = |message: LockMessage| {
         tables.act(0, |table, footing, out| table.on_message(1, message, footing, out));
@@ -375,9 +377,9 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     assert_eq!(refused.count(), 3);
     for number in 0..20 {
         let name: LockName = format!("lock {number}").parse().unwrap();
-        tables.act(0, |table, footing, out| {
-            table.acquire(Session(5), Request(100 + number), name, Wait::Forever, footing, out);
-        });
+        let (session, request, wait) = (Session(5), Request(100 + number), Wait::Forever);
+        let wish = Wish { session, request, lock: name, wait, cause: None };
+        tables.act(0, |table, footing, out| table.acquire(wish, footing, out));
     }
     assert_eq!(tables.granted().len(), 1 + 9, "a site keeps ten locks here");
 }

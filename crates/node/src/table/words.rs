@@ -5,6 +5,7 @@ use meshlock_protocol::registry::{AnyMessage, AnyPlan};
 use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Cause;
 use crate::names::LockName;
 use crate::rules::Rules;
 use crate::time::{Span, Time};
@@ -29,6 +30,21 @@ pub enum Wait {
     Try,
 }
 
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Who asks.
+    pub session: Session,
+    /// By what it is known here.
+    pub request: Request,
+    /// Which lock.
+    pub lock: LockName,
+    /// How long to wait.
+    pub wait: Wait,
+    /// By what it is known at all sites; the site makes one if there is none.
+    pub cause: Option<Cause>,
+}
+
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tell {
@@ -44,6 +60,10 @@ pub enum Tell {
         lease_end: Time,
         /// How long before that it will be told to stop.
         margin: Span,
+        /// The number by which the wish is known at all sites.
+        cause: Cause,
+        /// For which wish that was done which let this one in: another one's, if that handed the lock over.
+        by: Option<Cause>,
     },
     /// The lease of this site lasts longer: so do all locks that the session holds and has not lost.
     Extended {
@@ -101,6 +121,9 @@ pub struct LockMessage {
     pub stamp: Stamp,
     /// What the algorithm sent.
     pub message: AnyMessage,
+    /// For which wish it was sent, if the sender says so. Behind everything else on the wire, and not known to version 1 of it.
+    #[serde(skip)]
+    pub cause: Option<Cause>,
 }
 
 /// What the table wants done.

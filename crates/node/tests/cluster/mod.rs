@@ -130,7 +130,7 @@ impl Cluster {
     pub(crate) fn acquire(&mut self, at: usize, lock: &LockName) -> Request {
         self.last += 1;
         let (session, request) = (Session(1), Request(self.last));
-        let call = Call::Acquire { session, request, lock: lock.clone(), wait: Wait::Forever };
+        let call = Call::Acquire { session, request, lock: lock.clone(), wait: Wait::Forever, cause: None };
         self.input(at, Input::Call(call));
         request
     }

@@ -131,6 +131,19 @@ macro_rules! any {
             }
         }
 
+        /// Where each algorithm stands in the list.
+        #[derive(Clone, Copy)]
+        enum Place {
+            $($algorithm,)*
+        }
+
+        impl AnyMessage {
+            /// Which algorithm it is of, by its place in [`ALL`].
+            pub fn algorithm(&self) -> usize {
+                match self { $(AnyMessage::$algorithm(_) => Place::$algorithm as usize,)* }
+            }
+        }
+
         impl crate::Message for AnyMessage {
             fn kind(&self) -> &'static str {
                 match self { $(AnyMessage::$algorithm(message) => message.kind(),)* }

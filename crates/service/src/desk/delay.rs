@@ -6,6 +6,7 @@ use meshlock_node::time::Span;
 
 use super::Desk;
 use crate::ledger::LeaseId;
+use crate::metrics::SessionEnd;
 
 impl Desk {
     /// What hangs on the lease stays for so long after the lease's end. `silence` is for how long its client may believe in it
@@ -20,7 +21,7 @@ impl Desk {
         let retired = if ledger.is_of(id, &caller.principal) { ledger.retire(id, now()) } else { None };
         drop(ledger);
         let Some((owner, keys)) = retired else { return };
-        self.0.end_all(id, &owner, keys, "its client ended it");
+        self.0.end_all(id, &owner, keys, SessionEnd::Closed);
         // Also if all that hangs on it stays for a while, its client is to see that the session is over.
         self.0.note_change();
         self.0.alarm.notify_one();

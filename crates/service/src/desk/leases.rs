@@ -1,16 +1,18 @@
 //! Leases at the desk: granted, renewed, ended, by their owners or by time.
 
-use std::sync::Weak;
+use std::net::SocketAddr;
+use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
-use meshlock_node::shell::gate::{Act, Caller};
+use meshlock_node::shell::gate::{Act, Caller, Origin};
 use meshlock_node::shell::now;
-use meshlock_node::time::Span;
+use meshlock_node::time::{Span, Time};
 use tokio::time::sleep;
 
 use super::{Desk, DeskKey, Gone, Inner};
 use crate::ledger::{Expired, Lasts, LeaseId, LedgerError};
+use crate::metrics::SessionEnd;
 
 /// How many bits of a lease's number say which site has granted it; below them is chance.
 const SITE_BITS: u32 = 15;
@@ -54,11 +56,41 @@ impl Desk {
     /// Ends the caller's lease and all that hangs on it; gives back whether there was one.
     pub(crate) fn revoke(&self, caller: &Caller, id: LeaseId) -> bool {
         let is_its = self.0.ledger().is_of(id, &caller.principal);
-        is_its && self.end_lease(id, "its client ended it")
+        is_its && self.end_lease(id, SessionEnd::Closed)
+    }
+
+    /// The connection of a client was cut: it may believe in what it has for as long as it was told, which is never longer than this
+    /// site's own lease is now.
+    pub(crate) fn on_cut(&self, client: SocketAddr) {
+        let now = now();
+        let until = self.0.node().look(|node| node.lease().end()).unwrap_or(now);
+        let mut cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.retain(|_, until| *until > now);
+        cut.insert(client, until);
+    }
+
+    /// Until when the client may believe in what it has, if its connection was cut.
+    fn believes_until(&self, client: &Caller) -> Option<Time> {
+        let Origin::Network(address) = client.origin else { return None };
+        let cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.get(&address).copied()
+    }
+
+    /// Ends a lease that lasted as long as a call, which is over.
+    pub(crate) fn end_with_call(&self, id: LeaseId) {
+        let revoked = self.0.ledger().revoke(id);
+        let Some((owner, keys)) = revoked else { return };
+        let Some(until) = self.believes_until(&owner) else {
+            return self.0.end_all(id, &owner, keys, SessionEnd::CallEnded);
+        };
+        self.0.note_end(id, &owner, SessionEnd::CallEnded);
+        for key in keys {
+            self.0.end_at(key, until);
+        }
     }
 
     /// Ends a lease, whosever it is.
-    pub(crate) fn end_lease(&self, id: LeaseId, why: &'static str) -> bool {
+    pub(crate) fn end_lease(&self, id: LeaseId, why: SessionEnd) -> bool {
         let revoked = self.0.ledger().revoke(id);
         let Some((owner, keys)) = revoked else { return false };
         self.0.end_all(id, &owner, keys, why);
@@ -69,7 +101,7 @@ impl Desk {
     pub(crate) fn close(&self) {
         let leases = self.0.ledger().all_leases();
         for id in leases {
-            self.end_lease(id, "the site stops");
+            self.end_lease(id, SessionEnd::Stopped);
         }
     }
 
@@ -102,9 +134,26 @@ impl Inner {
         }
     }
 
-    /// A lease has been taken out of the ledger, with all that hung on it.
-    pub(super) fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: &'static str) {
+    /// A key has been taken out of the ledger, and its client does not know: until then nobody else has the lock.
+    fn end_at(&self, key: DeskKey, until: Time) {
+        key.driver.end(Gone::LeaseOver);
+        let _ = self.over.send((key.driver, until));
+        self.note_change();
+    }
+
+    fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
+        self.meter.session_ended(why);
+        let why = why.why();
         self.gate.audit().note(owner, None, Act::Ended { session: Some(lease.to_string()), why });
+    }
+
+    /// A lease has been taken out of the ledger, with all that hung on it.
+    pub(super) fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: SessionEnd) {
+        self.note_end(lease, owner, why);
+        self.end_keys(keys);
+    }
+
+    fn end_keys(&self, keys: Vec<DeskKey>) {
         for key in keys {
             self.end(&key, Gone::LeaseOver);
         }
@@ -120,9 +169,13 @@ pub(super) fn site_number(site: &SiteName) -> i64 {
 pub(super) async fn keep_time(desk: Weak<Inner>) {
     loop {
         let Some(desk) = desk.upgrade() else { return };
-        while let Some(Expired { lease, owner, keys, why }) = { desk.ledger().expire_one(now()) } {
-            tracing::info!(%lease, keys = keys.len(), why, "a session is over");
-            desk.end_all(lease, &owner, keys, why);
+        while let Some(Expired { lease, owner, keys, after_delay }) = { desk.ledger().expire_one(now()) } {
+            if after_delay {
+                desk.end_keys(keys);
+            } else {
+                tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
+                desk.end_all(lease, &owner, keys, SessionEnd::Expired);
+            }
             // Also if all that hangs on it stays for a while, its client is to see that the session is over.
             desk.note_change();
         }

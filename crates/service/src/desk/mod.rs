@@ -13,6 +13,8 @@ mod question;
 mod tests;
 mod wish;
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::ledger::{Begun, Grant, Key, Ledger, LedgerError, Limits, Wanted};
+use crate::metrics::Meter;
 pub(crate) use holders::{Holder, NotWatched, Watching};
 use order::{LedgerGuard, assert_ledger_is_free};
 pub(crate) use question::{NoAnswer, Queue};
@@ -57,6 +60,9 @@ pub(crate) struct Inner {
     /// A lease may end before the one that is waited for.
     alarm: Notify,
     watched: holders::Watched,
+    /// Clients whose connections were cut, and until when they may believe that they have what they were given.
+    cut: Mutex<BTreeMap<SocketAddr, Time>>,
+    meter: Meter,
 }
 
 /// What a client asks for.
@@ -114,6 +120,8 @@ impl Desk {
             over,
             alarm: Notify::new(),
             watched: holders::Watched::default(),
+            cut: Mutex::default(),
+            meter: Meter::default(),
         });
         tokio::spawn(leases::keep_time(Arc::downgrade(&inner)));
         tokio::spawn(close_all(inner.node.clone(), closing));
@@ -257,6 +265,10 @@ impl Desk {
 
     pub(crate) fn site(&self) -> &SiteName {
         &self.0.site
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.0.meter
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -134,3 +134,23 @@ fn sites_of_like_names_have_numbers_of_their_own() {
     assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
     assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
 }
+
+#[tokio::test]
+async fn what_a_client_held_by_a_connection_that_was_cut_is_nobody_s_until_it_can_believe_in_it_no_more() {
+    let ((_engine, desk), me) = (desk(), me());
+    let clients = [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], 4000)));
+    for (client, is_cut) in clients.into_iter().zip([false, true]) {
+        let client = Caller { origin: Origin::Network(client), ..me.clone() };
+        let held = desk.grant(&client, Lasts::WithItsConnection, None).unwrap();
+        desk.acquire(&client, order(held, Wait::Forever), None).await.unwrap();
+        let until = desk.node().look(|node| node.lease().end()).unwrap();
+        if is_cut {
+            desk.on_cut(clients[1]);
+        }
+        desk.end_with_call(held);
+        let wait = if is_cut { Wait::Forever } else { Wait::Try };
+        let (key, _) = desk.acquire(&me, order(lease(&desk), wait), None).await.unwrap();
+        assert!(!is_cut || now() >= until, "others have it before the client has stopped");
+        desk.release(&me, &key.name).unwrap();
+    }
+}

@@ -12,6 +12,7 @@ use meshlock_node::time::Span;
 use tokio::sync::watch;
 
 use super::Inner;
+use crate::correlation;
 use crate::ledger::{Grant, KeyId};
 
 /// How far a wish is.
@@ -112,7 +113,8 @@ impl Wish {
             return node.close_session(session, []);
         }
         node.tell(who.introduce(session));
-        let request = node.ask(self.clone(), |request| Call::Acquire { session, request, lock, wait });
+        let cause = correlation::current();
+        let request = node.ask(self.clone(), |request| Call::Acquire { session, request, lock, wait, cause });
         if !self.advance(Place::Open { session, request: Some(request) }) {
             // It was closed meanwhile, before there was a request to be forgotten.
             node.close_session(session, [request]);

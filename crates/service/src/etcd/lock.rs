@@ -11,6 +11,7 @@ use super::{Etcd, leases};
 use crate::caller::caller_of;
 use crate::desk::{DeskKey, IfKnown, NotHeld, Order};
 use crate::ledger::{Grant, LeaseId, Wanted};
+use crate::metrics::SessionEnd;
 use crate::proto::v3lockpb::lock_server::Lock;
 use crate::proto::v3lockpb::{LockRequest, LockResponse, UnlockRequest, UnlockResponse};
 
@@ -55,7 +56,7 @@ struct Lent<'a> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.lease {
-            self.etcd.desk.end_lease(lease, "the call that it was for has ended");
+            self.etcd.desk.end_lease(lease, SessionEnd::CallEnded);
         }
     }
 }

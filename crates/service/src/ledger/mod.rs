@@ -95,8 +95,8 @@ pub(crate) struct Expired<W> {
     pub(crate) owner: Caller,
     /// What hung on it, and does not stay.
     pub(crate) keys: Vec<Key<W>>,
-    /// Why, for the audit log.
-    pub(crate) why: &'static str,
+    /// It was over before, and now its delay is.
+    pub(crate) after_delay: bool,
 }
 
 /// Leases and keys of one site. `W` is what the driver remembers of each key.
@@ -222,12 +222,8 @@ impl<W: Clone> Ledger<W> {
     /// Ends a lease whose time is up, if there is one.
     pub(crate) fn expire_one(&mut self, now: Time) -> Option<Expired<W>> {
         let lease = self.leases.next_over(now)?;
-        let why = if self.leases.is_delayed(lease) {
-            "the delay after its end is over"
-        } else {
-            "it was not renewed"
-        };
-        self.retire(lease, now).map(|(owner, keys)| Expired { lease, owner, keys, why })
+        let after_delay = self.leases.is_delayed(lease);
+        self.retire(lease, now).map(|(owner, keys)| Expired { lease, owner, keys, after_delay })
     }
 
     /// A client asks for a lock: perhaps not for the first time. A key of another's lease is taken, whoever has it.
@@ -365,9 +361,8 @@ impl<W: Clone> Ledger<W> {
     }
 
     /// How much there is: leases and keys.
-    #[cfg(test)]
     pub(crate) fn counts(&self) -> (usize, usize) {
-        assert_eq!(self.keys.len(), self.names.len());
+        debug_assert_eq!(self.keys.len(), self.names.len());
         (self.leases.len(), self.keys.len())
     }
 

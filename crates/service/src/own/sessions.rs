@@ -116,7 +116,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.kept {
-            self.own.desk.end_lease(self.lease, "the call that it was for has ended");
+            self.own.desk.end_with_call(self.lease);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
+use super::farewell::Farewell;
 use super::patient::Patient;
 use crate::ledger::Limits;
 
@@ -121,7 +123,12 @@ pub(super) struct Door {
     builder: Arc<Builder<TokioExecutor>>,
     gate: Arc<Gate>,
     slow_reader: Duration,
+    /// Told of connections over a network that end without a word.
+    on_cut: OnCut,
 }
+
+/// Hears that the connection to this client was cut.
+pub(super) type OnCut = Arc<dyn Fn(SocketAddr) + Send + Sync>;
 
 /// For those who show a certificate, and for those who may show a token instead: as soon as there are tokens.
 #[derive(Clone)]
@@ -131,7 +138,13 @@ struct Acceptors {
 }
 
 impl Door {
-    pub(super) fn new(security: &Security, router: Router, limits: Limits, gate: Arc<Gate>) -> Self {
+    pub(super) fn new(
+        security: &Security,
+        router: Router,
+        limits: Limits,
+        gate: Arc<Gate>,
+        on_cut: OnCut,
+    ) -> Self {
         let tls = match security {
             Security::Plain => None,
             Security::Tls(identity) => {
@@ -151,7 +164,7 @@ impl Door {
             .max_send_buf_size(MOST_UNREAD)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ASK_AFTER);
-        Door { tls, router, builder: Arc::new(builder), gate, slow_reader: limits.slow_reader }
+        Door { tls, router, builder: Arc::new(builder), gate, slow_reader: limits.slow_reader, on_cut }
     }
 
     pub(super) async fn keep_accepting(&self, listener: TcpListener, places: Arc<Semaphore>) {
@@ -179,13 +192,12 @@ impl Door {
     }
 
     async fn serve(&self, stream: TcpStream, address: SocketAddr) -> io::Result<()> {
-        stream.set_nodelay(true)?;
+        // The system ends what leads nowhere; it would wait for a quarter of an hour otherwise.
+        meshlock_node::shell::tune(&stream, self.slow_reader)?;
         // Without this the system would keep megabytes for each of those who do not read.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, MOST_UNREAD)?;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let Some(tls) = &self.tls else {
-            // Whoever says nothing does not keep a place.
-            timeout(GREET_WITHIN, stream.peek(&mut [0])).await.map_err(late)??;
             let stream = Patient::new(stream, self.slow_reader);
             return self.talk(stream, Peer::new(address, Shown::ThisMachine)).await;
         };
@@ -197,6 +209,8 @@ impl Door {
             Err(TlsError::Anonymous) => Shown::Nothing,
             Err(error) => return Err(io::Error::other(error)),
         };
+        let on_cut = self.on_cut.clone();
+        let stream = Farewell::new(stream, move || on_cut(address));
         self.talk(stream, Peer::new(address, shown)).await
     }
 
@@ -210,20 +224,25 @@ impl Door {
             // Counted from the start: whoever shows nothing must not keep out those whose token comes next.
             peer.charge(&self.gate, &Principal::Anyone).map_err(io::Error::other)?;
         }
+        let asked = Arc::new(AtomicBool::new(false));
+        let asks = asked.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
+            asks.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(peer.clone());
             router.clone().call(request.map(Body::new))
         });
         let serving = self.builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(serving);
-        if let Ok(Principal::Anyone) = known.principal() {
-            tokio::select! {
-                served = &mut serving => return served.map_err(io::Error::other),
-                () = sleep(GREET_WITHIN) => {}
-            }
-            if !known.is_known() {
-                return Err(io::Error::other("it has shown neither a certificate nor a token that is known"));
-            }
+        tokio::select! {
+            served = &mut serving => return served.map_err(io::Error::other),
+            () = sleep(GREET_WITHIN) => {}
+        }
+        // Whoever says nothing does not keep a place.
+        if !asked.load(Ordering::Relaxed) {
+            return Err(io::Error::other("it has asked for nothing"));
+        }
+        if matches!(known.principal(), Ok(Principal::Anyone)) && !known.is_known() {
+            return Err(io::Error::other("it has shown neither a certificate nor a token that is known"));
         }
         serving.await.map_err(io::Error::other)
     }

@@ -1,6 +1,7 @@
 //! The listener: gRPC and HTTP/JSON on one port, in a thread of its own so that clients never slow the node's network down.
 
 mod connection;
+mod farewell;
 mod guard;
 mod patient;
 mod routes;
@@ -23,9 +24,11 @@ use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
 use crate::consul::{self, Consul};
+use crate::correlation;
 use crate::desk::Desk;
 use crate::etcd::Etcd;
 use crate::ledger::Limits;
+use crate::metrics;
 use crate::own::{self, Own};
 use connection::Door;
 use guard::Guard;
@@ -126,7 +129,9 @@ async fn serve(
     // Within the runtime, which its tasks need.
     let desk = desk();
     let limits = desk.limits();
-    let door = Door::new(&security, router(&desk, &gate), limits, gate);
+    let hears = desk.clone();
+    let door =
+        Door::new(&security, router(&desk, &gate), limits, gate, Arc::new(move |who| hears.on_cut(who)));
     let places = Arc::new(Semaphore::new(limits.connections));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
@@ -150,9 +155,12 @@ fn router(desk: &Desk, gate: &Arc<Gate>) -> Router {
     Router::new()
         .merge(grpc)
         .merge(http)
+        .merge(metrics::routes(desk))
         .fallback(nowhere)
         .layer(axum::middleware::map_response(explain))
+        .layer(axum::middleware::from_fn(correlation::follow))
         .layer(axum::middleware::from_fn_with_state(guard, guard::admit))
+        .layer(axum::middleware::from_fn_with_state(desk.clone(), metrics::count))
 }
 
 /// What is said of calls that are none of ours.
@@ -161,7 +169,7 @@ const NO_SUCH_CALL: &str = "Meshlock keeps locks, not data; this call is none of
 /// How gRPC says that there is no such call.
 const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
 
-fn is_grpc(headers: &HeaderMap) -> bool {
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }

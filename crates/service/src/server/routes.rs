@@ -24,6 +24,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/healthz", Nothing),
     ("GET", "/readyz", Nothing),
     ("GET", "/openapi.json", Nothing),
+    ("GET", "/metrics", Right(Watch)),
     // Our own, as JSON.
     ("POST", "/v1/sessions", Right(Acquire)),
     ("GET", "/v1/sessions/{session}", Right(Acquire)),

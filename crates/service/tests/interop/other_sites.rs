@@ -59,26 +59,38 @@ impl Cluster {
             .unwrap_or_else(|_| String::from_utf8_lossy(&output.stdout).into())
     }
 
+    /// Waits until a client of the site waits for the lock.
+    pub(crate) fn until_waits(&self, site: usize, lock: &str) {
+        let url = format!("http://{}/v1/locks/{lock}", self.address(site));
+        loop {
+            let queue = Command::new("curl").args(["-s", "--max-time", "60", &url]).output().unwrap();
+            let queue: Value = serde_json::from_slice(&queue.stdout).unwrap();
+            if queue["waiters"][0]["site"] == format!("site-{site}") {
+                return;
+            }
+        }
+    }
+
     fn lease(&self, site: usize) -> String {
         let granted = self.post(site, "/v3/lease/grant", &json!({ "TTL": 100 }));
         granted["ID"].as_str().unwrap().to_owned()
     }
 
     /// A request whose answer comes later, or line by line.
-    fn begin(&self, site: usize, path: &str, body: &Value) -> Answer {
+    pub(crate) fn begin(&self, site: usize, path: &str, body: &Value) -> Answer {
         let mut child = self.curl(site, path, body).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Answer { child, lines }
     }
 }
 
-struct Answer {
+pub(crate) struct Answer {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Answer {
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.next().expect("it is answered").unwrap();
         serde_json::from_str(&line).unwrap()
     }

@@ -13,6 +13,7 @@ use super::super::channel::Channel;
 use super::super::clock::now;
 use super::super::engine::{Handle, Listener};
 use super::super::gate::{Act, Gate};
+use super::super::meter::SessionEnd;
 use super::super::permits::agree_on_permits;
 use super::door::{Door, may_be_hello};
 use super::group::Group;
@@ -80,6 +81,10 @@ impl Client {
                 if client.has_gone(&Ok(false)) { Ending::Gone } else { Ending::CutOff }
             }
         };
+        client.node.note_session_end(match ending {
+            Ending::Gone => SessionEnd::Disconnected,
+            Ending::CutOff => SessionEnd::CutOff,
+        });
         client.channel.flush();
         if ending == Ending::CutOff {
             client.channel.close();
@@ -239,7 +244,7 @@ impl Client {
         let Some(asked) = self.begin(tag, Some(lock.clone())) else { return };
         let call = {
             let lock = lock.clone();
-            move |request| Call::Acquire { session, request, lock, wait }
+            move |request| Call::Acquire { session, request, lock, wait, cause: None }
         };
         let Some(permits) = permits else { return asked.put(call) };
         let (client, wish) = (self.clone(), asked.clone());

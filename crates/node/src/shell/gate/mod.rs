@@ -78,6 +78,11 @@ impl RequestId {
     pub fn new() -> Self {
         RequestId(fastrand::u64(..))
     }
+
+    /// The number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl Default for RequestId {

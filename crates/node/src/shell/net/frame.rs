@@ -6,15 +6,47 @@
 //! ```
 //!
 //! Numbers are little-endian. A greeting can be read by every version there will be; what follows is of the highest version
-//! that both sides speak.
+//! that both sides speak. What the versions are [`VERSIONS`] says.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::SiteName;
-use crate::node::{Packet, WireError};
+use crate::node::{Packet, VERSIONS, WireError};
 
-/// The lowest and the highest version of the wire that this program speaks.
-pub(crate) const VERSIONS: (u16, u16) = (1, 1);
+/// Which versions of the wire a site speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    lowest: u16,
+    highest: u16,
+}
+
+impl Default for Versions {
+    /// All that this program knows.
+    fn default() -> Self {
+        Versions { lowest: VERSIONS.0, highest: VERSIONS.1 }
+    }
+}
+
+impl Versions {
+    /// None newer than this: as a program of that time does.
+    pub fn up_to(highest: u16) -> Self {
+        Versions { lowest: VERSIONS.0, highest: highest.clamp(VERSIONS.0, VERSIONS.1) }
+    }
+
+    /// The highest that both speak.
+    fn common(self, theirs: Versions) -> Option<u16> {
+        let highest = self.highest.min(theirs.highest);
+        (highest >= self.lowest.max(theirs.lowest)).then_some(highest)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.lowest, self.highest)
+    }
+}
 
 const MAGIC: &[u8; 8] = b"MESHLOCK";
 const PREAMBLE: usize = MAGIC.len() + 2 + 2 + 4;
@@ -39,15 +71,13 @@ pub(crate) enum FrameError {
     Foreign,
     /// No version that both speak.
     #[error(
-        "the other side speaks versions {theirs_lowest} to {theirs_highest} of the protocol, this one {} to {}; \
-         run versions of meshlock that are at most one apart",
-        VERSIONS.0, VERSIONS.1
+        "the other side speaks versions {theirs} of the protocol, this one {ours}; run versions of meshlock that are at most one apart"
     )]
     Version {
-        /// The oldest version that the other side speaks.
-        theirs_lowest: u16,
-        /// The newest.
-        theirs_highest: u16,
+        /// What the other side speaks.
+        theirs: Versions,
+        /// What this one does.
+        ours: Versions,
     },
     /// A greeting that is too long or makes no sense.
     #[error("a greeting that makes no sense")]
@@ -58,18 +88,18 @@ pub(crate) enum FrameError {
 }
 
 /// The bytes of a greeting.
-pub(crate) fn greeting(hello: &Hello) -> Vec<u8> {
+pub(crate) fn greeting(hello: &Hello, speaks: Versions) -> Vec<u8> {
     let body = postcard::to_stdvec(hello).expect("a greeting is plain data");
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(VERSIONS.0.to_le_bytes());
-    bytes.extend(VERSIONS.1.to_le_bytes());
+    bytes.extend(speaks.lowest.to_le_bytes());
+    bytes.extend(speaks.highest.to_le_bytes());
     bytes.extend(u32::try_from(body.len()).expect("names are short").to_le_bytes());
     bytes.extend(body);
     bytes
 }
 
-/// Takes a greeting from the front of `bytes`, if all of it is there.
-pub(crate) fn take_greeting(bytes: &mut Vec<u8>) -> Result<Option<Hello>, FrameError> {
+/// Takes a greeting from the front of `bytes`, if all of it is there; with it comes the version that is spoken from then on.
+pub(crate) fn take_greeting(bytes: &mut Vec<u8>, ours: Versions) -> Result<Option<(Hello, u16)>, FrameError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
         return Err(FrameError::Foreign);
@@ -78,10 +108,8 @@ pub(crate) fn take_greeting(bytes: &mut Vec<u8>) -> Result<Option<Hello>, FrameE
         return Ok(None);
     }
     let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-    let (theirs_lowest, theirs_highest) = (short(8), short(10));
-    if theirs_lowest > VERSIONS.1 || theirs_highest < VERSIONS.0 {
-        return Err(FrameError::Version { theirs_lowest, theirs_highest });
-    }
+    let theirs = Versions { lowest: short(8), highest: short(10) };
+    let version = ours.common(theirs).ok_or(FrameError::Version { theirs, ours })?;
     let length = length_at(bytes, 12);
     if length > MOST_HELLO_BYTES {
         return Err(FrameError::Hello);
@@ -89,14 +117,14 @@ pub(crate) fn take_greeting(bytes: &mut Vec<u8>) -> Result<Option<Hello>, FrameE
     let Some(body) = bytes.get(PREAMBLE..PREAMBLE + length) else { return Ok(None) };
     let hello = postcard::from_bytes(body).map_err(|_| FrameError::Hello)?;
     bytes.drain(..PREAMBLE + length);
-    Ok(Some(hello))
+    Ok(Some((hello, version)))
 }
 
 /// Appends a packet as a frame. One that is too long for any receiver is left out and reported.
-pub(crate) fn put_packet(packet: &Packet, bytes: &mut Vec<u8>) -> Result<(), WireError> {
+pub(crate) fn put_packet(packet: &Packet, version: u16, bytes: &mut Vec<u8>) -> Result<(), WireError> {
     let start = bytes.len();
     bytes.extend([0; 4]);
-    let mut filled = postcard::to_extend(packet, std::mem::take(bytes)).expect("a packet is plain data");
+    let mut filled = packet.append(version, std::mem::take(bytes));
     let length = filled.len() - start - 4;
     if length > Packet::MOST_BYTES {
         filled.truncate(start);
@@ -110,7 +138,11 @@ pub(crate) fn put_packet(packet: &Packet, bytes: &mut Vec<u8>) -> Result<(), Wir
 }
 
 /// Gives every whole packet at the front of `bytes` to `each` and takes it away.
-pub(crate) fn take_packets(bytes: &mut Vec<u8>, mut each: impl FnMut(Packet)) -> Result<(), FrameError> {
+pub(crate) fn take_packets(
+    bytes: &mut Vec<u8>,
+    version: u16,
+    mut each: impl FnMut(Packet),
+) -> Result<(), FrameError> {
     let mut at = 0;
     let taken = loop {
         if bytes.len() - at < 4 {
@@ -121,7 +153,7 @@ pub(crate) fn take_packets(bytes: &mut Vec<u8>, mut each: impl FnMut(Packet)) ->
             break Err(WireError::TooLong { bytes: length });
         }
         let Some(body) = bytes.get(at + 4..at + 4 + length) else { break Ok(()) };
-        match Packet::decode(body) {
+        match Packet::decode_as(version, body) {
             Ok(packet) => each(packet),
             Err(error) => break Err(error),
         }
@@ -154,26 +186,37 @@ mod tests {
 
     #[test]
     fn a_greeting_is_read_once_it_is_whole_and_leaves_the_rest() {
-        let whole = greeting(&hello());
+        let all = Versions::default();
+        let whole = greeting(&hello(), all);
         for cut in 0..whole.len() {
-            assert_eq!(take_greeting(&mut whole[..cut].to_vec()), Ok(None), "{cut} bytes");
+            assert_eq!(take_greeting(&mut whole[..cut].to_vec(), all), Ok(None), "{cut} bytes");
         }
         let mut more = whole;
         more.push(7);
-        assert_eq!(take_greeting(&mut more), Ok(Some(hello())));
+        assert_eq!(take_greeting(&mut more, all), Ok(Some((hello(), VERSIONS.1))));
         assert_eq!(more, [7]);
     }
 
     #[test]
+    fn two_sites_speak_the_highest_version_that_both_know() {
+        let speak = |theirs: u16, ours: u16| {
+            let mut greeting = greeting(&hello(), Versions::up_to(theirs));
+            take_greeting(&mut greeting, Versions::up_to(ours)).unwrap().unwrap().1
+        };
+        assert_eq!((speak(1, 1), speak(1, 2), speak(2, 1), speak(2, 2)), (1, 1, 1, 2));
+    }
+
+    #[test]
     fn whoever_speaks_something_else_is_told_apart_by_the_first_bytes() {
-        assert_eq!(take_greeting(&mut b"GET / HTTP/1.1".to_vec()), Err(FrameError::Foreign));
-        let mut newer = greeting(&hello());
+        let ours = Versions::default();
+        assert_eq!(take_greeting(&mut b"GET / HTTP/1.1".to_vec(), ours), Err(FrameError::Foreign));
+        let mut newer = greeting(&hello(), ours);
         newer[8..12].copy_from_slice(&[9, 0, 9, 0]);
-        let refused = FrameError::Version { theirs_lowest: 9, theirs_highest: 9 };
-        assert_eq!(take_greeting(&mut newer), Err(refused));
-        let mut long = greeting(&hello());
+        let theirs = Versions { lowest: 9, highest: 9 };
+        assert_eq!(take_greeting(&mut newer, ours), Err(FrameError::Version { theirs, ours }));
+        let mut long = greeting(&hello(), ours);
         long[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(take_greeting(&mut long), Err(FrameError::Hello));
+        assert_eq!(take_greeting(&mut long, ours), Err(FrameError::Hello));
     }
 
     #[test]
@@ -185,13 +228,13 @@ mod tests {
         });
         let mut sent = Vec::new();
         for packet in &packets {
-            put_packet(packet, &mut sent).unwrap();
+            put_packet(packet, 2, &mut sent).unwrap();
         }
         for step in 1..sent.len() {
             let (mut held, mut got) = (Vec::new(), Vec::new());
             for piece in sent.chunks(step) {
                 held.extend(piece);
-                take_packets(&mut held, |packet| got.push(packet)).unwrap();
+                take_packets(&mut held, 2, |packet| got.push(packet)).unwrap();
             }
             assert_eq!(got, packets);
             assert!(held.is_empty());
@@ -202,7 +245,7 @@ mod tests {
     fn a_frame_that_is_too_long_is_refused_before_it_is_awaited() {
         let mut bytes = u32::MAX.to_le_bytes().to_vec();
         assert!(matches!(
-            take_packets(&mut bytes, |_| {}),
+            take_packets(&mut bytes, 2, |_| {}),
             Err(FrameError::Packet(WireError::TooLong { .. }))
         ));
     }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::super::channel::{Channel, Stream, drain_tls, open_tls};
 use super::super::tls::{TlsError, site_of};
-use super::frame::{FrameError, Hello, greeting, take_greeting};
+use super::frame::{FrameError, Hello, Versions, greeting, take_greeting};
 use super::introduction::Introduction;
 use crate::names::SiteName;
 
@@ -52,6 +52,8 @@ pub(super) enum GreetError {
 pub(super) struct Greeted {
     pub(super) channel: Arc<Channel>,
     pub(super) hello: Hello,
+    /// Which version of the wire both speak from here on.
+    pub(super) version: u16,
     /// What has come behind the greeting.
     pub(super) rest: Vec<u8>,
 }
@@ -61,15 +63,16 @@ struct Newcomer {
     stream: TcpStream,
     tls: Option<Connection>,
     plain: Vec<u8>,
+    speaks: Versions,
 }
 
 impl Newcomer {
-    fn new(stream: TcpStream, mut tls: Option<Connection>) -> Self {
+    fn new(stream: TcpStream, mut tls: Option<Connection>, speaks: Versions) -> Self {
         if let Some(tls) = &mut tls {
             // What is said is bounded before it comes here.
             tls.set_buffer_limit(None);
         }
-        Newcomer { stream, tls, plain: Vec::new() }
+        Newcomer { stream, tls, plain: Vec::new(), speaks }
     }
 
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -104,18 +107,24 @@ impl Newcomer {
         opened.map(drop).map_err(|error| TlsError::of(error).into())
     }
 
-    async fn hello(&mut self) -> Result<Hello, GreetError> {
+    async fn say(&mut self, hello: &Hello) -> io::Result<()> {
+        let greeting = greeting(hello, self.speaks);
+        self.write(&greeting).await
+    }
+
+    /// Hears the other side's greeting, and which version both speak.
+    async fn hello(&mut self) -> Result<(Hello, u16), GreetError> {
         loop {
-            if let Some(hello) = take_greeting(&mut self.plain)? {
+            if let Some(hello) = take_greeting(&mut self.plain, self.speaks)? {
                 return Ok(hello);
             }
             self.read().await?;
         }
     }
 
-    fn greeted(self, hello: Hello) -> Greeted {
+    fn greeted(self, hello: Hello, version: u16) -> Greeted {
         let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
-        Greeted { channel, hello, rest: self.plain }
+        Greeted { channel, hello, version, rest: self.plain }
     }
 }
 
@@ -124,40 +133,40 @@ pub(super) async fn greet(
     stream: TcpStream,
     tls: Option<Connection>,
     me: Hello,
+    speaks: Versions,
 ) -> Result<Greeted, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
-    let mut newcomer = Newcomer::new(stream, tls);
+    let mut newcomer = Newcomer::new(stream, tls, speaks);
     let expected = me.to.clone();
     newcomer.write_tls().await?;
-    newcomer.write(&greeting(&me)).await?;
-    let hello = newcomer.hello().await?;
+    newcomer.say(&me).await?;
+    let (hello, version) = newcomer.hello().await?;
     if hello.from != expected {
         return Err(GreetError::OtherSite { expected, found: hello.from });
     }
     check_certificate(newcomer.tls.as_ref(), &hello)?;
-    Ok(newcomer.greeted(hello))
+    Ok(newcomer.greeted(hello, version))
 }
 
 /// Lets a connection that came in say who it is, and answers; nothing is left of one that only wanted to know about the cluster.
 pub(super) async fn welcome(
     stream: TcpStream,
     tls: Option<Connection>,
-    me: &SiteName,
-    life: u64,
+    (me, life, speaks): (&SiteName, u64, Versions),
     introduce: impl FnOnce() -> Introduction,
 ) -> Result<Option<Greeted>, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
-    let mut newcomer = Newcomer::new(stream, tls);
+    let mut newcomer = Newcomer::new(stream, tls, speaks);
     let hello = newcomer.hello().await;
-    if let Ok(hello) = &hello {
+    if let Ok((hello, _)) = &hello {
         check_certificate(newcomer.tls.as_ref(), hello)?;
     }
-    let to = hello.as_ref().map_or_else(|_| me.clone(), |hello| hello.from.clone());
+    let to = hello.as_ref().map_or_else(|_| me.clone(), |(hello, _)| hello.from.clone());
     if matches!(&hello, Ok(_) | Err(GreetError::Frame(FrameError::Version { .. }))) {
         // Also to a peer of another version: it can tell its user why.
-        newcomer.write(&greeting(&Hello { from: me.clone(), to, life })).await?;
+        newcomer.say(&Hello { from: me.clone(), to, life }).await?;
     }
-    let hello = hello?;
+    let (hello, version) = hello?;
     if hello.to == hello.from {
         newcomer.write(&introduce().frame()).await?;
         return Ok(None);
@@ -165,7 +174,7 @@ pub(super) async fn welcome(
     if hello.to != *me {
         return Err(GreetError::NotMe { sought: hello.to, me: me.clone() });
     }
-    Ok(Some(newcomer.greeted(hello)))
+    Ok(Some(newcomer.greeted(hello, version)))
 }
 
 /// Asks whoever is there which cluster it is of. Nobody looks for itself: a site that says so wants to know.
@@ -175,10 +184,10 @@ pub(super) async fn ask_about(
     me: &SiteName,
 ) -> Result<Introduction, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
-    let mut newcomer = Newcomer::new(stream, tls);
+    let mut newcomer = Newcomer::new(stream, tls, Versions::default());
     newcomer.write_tls().await?;
-    newcomer.write(&greeting(&Hello { from: me.clone(), to: me.clone(), life: 0 })).await?;
-    let hello = newcomer.hello().await?;
+    newcomer.say(&Hello { from: me.clone(), to: me.clone(), life: 0 }).await?;
+    let (hello, _) = newcomer.hello().await?;
     check_certificate(newcomer.tls.as_ref(), &hello)?;
     loop {
         if let Some(introduction) = Introduction::take(&newcomer.plain)? {
@@ -199,7 +208,7 @@ fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), Gree
 }
 
 /// No delay, and an end in seconds for connections that lead nowhere: they are given up after so long without an acknowledgement.
-pub(in super::super) fn tune(stream: &TcpStream, unacknowledged: Duration) -> io::Result<()> {
+pub fn tune(stream: &TcpStream, unacknowledged: Duration) -> io::Result<()> {
     use rustix::net::sockopt::{
         set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
     };

@@ -19,15 +19,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::channel::Channel;
 use super::lobby::Lobby;
 use crate::names::SiteName;
 use crate::node::Packet;
 use frame::Hello;
+pub use frame::Versions;
+pub(super) use greet::UNACKNOWLEDGED;
+pub use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
-pub(super) use greet::{UNACKNOWLEDGED, tune};
 pub use introduction::{IntroduceError, Introduction, learn_of_cluster};
+use peer::Current;
 pub(super) use peer::Peer;
+pub use peer::Traffic;
 pub use security::Security;
 
 /// How many connections may be there that have not said which site they are, and how many of one address: sites of one machine may
@@ -63,6 +66,7 @@ pub(super) struct Net {
     me: SiteName,
     life: u64,
     security: Security,
+    speaks: Versions,
     tasks: Handle,
     /// Where sites are reached, as the configuration says: that is the operator's word, and the newest.
     configured: BTreeMap<SiteName, String>,
@@ -75,11 +79,18 @@ impl Net {
     pub(super) fn new(
         me: SiteName,
         life: u64,
-        security: Security,
+        (security, speaks): (Security, Versions),
         configured: BTreeMap<SiteName, String>,
         tasks: Handle,
     ) -> Self {
-        Net { me, life, security, tasks, configured, learnt: Mutex::default(), peers: Mutex::default() }
+        let (learnt, peers) = (Mutex::default(), Mutex::default());
+        Net { me, life, security, speaks, tasks, configured, learnt, peers }
+    }
+
+    /// What has gone between this site and each that it has had to do with.
+    pub(super) fn traffic(&self) -> Vec<Traffic> {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.values().map(|peer| peer.traffic()).collect()
     }
 
     /// A view says where a site is reached.
@@ -136,7 +147,7 @@ impl Net {
 
     async fn welcome(&self, stream: TcpStream, host: &impl Host) -> Result<Option<Greeted>, GreetError> {
         let tls = self.security.accepting()?;
-        let welcome = welcome(stream, tls, &self.me, self.life, || host.introduce());
+        let welcome = welcome(stream, tls, (&self.me, self.life, self.speaks), || host.introduce());
         timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
     }
 
@@ -173,36 +184,39 @@ impl Net {
         let dial = async {
             let stream = TcpStream::connect(&address).await?;
             let hello = Hello { from: self.me.clone(), to: site.clone(), life: self.life };
-            greet(stream, self.security.dialling(site)?, hello).await
+            greet(stream, self.security.dialling(site)?, hello, self.speaks).await
         };
         timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
     }
 
     /// Takes a connection into use, unless there is a better one.
     fn adopt<H: Host>(self: &Arc<Self>, greeted: Greeted, dialled: bool, host: &Arc<H>) {
-        let Greeted { channel, hello, rest } = greeted;
+        let Greeted { channel, hello, version, rest } = greeted;
         let peer = self.peer(&hello.from, host);
-        if peer.adopt(&channel, dialled == (self.me < hello.from), hello.life) {
+        let preferred = dialled == (self.me < hello.from);
+        let current = Current { channel, version, preferred, life: hello.life };
+        if peer.adopt(current.clone()) {
             host.on_connected(&hello.from);
-            self.tasks.spawn(talk(peer, channel, rest, host.clone()));
+            self.tasks.spawn(talk(peer, current, rest, host.clone()));
         }
     }
 }
 
 /// Talks over a connection until it ends.
-async fn talk<H: Host>(peer: Arc<Peer>, channel: Arc<Channel>, rest: Vec<u8>, host: Arc<H>) {
+async fn talk<H: Host>(peer: Arc<Peer>, current: Current, rest: Vec<u8>, host: Arc<H>) {
+    let channel = &current.channel;
     let writing = async {
         channel.keep_writing().await;
     };
     let reading = async {
-        channel.hear_first(rest, |bytes| peer.take(&channel, bytes, &host));
-        while channel.hear(READ_BYTES, |bytes| peer.take(&channel, bytes, &host)).await.unwrap_or(false) {}
+        channel.hear_first(rest, |bytes| peer.take(&current, bytes, &host));
+        while channel.hear(READ_BYTES, |bytes| peer.take(&current, bytes, &host)).await.unwrap_or(false) {}
     };
     tokio::select! {
         () = writing => {}
         () = reading => {}
     }
-    peer.ended(&channel);
+    peer.ended(channel);
 }
 
 /// Opens the port for other sites.

@@ -1,6 +1,7 @@
 //! Calls through all of the server but its sockets: who may make them.
 
 mod consul;
+mod hostile;
 mod rights;
 mod routes;
 mod sessions;
@@ -28,6 +29,7 @@ const ALL: [Verb; 4] = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
 struct House {
     router: Router,
     gate: Arc<Gate>,
+    desk: Desk,
     _engine: Engine,
 }
 
@@ -61,7 +63,7 @@ impl House {
         let site: meshlock_node::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let desk = Desk::open(engine.clone(), Limits::default(), gate.clone());
-        House { router: router(&desk, &gate), gate, _engine: engine }
+        House { router: router(&desk, &gate), gate, desk, _engine: engine }
     }
 
     /// A call of JSON, by whoever shows this token over a connection that shows nothing.

@@ -1,0 +1,125 @@
+//! Traces of acquisitions, as a collector of OpenTelemetry gets them.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use serde_json::Value;
+
+use crate::follow::{answer, curl};
+use crate::site::{Files, LIMIT, Process, fails, meshlock};
+
+/// Takes what is sent, answers as a collector does, and gives on every span with the site that it is of.
+fn collect(listener: &TcpListener, spans: &Sender<(String, Value)>) {
+    for stream in listener.incoming() {
+        let mut stream = BufReader::new(stream.unwrap());
+        let (mut line, mut length) = (String::new(), 0);
+        stream.read_line(&mut line).unwrap();
+        assert_eq!(line, "POST /v1/traces HTTP/1.1\r\n");
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+            if let Some(text) = line.strip_prefix("Content-Length: ") {
+                length = text.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        let document: Value = serde_json::from_slice(&body).unwrap();
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+        for resource in document["resourceSpans"].as_array().unwrap() {
+            let attributes = resource["resource"]["attributes"].as_array().unwrap();
+            let site = attributes.iter().find(|attribute| attribute["key"] == "service.instance.id").unwrap();
+            let site = site["value"]["stringValue"].as_str().unwrap();
+            for span in resource["scopeSpans"][0]["spans"].as_array().unwrap() {
+                if spans.send((site.to_owned(), span.clone())).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// All spans until each of these has come, by trace, site and name.
+fn until_all(spans: &Receiver<(String, Value)>, wanted: &[(&str, &str, &str)]) -> BTreeMap<String, Value> {
+    let key = |trace: &str, site: &str, name: &str| format!("{trace} {site} {name}");
+    let mut found = BTreeMap::new();
+    while !wanted.iter().all(|(trace, site, name)| found.contains_key(&key(trace, site, name))) {
+        let next = spans.recv_timeout(LIMIT);
+        let (site, span) = next.unwrap_or_else(|_| panic!("not all of {wanted:?}, but {found:#?}"));
+        let (trace, name) = (span["traceId"].as_str().unwrap(), span["name"].as_str().unwrap());
+        found.insert(key(&trace[16..], &site, name), span);
+    }
+    found
+}
+
+#[test]
+fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_it() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let collector = format!("http://{}", listener.local_addr().unwrap());
+    let (says, spans) = channel();
+    std::thread::spawn(move || collect(&listener, &says));
+    let files = Files::new(2, false, "");
+    let start = |site: &str, named: bool| {
+        let mut command = meshlock(files.home());
+        command.args(["node", "--config", &files.path(&format!("{site}.toml")), "--api", "127.0.0.1:0"]);
+        // By the flag, or by what all of OpenTelemetry's programs look at.
+        if named {
+            command.args(["--otlp", &collector]);
+        } else {
+            command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector);
+        }
+        Process::start(command, files.home().join(format!("{site}.log")))
+    };
+    let sites = [start("a", true), start("b", false)];
+    let [at_a, at_b] = sites.each_ref().map(|site| site.line().rsplit_once("; API: ").unwrap().1.to_owned());
+    let (held, _) = answer(curl(&at_a, "acquire", "x-request-id: 00000000000000a1", "{}").output().unwrap());
+    let trace = "traceparent: 00-11111111111111110000000000000b02-2222222222222222-01";
+    let waiting = curl(&at_b, "acquire", trace, "{}").spawn().unwrap();
+    let (a, b) = ("00000000000000a1", "0000000000000b02");
+    // It waits at the one, and the other knows.
+    let mut found = until_all(&spans, &[(b, "a", "meshlock.message REQUEST")]);
+    let release = |held: &Value| format!("{{\"session\":{}}}", held["session"]);
+    answer(curl(&at_a, "release", "x-request-id: over", &release(&held)).output().unwrap());
+    let (held, _) = answer(waiting.wait_with_output().unwrap());
+    answer(curl(&at_b, "release", "x-request-id: over", &release(&held)).output().unwrap());
+    found.extend(until_all(
+        &spans,
+        &[(a, "a", "meshlock.hold"), (b, "b", "meshlock.wait"), (b, "b", "meshlock.hold")],
+    ));
+    let span = |trace: &str, site: &str, name: &str| found[&format!("{trace} {site} {name}")].clone();
+    let (wait, hold) = (span(b, "b", "meshlock.wait"), span(b, "b", "meshlock.hold"));
+    let nanos = |span: &Value, end: &str| -> u64 { span[end].as_str().unwrap().parse().unwrap() };
+    let (start, end) = ("startTimeUnixNano", "endTimeUnixNano");
+    assert!(
+        nanos(&wait, start) < nanos(&wait, end) && nanos(&wait, end) == nanos(&hold, start),
+        "{wait} {hold}"
+    );
+    assert!(nanos(&hold, start) < nanos(&hold, end), "{hold}");
+    // What follows from asking is below it, at whichever site.
+    assert_eq!(hold["parentSpanId"], wait["spanId"]);
+    assert_eq!(span(b, "a", "meshlock.message REQUEST")["parentSpanId"], wait["spanId"]);
+    // It belongs to the client's trace, and got the lock from the other acquisition.
+    let links: Vec<&str> =
+        wait["links"].as_array().unwrap().iter().map(|link| link["traceId"].as_str().unwrap()).collect();
+    assert_eq!(links, ["11111111111111110000000000000b02", "000000000000000000000000000000a1"]);
+    assert_eq!(wait["links"][0]["spanId"], "2222222222222222");
+    assert_eq!(wait["links"][1]["spanId"], span(a, "a", "meshlock.wait")["spanId"]);
+    assert_eq!(
+        (&wait["status"], &hold["attributes"][0]["value"]["stringValue"]),
+        (&serde_json::json!({}), &"jobs".into())
+    );
+}
+
+#[test]
+fn a_collector_that_cannot_be_spoken_to_is_refused_with_what_would_be_right() {
+    let home = tempfile::tempdir().unwrap();
+    let error = fails(home.path(), 64, &["node", "--otlp", "https://otel.example"]);
+    assert!(error.contains("only http:// is spoken") && error.contains("http://127.0.0.1:4318"), "{error}");
+    let output =
+        meshlock(home.path()).arg("node").env("OTEL_EXPORTER_OTLP_ENDPOINT", "otel:4318").output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(64), "{error}");
+    assert!(error.contains("the variable OTEL_EXPORTER_OTLP_ENDPOINT: 'otel:4318'"), "{error}");
+}

@@ -1,0 +1,153 @@
+//! What a table counts, and what its messages say they are for.
+
+use super::*;
+use crate::cause::Cause;
+
+impl Tables {
+    /// A wish of this cause, before anything that is sent arrives.
+    fn ask(&mut self, at: usize, request: u64, cause: u64) {
+        let (session, request, wait) = (Session(request), Request(request), Wait::Forever);
+        let wish = Wish { session, request, lock: lock(), wait, cause: Cause::new(cause) };
+        self.act(at, |table, footing, out| table.acquire(wish, footing, out));
+    }
+
+    /// Delivers what is on its way, and gives back from where to where it went, what it was and for what.
+    fn followed(&mut self) -> Vec<(usize, usize, &'static str, Option<u64>)> {
+        let mut seen = Vec::new();
+        while let Some((from, to, message)) = self.wire.pop_front() {
+            seen.push((from, to, kind_of(&message), message.cause.map(Cause::number)));
+            self.act(to, |table, footing, out| table.on_message(from, message, footing, out));
+        }
+        seen
+    }
+
+    /// The causes of grants, and for what they were let in.
+    fn causes(&mut self) -> Vec<(u64, Option<u64>)> {
+        let told = std::mem::take(&mut self.told);
+        let causes = told.iter().filter_map(|(_, tell)| {
+            let Tell::Granted { cause, by, .. } = tell else { return None };
+            Some((cause.number(), by.map(Cause::number)))
+        });
+        causes.collect()
+    }
+}
+
+fn kind_of(message: &LockMessage) -> &'static str {
+    meshlock_protocol::Message::kind(&message.message)
+}
+
+#[test]
+fn every_wish_is_counted_once_by_how_it_came_out() {
+    let mut tables = Tables::of(1, Clause::exclusive("central"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(0, 2, Wait::Try);
+    tables.acquire(0, 3, Wait::Until(at(3)));
+    tables.acquire(0, 4, Wait::Forever);
+    tables.acquire(0, 5, Wait::Forever);
+    tables.acquire(0, 6, Wait::Forever);
+    tables.acquire(0, 6, Wait::Forever);
+    tables.time(3);
+    tables.act(0, |table, footing, out| table.cancel(Request(4), footing, out));
+    tables.act(0, |table, footing, out| table.on_session_ended(Session(5), footing, out));
+    assert_eq!(tables.sites[0].tallied(), (1, 1, 1));
+    tables.time(7);
+    tables.release(0, 1);
+    let tally = tables.sites[0].tally();
+    let outcomes: Vec<u64> = Outcome::ALL.iter().map(|outcome| tally.outcomes(*outcome)).collect();
+    assert_eq!(outcomes, [2, 1, 1, 1, 1, 1]);
+    let waits = Served::ALL.iter().map(|served| (tally.waits(*served).count(), tally.waits(*served).total()));
+    let (none, six) = (Span::ZERO, Span::from_millis(6));
+    assert_eq!(waits.collect::<Vec<_>>(), [(1, none), (1, six), (0, none)]);
+    assert_eq!((tally.holds.count(), tally.holds.total()), (1, six));
+    assert_eq!(tables.sites[0].tallied(), (1, 1, 0));
+}
+
+#[test]
+fn losses_are_counted_by_why_and_each_holder_once() {
+    let mut tables = Tables::of(1, Clause { permits: 3, per_site: 3, ..Clause::exclusive("raymond-k") });
+    for request in 1..=3 {
+        tables.acquire(0, request, Wait::Forever);
+    }
+    tables.act(0, |table, footing, out| drop(table.take_away(&lock(), footing, out)));
+    tables.act(0, |table, _, out| table.on_notice(at(300), out));
+    let lost = |tables: &Tables| -> Vec<u64> {
+        LostBy::ALL.iter().map(|by| tables.sites[0].tally().losses(*by)).collect()
+    };
+    assert_eq!(lost(&tables), [0, 3, 0, 0]);
+    tables.release(0, 1);
+    tables.acquire(0, 4, Wait::Forever);
+    tables.act(0, |table, footing, out| {
+        table.stop();
+        table.lose_all(footing.now, out);
+    });
+    assert_eq!(lost(&tables), [0, 3, 1, 0]);
+    assert_eq!((tables.sites[0].tally().holds.count(), tables.sites[0].tallied().1), (4, 0));
+}
+
+#[test]
+fn messages_are_counted_by_algorithm_and_kind_on_both_sides() {
+    let mut tables = Tables::of(3, Clause::exclusive("ricart-agrawala"));
+    tables.acquire(0, 1, Wait::Forever);
+    let sent: Vec<_> = tables.sites[0].tally().sent.counts().collect();
+    assert_eq!(sent, [("ricart-agrawala", "REQUEST", 2)]);
+    for other in 1..3 {
+        let tally = tables.sites[other].tally();
+        assert_eq!(tally.received.counts().collect::<Vec<_>>(), [("ricart-agrawala", "REQUEST", 1)]);
+        assert_eq!(tally.sent.counts().collect::<Vec<_>>(), [("ricart-agrawala", "REPLY", 1)]);
+    }
+}
+
+#[test]
+fn what_is_sent_for_a_wish_says_so_at_every_site_that_handles_it() {
+    let mut tables = Tables::of(3, Clause::exclusive("naimi-trehel"));
+    let home = lock().home(3);
+    let (one, two) = ((home + 1) % 3, (home + 2) % 3);
+    tables.ask(home, 1, 100);
+    assert_eq!(tables.causes(), [(100, Some(100))], "nobody had to be asked");
+    // The last to ask is asked through the home, which has forgotten it: the message goes on, and so does its cause.
+    tables.ask(one, 2, 200);
+    assert_eq!(tables.followed(), [(one, home, "REQUEST", Some(200))]);
+    tables.ask(two, 3, 300);
+    assert_eq!(tables.followed(), [(two, home, "REQUEST", Some(300)), (home, one, "REQUEST", Some(300))]);
+    // Whoever leaves hands over: the token is sent for it, and lets another in.
+    tables.act(home, |table, footing, out| table.release(Request(1), footing, out));
+    assert_eq!(tables.followed(), [(home, one, "TOKEN", Some(100))]);
+    assert_eq!(tables.causes(), [(200, Some(100))]);
+    tables.act(one, |table, footing, out| table.release(Request(2), footing, out));
+    assert_eq!(tables.followed(), [(one, two, "TOKEN", Some(200))]);
+    assert_eq!(tables.causes(), [(300, Some(200))]);
+}
+
+#[test]
+fn a_site_that_hands_over_and_asks_again_asks_for_whoever_waits_next() {
+    let mut tables = Tables::of(2, Clause::exclusive("naimi-trehel"));
+    let home = lock().home(2);
+    tables.ask(home, 1, 100);
+    tables.ask(home, 2, 200);
+    tables.ask(1 - home, 3, 300);
+    tables.followed();
+    // As often as it may be handed on here first.
+    for request in 4..=6 {
+        tables.ask(home, request, request * 100);
+    }
+    for request in [1, 2] {
+        tables.act(home, |table, footing, out| table.release(Request(request), footing, out));
+        assert_eq!(tables.followed(), []);
+    }
+    tables.act(home, |table, footing, out| table.release(Request(4), footing, out));
+    let sent = tables.followed();
+    assert!(sent.iter().all(|(_, _, _, cause)| *cause == Some(500)), "{sent:?}");
+    assert!(!sent.is_empty());
+}
+
+#[test]
+fn a_wish_without_a_cause_is_given_one_of_its_own() {
+    let mut tables = Tables::of(1, Clause::exclusive("central"));
+    tables.acquire(0, 1, Wait::Forever);
+    let first = tables.causes();
+    tables.release(0, 1);
+    tables.acquire(0, 2, Wait::Forever);
+    let second = tables.causes();
+    assert!(first.len() == 1 && second.len() == 1 && first != second);
+    assert_eq!(first[0].0, tables.sites[0].cause(Request(1)).number());
+}

@@ -1,0 +1,94 @@
+//! `GET /metrics`: what a site says of itself to Prometheus.
+//!
+//! Everything is counted where it happens, in plain numbers; a scrape copies them and writes them down. No label is a lock's or a
+//! client's name: how many series there are follows from the members of the view and from this program.
+
+mod calls;
+mod families;
+mod page;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use crate::desk::Desk;
+use calls::Calls;
+pub(crate) use calls::count;
+use families::Snapshot;
+
+/// How the session of a client of these APIs ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionEnd {
+    /// Its client said so.
+    Closed,
+    /// It was not renewed in time.
+    Expired,
+    /// The one call that it was made for ended.
+    CallEnded,
+    /// This site stopped.
+    Stopped,
+}
+
+impl SessionEnd {
+    const ALL: [SessionEnd; 4] =
+        [SessionEnd::Closed, SessionEnd::Expired, SessionEnd::CallEnded, SessionEnd::Stopped];
+
+    fn label(self) -> &'static str {
+        match self {
+            SessionEnd::Closed => "closed",
+            SessionEnd::Expired => "expired",
+            SessionEnd::CallEnded => "call_ended",
+            SessionEnd::Stopped => "stopped",
+        }
+    }
+
+    /// The same, for people.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            SessionEnd::Closed => "its client ended it",
+            SessionEnd::Expired => "it was not renewed",
+            SessionEnd::CallEnded => "the call that it was for has ended",
+            SessionEnd::Stopped => "the site stops",
+        }
+    }
+}
+
+/// What these APIs count.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    ends: [AtomicU64; SessionEnd::ALL.len()],
+    calls: Calls,
+}
+
+impl Meter {
+    pub(crate) fn session_ended(&self, end: SessionEnd) {
+        self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn session_ends(&self, end: SessionEnd) -> u64 {
+        self.ends[end as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// The page.
+pub(crate) fn routes(desk: &Desk) -> Router {
+    let desk = desk.clone();
+    Router::new().route("/metrics", get(|| async move { page(&desk) }))
+}
+
+fn page(desk: &Desk) -> Response {
+    let (mut text, mut registry) = (String::new(), Registry::with_prefix("meshlock"));
+    registry.register_collector(Box::new(Snapshot::take(desk)));
+    match encode(&mut text, &registry) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
