@@ -34,6 +34,56 @@ impl Drop for Lab {
     }
 }
 
+/// What is done on a local cluster for its picture: at which site, for how long in seconds, which lock.
+const WORK: &[(u32, &str, &str)] = &[
+    (2, "60", "backup"),
+    (3, "60", "backup"),
+    (1, "0.05", "jobs"),
+    (2, "0.05", "jobs"),
+    (3, "0.05", "jobs"),
+    (1, "0.05", "jobs"),
+];
+
+/// Draws a running cluster: started here, watched, and put to work.
+fn draw_live(root: &Path, picture: &Path) -> anyhow::Result<()> {
+    let dir = std::env::temp_dir().join(format!("meshlock-screenshots-up-{}", std::process::id()));
+    let meshlock = || Command::new(root.join("target/debug/meshlock"));
+    let mut up = Lab(meshlock()
+        .args(["up", "-n", "3", "--dir"])
+        .arg(&dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?);
+    let said = BufReader::new(up.0.stdout.take().context("its output is a pipe")?).lines();
+    ensure!(said.map_while(Result::ok).any(|line| line.starts_with("Ctrl-C")), "no cluster was started");
+    let mut lab = Lab(meshlock()
+        .args(["lab", "--no-open", "--state", "--attach"])
+        .arg(&dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?);
+    let mut page = String::new();
+    BufReader::new(lab.0.stdout.take().context("its output is a pipe")?).read_line(&mut page)?;
+    let mut working = Vec::new();
+    for (site, seconds, lock) in WORK {
+        let socket = dir.join(format!("site-{site}.sock"));
+        let mut run = meshlock();
+        run.args(["run", lock, "--socket"]).arg(socket).args(["--", "sleep", seconds]);
+        let mut run = Lab(run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        if *lock == "jobs" {
+            run.0.wait()?;
+        }
+        working.push(run);
+    }
+    let shot = shoot(page.trim(), picture, (1280, 800), false);
+    drop(working);
+    // It ends its sites when it is told to, not when it is killed.
+    Command::new("kill").args(["-INT", &up.0.id().to_string()]).status()?;
+    up.0.wait()?;
+    let _ = fs::remove_dir_all(&dir);
+    shot
+}
+
 /// Draws every view into `docs/lab`.
 pub(crate) fn draw(root: &Path) -> anyhow::Result<()> {
     let status = Command::new(env!("CARGO")).current_dir(root).args(["build", "-p", "meshlock"]).status()?;
@@ -51,7 +101,7 @@ pub(crate) fn draw(root: &Path) -> anyhow::Result<()> {
             .with_context(|| format!("view {name}"))?;
         eprintln!("xtask: drew {}", picture.display());
     }
-    Ok(())
+    draw_live(root, &folder.join("live.png")).context("view live")
 }
 
 fn shoot(address: &str, picture: &Path, (width, height): (u32, u32), dark: bool) -> anyhow::Result<()> {

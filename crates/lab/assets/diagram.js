@@ -3,7 +3,8 @@
 import { palette, kindColour } from "./colours.js";
 import { lowerBound } from "./model.js";
 
-const LEFT = 46;
+/** Room for the sites' names: the least, the most, and of each letter. */
+const [LEAST_LEFT, MOST_LEFT, LETTER] = [46, 150, 7.6];
 const TOP = 26;
 const BOTTOM = 14;
 /** With more arrows in view than this, only a part of them is drawn, and the diagram says so. */
@@ -11,6 +12,12 @@ const MOST_ARROWS = 3000;
 /** With more arrows in view than this they are thin and pale, so that bars and marks stay readable. */
 const DENSE = 400;
 const WIDEST = 90;
+
+/** A name that fits. */
+function short(name) {
+  const most = Math.floor((MOST_LEFT - 16) / LETTER);
+  return name.length > most ? `${name.slice(0, most - 1)}…` : name;
+}
 
 export class Diagram {
   /** `on` has `step(step, site)`, `message(message, x, y)`, `hover(text)`. */
@@ -21,6 +28,7 @@ export class Diagram {
     this.at = 0;
     this.left = -1;
     this.wide = 34;
+    this.margin = LEAST_LEFT;
     this.axis = "steps";
     this.selected = 0;
     this.hovered = null;
@@ -40,6 +48,8 @@ export class Diagram {
   show(model, at, selected) {
     const fresh = this.model === null || this.model.sites !== model.sites;
     this.model = model;
+    const longest = model.names.reduce((most, name) => Math.max(most, name.length), 0);
+    this.margin = Math.min(MOST_LEFT, Math.max(LEAST_LEFT, longest * LETTER + 16));
     this.at = at;
     this.selected = selected;
     this.hovered = null;
@@ -77,7 +87,7 @@ export class Diagram {
   }
 
   width() {
-    return Math.max(1, this.canvas.clientWidth - LEFT);
+    return Math.max(1, this.canvas.clientWidth - this.margin);
   }
 
   rowHeight() {
@@ -106,7 +116,7 @@ export class Diagram {
   }
 
   x(step) {
-    return LEFT + (this.place(step) - this.left) * this.wide;
+    return this.margin + (this.place(step) - this.left) * this.wide;
   }
 
   y(site) {
@@ -154,7 +164,7 @@ export class Diagram {
     this.#grid(pen, wide, high, first, last);
     pen.save?.();
     pen.beginPath();
-    pen.rect(LEFT, 0, wide - LEFT, high);
+    pen.rect(this.margin, 0, wide - this.margin, high);
     pen.clip?.();
     this.#bars(pen, first, last);
     this.#pastShade(pen);
@@ -179,7 +189,7 @@ export class Diagram {
     for (let site = 0; site < this.model.sites; site++) {
       pen.strokeStyle = site === this.selected ? colours.faint : colours.grid;
       pen.beginPath();
-      pen.moveTo(LEFT, this.y(site));
+      pen.moveTo(this.margin, this.y(site));
       pen.lineTo(wide, this.y(site));
       pen.stroke();
     }
@@ -191,14 +201,14 @@ export class Diagram {
     if (this.axis === "steps") {
       for (let step = Math.ceil(Math.max(0, first) / every) * every; step <= Math.min(last, this.model.steps); step += every) {
         const x = this.x(step) ;
-        if (x >= LEFT) pen.fillText(String(step + 1), x, 13);
+        if (x >= this.margin) pen.fillText(String(step + 1), x, 13);
       }
     } else {
       const scale = this.scale(), right = this.left + this.width() / this.wide;
       const unit = Math.max(1, Math.ceil(every / scale));
       for (let time = Math.ceil(Math.max(0, this.left) / scale / unit) * unit; time * scale <= right; time += unit) {
-        const x = LEFT + (time * scale - this.left) * this.wide;
-        if (x >= LEFT) pen.fillText(`${time} T`, x, 13);
+        const x = this.margin + (time * scale - this.left) * this.wide;
+        if (x >= this.margin) pen.fillText(`${time} ${this.model.unit}`, x, 13);
       }
     }
   }
@@ -212,7 +222,7 @@ export class Diagram {
       if (site % every !== 0 && site !== this.selected) continue;
       pen.fillStyle = site === this.selected ? this.colours.accent : this.colours.text;
       pen.font = `${site === this.selected ? "600 " : ""}13px system-ui, sans-serif`;
-      pen.fillText(`S${site}`, LEFT - 10, this.y(site));
+      pen.fillText(short(this.model.siteName(site)), this.margin - 10, this.y(site));
     }
   }
 
@@ -223,7 +233,7 @@ export class Diagram {
       for (const bar of this.model.bars[site]) {
         if (bar.from > last) break;
         if (bar.to < first) continue;
-        const from = Math.max(this.x(Math.max(bar.from, first - 1)), LEFT - 2);
+        const from = Math.max(this.x(Math.max(bar.from, first - 1)), this.margin - 2);
         const to = this.x(Math.min(bar.to, this.model.steps, last + 1));
         const h = bar.kind === "waiting" ? tall * 0.5 : tall;
         pen.globalAlpha = bar.from >= this.at ? 0.3 : 1;
@@ -242,7 +252,7 @@ export class Diagram {
     this.edge.forEach((step, site) => {
       if (step < 0) return;
       const right = this.x(step) + 3;
-      if (right > LEFT) pen.fillRect(LEFT, this.y(site) - high * 0.42, right - LEFT, high * 0.84);
+      if (right > this.margin) pen.fillRect(this.margin, this.y(site) - high * 0.42, right - this.margin, high * 0.84);
     });
     pen.globalAlpha = 1;
   }
@@ -341,7 +351,12 @@ export class Diagram {
         pen.textAlign = "center";
         pen.textBaseline = "middle";
         pen.fillText("✕", x, y);
-      } else if (name === "request" || name === "release") {
+      } else if (name === "view" || name === "gap") {
+        // A view begins, or something is not known: a short line across the site's.
+        pen.fillStyle = name === "gap" ? colours.broken : colours.accent;
+        pen.rect(x - 1.5, y - 11, 3, 22);
+        pen.fill();
+      } else if (name === "request" || name === "release" || name === "cancel") {
         pen.rect(x - 1, y - 8, 2, 16);
         pen.fill();
       } else {
@@ -384,7 +399,7 @@ export class Diagram {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
     const site = Math.floor((y - TOP) / this.rowHeight());
-    let step = this.left + (x - LEFT) / this.wide;
+    let step = this.left + (x - this.margin) / this.wide;
     if (this.axis !== "steps" && this.model) {
       const at = Math.min(lowerBound(this.model.lines.time, step / this.scale()), this.model.lineCount - 1);
       step = this.model.lines.step[Math.max(0, at)] ?? 0;
@@ -396,7 +411,7 @@ export class Diagram {
     const { canvas } = this;
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
-      if (event.ctrlKey || event.metaKey || event.altKey) this.zoom(Math.exp(-event.deltaY / 200), this.#point(event).x - LEFT);
+      if (event.ctrlKey || event.metaKey || event.altKey) this.zoom(Math.exp(-event.deltaY / 200), this.#point(event).x - this.margin);
       else this.pan(event.deltaX + event.deltaY);
     }, { passive: false });
     const fingers = new Map();
@@ -413,7 +428,7 @@ export class Diagram {
       if (fingers.size === 2) {
         const [one, other] = [...fingers.values()];
         const now = Math.abs(one.clientX - other.clientX);
-        if (apart > 0 && now > 0) this.zoom(now / apart, this.#point(event).x - LEFT);
+        if (apart > 0 && now > 0) this.zoom(now / apart, this.#point(event).x - this.margin);
         apart = now;
         dragged = 99;
         return;

@@ -8,6 +8,7 @@ import { showGallery } from "./gallery.js";
 import { showCompare } from "./compare.js";
 import { showQuorum } from "./quorum.js";
 import { TraceView } from "./trace_view.js";
+import { LiveView } from "./live_view.js";
 
 const main = document.getElementById("main");
 let current = null;
@@ -22,9 +23,15 @@ const VIEWS = {
   gallery: (parts, rest) => showGallery(main, rest, parts),
   compare: (parts) => showCompare(main, parts),
   quorum: (parts) => showQuorum(main, parts),
-  trace: () => {
-    current = new TraceView(main);
-    current.open();
+  trace: async (parts) => {
+    const view = new TraceView(main);
+    current = view;
+    await view.open(parts);
+  },
+  live: async () => {
+    const view = new LiveView(main);
+    current = view;
+    await view.open();
   },
 };
 
@@ -38,7 +45,7 @@ async function route() {
   }
   document.body.dataset.ready = "no";
   try {
-    if (!VIEWS[view]) throw new Error(`there is no view '${view}'; the views are run, gallery, compare, quorum and trace`);
+    if (!VIEWS[view]) throw new Error(`there is no view '${view}'; the views are run, gallery, compare, quorum, live and trace`);
     await VIEWS[view](parts, rest);
   } catch (error) {
     replace(main, problem("This address cannot be shown", error.message,

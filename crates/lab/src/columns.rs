@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use meshlock_protocol::Message;
+use meshlock_sim::trace::{Kind, Written};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
+use crate::import::Row;
 use crate::stage::Line;
 
 /// What stands where a line has no peer or no message.
@@ -34,8 +37,27 @@ pub struct Columns {
     pub texts: Vec<String>,
     /// The kind of each of `texts`.
     pub text_kinds: Vec<String>,
+    /// The lock of each line as an index into `locks`; nothing where all are about one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lock: Vec<i64>,
+    /// The names of the locks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<String>,
+    /// The site's state after each line as an index into `states`, or −1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<i64>,
+    /// States as sites print them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<String>,
+    /// What else some lines say: of clients, grants, views.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<usize, Value>,
     #[serde(skip)]
     known: BTreeMap<String, i64>,
+    #[serde(skip)]
+    known_locks: BTreeMap<String, i64>,
+    #[serde(skip)]
+    known_states: BTreeMap<String, i64>,
 }
 
 impl Columns {
@@ -50,6 +72,28 @@ impl Columns {
             (line.site.index(), line.peer.map(|peer| peer.index())),
             message.map(|&(number, _)| number).zip(text),
         );
+    }
+
+    /// Adds a line of a trace that was written elsewhere.
+    pub(crate) fn push_row(&mut self, step: usize, row: &Row, time: f64) {
+        let Row { line, site, peer, number } = row;
+        let at = self.len();
+        // The simulator's lines tell of lost messages; of lost lines only a trace can.
+        let what = if line.kind == Kind::Lost { "gap" } else { line.kind.name() };
+        let text = line.message.as_ref().map(|message| self.text_of(message, &kind_of(message)));
+        let message = number.zip(text);
+        self.push_parts(step, time, what, (*site, *peer), message);
+        if let (None, Some(text)) = (message, text) {
+            self.text[at] = text;
+        }
+        self.lock.push(interned(&line.lock, &mut self.locks, &mut self.known_locks));
+        let state = line.state.as_ref();
+        self.state
+            .push(state.map_or(NONE, |state| interned(state, &mut self.states, &mut self.known_states)));
+        let facts = facts(line);
+        if !facts.is_empty() {
+            self.facts.insert(at, Value::Object(facts));
+        }
     }
 
     /// Adds a line by its parts: where and the other end; the message's number and text.
@@ -101,6 +145,39 @@ impl Columns {
     pub fn is_empty(&self) -> bool {
         self.step.is_empty()
     }
+}
+
+/// What a line of a cluster's trace says beyond what has a column. The view's number is said where a view begins.
+fn facts(line: &Written) -> Map<String, Value> {
+    let epoch = line.epoch.filter(|_| line.kind == Kind::View);
+    let all = [
+        ("client", line.client.map(Value::from)),
+        ("who", line.who.clone().map(Value::from)),
+        // As text: it may have more digits than a number of the page.
+        ("fence", line.fence.map(|fence| Value::from(fence.to_string()))),
+        ("seat", line.seat.map(Value::from)),
+        ("epoch", epoch.map(Value::from)),
+        ("members", line.members.clone().map(Value::from)),
+        ("count", line.count.map(Value::from)),
+    ];
+    all.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))).collect()
+}
+
+/// The kind of a message from how it prints: `Request { clock: 1 }` is a `REQUEST`.
+fn kind_of(message: &str) -> String {
+    let end = message.find(|c: char| !c.is_alphanumeric()).unwrap_or(message.len());
+    message[..end].to_uppercase()
+}
+
+/// The place of a text among those that are written once.
+fn interned(text: &str, all: &mut Vec<String>, known: &mut BTreeMap<String, i64>) -> i64 {
+    if let Some(&known) = known.get(text) {
+        return known;
+    }
+    let at = index(Some(all.len()));
+    all.push(text.to_owned());
+    known.insert(text.to_owned(), at);
+    at
 }
 
 fn index(value: Option<usize>) -> i64 {

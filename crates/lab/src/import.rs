@@ -1,8 +1,8 @@
-//! A trace that the simulator or the checker has written, as the page draws runs.
+//! A trace that was written elsewhere, as the page draws runs: by the simulator, the checker, or a real cluster.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use meshlock_sim::trace::{Kind, Written};
+use meshlock_sim::trace::{Kind, Whose, Written};
 use serde_json::{Value, json};
 
 use crate::columns::Columns;
@@ -24,55 +24,153 @@ pub enum ImportError {
         why: String,
     },
     /// There is nothing to draw.
-    #[error("there is no line in it; `meshlock sim ALGO --trace FILE` writes one")]
+    #[error(
+        "there is no line in it; `meshlock sim ALGO --trace FILE` or `meshlock trace --record FILE` writes one"
+    )]
     Empty,
     /// There is too much to draw.
     #[error("more than {MOST_LINES} lines or {MOST_SITES} sites")]
     TooLarge,
 }
 
-/// The kind of a message from how it prints: `Request { clock: 1 }` is a `REQUEST`.
-fn kind_of(message: &str) -> String {
-    let end = message.find(|c: char| !c.is_alphanumeric()).unwrap_or(message.len());
-    message[..end].to_uppercase()
+/// A line with its place in the drawing.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What it tells.
+    pub line: Written,
+    /// The row of its site.
+    pub site: usize,
+    /// The row of the other end.
+    pub peer: Option<usize>,
+    /// The message's number in the drawing: the same where it is sent and received.
+    pub number: Option<usize>,
 }
 
-/// Reads a trace. Sends and receives of the same message between the same sites belong together in their order; each line is
-/// a step of its own.
+/// What tells one message from others between the same two sites: its number and view, or how it prints.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Numbered(Option<u32>, u64),
+    Printed(String),
+}
+
+/// Gives the lines of a trace, one after the other, their places in the drawing. Sends and receives that belong together are
+/// told by their number, where the trace has numbers; otherwise the same message between the same sites, in order.
+#[derive(Debug, Default)]
+pub struct Reader {
+    sites: Vec<Whose>,
+    rows: BTreeMap<Whose, usize>,
+    on_their_way: BTreeMap<(usize, usize, Mark), VecDeque<usize>>,
+    sent: usize,
+    /// Messages before this one are not waited for any more.
+    forgotten: usize,
+}
+
+impl Reader {
+    /// The sites that have been named, in the order of their rows.
+    pub fn sites(&self) -> &[Whose] {
+        &self.sites
+    }
+
+    /// The place of the next line.
+    pub fn place(&mut self, line: Written) -> Row {
+        // A view names all of its members, so that they are drawn in its order from the start.
+        for member in line.members.iter().flatten() {
+            self.row(&Whose::Name(member.clone()));
+        }
+        let site = self.row(&line.site);
+        let peer = line.peer.as_ref().map(|peer| self.row(peer));
+        let number = peer.zip(line.message.as_ref()).and_then(|(peer, message)| {
+            let mark = match line.number {
+                Some(number) => Mark::Numbered(line.epoch, number),
+                None => Mark::Printed(message.clone()),
+            };
+            if line.kind == Kind::Send {
+                self.on_their_way.entry((site, peer, mark)).or_default().push_back(self.sent);
+                self.sent += 1;
+                return Some(self.sent - 1);
+            }
+            let key = (peer, site, mark);
+            let waiting = self.on_their_way.get_mut(&key)?;
+            let number = waiting.pop_front();
+            if waiting.is_empty() {
+                self.on_their_way.remove(&key);
+            }
+            number
+        });
+        Row { line, site, peer, number }
+    }
+
+    /// Messages before this one are not drawn any more: their receipts are not waited for.
+    pub(crate) fn forget_before(&mut self, number: usize) {
+        // Not for every line that goes: it looks at all that are waited for.
+        if number >= self.forgotten + 10_000 {
+            self.forgotten = number;
+            self.on_their_way.retain(|_, waiting| {
+                waiting.retain(|sent| *sent >= number);
+                !waiting.is_empty()
+            });
+        }
+    }
+
+    fn row(&mut self, site: &Whose) -> usize {
+        if let Some(&row) = self.rows.get(site) {
+            return row;
+        }
+        let row = match site {
+            // Sites that are numbered have their number's row.
+            Whose::Number(number) => {
+                while self.sites.len() <= *number && self.sites.len() <= MOST_SITES {
+                    self.sites.push(Whose::Number(self.sites.len()));
+                }
+                *number
+            }
+            Whose::Name(_) => {
+                self.sites.push(site.clone());
+                self.sites.len() - 1
+            }
+        };
+        self.rows.insert(site.clone(), row);
+        row
+    }
+}
+
+/// How times are drawn: a simulation's as they are, a cluster's in milliseconds since the first.
+pub fn shown_time(line: &Written, origin: f64) -> f64 {
+    match line.site {
+        Whose::Number(_) => line.time,
+        Whose::Name(_) => ((line.time - origin) / 1000.0).max(0.0),
+    }
+}
+
+/// Reads a trace; each line is a step of its own.
 pub fn import(text: &str) -> Result<Value, ImportError> {
-    let mut columns = Columns::default();
-    let (mut sites, mut sent) = (0, 0);
-    let mut on_their_way: BTreeMap<(usize, usize, i64), VecDeque<usize>> = BTreeMap::new();
+    let (mut columns, mut reader) = (Columns::default(), Reader::default());
+    let mut origin = None;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let unreadable = |why: String| ImportError::Unreadable { line: at + 1, why };
         let line: Written = serde_json::from_str(line).map_err(|error| unreadable(error.to_string()))?;
-        sites = sites.max(line.site + 1).max(line.peer.map_or(0, |peer| peer + 1));
-        if columns.len() >= MOST_LINES || sites > MOST_SITES {
+        let origin = *origin.get_or_insert(line.time);
+        let row = reader.place(line);
+        if columns.len() >= MOST_LINES || reader.sites().len() > MOST_SITES {
             return Err(ImportError::TooLarge);
         }
-        let message = match (&line.message, line.peer) {
-            (Some(message), Some(peer)) => {
-                let text = columns.text_of(message, &kind_of(message));
-                let number = if line.kind == Kind::Send {
-                    on_their_way.entry((line.site, peer, text)).or_default().push_back(sent);
-                    sent += 1;
-                    Some(sent - 1)
-                } else {
-                    on_their_way.get_mut(&(peer, line.site, text)).and_then(VecDeque::pop_front)
-                };
-                number.map(|number| (number, text))
-            }
-            _ => None,
-        };
-        columns.push_parts(columns.len(), line.time, line.kind.name(), (line.site, line.peer), message);
+        columns.push_row(columns.len(), &row, shown_time(&row.line, origin));
     }
     if columns.is_empty() {
         return Err(ImportError::Empty);
     }
     let steps = columns.len();
-    Ok(
-        json!({ "spec": "imported trace", "sites": sites, "permits": 1, "steps": steps, "end": "nothing", "lines": columns }),
-    )
+    let names: Vec<String> = reader.sites().iter().map(Whose::to_string).collect();
+    let unit = unit(reader.sites());
+    Ok(json!({
+        "spec": "imported trace", "sites": names.len(), "names": names, "unit": unit, "permits": 1, "steps": steps,
+        "end": "nothing", "lines": columns,
+    }))
+}
+
+/// What times are counted in.
+pub fn unit(sites: &[Whose]) -> &'static str {
+    if matches!(sites.first(), Some(Whose::Name(_))) { "ms" } else { "T" }
 }
 
 #[cfg(test)]
@@ -101,9 +199,28 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_is_drawn_by_its_names_and_numbers_with_the_states_that_it_tells() {
+        let text = r#"
+            {"time":5000,"kind":"view","site":"b","lock":"","epoch":2,"members":["a","b"]}
+            {"time":6000,"kind":"send","site":"b","peer":"a","lock":"jobs","message":"Token","number":7,"epoch":2}
+            {"time":6500,"kind":"send","site":"b","peer":"a","lock":"jobs","message":"Token","number":8,"epoch":2}
+            {"time":7000,"kind":"receive","site":"a","peer":"b","lock":"jobs","message":"Token","number":8,"epoch":2,"state":"X { y: 1 }"}
+        "#;
+        let drawn = import(text).unwrap();
+        assert_eq!((&drawn["names"], &drawn["unit"]), (&json!(["a", "b"]), &json!("ms")));
+        let lines = &drawn["lines"];
+        assert_eq!((&lines["site"], &lines["number"]), (&json!([1, 1, 1, 0]), &json!([-1, 0, 1, 1])));
+        assert_eq!(lines["time"], json!([0.0, 1.0, 1.5, 2.0]));
+        assert_eq!((&lines["state"], &lines["states"]), (&json!([-1, -1, -1, 0]), &json!(["X { y: 1 }"])));
+        assert_eq!(lines["facts"]["0"], json!({ "epoch": 2, "members": ["a", "b"] }));
+    }
+
+    #[test]
     fn what_is_no_trace_is_answered_with_its_line() {
         assert_eq!(import(""), Err(ImportError::Empty));
         let error = import("\n{\"time\":1}\n").unwrap_err().to_string();
         assert!(error.starts_with("line 2 is not of the trace format: missing field"), "{error}");
+        let far = r#"{"time":1,"kind":"enter","site":4000000000,"lock":"x"}"#;
+        assert_eq!(import(far), Err(ImportError::TooLarge));
     }
 }

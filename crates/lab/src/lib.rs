@@ -5,6 +5,8 @@
 //! asks for. So the address bar carries everything, stepping back returns to the same state by construction, and a fork is
 //! another list of acts.
 //!
+//! [`live`] is a running cluster, as its sites tell of it in the trace format.
+//!
 //! [`server`] is the thin shell around it: loopback only, assets embedded, no network of its own.
 
 pub mod act;
@@ -13,6 +15,7 @@ pub mod compare;
 pub mod gallery;
 pub mod import;
 pub mod lamps;
+pub mod live;
 pub mod moment;
 pub mod run;
 pub mod server;

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::{Algorithm, Spec};
-use meshlock_sim::trace::Written;
+use meshlock_protocol::{Algorithm, SiteId, Spec};
+use meshlock_sim::trace::{Whose, Written};
 
 use crate::columns::Columns;
 use crate::moment::{self, Moment};
@@ -137,14 +137,11 @@ impl<A: Algorithm> Run for Played<A> {
     fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()> {
         for line in &self.lines {
             let What::Traced(kind) = line.what else { continue };
+            let number = |site: SiteId| Whose::Number(site.index());
             let written = Written {
-                time: line.time.as_units(),
-                kind,
-                site: line.site.index(),
-                peer: line.peer.map(|peer| peer.index()),
-                lock: "lab".into(),
+                peer: line.peer.map(number),
                 message: line.message.as_ref().map(|(_, message)| format!("{message:?}")),
-                state: None,
+                ..Written::new(line.time.as_units(), kind, number(line.site), "lab")
             };
             serde_json::to_writer(&mut *out, &written)?;
             out.write_all(b"\n")?;

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, bench, break_lock, ca, check, compare, complete, demo, dst, errata, lab, node, queue, quorum,
-    reproduce, rules, run, sim, site, status, token, top, up,
+    reproduce, rules, run, sim, site, status, token, top, trace, up,
 };
 use crate::embedded;
 use crate::remote::keeper;
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Status(status::Arguments),
     /// The cluster as it lives: members, leases, locks, grants a second
     Top(top::Arguments),
+    /// What a cluster does, as it does it, in the trace format
+    Trace(trace::Arguments),
     /// Who holds a lock, who waits for it, and why
     Queue(queue::Arguments),
     /// Take a lock away from whoever holds it

@@ -9,6 +9,7 @@ mod output;
 mod plot;
 mod remote;
 mod settings;
+mod watching;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Up(arguments) => commands::up::run(&arguments, out),
         Command::Status(arguments) => commands::status::run(&arguments, out),
         Command::Top(arguments) => commands::top::run(&arguments, out),
+        Command::Trace(arguments) => commands::trace::run(&arguments, out),
         Command::Queue(arguments) => commands::queue::run(&arguments, out),
         Command::Break(arguments) => commands::break_lock::run(&arguments, out),
         Command::Rules(arguments) => commands::rules::run(&arguments, out),

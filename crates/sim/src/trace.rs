@@ -1,9 +1,10 @@
 //! The one trace format: a JSON object a line, the same for every host.
 //!
 //! Each line: `time`, `kind`, `site`, `lock`, and where they apply `peer`, `message` (as the algorithm prints it) and
-//! `state` (the site's state after the step that the line tells of, where asked for).
+//! `state` (the site's state after the step that the line tells of, where asked for). A real cluster says more ([`Written`]).
 
-use std::borrow::Cow;
+mod written;
+
 use std::fmt::Debug;
 use std::io::{self, Write};
 
@@ -11,6 +12,7 @@ use meshlock_protocol::{Message, SiteId};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
+pub use written::{Whose, Written};
 
 /// What a line of a trace tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,16 @@ pub enum Kind {
     Fail,
     /// A failed site runs again.
     Recover,
+    /// The machines of a view run.
+    View,
+    /// A process gives up waiting.
+    Cancel,
+    /// A process waits since before the trace begins.
+    Waits,
+    /// A process is inside since before the trace begins.
+    Holds,
+    /// Lines of the site are lost: whoever watched it did not keep up.
+    Lost,
 }
 
 impl Kind {
@@ -43,6 +55,11 @@ impl Kind {
             Kind::Release => "release",
             Kind::Fail => "fail",
             Kind::Recover => "recover",
+            Kind::View => "view",
+            Kind::Cancel => "cancel",
+            Kind::Waits => "waits",
+            Kind::Holds => "holds",
+            Kind::Lost => "lost",
         }
     }
 }
@@ -112,28 +129,6 @@ pub struct JsonLines<W: Write> {
     failure: Option<io::Error>,
 }
 
-/// A line as it is written and read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Written {
-    /// When it happened, in units.
-    pub time: f64,
-    /// What happened.
-    pub kind: Kind,
-    /// Where.
-    pub site: usize,
-    /// The other end of a message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peer: Option<usize>,
-    /// Which lock it is about.
-    pub lock: Cow<'static, str>,
-    /// The message, as the algorithm prints it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// The site's state after the step that the line tells of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-}
-
 impl<W: Write> JsonLines<W> {
     /// Writes to `out`; with each site's state if `with_state`.
     pub fn new(out: W, with_state: bool) -> Self {
@@ -156,14 +151,12 @@ impl<W: Write> Trace for JsonLines<W> {
     const ON: bool = true;
 
     fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+        let number = |site: SiteId| Whose::Number(site.index());
         let line = Written {
-            time: line.time.as_units(),
-            kind: line.kind,
-            site: line.site.index(),
-            peer: line.peer.map(SiteId::index),
-            lock: Cow::Borrowed(self.lock),
+            peer: line.peer.map(number),
             message: line.message.map(|message| format!("{message:?}")),
             state: self.with_state.then(|| format!("{:?}", line.state)),
+            ..Written::new(line.time.as_units(), line.kind, number(line.site), self.lock)
         };
         let written = serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from);
         let written = written.and_then(|()| self.out.write_all(b"\n"));

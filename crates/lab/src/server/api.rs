@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::answer::{Failure, work};
 use super::cache::Cache;
 use crate::compare;
-use crate::moment::Moment;
+use crate::moment::{Moment, changes};
 use crate::run::End;
 use crate::setup::{MOST_SITES, MOST_STEPS, Parts};
 use crate::workbench;
@@ -151,7 +151,7 @@ pub(super) async fn csv(
     Ok(download("text/csv; charset=utf-8", "run.csv", text.into_bytes()))
 }
 
-fn download(kind: &'static str, name: &'static str, text: Vec<u8>) -> Response {
+pub(super) fn download(kind: &'static str, name: &'static str, text: Vec<u8>) -> Response {
     let disposition = format!("attachment; filename=\"{name}\"");
     ([(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_DISPOSITION, disposition)], text)
         .into_response()
@@ -184,4 +184,10 @@ pub(super) async fn quorum(Query(parts): Query<Parts>) -> Result<Json<Value>, Fa
 /// A trace that was written elsewhere.
 pub(super) async fn import(text: String) -> Result<Json<Value>, Failure> {
     work(move || crate::import::import(&text).map(Json).map_err(Failure::usage)).await
+}
+
+/// A state that a trace tells, and in the line before it the one that it told before, as names and values.
+pub(super) async fn fields(text: String) -> Json<Value> {
+    let (before, now) = text.split_once('\n').unwrap_or(("", &text));
+    Json(json!({ "fields": changes(now, before) }))
 }

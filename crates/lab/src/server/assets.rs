@@ -33,6 +33,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "help.js": SCRIPT,
     "keys.js": SCRIPT,
     "layouts.js": SCRIPT,
+    "live_view.js": SCRIPT,
     "main.js": SCRIPT,
     "model.js": SCRIPT,
     "moment_panels.js": SCRIPT,
@@ -43,6 +44,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "setup_form.js": SCRIPT,
     "svg_pen.js": SCRIPT,
     "tip.js": SCRIPT,
+    "trace_panels.js": SCRIPT,
     "trace_view.js": SCRIPT,
 };
 

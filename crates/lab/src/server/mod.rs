@@ -6,6 +6,7 @@ mod assets;
 mod cache;
 mod gallery;
 mod guard;
+mod live;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use cache::Cache;
+pub use live::Shown;
 
 /// The largest trace that is taken in, in bytes: some 300,000 lines with states.
 const MOST_IMPORTED: usize = 256 << 20;
@@ -27,11 +29,16 @@ pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
 }
 
 /// Serves the page until the future is dropped.
-pub async fn serve(listener: TcpListener) -> std::io::Result<()> {
-    axum::serve(listener, router()).await
+pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
+    axum::serve(listener, router(shown)).await
 }
 
-fn router() -> Router {
+fn router(shown: Shown) -> Router {
+    let attached = Router::new()
+        .route("/api/live", get(live::live))
+        .route("/api/live/trace", get(live::trace))
+        .route("/api/opened", get(live::opened))
+        .with_state(shown);
     Router::new()
         .route("/", get(assets::index))
         .route("/assets/{name}", get(assets::asset))
@@ -48,8 +55,10 @@ fn router() -> Router {
         .route("/api/experiments/{id}", get(api::experiment))
         .route("/api/quorum", get(api::quorum))
         .route("/api/import", post(api::import))
+        .route("/api/fields", post(api::fields))
+        .with_state(Arc::new(Cache::default()))
+        .merge(attached)
         .fallback(assets::missing)
         .layer(DefaultBodyLimit::max(MOST_IMPORTED))
         .layer(middleware::from_fn(guard::check))
-        .with_state(Arc::new(Cache::default()))
 }

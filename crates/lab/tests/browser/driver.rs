@@ -170,5 +170,6 @@ pub(crate) mod keys {
     pub(crate) const HOME: char = '\u{e011}';
     pub(crate) const LEFT: char = '\u{e012}';
     pub(crate) const RIGHT: char = '\u{e014}';
+    pub(crate) const DOWN: char = '\u{e015}';
     pub(crate) const ESCAPE: char = '\u{e00c}';
 }

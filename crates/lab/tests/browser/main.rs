@@ -14,7 +14,9 @@ fn serve() -> SocketAddr {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let listener = runtime.block_on(meshlock_lab::server::listen(0)).unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || runtime.block_on(meshlock_lab::server::serve(listener)));
+    std::thread::spawn(move || {
+        runtime.block_on(meshlock_lab::server::serve(listener, meshlock_lab::server::Shown::default()))
+    });
     address
 }
 

@@ -186,6 +186,7 @@ fn nonsense(browser: &Browser, page: &str) {
         ("#/run?algo=raymond:tree=9-9", "tree"),
         ("#/run?holders=7&n=3", "site 7 does not exist"),
         ("#/nowhere", "there is no view"),
+        ("#/live", "attached to no cluster"),
         ("#/gallery/figure/none", "nothing named"),
         ("#/gallery/erratum/none", "nothing named"),
         ("#/gallery/x/y", "has no 'x'"),
@@ -213,6 +214,28 @@ fn importing(browser: &Browser, page: &str) {
     assert!(events.as_str().unwrap().parse::<u64>().unwrap() > 60, "{events}");
     browser.press(keys::RIGHT);
     assert!(browser.text("document.getElementById('box-told').textContent").contains("Line 1"));
+    assert_eq!(browser.count("[data-states='none']"), 1, "that there are no states is said");
+    let states = r"[['Request', 'X { want: 1, seen: 0 }'], ['Enter', 'X { want: 1, seen: 2 }']].map(([kind, state], at) =>
+        JSON.stringify({ time: at, kind: kind.toLowerCase(), site: 1, lock: 'sim', state })).concat([JSON.stringify({ time: 2, kind: 'lost', site: 1, lock: '', count: 5 })]).join('\n')";
+    let load = format!(
+        "Promise.resolve({states}).then((text) => {{ const box = document.querySelector('input[type=file]'); \
+                const list = new DataTransfer(); list.items.add(new File([text], 'states.jsonl')); box.files = list.files; \
+                box.dispatchEvent(new Event('change')); return new Promise((done) => {{ const look = () => \
+                document.querySelector('canvas')?.dataset.events === '3' ? done('yes') : setTimeout(look, 10); look(); }}); }})"
+    );
+    assert_eq!(browser.promised(&load), "yes");
+    browser.press(keys::END);
+    browser.press(keys::LEFT);
+    assert_eq!(browser.text("document.querySelector('[data-lock]').dataset.holders"), "S1");
+    browser.press(keys::END);
+    assert!(
+        browser.text("document.getElementById('box-told').textContent").contains("5 lines of S1 are lost")
+    );
+    assert_eq!(browser.count("[data-lock]"), 0, "who is inside is not known any more");
+    browser.press(keys::DOWN);
+    let shown = "new Promise((done) => { const look = () => document.querySelector(\"[data-states='shown']\") ? \
+                 done([...document.querySelectorAll('[data-field]')].map((row) => [row.dataset.field, row.dataset.changed])) : setTimeout(look, 10); look(); })";
+    assert_eq!(browser.promised(shown), serde_json::json!([["want", "false"], ["seen", "true"]]));
 }
 
 fn comparing(browser: &Browser, page: &str) {
@@ -247,6 +270,7 @@ fn phone(browser: &Browser, page: &str) {
         "#/compare?algos=central&n=4&entries=200",
         "#/quorum",
         "#/trace",
+        "#/live",
     ] {
         browser.open(&format!("{page}/{view}"));
         let wide = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth) - innerWidth";

@@ -20,7 +20,10 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod site;
 pub(crate) mod status;
-mod target;
+pub(crate) mod target;
 pub(crate) mod token;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod up;
+
+pub(crate) use status::standing;

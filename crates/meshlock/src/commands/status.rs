@@ -61,7 +61,7 @@ fn document(status: &Status) -> Value {
 }
 
 /// How far a site is, as the end of a sentence.
-pub(super) fn standing(standing: &Standing) -> String {
+pub(crate) fn standing(standing: &Standing) -> String {
     let names = |sites: &[SiteName]| sites.iter().map(SiteName::as_str).collect::<Vec<_>>().join(", ");
     match standing {
         Standing::Open => "takes part".to_owned(),

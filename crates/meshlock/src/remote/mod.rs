@@ -185,6 +185,11 @@ impl Remote {
         &self.place
     }
 
+    /// Which site it is.
+    pub(crate) fn site(&self) -> &SiteName {
+        &self.site
+    }
+
     /// What keeps the session's locks as long as some process has it open: its socket, and the connection to a node on another
     /// machine.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {

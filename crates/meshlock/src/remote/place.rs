@@ -62,6 +62,11 @@ impl fmt::Display for Place {
 }
 
 impl Where {
+    /// The node at an address, reached with this certificate, or without any.
+    pub(crate) fn at(address: Address, certificate: Option<PathBuf>, plain: bool) -> Self {
+        Where { socket: None, node: Some(address), certificate, plain }
+    }
+
     /// Which node is meant; an error if none runs for this user and none is named.
     pub(crate) fn find(&self) -> anyhow::Result<Place> {
         let named = env::var(NODE_VARIABLE).ok().filter(|address| !address.is_empty());

@@ -124,20 +124,48 @@ pub(crate) fn find_socket(given: Option<&Path>) -> Result<PathBuf, PlaceError> {
     }
 }
 
+/// The sockets of this user's cluster: all that are served in the runtime directory, or in the only directory of `meshlock up` that has
+/// such. None if there is none, or no saying which.
+pub(crate) fn cluster_sockets() -> Vec<PathBuf> {
+    let own = running_in(&runtime_directory()).unwrap_or_default();
+    if !own.is_empty() {
+        return own;
+    }
+    let dirs = fs::read_dir(env::temp_dir()).into_iter().flatten().filter_map(|entry| entry.ok());
+    let of_up = dirs.filter(|entry| entry.file_name().to_string_lossy().starts_with("meshlock-up-"));
+    // In /tmp anybody can make one.
+    let is_ours = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|metadata| {
+            metadata.is_dir()
+                && metadata.uid() == rustix::process::getuid().as_raw()
+                && metadata.mode() & 0o022 == 0
+        })
+    };
+    let mut clusters = of_up.map(|entry| entry.path()).filter(is_ours).map(|dir| served_in(&dir));
+    let mut found = clusters.by_ref().filter(|sockets| !sockets.is_empty());
+    found.next().filter(|_| found.next().is_none()).unwrap_or_default()
+}
+
 /// The sockets in a directory that somebody serves, in the order of their names.
 fn running_in(dir: &Path) -> Result<Vec<PathBuf>, PlaceError> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
+    match fs::metadata(dir) {
+        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(PlaceError::Io { path: dir.to_owned(), error }),
-    };
+    }
     check_runtime_directory(dir)?;
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    Ok(served_in(dir))
+}
+
+/// The same, whoever's the directory is.
+pub(crate) fn served_in(dir: &Path) -> Vec<PathBuf> {
+    let paths =
+        fs::read_dir(dir).into_iter().flatten().filter_map(|entry| entry.ok().map(|entry| entry.path()));
     let is_socket = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "sock");
     let mut running: Vec<PathBuf> =
         paths.filter(is_socket).filter(|path| UnixStream::connect(path).is_ok()).collect();
     running.sort();
-    Ok(running)
+    running
 }
 
 #[cfg(test)]

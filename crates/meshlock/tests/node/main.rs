@@ -12,3 +12,4 @@ mod otlp;
 mod site;
 mod up;
 mod versions;
+mod watch;

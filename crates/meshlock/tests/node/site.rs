@@ -239,6 +239,13 @@ impl Client {
         self.say(&ToNode::Acquire { tag: self.last_tag, lock, patience, permits: None });
     }
 
+    /// Gives back what it asked for last, and waits until that is done.
+    pub(crate) fn release(&mut self) {
+        self.say(&ToNode::Release(self.last_tag));
+        let answer = self.hear();
+        assert_eq!(answer, ToClient::Released(self.last_tag));
+    }
+
     /// Asks for a lock and waits until it has it. Gives back the fence.
     pub(crate) fn acquire(&mut self, lock: &str) -> i64 {
         self.want(lock);

@@ -100,7 +100,10 @@ impl World {
                 self.coverage.saw(if cut_off.is_empty() { Rare::NothingToTake } else { Rare::TakenAway });
                 None
             }
-            Answer::Overview { .. } | Answer::Locks { .. } | Answer::Leaves { .. } => None,
+            Answer::Overview { .. }
+            | Answer::Locks { .. }
+            | Answer::Leaves { .. }
+            | Answer::Traced { .. } => None,
         };
         let Some(process) = process else { return Ok(()) };
         let Some(session) = self.processes[process].session else { return Ok(()) };

@@ -141,6 +141,12 @@ impl<B: Clone> Links<B> {
         out.push((to.clone(), link.data(number, body)));
     }
 
+    /// The number of the last message to this life, or of the next if it is still to be the first.
+    pub(crate) fn last_sent(&self, to: &Member) -> u64 {
+        let link = self.peers.get(&to.site).filter(|link| link.peer == *to);
+        link.map_or(0, |link| link.first + link.unacknowledged.len() as u64 - 1)
+    }
+
     /// A frame has come from `from`. Gives back its message if it is the next in order and `accepts` takes it: one that is
     /// not taken now will be sent again.
     pub fn receive(

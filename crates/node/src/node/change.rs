@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use meshlock_protocol::Epoch;
 
 use super::wire::{Letter, Matter};
-use super::{Answer, Node, Note, Output, Purpose};
+use super::{Answer, Node, Note, Output, Purpose, TraceEvent};
 use crate::links::Frame;
 use crate::membership::disk::Write;
 use crate::mutant::Mutant;
@@ -54,8 +54,8 @@ pub(super) struct Change {
     open: bool,
     /// The newest census of each site, of this view or of one still to come.
     heard: BTreeMap<SiteName, Heard>,
-    /// What has come for the machines that do not run yet, in order.
-    early: VecDeque<(Member, Matter)>,
+    /// What has come for the machines that do not run yet, in order, with its number on the link.
+    early: VecDeque<(Member, Matter, u64)>,
     /// How much of that has come from each site.
     early_from: BTreeMap<SiteName, usize>,
 }
@@ -111,7 +111,11 @@ impl Node {
         if view.epoch <= self.view.epoch || !view.is_well_formed() {
             return;
         }
+        let comes_back = !self.view.contains(&self.me) && view.contains(&self.me);
         self.view = view;
+        if comes_back {
+            self.trace_site(TraceEvent::Recover, out);
+        }
         self.unanswered = 0;
         self.go_by_its_terms(out);
         out.push(Output::Note(Note::Installed(self.view.clone())));
@@ -148,6 +152,7 @@ impl Node {
             // It took part, perhaps without ever hearing of it, and does not any more.
             out.push(Output::Note(Note::Excluded { epoch, member: self.me.clone() }));
             self.in_table(out, |table, footing, out| table.lose_all(footing.now, out));
+            self.trace_site(TraceEvent::Fail, out);
             // Later than any that took part: where the disk was lost, a later life of this site may be known than this one.
             let last = self.view.last_life(&self.me.site).max(self.me.incarnation);
             self.me.incarnation = last.next();
@@ -194,11 +199,13 @@ impl Node {
             self.view.members.iter().map(|member| spoken(member).unwrap_or_default()).collect();
         self.change.open = true;
         out.push(Output::Note(Note::Opened(epoch)));
+        self.trace_view(out);
         let members = self.view.members.len();
         let seat = Seat::new(epoch, members, me, rules);
         self.in_table(out, |table, footing, out| table.open(seat, &all, footing, out));
         self.change.early_from.clear();
-        for (from, matter) in std::mem::take(&mut self.change.early) {
+        for (from, matter, number) in std::mem::take(&mut self.change.early) {
+            self.arrived = number;
             self.on_matter(&from, matter, out);
         }
     }
@@ -219,6 +226,9 @@ impl Node {
             }
             Matter::Lock(_) | Matter::Left(_) | Matter::Census { .. } => true,
         };
+        if let Frame::Data { number, .. } = &frame {
+            self.arrived = *number;
+        }
         match self.links.receive(&from, frame, self.now, takes) {
             Ok(None) => {}
             Ok(Some(letter)) => self.on_letter(from, letter, out),
@@ -245,7 +255,7 @@ impl Node {
                     self.on_matter(&from, matter, out);
                 } else {
                     *self.change.early_from.entry(from.site.clone()).or_default() += 1;
-                    self.change.early.push_back((from, matter));
+                    self.change.early.push_back((from, matter, self.arrived));
                 }
             }
             Matter::Lock(_) | Matter::Left(_) => {
@@ -288,6 +298,7 @@ impl Node {
                     let letter = Letter { epoch, matter: Matter::Lock(message) };
                     self.post(out, |links, now, post| links.send(&member, letter, now, post));
                 }
+                table::Output::Trace(happening) => self.trace(*happening, out),
                 table::Output::Left(lock) => {
                     let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
                     for member in others.collect::<Vec<_>>() {

@@ -4,12 +4,13 @@ use meshlock_protocol::Epoch;
 
 use super::questions::{Ask, CutOff, Overview};
 use super::queue::{SiteLocks, SiteQueue};
+use super::trace::TraceLine;
 use super::{Node, Output, RulesWanted};
 use crate::cause::Cause;
 use crate::mutant::Mutant;
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{LockTable, Request, Session, Tell, Wait, Wish};
+use crate::table::{LockTable, Request, Session, Tell, Wait, Watch, Wish};
 use crate::time::Span;
 
 const LEAVING: &str = "this site is leaving the cluster; ask another one";
@@ -91,6 +92,8 @@ pub enum Call {
         /// The wish.
         request: Request,
     },
+    /// To be told all that happens here, from now until it says otherwise or its session ends.
+    Watch(Watch),
     /// Everything that clients hold here is taken away from them: they have the margin of a lease to stop.
     TakeAllAway,
 }
@@ -163,6 +166,15 @@ pub enum Answer {
         /// Whether it has heard it.
         leaves: bool,
     },
+    /// What happened here, to somebody who watches.
+    Traced {
+        /// Which wish.
+        request: Request,
+        /// In the order in which it happened.
+        lines: Vec<TraceLine>,
+        /// How much more there was that is not told.
+        lost: u64,
+    },
     /// This site is no member any more.
     Left {
         /// Which wish.
@@ -180,6 +192,8 @@ impl Node {
                 let wish = Wish { session, request, lock, wait, cause };
                 self.in_table(out, |table, footing, out| table.acquire(wish, footing, out));
             }
+            Call::Cancel(request) if self.end_watch(request, out) => {}
+            Call::Watch(watch) => self.on_watch(watch, out),
             Call::Cancel(request) => {
                 self.in_table(out, |table, footing, out| table.cancel(request, footing, out));
             }
@@ -188,6 +202,7 @@ impl Node {
             }
             Call::SessionEnded(_) if self.config.mutants.has(Mutant::GoneClientKeepsLocks) => {}
             Call::SessionEnded(session) => {
+                self.table.unwatch(|watch| watch.session == session);
                 self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
             }
             Call::Introduce { session, who, hears_within } => {

@@ -24,6 +24,7 @@ mod queue;
 mod talk;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod wire;
 mod words;
 
@@ -52,6 +53,7 @@ use oath::Oath;
 use questions::Questions;
 pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
 pub use queue::{Age, InLine, SiteLocks, SiteQueue, Standing, Why, line};
+pub use trace::{MOST_WATCHES, TraceEvent, TraceLine};
 #[cfg(feature = "fuzz")]
 pub(crate) use wire::lock_packet;
 pub use wire::{Content, Letter, Matter, Packet, VERSIONS, WireError};
@@ -116,6 +118,8 @@ pub struct Node {
     /// Memory for what the table and the links want done, from call to call.
     wanted: Vec<table::Output>,
     posted: Outgoing<Letter>,
+    /// The number on its link of what is taken in now, for those who watch.
+    arrived: u64,
 }
 
 /// New rules that a client here asked for.
@@ -167,6 +171,7 @@ impl Node {
             last_token: Token(0),
             wanted: Vec::new(),
             posted: Outgoing::new(),
+            arrived: 0,
             first_rules: rules,
             membership: None,
             me,

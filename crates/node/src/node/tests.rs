@@ -3,6 +3,7 @@
 mod leaving;
 mod questions;
 mod room;
+mod trace;
 
 use super::*;
 use crate::lease::Renewal;

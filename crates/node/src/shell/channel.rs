@@ -141,6 +141,11 @@ impl Channel {
         true
     }
 
+    /// How many bytes are queued and not on their way yet.
+    pub(super) fn waiting(&self) -> usize {
+        locked(&self.queue).bytes.len()
+    }
+
     /// Has the connection's own task flush it: for whoever must not wait.
     pub(super) fn flush_soon(&self) {
         self.stuck.notify_one();

@@ -21,6 +21,14 @@ pub(super) fn stamp() -> u64 {
     seconds.saturating_mul(1000).saturating_add(millis)
 }
 
+/// What the calendar clock shows, in microseconds since 1970: only to compare what several sites tell.
+pub(super) fn wall() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_nsec).unwrap_or(0) / 1000;
+    seconds.saturating_mul(1_000_000).saturating_add(micros)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

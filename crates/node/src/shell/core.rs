@@ -156,7 +156,8 @@ impl Core {
                 }
                 return;
             }
-            Answer::Lock(Tell::Granted { request, .. } | Tell::Lost { request, .. }) => (request, false),
+            Answer::Lock(Tell::Granted { request, .. } | Tell::Lost { request, .. })
+            | Answer::Traced { request, .. } => (request, false),
             Answer::Lock(
                 Tell::Released { request }
                 | Tell::Cancelled { request }

@@ -50,6 +50,7 @@ impl Core {
             | Call::Locks { request }
             | Call::Remove { request, .. }
             | Call::SetRules { request, .. } => refused(request),
+            Call::Watch(ref watch) => refused(watch.request),
             Call::SessionEnded(_) | Call::Introduce { .. } | Call::TakeAllAway => return,
         };
         self.answer(&answer);

@@ -132,6 +132,7 @@ impl Listener for Heard {
             | Answer::Broken { .. }
             | Answer::Locks { .. }
             | Answer::Leaves { .. }
+            | Answer::Traced { .. }
             | Answer::Left { .. } => return,
         };
         self.0.send_replace(Some(heard));

@@ -1,12 +1,13 @@
 //! Who waits for a lock and who holds it, at one site.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 
 use meshlock_protocol::Fence;
 
-use super::Request;
+use super::{Client, Request, Session};
 use crate::cause::Cause;
+use crate::names::LockName;
 use crate::time::Time;
 
 /// A client that waits.
@@ -81,6 +82,21 @@ impl Clients {
         let is_short = queues.waiters.capacity().max(queues.holds.capacity()) <= MOST_SPARE;
         if is_short && spare.0.len() < MOST_SPARE {
             spare.0.push(queues);
+        }
+    }
+}
+
+/// A wish is over; with its last one a session without a name is forgotten.
+pub(super) fn forget(
+    requests: &mut BTreeMap<Request, (Session, LockName)>,
+    sessions: &mut BTreeMap<Session, Client>,
+    request: Request,
+) {
+    let Some((session, _)) = requests.remove(&request) else { return };
+    if let Some(client) = sessions.get_mut(&session) {
+        client.requests.remove(&request);
+        if client.requests.is_empty() && client.label.is_none() {
+            sessions.remove(&session);
         }
     }
 }

@@ -8,7 +8,7 @@ use meshlock_protocol::{Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
 use super::clients::{Clients, Hold, Spare, Waiter};
-use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Served, Tally, Tell};
+use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Served, Tally, Tell, Watch, What};
 use crate::cause::Cause;
 use crate::mutant::{Mutant, Mutants};
 use crate::names::LockName;
@@ -68,6 +68,7 @@ pub(super) struct Env<'a> {
     pub(super) served: Served,
     /// The wish for which something is done.
     pub(super) cause: Option<Cause>,
+    pub(super) watches: &'a [Watch],
     pub(super) out: &'a mut Vec<Output>,
 }
 
@@ -187,9 +188,13 @@ impl Lock {
                 let (from_lane, to_lane) = (number(lane), number(to_lane));
                 let (lock, stamp) = (env.name.clone(), self.clock.stamp());
                 env.tally.sent.count(&message);
-                let cause = env.cause;
+                let (cause, printed) = (env.cause, env.is_watched().then(|| message.printed()));
                 let message = LockMessage { lock, from_lane, to_lane, stamp, message, cause };
                 env.out.push(Output::Send { to: place, message });
+                // Behind it: then its number on the link is known.
+                if let Some(printed) = printed {
+                    env.trace(lane, || What::Send(place, printed));
+                }
             }
             Effect::Enter { slot } => self.on_enter(lane, slot.0, env, work),
             Effect::Timer { delays } => {
@@ -231,6 +236,7 @@ impl Lock {
         self.clients.holds.push(Hold { request, fence, slot, since: now, doomed: None, lane, cause });
         let margin = env.habits.margin;
         env.tally.granted(now.since(since), env.served);
+        env.trace(lane, || What::Enter(request, fence));
         env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin, cause, by }));
         true
     }
@@ -250,6 +256,7 @@ impl Lock {
         let Hold { lane, doomed, since, cause, .. } = self.clients.holds.remove(at);
         env.tally.holds.record(env.footing.now.since(since));
         env.cause = Some(cause);
+        env.trace(lane, || What::Release(request));
         if let Some(act_by) = doomed {
             env.alarms.remove(&(act_by, Alarm::Doom(env.name.clone(), request)));
         }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::clients::Hold;
-use super::{Alarm, LockTable, LostBy, Outcome, Output, Request, Session, Tally, Tell, forget};
+use super::clients::{Hold, forget};
+use super::{Alarm, LockTable, LostBy, Outcome, Output, Request, Session, Tally, Tell, What};
 use crate::names::LockName;
 use crate::time::Time;
 
@@ -27,7 +27,7 @@ impl LockTable {
         };
         let waiting: Vec<(Request, LockName)> = self.requests.iter().filter_map(waiting).collect();
         for (request, lock) in waiting {
-            self.stop_waiting(request, &lock, Outcome::Refused);
+            self.stop_waiting(request, &lock, Outcome::Refused, out);
             out.push(Output::Tell(Tell::Refused { request, why }));
         }
     }
@@ -46,6 +46,7 @@ impl LockTable {
                 }
             }
             lock.clients.holds.retain(|hold| hold.request != request);
+            self.trace(&name, || What::Release(request), out);
             forget(&mut self.requests, &mut self.sessions, request);
         }
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));

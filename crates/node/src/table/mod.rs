@@ -19,6 +19,7 @@ mod report;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,12 +34,13 @@ use crate::mutant::Mutants;
 use crate::names::{ClientLabel, LockName};
 use crate::time::{Span, Time};
 pub use census::{Census, Holding};
-use clients::{Spare, Waiter};
+use clients::{Spare, Waiter, forget};
 use lock::{Call, Env, Lock};
 pub use report::{
     Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
 };
 pub use tally::{LostBy, Messages, Outcome, Served, Tally};
+pub use trace::{Happening, Watch, What};
 pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait, Wish};
 
 const FULL: &str = "this site keeps as many locks as it may; use fewer names";
@@ -84,6 +86,8 @@ pub struct LockTable {
     draining: bool,
     /// How many locks the view began with.
     opened_with: usize,
+    /// Whoever wants to know all that happens: mostly nobody.
+    watches: Vec<Watch>,
 }
 
 impl LockTable {
@@ -103,6 +107,7 @@ impl LockTable {
             origin: Origin::default(),
             draining: false,
             opened_with: 0,
+            watches: Vec::new(),
         }
     }
 
@@ -140,6 +145,7 @@ impl LockTable {
         self.with_lock(&lock, footing, out, |lock, env| {
             env.served = Served::AtOnce;
             lock.clients.wake(env.spare).waiters.push_back(waiter);
+            env.trace(0, || What::Request(request));
             lock.seek(env);
         });
     }
@@ -158,7 +164,7 @@ impl LockTable {
         if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
             return self.release(request, footing, out);
         }
-        self.stop_waiting(request, &lock, Outcome::Cancelled);
+        self.stop_waiting(request, &lock, Outcome::Cancelled, out);
         out.push(Output::Tell(Tell::Cancelled { request }));
     }
 
@@ -185,7 +191,7 @@ impl LockTable {
             if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
                 self.leave(request, &lock, footing, out);
             } else {
-                self.stop_waiting(request, &lock, Outcome::Abandoned);
+                self.stop_waiting(request, &lock, Outcome::Abandoned, out);
             }
         }
         // One that had nothing but a name is not forgotten with its last request.
@@ -207,6 +213,7 @@ impl LockTable {
             if lock.clock.observe(stamp).is_err() {
                 return env.misbehaved(from, "a fence clock out of its range");
             }
+            env.trace(to_lane as usize, || What::Receive(from, message.printed()));
             lock.run(to_lane as usize, Call::Receive(sender, message), env);
         });
     }
@@ -253,7 +260,7 @@ impl LockTable {
                         continue;
                     };
                     let outcome = if is_try { Outcome::Busy } else { Outcome::TimedOut };
-                    self.stop_waiting(request, &lock, outcome);
+                    self.stop_waiting(request, &lock, outcome, out);
                     out.push(Output::Tell(if is_try {
                         Tell::Busy { request }
                     } else {
@@ -295,13 +302,14 @@ impl LockTable {
 
     /// Takes a waiter out of its queue. A request of the machine that it caused runs on; whoever is first when it is
     /// granted gets it, or it is given back at once.
-    fn stop_waiting(&mut self, request: Request, lock: &LockName, outcome: Outcome) {
+    fn stop_waiting(&mut self, request: Request, lock: &LockName, outcome: Outcome, out: &mut Vec<Output>) {
         let Some(waited) = self.locks.get_mut(lock) else { return };
         let at = waited.clients.waiters.iter().position(|waiter| waiter.request == request);
         let Some(waiter) = at.and_then(|at| waited.clients.waiters.remove(at)) else { return };
         waited.clients.rest(&mut self.spare);
         self.tally.came_out(outcome);
         self.forget_deadline(lock, &waiter);
+        self.trace(lock, || What::Cancel(request), out);
         forget(&mut self.requests, &mut self.sessions, request);
     }
 
@@ -376,24 +384,13 @@ impl LockTable {
             tally: &mut self.tally,
             served: Served::Elsewhere,
             cause: None,
+            watches: &self.watches,
             out,
         };
+        let told = env.out.len();
         let done = act(lock, &mut env);
+        env.trace_states(lock, told);
         lock.clients.rest(&mut self.spare);
         done
-    }
-}
-
-fn forget(
-    requests: &mut BTreeMap<Request, (Session, LockName)>,
-    sessions: &mut BTreeMap<Session, Client>,
-    request: Request,
-) {
-    let Some((session, _)) = requests.remove(&request) else { return };
-    if let Some(client) = sessions.get_mut(&session) {
-        client.requests.remove(&request);
-        if client.requests.is_empty() && client.label.is_none() {
-            sessions.remove(&session);
-        }
     }
 }

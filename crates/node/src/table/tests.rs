@@ -64,6 +64,7 @@ impl Tables {
                 Output::Send { to, message } => self.wire.push_back((at, to, message)),
                 Output::Left(lock) => self.left.push((at, lock)),
                 Output::Misbehaved { why, .. } => self.misbehaved.push(why),
+                Output::Trace(_) => panic!("nobody watches"),
             }
         }
         assert_eq!(self.sites[at].check_invariants(), Ok(()));

@@ -5,6 +5,7 @@ use meshlock_protocol::registry::{AnyMessage, AnyPlan};
 use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
+use super::trace::Happening;
 use crate::cause::Cause;
 use crate::names::LockName;
 use crate::rules::Rules;
@@ -138,6 +139,8 @@ pub enum Output {
         /// What it is sent.
         message: LockMessage,
     },
+    /// Tell those who watch.
+    Trace(Box<Happening>),
     /// Tell all members that one holder of a lock that has more holders than permits has left.
     Left(LockName),
     /// The member at this place sent what no correct member sends.

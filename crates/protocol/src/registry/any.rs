@@ -62,6 +62,24 @@ macro_rules! any {
             $algorithm(<$algorithm as Site>::Message),)*
         }
 
+        impl AnyMessage {
+            /// As the algorithm prints it, in the words of every trace.
+            pub fn printed(&self) -> String {
+                match self {
+                    $(AnyMessage::$algorithm(message) => format!("{message:?}"),)*
+                }
+            }
+        }
+
+        impl AnySite {
+            /// The state as the algorithm prints it, in the words of every trace.
+            pub fn printed(&self) -> String {
+                match self {
+                    $(AnySite::$algorithm(site) => format!("{site:?}"),)*
+                }
+            }
+        }
+
         impl AnyPlan {
             /// Checks the algorithm that `spec` names against the cluster and lets it prepare itself.
             pub fn new(spec: &Spec, cluster: Cluster) -> Result<Self, PlanError> {

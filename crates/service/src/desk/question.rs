@@ -105,6 +105,7 @@ fn refused(answer: Answer) -> NoAnswer {
         | Answer::RulesSet { .. }
         | Answer::Locks { .. }
         | Answer::Leaves { .. }
+        | Answer::Traced { .. }
         | Answer::Left { .. }) => unreachable!("the node answers another question: {other:?}"),
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Relay {
     parent: Option<Pid>,
     /// The group is not ended more often than needed.
     last_kill: Time,
+    /// How many lines of a trace the client has lost because it did not read, and was not told of.
+    untold: u64,
     /// The client has not been told of the last extension.
     owes_extension: bool,
     /// What has come from each and is not whole yet, and what is still to be written to each.
@@ -104,6 +106,7 @@ impl Relay {
             group: None,
             parent: getppid(),
             last_kill: Time::ZERO,
+            untold: 0,
             owes_extension: false,
             from_client: Vec::new(),
             from_node: Vec::new(),
@@ -228,7 +231,15 @@ impl Relay {
     }
 
     fn on_node(&mut self, said: ToClient) {
-        let Some(said) = self.session.on_node(said, now()) else { return };
+        let Some(mut said) = self.session.on_node(said, now()) else { return };
+        if let ToClient::Traced { lines, lost, .. } = &mut said {
+            // As at the node: what is not taken in time is counted, not kept.
+            *lost += std::mem::take(&mut self.untold);
+            if self.to_client.len() >= MOST_WAITING {
+                self.untold = *lost + lines.len() as u64;
+                return;
+            }
+        }
         // One that has not read what it was told before learns nothing from being told again that all is well.
         let is_news = !matches!(said, ToClient::Extended { .. });
         if is_news || self.to_client.is_empty() {

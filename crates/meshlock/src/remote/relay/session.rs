@@ -94,7 +94,8 @@ impl Session {
             | ToClient::RulesSet { .. }
             | ToClient::Locks { .. }
             | ToClient::Leaves { .. }
-            | ToClient::Left(_) => Some(said),
+            | ToClient::Left(_)
+            | ToClient::Traced { .. } => Some(said),
         }
     }
 

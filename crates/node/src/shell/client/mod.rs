@@ -7,10 +7,12 @@
 mod accept;
 mod belief;
 mod door;
+mod frames;
 mod group;
 pub mod protocol;
 mod rights;
 mod serve;
+mod watch;
 mod words;
 
 pub use accept::{ServeError, Serving, listen, serve, serve_network};

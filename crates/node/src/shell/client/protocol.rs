@@ -11,14 +11,15 @@
 //! cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much of it the node ends
 //! the session ([`Contact`]), and [`Belief`](super::Belief) is how the client makes sure that it has stopped before.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, ClusterName, LockName, SiteName};
-use crate::node::{CutOff, SiteLocks, SiteQueue, Standing};
+use crate::node::{CutOff, SiteLocks, SiteQueue, Standing, TraceLine};
 use crate::rules::RulesText;
 use crate::time::{Drift, Span, Time};
 use crate::view::View;
+
+pub use super::frames::{ProtocolError, put, take};
 
 /// The version of this protocol.
 pub const VERSION: u16 = 2;
@@ -118,6 +119,15 @@ pub enum ToNode {
     Leave {
         /// The wish.
         tag: Tag,
+    },
+    /// To be told all that happens at the site, until the wish is cancelled.
+    Watch {
+        /// The wish.
+        tag: Tag,
+        /// Which locks: a name, or the beginning of names and `*`.
+        pattern: String,
+        /// Whether with the machines' states.
+        states: bool,
     },
 }
 
@@ -230,6 +240,17 @@ pub enum ToClient {
     },
     /// The site is no member any more.
     Left(Tag),
+    /// What happened at the site.
+    Traced {
+        /// Which wish.
+        tag: Tag,
+        /// What the calendar clock of its machine showed when the clock of the lines' times showed nothing, in microseconds.
+        origin: u64,
+        /// In the order in which it happened.
+        lines: Vec<TraceLine>,
+        /// How many lines there were before these that are lost, because they were not taken in time.
+        lost: u64,
+    },
 }
 
 impl ToClient {
@@ -251,7 +272,8 @@ impl ToClient {
             | ToClient::RulesSet { tag, .. }
             | ToClient::Locks { tag, .. }
             | ToClient::Leaves { tag, .. }
-            | ToClient::Left(tag) => Some(*tag),
+            | ToClient::Left(tag)
+            | ToClient::Traced { tag, .. } => Some(*tag),
         }
     }
 }
@@ -325,61 +347,4 @@ pub struct Held {
     pub fence: i64,
     /// For how long.
     pub age: Span,
-}
-
-/// What is wrong with bytes from the other side.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProtocolError {
-    /// Longer than anything that is said.
-    #[error("a message of {bytes} bytes; at most {MOST_BYTES} are allowed")]
-    TooLong {
-        /// How long.
-        bytes: usize,
-    },
-    /// Not a message.
-    #[error("not a message of this protocol: {0}")]
-    Malformed(#[from] postcard::Error),
-}
-
-/// Appends a message as a frame.
-pub fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
-    let start = bytes.len();
-    bytes.extend([0; 4]);
-    *bytes = postcard::to_extend(message, std::mem::take(bytes)).expect("a message is plain data");
-    let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
-    bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
-}
-
-/// Takes one message from `bytes`, if all of it is there; says how many bytes it took.
-pub fn take<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, ProtocolError> {
-    let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
-    let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
-    if length > MOST_BYTES {
-        return Err(ProtocolError::TooLong { bytes: length });
-    }
-    let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
-    Ok(Some((postcard::from_bytes(body)?, 4 + length)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_is_read_once_it_is_whole() {
-        let mut bytes = Vec::new();
-        put(&ToNode::Cancel(7), &mut bytes);
-        put(&ToNode::Release(8), &mut bytes);
-        let first = bytes.len() / 2;
-        assert_eq!(take::<ToNode>(&bytes[..first - 1]), Ok(None));
-        assert_eq!(take(&bytes), Ok(Some((ToNode::Cancel(7), first))));
-        assert_eq!(take(&bytes[first..]), Ok(Some((ToNode::Release(8), first))));
-    }
-
-    #[test]
-    fn what_is_too_long_or_makes_no_sense_is_refused() {
-        let long = u32::MAX.to_le_bytes();
-        assert!(matches!(take::<ToNode>(&long), Err(ProtocolError::TooLong { .. })));
-        assert!(matches!(take::<ToNode>(&[1, 0, 0, 0, 255]), Err(ProtocolError::Malformed(_))));
-    }
 }

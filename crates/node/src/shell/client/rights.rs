@@ -35,8 +35,10 @@ fn wants(said: &ToNode) -> Option<Wants<'_>> {
         | ToNode::Guard { .. } => return None,
         ToNode::Acquire { tag, lock, .. } => (*tag, Verb::Acquire, Subject::Lock(lock)),
         ToNode::Queue { tag, lock } => (*tag, Verb::Watch, Subject::Lock(lock)),
-        // Both name locks that are in use, whichever they are.
-        ToNode::Status { tag } | ToNode::Locks { tag } => (*tag, Verb::Watch, Subject::Cluster),
+        // They name locks that are in use, whichever those are.
+        ToNode::Status { tag } | ToNode::Locks { tag } | ToNode::Watch { tag, .. } => {
+            (*tag, Verb::Watch, Subject::Cluster)
+        }
         ToNode::Break { tag, lock } => (*tag, Verb::Break, Subject::Lock(lock)),
         ToNode::SetRules { tag, .. } | ToNode::Remove { tag, .. } | ToNode::Leave { tag } => {
             (*tag, Verb::Admin, Subject::Cluster)

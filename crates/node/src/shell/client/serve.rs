@@ -42,6 +42,8 @@ pub(super) struct Client {
     /// When it said something last, in microseconds.
     pub(super) heard: AtomicU64,
     open: Mutex<FxHashMap<Tag, Arc<Asked>>>,
+    /// Whether it has ever watched.
+    pub(super) watches: OnceLock<()>,
     /// What is to be ended when something is lost.
     pub(super) group: Mutex<Option<Group>>,
 }
@@ -56,15 +58,18 @@ enum Ending {
 }
 
 /// Something that a client asked for.
-struct Asked {
-    client: Arc<Client>,
-    tag: Tag,
+pub(super) struct Asked {
+    pub(super) client: Arc<Client>,
+    pub(super) tag: Tag,
     /// Which lock it is about, if it is about one.
     lock: Option<LockName>,
     /// The node's number for it, once it has one.
     request: OnceLock<Request>,
     /// Stops the agreement on a semaphore's permits, which comes first.
     agreeing: OnceLock<AbortHandle>,
+    /// For one who watches: how many lines it has lost and not been told of, and how the two clocks of this machine differ.
+    pub(super) untold: AtomicU64,
+    pub(super) origin: AtomicU64,
 }
 
 impl Client {
@@ -73,7 +78,9 @@ impl Client {
         let (open, group, greeted) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let opened = now();
         let heard = AtomicU64::new(opened.micros());
-        let client = Arc::new(Client { node, channel, door, opened, greeted, gate, heard, open, group });
+        let watches = OnceLock::new();
+        let client =
+            Arc::new(Client { node, channel, door, opened, greeted, gate, heard, open, watches, group });
         let session = client.node.open_session(client.clone());
         let ending = tokio::select! {
             ending = client.hear_all(session) => ending,
@@ -148,6 +155,7 @@ impl Client {
                 }
             }
             bytes.drain(..at);
+            self.tell_lost();
             self.channel.flush();
         }
     }
@@ -191,6 +199,7 @@ impl Client {
                 self.audit(None, || Act::Removed { site: None });
                 self.ask(tag, None, |request| Call::Leave { request });
             }
+            ToNode::Watch { tag, pattern, states } => self.watch(session, tag, &pattern, states),
         }
         true
     }
@@ -285,7 +294,12 @@ impl Client {
         }
     }
 
-    fn ask(self: &Arc<Self>, tag: Tag, lock: Option<LockName>, call: impl FnOnce(Request) -> Call) {
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        tag: Tag,
+        lock: Option<LockName>,
+        call: impl FnOnce(Request) -> Call,
+    ) {
         if let Some(asked) = self.begin(tag, lock) {
             asked.put(call);
         }
@@ -308,6 +322,8 @@ impl Client {
             lock,
             request: OnceLock::new(),
             agreeing: OnceLock::new(),
+            untold: AtomicU64::new(0),
+            origin: AtomicU64::new(0),
         });
         open.insert(tag, asked.clone());
         Some(asked)
@@ -332,11 +348,11 @@ impl Client {
         self.say(&ToClient::Refused { tag, why });
     }
 
-    fn say(&self, message: &ToClient) {
+    pub(super) fn say(&self, message: &ToClient) {
         self.channel.push(|bytes| put(message, bytes));
     }
 
-    fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Arc<Asked>>> {
+    pub(super) fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Arc<Asked>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -372,6 +388,9 @@ impl Listener for Client {
 
 impl Listener for Asked {
     fn hear(&self, answer: &Answer) {
+        if let Answer::Traced { lines, lost, .. } = answer {
+            return self.tell_traced(lines, *lost);
+        }
         let Some((message, over)) = answered(self.tag, answer) else { return };
         if let Some(act) = act_of(answer, self.client.gate.audit().wants_all()) {
             self.client.audit(self.lock.as_ref(), || act);

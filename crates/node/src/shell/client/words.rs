@@ -42,7 +42,8 @@ fn length_of(message: &ToClient) -> usize {
 
 fn in_words(tag: Tag, answer: &Answer) -> Option<ToClient> {
     let message = match answer {
-        Answer::Lock(_) => return None,
+        // These have ways of their own.
+        Answer::Lock(_) | Answer::Traced { .. } => return None,
         Answer::Queue { epoch, algorithm, permits, sites, missing, .. } => {
             let queue = Queue {
                 epoch: epoch.number(),

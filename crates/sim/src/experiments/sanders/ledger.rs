@@ -129,7 +129,16 @@ impl Trace for Ledger {
             (Kind::Enter, _) => self.enter(time, site),
             (Kind::Release, _) => self.leave(time, site),
             (Kind::Send | Kind::Receive, None) => unreachable!("a message has a peer"),
-            (Kind::Fail | Kind::Recover, _) => unreachable!("nothing fails in these runs"),
+            (
+                Kind::Fail
+                | Kind::Recover
+                | Kind::View
+                | Kind::Cancel
+                | Kind::Waits
+                | Kind::Holds
+                | Kind::Lost,
+                _,
+            ) => unreachable!("nothing fails in these runs, and they are watched from their start"),
         }
     }
 }

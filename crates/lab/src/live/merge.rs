@@ -1,0 +1,208 @@
+//! The lines of several sites in one order that could have been: no message is received before it is sent.
+//!
+//! Each site's lines come in their order, with times of the site's own clock. Of all lines that come next the earliest is taken, but
+//! a receipt only behind its sending. Where the receiver's clock shows less than the sender's did, it is behind by at least that
+//! much: from then on so much is added to what it shows. So times never go back along a message, and what was added is said.
+//!
+//! A line is kept back for a moment, because an earlier one of another site may still be on its way here. A receipt whose sending does
+//! not come though its sender is watched (its line was lost) is kept for a longer moment, then taken without it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use meshlock_sim::trace::{Kind, Whose, Written};
+
+/// How long a line is kept back.
+pub const HOLD: Duration = Duration::from_millis(150);
+
+/// How long a receipt waits for its sending.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many lines may wait at most; of more, the oldest are taken as they are.
+const MOST_WAITING: usize = 50_000;
+
+/// How many sendings are remembered whose receipts have not come.
+const MOST_SENT: usize = 100_000;
+
+/// From whom, to whom, in which view, with which number.
+type Key = (Whose, Whose, Option<u32>, u64);
+
+/// Puts the lines of several sites into one order.
+#[derive(Debug, Default)]
+pub struct Merger {
+    sites: BTreeMap<Whose, Site>,
+    waiting: usize,
+    /// Messages that have been sent and not received, with the corrected time of their sending.
+    sent: BTreeMap<Key, f64>,
+    sent_in_order: VecDeque<Key>,
+    /// The corrected time of the line that was taken last.
+    last: f64,
+}
+
+#[derive(Debug, Default)]
+struct Site {
+    lines: VecDeque<(Duration, Written)>,
+    /// What is added to its clock, in microseconds.
+    behind: f64,
+}
+
+impl Merger {
+    /// The next lines of one or several sites, which have come at `now`.
+    pub fn push(&mut self, lines: impl IntoIterator<Item = Written>, now: Duration) {
+        for line in lines {
+            self.waiting += 1;
+            self.sites.entry(line.site.clone()).or_default().lines.push_back((now, line));
+        }
+    }
+
+    /// By how much the clocks of sites were corrected, in microseconds: only those that were.
+    pub fn corrected(&self) -> impl Iterator<Item = (&Whose, f64)> {
+        self.sites.iter().filter(|(_, site)| site.behind > 0.0).map(|(name, site)| (name, site.behind))
+    }
+
+    /// Whether lines are kept back.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// All lines whose time has come, in order, with corrected times.
+    pub fn take(&mut self, now: Duration, taken: &mut Vec<Written>) {
+        while let Some(site) = self.next(now) {
+            let Some(waits) = self.sites.get_mut(&site) else { return };
+            let Some((_, mut line)) = waits.lines.pop_front() else { return };
+            self.waiting -= 1;
+            let key = key(&line);
+            let mut time = line.time + waits.behind;
+            match key {
+                Some(key) if line.kind == Kind::Receive => {
+                    if let Some(sent) = self.sent.remove(&key).filter(|sent| *sent > time) {
+                        waits.behind += sent - time;
+                        time = sent;
+                    }
+                }
+                Some(key) => self.remember(key, time.max(self.last)),
+                None => {}
+            }
+            // Whatever came too late for its place is drawn behind what is drawn already.
+            self.last = time.max(self.last);
+            line.time = self.last;
+            taken.push(line);
+        }
+    }
+
+    /// The site whose next line is to be taken.
+    fn next(&self, now: Duration) -> Option<Whose> {
+        let crowded = self.waiting > MOST_WAITING;
+        let all_have_one = self.sites.values().all(|site| !site.lines.is_empty());
+        let heads = self.sites.iter().filter_map(|(name, site)| {
+            let (came, line) = site.lines.front()?;
+            let age = now.saturating_sub(*came);
+            let is_sent = |key: Key| self.sent.contains_key(&key) || !self.sites.contains_key(&key.0);
+            let sent = line.kind != Kind::Receive || key(line).is_none_or(is_sent);
+            (sent || age >= PATIENCE || crowded).then_some((line.time + site.behind, age, name))
+        });
+        let (_, age, name) = heads.min_by(|(one, ..), (other, ..)| one.total_cmp(other))?;
+        (age >= HOLD || all_have_one || crowded).then(|| name.clone())
+    }
+
+    fn remember(&mut self, key: Key, time: f64) {
+        self.sent.insert(key.clone(), time);
+        self.sent_in_order.push_back(key);
+        while self.sent_in_order.len() > MOST_SENT {
+            if let Some(oldest) = self.sent_in_order.pop_front() {
+                self.sent.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// What names the message of a line that has one.
+fn key(line: &Written) -> Option<Key> {
+    let (peer, number) = (line.peer.clone()?, line.number?);
+    let (from, to) =
+        if line.kind == Kind::Receive { (peer, line.site.clone()) } else { (line.site.clone(), peer) };
+    Some((from, to, line.epoch, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(site: &str, time: f64, kind: Kind) -> Written {
+        Written::new(time, kind, Whose::Name(site.to_owned()), "jobs")
+    }
+
+    fn message(site: &str, time: f64, kind: Kind, peer: &str, number: u64) -> Written {
+        Written { peer: Some(Whose::Name(peer.to_owned())), number: Some(number), ..line(site, time, kind) }
+    }
+
+    fn taken(merger: &mut Merger, now: Duration) -> Vec<(String, f64)> {
+        let mut taken = Vec::new();
+        merger.take(now, &mut taken);
+        taken.iter().map(|line| (format!("{} {}", line.site, line.kind.name()), line.time)).collect()
+    }
+
+    fn told(lines: &[(&str, f64)]) -> Vec<(String, f64)> {
+        lines.iter().map(|(line, time)| ((*line).to_owned(), *time)).collect()
+    }
+
+    #[test]
+    fn lines_are_kept_back_until_all_sites_have_spoken_or_a_moment_has_passed() {
+        let mut merger = Merger::default();
+        merger.push([line("a", 30.0, Kind::Enter)], Duration::ZERO);
+        merger.push([line("b", 10.0, Kind::Request)], Duration::ZERO);
+        // All have spoken: the earliest may go, the other waits for what b may still say.
+        assert_eq!(taken(&mut merger, Duration::ZERO), told(&[("b request", 10.0)]));
+        merger.push([line("b", 20.0, Kind::Cancel)], Duration::ZERO);
+        assert_eq!(taken(&mut merger, Duration::ZERO), told(&[("b cancel", 20.0)]));
+        assert_eq!(taken(&mut merger, HOLD), told(&[("a enter", 30.0)]));
+        assert!(!merger.is_waiting());
+    }
+
+    #[test]
+    fn a_receipt_comes_behind_its_sending_and_a_slow_clock_is_corrected_from_then_on() {
+        let mut merger = Merger::default();
+        merger.push([line("a", 50.0, Kind::Waits)], Duration::ZERO);
+        merger.push(
+            [message("b", 100.0, Kind::Receive, "a", 1), line("b", 101.0, Kind::Enter)],
+            Duration::ZERO,
+        );
+        assert_eq!(taken(&mut merger, HOLD), told(&[("a waits", 50.0)]));
+        merger.push([message("a", 5000.0, Kind::Send, "b", 1), line("a", 5001.5, Kind::Request)], HOLD);
+        let all =
+            told(&[("a send", 5000.0), ("b receive", 5000.0), ("b enter", 5001.0), ("a request", 5001.5)]);
+        assert_eq!(taken(&mut merger, HOLD * 2), all);
+        let corrected: Vec<_> = merger.corrected().map(|(site, by)| (site.to_string(), by)).collect();
+        assert_eq!(corrected, [("b".to_owned(), 4900.0)]);
+    }
+
+    #[test]
+    fn a_receipt_whose_sending_nobody_saw_is_not_waited_for_for_ever() {
+        let mut merger = Merger::default();
+        merger.push([line("a", 50.0, Kind::Waits), line("a", 60.0, Kind::Cancel)], Duration::ZERO);
+        merger.push([message("b", 100.0, Kind::Receive, "a", 1)], Duration::ZERO);
+        assert_eq!(taken(&mut merger, PATIENCE / 2).len(), 2);
+        assert_eq!(taken(&mut merger, PATIENCE), told(&[("b receive", 100.0)]));
+        // Of a sender that is not watched nothing will come.
+        merger.push([message("b", 200.0, Kind::Receive, "z", 1)], PATIENCE);
+        assert_eq!(taken(&mut merger, PATIENCE + HOLD), told(&[("b receive", 200.0)]));
+    }
+
+    #[test]
+    fn whatever_comes_late_is_drawn_behind_what_is_drawn() {
+        let mut merger = Merger::default();
+        merger.push([line("a", 30.0, Kind::Enter)], Duration::ZERO);
+        assert_eq!(taken(&mut merger, HOLD), told(&[("a enter", 30.0)]));
+        merger.push([line("b", 10.0, Kind::Request)], HOLD);
+        assert_eq!(taken(&mut merger, HOLD * 2), told(&[("b request", 30.0)]));
+    }
+
+    #[test]
+    fn more_than_is_kept_back_is_let_go() {
+        let mut merger = Merger::default();
+        merger.push([line("a", 0.5, Kind::Waits)], Duration::ZERO);
+        let many = (0..=MOST_WAITING as u64 + 10).map(|number| message("b", 1.0, Kind::Receive, "a", number));
+        merger.push(many, Duration::ZERO);
+        assert_eq!(taken(&mut merger, Duration::ZERO).len(), 12);
+    }
+}

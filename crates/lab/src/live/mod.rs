@@ -1,0 +1,331 @@
+//! A running cluster, as it is drawn: what its sites tell, in one order, the last of it kept; and how its sites are.
+//!
+//! Whoever talks to the sites ([`Live::tell`], [`Live::news`]) knows their protocol; here are only lines of the trace format.
+//!
+//! ```text
+//!  site ─┐ tell                       ┌─▶ a ring of lines ──▶ the page, which asks for what is new
+//!  site ─┼─────▶ merge ──▶ one order ─┤
+//!  site ─┘                            └─▶ the recording, if there is one
+//! ```
+
+pub mod merge;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use meshlock_sim::trace::{Kind, Whose, Written};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::columns::Columns;
+use crate::import::{Reader, Row, shown_time, unit};
+use merge::Merger;
+
+/// How many lines are kept, and about how many bytes of them.
+pub const MOST_LINES: usize = 200_000;
+const MOST_BYTES: usize = 128 << 20;
+
+/// How many lines are told at once.
+const MOST_TOLD: usize = 20_000;
+
+/// How one site is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SiteNews {
+    /// Whether it is watched at present.
+    pub watched: bool,
+    /// Where it is reached, and why it is not watched, if it is not.
+    pub place: String,
+    /// What is wrong, if something is.
+    pub why: String,
+    /// How far it is with its view.
+    pub standing: String,
+    /// How long its lease still lasts, in milliseconds.
+    pub lease_left: Option<u64>,
+    /// The view that it has installed.
+    pub epoch: u32,
+    /// How many lines of it were lost.
+    pub lost: u64,
+}
+
+/// How the cluster is, as the site says that was asked last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClusterNews {
+    /// What it is called.
+    pub cluster: String,
+    /// The number of its view.
+    pub epoch: u32,
+    /// Who leads.
+    pub leader: Option<String>,
+    /// The members.
+    pub members: Vec<String>,
+}
+
+/// A running cluster.
+pub struct Live {
+    inner: Mutex<Inner>,
+    /// Counts what is new, for whoever waits for it.
+    changed: watch::Sender<u64>,
+    started: Instant,
+    /// Which locks are watched.
+    pattern: String,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// How many lines are kept.
+    most: usize,
+    merger: Merger,
+    reader: Reader,
+    ring: VecDeque<Row>,
+    bytes: usize,
+    /// How many lines have been dropped: the number of the first that is kept.
+    first: u64,
+    /// The last view among those.
+    dropped_view: Option<Written>,
+    origin: Option<f64>,
+    record: Option<Recording>,
+    sites: BTreeMap<String, SiteNews>,
+    /// Sites that were members and are not any more.
+    former: BTreeSet<String>,
+    cluster: ClusterNews,
+}
+
+/// Where lines are written as they come, and what went wrong with it.
+struct Recording {
+    out: Box<dyn Write + Send>,
+    failed: Option<std::io::Error>,
+}
+
+impl Live {
+    /// Nothing has been heard yet of these locks; what will be is recorded, if there is somewhere to.
+    pub fn new(pattern: String, record: Option<Box<dyn Write + Send>>) -> Self {
+        let record = record.map(|out| Recording { out, failed: None });
+        let inner = Mutex::new(Inner { record, most: MOST_LINES, ..Inner::default() });
+        Live { inner, changed: watch::Sender::new(0), started: Instant::now(), pattern }
+    }
+
+    /// The same for whoever only records: nothing is kept.
+    pub fn recording(pattern: String, record: Box<dyn Write + Send>) -> Self {
+        let live = Live::new(pattern, Some(record));
+        live.lock().most = 0;
+        live
+    }
+
+    /// Which locks are watched.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// Sites tell what happened, each in its order.
+    pub fn tell(&self, lines: impl IntoIterator<Item = Written>) {
+        let now = self.started.elapsed();
+        self.lock().merger.push(lines, now);
+        self.settle();
+    }
+
+    /// How a site is.
+    pub fn news(&self, site: &str, news: SiteNews) {
+        let mut inner = self.lock();
+        // That one who has left is not reached is no news.
+        if (news.watched || !inner.former.contains(site)) && inner.sites.get(site) != Some(&news) {
+            inner.sites.insert(site.to_owned(), news);
+            drop(inner);
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// How all sites are.
+    pub fn sites(&self) -> BTreeMap<String, SiteNews> {
+        self.lock().sites.clone()
+    }
+
+    /// What was said of a site under this name is not true any more.
+    pub fn forget(&self, site: &str) {
+        if self.lock().sites.remove(site).is_some() {
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// How the cluster is. What an older view says is not news. Sites that have left and are not watched are forgotten.
+    pub fn cluster_news(&self, news: ClusterNews) {
+        let mut inner = self.lock();
+        if inner.cluster != news && news.epoch >= inner.cluster.epoch {
+            let before = std::mem::replace(&mut inner.cluster, news);
+            let Inner { sites, former, cluster, .. } = &mut *inner;
+            former.extend(before.members);
+            former.retain(|site| !cluster.members.contains(site));
+            sites.retain(|site, known| known.watched || !former.contains(site));
+            drop(inner);
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Takes the lines whose time has come into the drawing and the recording. To be called now and then.
+    pub fn settle(&self) {
+        let now = self.started.elapsed();
+        let mut inner = self.lock();
+        let mut taken = Vec::new();
+        inner.merger.take(now, &mut taken);
+        if taken.is_empty() {
+            return;
+        }
+        if let Some(record) = &mut inner.record {
+            record.write(&taken);
+        }
+        for line in taken {
+            inner.keep(line);
+        }
+        drop(inner);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Waits until something is new to whoever has heard of `known`.
+    pub async fn until_news(&self, known: u64) {
+        let mut changed = self.changed.subscribe();
+        let _ = changed.wait_for(|count| *count != known).await;
+    }
+
+    /// The lines from number `from` on, as many as are told at once, and how all sites are.
+    pub fn answer(&self, from: u64) -> Value {
+        let version = *self.changed.borrow();
+        let inner = self.lock();
+        let from = from.clamp(inner.first, inner.first + inner.ring.len() as u64);
+        let skipped = usize::try_from(from - inner.first).unwrap_or(usize::MAX);
+        let mut columns = Columns::default();
+        let origin = inner.origin.unwrap_or_default();
+        for row in inner.ring.iter().skip(skipped).take(MOST_TOLD) {
+            columns.push_row(columns.len(), row, shown_time(&row.line, origin));
+        }
+        let names: Vec<String> = inner.reader.sites().iter().map(Whose::to_string).collect();
+        let corrected: BTreeMap<String, f64> =
+            inner.merger.corrected().map(|(site, by)| (site.to_string(), by / 1000.0)).collect();
+        json!({
+            "spec": "a running cluster", "pattern": self.pattern, "version": version, "first": inner.first, "from": from,
+            "next": from + columns.len() as u64, "all": inner.first + inner.ring.len() as u64, "most": MOST_LINES,
+            "names": names, "unit": unit(inner.reader.sites()), "lines": columns, "sites": inner.sites,
+            "cluster": inner.cluster, "corrected": corrected,
+            "record_failed": inner.record.as_ref().and_then(|record| record.failed.as_ref()).map(ToString::to_string),
+        })
+    }
+
+    /// What is kept, as a trace.
+    pub fn trace(&self) -> Vec<u8> {
+        let inner = self.lock();
+        let mut text = Vec::new();
+        let lines = inner.dropped_view.iter().chain(inner.ring.iter().map(|row| &row.line));
+        for line in lines {
+            // Nothing of it can fail in memory.
+            let _ = write_line(&mut text, line);
+        }
+        text
+    }
+
+    /// What went wrong with the recording, if something did.
+    pub fn record_failed(&self) -> Option<String> {
+        self.lock().record.as_ref()?.failed.as_ref().map(ToString::to_string)
+    }
+
+    /// Ends the recording; says what went wrong with it.
+    pub fn finish(&self) -> std::io::Result<()> {
+        match self.lock().record.take() {
+            Some(Recording { failed: Some(error), .. }) => Err(error),
+            Some(mut record) => record.out.flush(),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A line as it is written.
+pub fn write_line(out: &mut dyn Write, line: &Written) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}
+
+impl Recording {
+    fn write(&mut self, lines: &[Written]) {
+        let written = lines.iter().try_for_each(|line| write_line(&mut self.out, line));
+        if let Err(error) = written.and_then(|()| self.out.flush()) {
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+impl Inner {
+    fn keep(&mut self, line: Written) {
+        self.origin.get_or_insert(line.time);
+        self.bytes += weight(&line);
+        let row = self.reader.place(line);
+        self.ring.push_back(row);
+        while self.ring.len() > self.most || self.bytes > MOST_BYTES {
+            let Some(row) = self.ring.pop_front() else { return };
+            self.first += 1;
+            self.bytes -= weight(&row.line);
+            if let Some(number) = row.number.filter(|_| row.line.kind == Kind::Send) {
+                self.reader.forget_before(number);
+            }
+            if row.line.kind == Kind::View {
+                self.dropped_view = Some(row.line);
+            }
+        }
+    }
+}
+
+/// About how many bytes a line takes.
+fn weight(line: &Written) -> usize {
+    let texts = [&line.message, &line.state, &line.who].into_iter().flatten().map(String::len);
+    let members = line.members.iter().flatten().map(|member| member.len() + size_of::<String>());
+    size_of::<Row>() + line.lock.len() + texts.chain(members).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(time: u32, kind: Kind) -> Written {
+        Written::new(f64::from(time), kind, Whose::Name("a".to_owned()), "jobs")
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept_and_a_trace_of_them_begins_with_the_view() {
+        let live = Live::new("*".to_owned(), None);
+        live.lock().most = 3;
+        let members = Some(vec!["b".to_owned(), "a".to_owned()]);
+        // One site alone has nobody to wait for.
+        live.tell([Written { members, epoch: Some(4), ..line(1000, Kind::View) }]);
+        live.tell((2..=6).map(|time| line(time * 1000, Kind::Request)));
+        let answer = live.answer(0);
+        assert_eq!((&answer["first"], &answer["from"], &answer["next"]), (&json!(3), &json!(3), &json!(6)));
+        assert_eq!(answer["lines"]["time"], json!([3.0, 4.0, 5.0]), "in milliseconds since the first");
+        assert_eq!(answer["names"], json!(["b", "a"]));
+        assert_eq!(live.answer(5)["lines"]["time"], json!([5.0]));
+        let trace = String::from_utf8(live.trace()).unwrap();
+        assert_eq!(trace.lines().count(), 4);
+        assert!(trace.starts_with(r#"{"time":1000.0,"kind":"view","site":"a""#), "{trace}");
+    }
+
+    #[test]
+    fn what_an_older_view_says_is_not_news_and_whoever_left_is_forgotten() {
+        let live = Live::new("*".to_owned(), None);
+        let cluster = |epoch, members: &[&str]| ClusterNews {
+            epoch,
+            members: members.iter().map(ToString::to_string).collect(),
+            ..ClusterNews::default()
+        };
+        live.news("a", SiteNews { watched: true, ..SiteNews::default() });
+        live.news("b", SiteNews::default());
+        live.cluster_news(cluster(1, &["a", "b"]));
+        live.cluster_news(cluster(2, &["a"]));
+        live.cluster_news(cluster(1, &["a", "b"]));
+        live.news("b", SiteNews { why: "it does not answer".to_owned(), ..SiteNews::default() });
+        let answer = live.answer(0);
+        assert_eq!(answer["cluster"]["epoch"], 2);
+        assert_eq!(answer["sites"].as_object().unwrap().keys().collect::<Vec<_>>(), ["a"]);
+    }
+}

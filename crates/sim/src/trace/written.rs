@@ -1,0 +1,96 @@
+//! A line of a trace as it is written and read.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+
+/// A site in a trace: by its number where sites are numbered, by its name in a real cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Whose {
+    /// Its number.
+    Number(usize),
+    /// Its name.
+    Name(String),
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Number(number) => write!(f, "S{number}"),
+            Whose::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A line. What is about a real cluster only is left out elsewhere.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Written {
+    /// When it happened: in units, or in microseconds of the calendar clock where sites have names.
+    pub time: f64,
+    /// What happened.
+    pub kind: Kind,
+    /// Where.
+    pub site: Whose,
+    /// The other end of a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Whose>,
+    /// Which lock it is about; empty if it is about the whole site.
+    pub lock: Cow<'static, str>,
+    /// The message, as the algorithm prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The message's number between the two sites, the same where it is sent and received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    /// The view that is installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u32>,
+    /// What the site is called in messages and states, where that is not its number in the trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<u32>,
+    /// Which client of the site it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<u64>,
+    /// What that client is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// The number of a grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<i64>,
+    /// The members of a view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Vec<String>>,
+    /// How many lines are lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The site's state after the step that the line tells of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+impl Written {
+    /// A line that says no more than this.
+    pub fn new(time: f64, kind: Kind, site: Whose, lock: impl Into<Cow<'static, str>>) -> Self {
+        Written {
+            time,
+            kind,
+            site,
+            peer: None,
+            lock: lock.into(),
+            message: None,
+            number: None,
+            epoch: None,
+            seat: None,
+            client: None,
+            who: None,
+            fence: None,
+            members: None,
+            count: None,
+            state: None,
+        }
+    }
+}
