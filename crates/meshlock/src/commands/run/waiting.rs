@@ -248,7 +248,7 @@ fn ends_waiting(signal: Signal) -> bool {
     !harmless.contains(&signal)
 }
 
-/// Whether the node refuses because it goes away.
+/// Whether the node refuses because it goes away. One that may not ask for that has been refused for another reason.
 fn is_leaving(remote: &mut Remote) -> Result<bool, RemoteError> {
     match remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag }) {
         Ok(answer) => Ok(matches!(answer, ToClient::Status { status, .. } if status.leaving)),
