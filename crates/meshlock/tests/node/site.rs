@@ -18,6 +18,7 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 pub(crate) fn meshlock(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
     command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home).env_remove("MESHLOCK_SOCKET");
+    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
     command.stdin(Stdio::null());
     command
 }

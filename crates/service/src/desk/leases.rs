@@ -11,7 +11,7 @@ use meshlock_node::time::{Span, Time};
 use tokio::time::sleep;
 
 use super::{Desk, DeskKey, Gone, Inner};
-use crate::ledger::{Lasts, LeaseId, LedgerError};
+use crate::ledger::{Expired, Lasts, LeaseId, LedgerError};
 use crate::metrics::SessionEnd;
 
 /// How many bits of a lease's number say which site has granted it; below them is chance.
@@ -155,8 +155,12 @@ impl Inner {
     }
 
     /// A lease has been taken out of the ledger, with all that hung on it.
-    fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: SessionEnd) {
+    pub(super) fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<DeskKey>, why: SessionEnd) {
         self.note_end(lease, owner, why);
+        self.end_keys(keys);
+    }
+
+    fn end_keys(&self, keys: Vec<DeskKey>) {
         for key in keys {
             self.end(&key, Gone::LeaseOver);
         }
@@ -172,9 +176,15 @@ pub(super) fn site_number(site: &SiteName) -> i64 {
 pub(super) async fn keep_time(desk: Weak<Inner>) {
     loop {
         let Some(desk) = desk.upgrade() else { return };
-        while let Some((lease, owner, keys)) = { desk.ledger().expire_one(now()) } {
-            tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
-            desk.end_all(lease, &owner, keys, SessionEnd::Expired);
+        while let Some(Expired { lease, owner, keys, after_delay }) = { desk.ledger().expire_one(now()) } {
+            if after_delay {
+                desk.end_keys(keys);
+            } else {
+                tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
+                desk.end_all(lease, &owner, keys, SessionEnd::Expired);
+            }
+            // Also if all that hangs on it stays for a while, its client is to see that the session is over.
+            desk.note_change();
         }
         // Looked at now and then also without an end in sight: the desk may be gone.
         let idle = Span::from_millis(1000);

@@ -4,6 +4,7 @@
 //! Two locks, always in this order: the node's, then the ledger's. So whoever has the ledger never calls the node, which
 //! `order.rs` checks.
 
+mod delay;
 mod holders;
 mod leases;
 mod order;
@@ -316,8 +317,10 @@ impl Inner {
     /// what is safe, not for longer than this site's own lease was when it was told.
     fn who(&self, key: &DeskKey, label: ClientLabel) -> Who {
         let terms = self.node().look(|node| node.lease().terms());
-        let lasts = self.ledger().lease(key.lease, &key.owner, now()).map(|lease| lease.lasts);
-        let hears_within = lasts.map_or(Span::ZERO, |lasts| lasts.span().unwrap_or(terms.length));
+        let hears_within = self
+            .ledger()
+            .lease(key.lease, &key.owner, now())
+            .map_or(Span::ZERO, |lease| lease.silence.or(lease.lasts.span()).unwrap_or(terms.length));
         Who { label, hears_within: terms.drift.stretch(hears_within) }
     }
 

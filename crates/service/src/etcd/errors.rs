@@ -4,8 +4,8 @@ use meshlock_node::access::Denied;
 use tonic::Status;
 
 use super::Etcd;
-use super::names::ValueTooLong;
 use crate::desk::{NoAnswer, NotHeld, NotWatched};
+use crate::escape::ValueTooLong;
 use crate::ledger::{LeaseId, LedgerError};
 
 const LEASE_NOT_FOUND: &str = "etcdserver: requested lease not found";

@@ -3,10 +3,9 @@
 //! etcd's clients put a lock's key together in one of three ways, and take it apart again; so must we. A holder at another site
 //! is known here only by the label that its site shows, so the label says all that makes its key.
 
-use std::fmt::Write;
-
 use meshlock_node::names::{ClientLabel, LockName, NameError};
 
+use crate::escape::{ValueTooLong, escaped, unescaped};
 use crate::ledger::LeaseId;
 
 /// How a key is made of a lock's name and a lease.
@@ -94,16 +93,6 @@ pub(crate) fn prefix_of_range<'a>(start: &'a [u8], end: &[u8]) -> Option<&'a [u8
     (end == raised).then_some(prefix)
 }
 
-/// A value that other sites could not be shown.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a value of {bytes} bytes is too long: other sites are shown it in {most} bytes, in which all but printable ASCII takes three"
-)]
-pub(crate) struct ValueTooLong {
-    bytes: usize,
-    most: usize,
-}
-
 /// What other sites and operators see of a key.
 pub(crate) fn label(lease: LeaseId, form: Form, value: &[u8]) -> Result<ClientLabel, ValueTooLong> {
     let start = LABELS.iter().find(|(other, _)| *other == form).map_or("", |(_, start)| start);
@@ -112,15 +101,7 @@ pub(crate) fn label(lease: LeaseId, form: Form, value: &[u8]) -> Result<ClientLa
         label += ": ";
     }
     let most = ClientLabel::MOST_BYTES - label.len();
-    for &byte in value {
-        match byte {
-            b'%' | 0..b' ' | 0x7f.. => {
-                // Writing to text cannot fail.
-                let _ = write!(label, "%{byte:02x}");
-            }
-            printable => label.push(char::from(printable)),
-        }
-    }
+    label += &escaped(value);
     label.parse().map_err(|_| ValueTooLong { bytes: value.len(), most })
 }
 
@@ -130,16 +111,7 @@ pub(crate) fn read_label(label: &ClientLabel) -> Option<(LeaseId, Form, Vec<u8>)
         LABELS.iter().find_map(|(form, start)| Some((*form, label.as_str().strip_prefix(start)?)))?;
     let (lease, value) = rest.split_once(": ").unwrap_or((rest, ""));
     let lease = LeaseId::new(i64::from_str_radix(lease, 16).ok()?)?;
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.bytes();
-    while let Some(byte) = rest.next() {
-        let digits = if byte == b'%' { Some([rest.next()?, rest.next()?]) } else { None };
-        bytes.push(match digits {
-            Some(digits) => u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?,
-            None => byte,
-        });
-    }
-    Some((lease, form, bytes))
+    Some((lease, form, unescaped(value)?))
 }
 
 #[cfg(test)]

@@ -51,6 +51,12 @@ pub(crate) struct Lease {
     pub(crate) lasts: Lasts,
     /// Not for one that lasts as long as a connection.
     end: Option<Time>,
+    /// For so long after its end nobody else gets what hangs on it.
+    delay: Span,
+    /// It is over, and the delay has begun.
+    delayed: bool,
+    /// For so long its client may believe in what it has without a word from here, if not for as long as the lease lasts.
+    pub(crate) silence: Option<Span>,
     /// Its client has lost something, and is told so by not being able to renew it.
     doomed: bool,
     /// Who has it, for operators.
@@ -81,7 +87,9 @@ impl Leases {
     ) {
         let end = lasts.from(now);
         self.ends.extend(end.map(|end| (end, id)));
-        let lease = Lease { lasts, end, doomed: false, who, owner, keys: BTreeSet::new() };
+        let (delay, keys) = (Span::ZERO, BTreeSet::new());
+        let lease =
+            Lease { lasts, end, delay, delayed: false, silence: None, doomed: false, who, owner, keys };
         let before = self.all.insert(id, lease);
         assert!(before.is_none(), "the caller has looked");
     }
@@ -148,6 +156,31 @@ impl Leases {
         }
     }
 
+    /// What hangs on the lease stays for so long after its end, and its client believes in it so long without a word from here.
+    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span, silence: Option<Span>) {
+        if let Some(lease) = self.all.get_mut(&id) {
+            (lease.delay, lease.silence) = (delay, silence);
+        }
+    }
+
+    /// The lease is over now, and what hangs on it stays for its delay, if there is such a time and such a thing: gives back whose it
+    /// is. The delay is taken only once.
+    pub(crate) fn begin_delay(&mut self, id: LeaseId, now: Time) -> Option<Caller> {
+        let lease = self.all.get_mut(&id)?;
+        let delay = std::mem::replace(&mut lease.delay, Span::ZERO);
+        if delay == Span::ZERO || lease.keys.is_empty() {
+            return None;
+        }
+        if let Some(end) = lease.end {
+            self.ends.remove(&(end, id));
+        }
+        (lease.doomed, lease.delayed) = (true, true);
+        let free = now + delay;
+        lease.end = Some(free);
+        self.ends.insert((free, id));
+        Some(lease.owner.clone())
+    }
+
     /// Ends a lease.
     pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Lease> {
         let lease = self.all.remove(&id)?;
@@ -155,6 +188,11 @@ impl Leases {
             self.ends.remove(&(end, id));
         }
         Some(lease)
+    }
+
+    /// Whether the lease is over, and what hangs on it stays for a while.
+    pub(crate) fn is_delayed(&self, id: LeaseId) -> bool {
+        self.all.get(&id).is_some_and(|lease| lease.delayed)
     }
 
     /// One whose time is up.

@@ -25,7 +25,7 @@ use limits::{Usage, Waiters};
 use meshlock_node::access::Principal;
 use meshlock_node::names::{ClientLabel, LockName};
 use meshlock_node::shell::gate::Caller;
-use meshlock_node::time::Time;
+use meshlock_node::time::{Span, Time};
 
 /// How far a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,17 @@ pub(crate) enum Begun<W> {
     New(Key<W>),
     /// The lease has asked before.
     Known(Key<W>),
+}
+
+/// A lease whose time was up.
+#[derive(Debug)]
+pub(crate) struct Expired<W> {
+    pub(crate) lease: LeaseId,
+    pub(crate) owner: Caller,
+    /// What hung on it, and does not stay.
+    pub(crate) keys: Vec<Key<W>>,
+    /// It was over before, and now its delay is.
+    pub(crate) after_delay: bool,
 }
 
 /// Leases and keys of one site. `W` is what the driver remembers of each key.
@@ -167,6 +178,11 @@ impl<W: Clone> Ledger<W> {
         self.leases.is_of(id, owner)
     }
 
+    /// Whether the lease is there and not over, whosever it is.
+    pub(crate) fn is_alive(&self, id: LeaseId, now: Time) -> bool {
+        self.leases.get(id, now).is_some()
+    }
+
     pub(crate) fn leases_of(&self, owner: &Principal, now: Time) -> Vec<LeaseId> {
         self.leases.ids_of(owner, now).collect()
     }
@@ -189,10 +205,25 @@ impl<W: Clone> Ledger<W> {
         Some((lease.owner, keys))
     }
 
+    /// What hangs on the lease stays for so long after the lease's end: nobody else gets it before. `silence` is for how long its
+    /// client may believe in it without a word from here, if not for as long as the lease lasts.
+    pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span, silence: Option<Span>) {
+        self.leases.set_delay(id, delay, silence);
+    }
+
+    /// Ends a lease as [`Ledger::revoke`] does, but for its delay: until that is over what hangs on it stays.
+    pub(crate) fn retire(&mut self, id: LeaseId, now: Time) -> Option<(Caller, Vec<Key<W>>)> {
+        match self.leases.begin_delay(id, now) {
+            Some(owner) => Some((owner, Vec::new())),
+            None => self.revoke(id),
+        }
+    }
+
     /// Ends a lease whose time is up, if there is one.
-    pub(crate) fn expire_one(&mut self, now: Time) -> Option<(LeaseId, Caller, Vec<Key<W>>)> {
-        let id = self.leases.next_over(now)?;
-        self.revoke(id).map(|(owner, keys)| (id, owner, keys))
+    pub(crate) fn expire_one(&mut self, now: Time) -> Option<Expired<W>> {
+        let lease = self.leases.next_over(now)?;
+        let after_delay = self.leases.is_delayed(lease);
+        self.retire(lease, now).map(|(owner, keys)| Expired { lease, owner, keys, after_delay })
     }
 
     /// A client asks for a lock: perhaps not for the first time. A key of another's lease is taken, whoever has it.

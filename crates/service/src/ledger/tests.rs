@@ -64,7 +64,7 @@ fn a_lease_that_is_not_renewed_ends_with_all_that_hangs_on_it() {
     ledger.renew(lease(2), &me(), at(5)).unwrap();
     assert_eq!(ledger.next_end(), Some(at(10)));
     assert!(ledger.expire_one(at(9)).is_none());
-    let (id, _, keys) = ledger.expire_one(at(10)).unwrap();
+    let Expired { lease: id, keys, .. } = ledger.expire_one(at(10)).unwrap();
     assert_eq!((id, keys.len()), (lease(1), 2));
     assert!(ledger.expire_one(at(14)).is_none());
     assert_eq!(ledger.counts(), (1, 1));
@@ -130,7 +130,7 @@ fn a_lease_that_has_lost_something_cannot_be_renewed_and_keeps_the_rest_until_it
     assert_eq!(ledger.renew(lease(1), &me(), at(2)), None);
     assert_eq!(ledger.begin(wanted("c", 1), &me(), (), at(2)).unwrap_err(), LedgerError::NoLease(lease(1)));
     assert!(ledger.key(&kept.name).is_some() && ledger.expire_one(at(9)).is_none());
-    let (_, _, keys) = ledger.expire_one(at(10)).unwrap();
+    let Expired { keys, .. } = ledger.expire_one(at(10)).unwrap();
     assert_eq!(keys.iter().map(|key| key.id).collect::<Vec<_>>(), [kept.id]);
 }
 
@@ -193,6 +193,43 @@ fn every_change_has_a_number_of_its_own() {
     later(&ledger);
     ledger.remove(&key.name);
     later(&ledger);
+}
+
+fn expire(ledger: &mut Ledger<()>, seconds: u64) -> Option<(LeaseId, usize)> {
+    ledger.expire_one(at(seconds)).map(|expired| (expired.lease, expired.keys.len()))
+}
+
+#[test]
+fn what_hangs_on_a_lease_with_a_delay_stays_for_it_after_the_lease_s_end() {
+    let mut ledger = with_leases(&[1, 2]);
+    for id in [1, 2] {
+        ledger.set_delay(lease(id), Span::from_millis(5000), None);
+    }
+    new(ledger.begin(wanted("a", 1), &me(), (), at(1)));
+    // The one that has something is over, and keeps it; the other has nothing to keep.
+    assert_eq!(expire(&mut ledger, 10), Some((lease(1), 0)));
+    assert_eq!(expire(&mut ledger, 10), Some((lease(2), 0)));
+    assert_eq!(ledger.counts(), (1, 1));
+    assert!(
+        ledger.lease(lease(1), &me(), at(10)).is_none() && ledger.renew(lease(1), &me(), at(11)).is_none()
+    );
+    assert!(ledger.begin(wanted("b", 1), &me(), (), at(11)).is_err(), "nothing more is had by it");
+    assert!(ledger.expire_one(at(14)).is_none() && ledger.key(b"a/1").is_some());
+    assert_eq!(expire(&mut ledger, 15), Some((lease(1), 1)));
+    assert_eq!(ledger.counts(), (0, 0));
+}
+
+#[test]
+fn a_lease_that_is_ended_keeps_its_delay_once_and_not_longer() {
+    let mut ledger = with_leases(&[1]);
+    ledger.set_delay(lease(1), Span::from_millis(5000), None);
+    new(ledger.begin(wanted("a", 1), &me(), (), at(1)));
+    assert_eq!(ledger.retire(lease(1), at(3)).map(|(_, keys)| keys.len()), Some(0));
+    assert_eq!(ledger.next_end(), Some(at(8)));
+    // Who ends it again ends it.
+    assert_eq!(ledger.retire(lease(1), at(4)).map(|(_, keys)| keys.len()), Some(1));
+    assert_eq!((ledger.counts(), ledger.next_end()), ((0, 0), None));
+    assert!(ledger.retire(lease(1), at(5)).is_none());
 }
 
 #[test]

@@ -146,7 +146,8 @@ impl Guard {
 /// What the call takes. A call of a service that is here and does not have it is as good as one of none.
 fn what_it_takes(parts: &Parts) -> Result<Need, Status> {
     let Some(matched) = parts.extensions.get::<MatchedPath>() else { return Ok(Need::Nothing) };
-    let of_service = matched.as_str().contains("{*");
+    // All methods of a service of gRPC are one route; keys of Consul's are, too, and that is in the list.
+    let of_service = matched.as_str().contains("{*") && !is_known(matched.as_str());
     let path = if of_service { parts.uri.path() } else { matched.as_str() };
     match need(parts.method.as_str(), path) {
         Some(need) => Ok(need),

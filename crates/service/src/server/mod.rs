@@ -23,6 +23,7 @@ use meshlock_node::shell::{Handle, Security};
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
+use crate::consul::{self, Consul};
 use crate::correlation;
 use crate::desk::Desk;
 use crate::etcd::Etcd;
@@ -147,7 +148,9 @@ fn router(desk: &Desk, gate: &Arc<Gate>) -> Router {
     let (etcd, own) = (Etcd::new(desk.clone(), &cluster), Own::new(desk.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
     // gRPC has a limit of its own, for each message.
-    let http = etcd.gateway().merge(own.http()).layer(DefaultBodyLimit::max(desk.limits().request_bytes));
+    let consul = Consul::new(desk.clone(), &cluster);
+    let http = etcd.gateway().merge(own.http()).merge(consul.routes());
+    let http = http.layer(DefaultBodyLimit::max(desk.limits().request_bytes));
     let guard = Guard { gate: gate.clone(), request_bytes: desk.limits().request_bytes };
     Router::new()
         .merge(grpc)
@@ -161,7 +164,7 @@ fn router(desk: &Desk, gate: &Arc<Gate>) -> Router {
 }
 
 /// What is said of calls that are none of ours.
-const NO_SUCH_CALL: &str = "Meshlock keeps locks, not data; this call is none of its services, which docs/etcd.md and docs/api.md list";
+const NO_SUCH_CALL: &str = "Meshlock keeps locks, not data; this call is none of its services, which docs/etcd.md, docs/consul.md and docs/api.md list";
 
 /// How gRPC says that there is no such call.
 const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
@@ -173,6 +176,9 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// What nobody serves.
 async fn nowhere(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    if consul::is_elsewhere(uri.path()) {
+        return consul::not_here(&method, uri.path());
+    }
     if !is_grpc(&headers) {
         return own::nowhere(method.as_str(), uri.path());
     }

@@ -99,6 +99,20 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/kv/txn", Something),
     ("POST", "/v3/watch", Something),
     ("POST", "/v3/maintenance/status", Something),
+    // Consul's. Keys are read by those who wait for a lock and by those who watch one.
+    ("PUT", "/v1/session/create", Right(Acquire)),
+    ("PUT", "/v1/session/destroy/{session}", Right(Acquire)),
+    ("PUT", "/v1/session/renew/{session}", Right(Acquire)),
+    ("GET", "/v1/session/info/{session}", Right(Acquire)),
+    ("GET", "/v1/session/node/{node}", Right(Acquire)),
+    ("GET", "/v1/session/list", Right(Acquire)),
+    ("GET", "/v1/kv/", Something),
+    ("GET", "/v1/kv/{*key}", Something),
+    ("PUT", "/v1/kv/{*key}", Right(Acquire)),
+    ("DELETE", "/v1/kv/{*key}", Right(Acquire)),
+    ("GET", "/v1/agent/self", Something),
+    ("GET", "/v1/status/leader", Something),
+    ("GET", "/v1/status/peers", Something),
 ];
 
 /// What the call takes, if there is such a call. Whoever only wants the head of an answer needs what the answer takes.

@@ -100,6 +100,7 @@ pub(crate) fn serve(engine: &Engine) -> Serving {
     Serving::start(engine, setup).unwrap()
 }
 
-fn free_port() -> u16 {
+/// A port that was free just now.
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

@@ -1,8 +1,6 @@
 //! `etcdctl` of Debian's etcd-client.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -10,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::backend::Backend;
-use super::programs::{limited, need, said, text};
+use super::programs::{Gate, limited, need, said, text};
 
 fn etcdctl(backend: &Backend, arguments: &[&str]) -> Command {
     with_arguments(limited("etcdctl"), backend, arguments)
@@ -64,37 +62,10 @@ impl Drop for Running {
     }
 }
 
-/// What a command under a lock waits for.
-struct Gate {
-    dir: tempfile::TempDir,
-}
-
-impl Gate {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600));
-        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("gate"), kind, mode, 0).unwrap();
-        Gate { dir }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("gate")
-    }
-
-    /// Runs a command under the lock `jobs`, which says what it was given, waits, says what it reads, and ends with 3.
-    fn hold(&self, backend: &Backend) -> Running {
-        let script = format!("echo $ETCD_LOCK_KEY $ETCD_LOCK_REV; cat {}; exit 3", self.path().display());
-        Running::start(backend, &["lock", "--ttl", "2", "jobs", "--", "sh", "-c", &script])
-    }
-
-    /// Lets it go on.
-    fn open(&self, words: &str) {
-        write_to(&self.path(), words);
-    }
-}
-
-fn write_to(path: &Path, words: &str) {
-    File::options().write(true).open(path).unwrap().write_all(words.as_bytes()).unwrap();
+/// Runs a command under the lock `jobs`, which says what it was given, waits at the gate, says what it reads there, and ends with 3.
+fn hold(backend: &Backend, gate: &Gate) -> Running {
+    let script = format!("echo $ETCD_LOCK_KEY $ETCD_LOCK_REV; cat {}; exit 3", gate.path().display());
+    Running::start(backend, &["lock", "--ttl", "2", "jobs", "--", "sh", "-c", &script])
 }
 
 /// Whether the text is `prefix` and a lease in lower-case hexadecimal, as etcd itself chooses them.
@@ -115,9 +86,9 @@ fn etcdctl_lock_runs_one_command_after_the_other_with_rising_revisions() {
     }
     let seen = Backend::compare(|backend| {
         let (gate, next_gate) = (Gate::new(), Gate::new());
-        let mut first = gate.hold(backend);
+        let mut first = hold(backend, &gate);
         let (first_key, first_revision) = key_and_revision(&first.line());
-        let mut second = next_gate.hold(backend);
+        let mut second = hold(backend, &next_gate);
         gate.open("still mine\n");
         let echoed = first.line();
         let (second_key, second_revision) = key_and_revision(&second.line());
@@ -136,10 +107,10 @@ fn etcdctl_lock_is_free_when_a_killed_holder_s_lease_is_over() {
     }
     let free = Backend::compare(|backend| {
         let (gate, next_gate) = (Gate::new(), Gate::new());
-        let mut first = gate.hold(backend);
+        let mut first = hold(backend, &gate);
         first.line();
         first.signal(Signal::KILL);
-        let mut second = next_gate.hold(backend);
+        let mut second = hold(backend, &next_gate);
         let (key, _) = key_and_revision(&second.line());
         // The command of the one that was killed still waits.
         gate.open("");

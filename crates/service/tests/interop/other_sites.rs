@@ -16,7 +16,7 @@ use super::programs::{limited, need};
 
 /// Three sites in this process, each with its API.
 pub(crate) struct Cluster {
-    sites: Vec<(Serving, Engine)>,
+    pub(crate) sites: Vec<(Serving, Engine)>,
 }
 
 impl Cluster {

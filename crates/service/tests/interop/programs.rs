@@ -1,5 +1,6 @@
 //! Other people's programs: whether they are here, and how they are run.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -61,4 +62,28 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 /// What a program said, and how it ended.
 pub(crate) fn said(output: &Output) -> String {
     format!("{}|{}|{:?}", text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+/// What a command under a lock waits for: a pipe, that it reads from.
+pub(crate) struct Gate {
+    dir: tempfile::TempDir,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("gate"), kind, mode, 0).unwrap();
+        Gate { dir }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("gate")
+    }
+
+    /// Lets it go on, with these words.
+    pub(crate) fn open(&self, words: &str) {
+        let mut gate = std::fs::File::options().write(true).open(self.path()).unwrap();
+        gate.write_all(words.as_bytes()).unwrap();
+    }
 }

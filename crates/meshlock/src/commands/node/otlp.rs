@@ -9,6 +9,8 @@ mod span;
 mod spans;
 
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -62,9 +64,10 @@ enum Order {
     Stop,
 }
 
-/// Sends spans for as long as this is there; what is left then is sent before it goes.
+/// Sends spans for as long as this is there. Of what is left then one batch is sent, so that no collector holds up a site that stops.
 pub(super) struct Exporter {
     orders: SyncSender<Order>,
+    stops: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -72,23 +75,26 @@ impl Exporter {
     /// Starts to send to a collector.
     pub(super) fn start(endpoint: Endpoint) -> std::io::Result<(Self, Spans)> {
         let (orders, taken) = sync_channel(MOST_WAITING);
-        let thread =
-            std::thread::Builder::new().name("otlp".to_owned()).spawn(move || send_all(&endpoint, &taken))?;
-        Ok((Exporter { orders: orders.clone(), thread: Some(thread) }, Spans::new(orders)))
+        let stops = Arc::new(AtomicBool::new(false));
+        let stopped = stops.clone();
+        let send = move || send_all(&endpoint, &taken, &stopped);
+        let thread = Some(std::thread::Builder::new().name("otlp".to_owned()).spawn(send)?);
+        Ok((Exporter { orders: orders.clone(), stops, thread }, Spans::new(orders)))
     }
 }
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        // If it is full, the thread is busy, and takes this soon.
-        let _ = self.orders.send(Order::Stop);
+        self.stops.store(true, Ordering::Relaxed);
+        // The thread may wait for this; if there is no room, it does not, and goes after what it is sending.
+        let _ = self.orders.try_send(Order::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn send_all(endpoint: &Endpoint, orders: &Receiver<Order>) {
+fn send_all(endpoint: &Endpoint, orders: &Receiver<Order>, stops: &AtomicBool) {
     let mut complained = false;
     loop {
         let (batch, goes_on) = gather(orders);
@@ -103,7 +109,7 @@ fn send_all(endpoint: &Endpoint, orders: &Receiver<Order>) {
                 }
             }
         }
-        if !goes_on {
+        if !goes_on || stops.load(Ordering::Relaxed) {
             return;
         }
     }

@@ -1,5 +1,6 @@
 //! Calls through all of the server but its sockets: who may make them.
 
+mod consul;
 mod hostile;
 mod rights;
 mod routes;

@@ -9,7 +9,10 @@ use super::*;
 
 /// A path of the list with something for each name in it.
 fn real(path: &str) -> String {
-    path.replace("{lock}", "other").replace("{session}", "4d")
+    path.replace("{lock}", "other")
+        .replace("{session}", "4d")
+        .replace("{*key}", "other")
+        .replace("{node}", "local")
 }
 
 /// Which of gRPC's numbers a refusal has.

@@ -1,0 +1,91 @@
+//! What Consul's clients speak, as far as it is about locks: sessions, keys that are acquired and released, and the document by
+//! which its Go API counts the permits of a semaphore.
+//!
+//! ```text
+//!  PUT /v1/session/create                          a lease of the ledger
+//!  PUT /v1/kv/jobs?acquire=SESSION                 try to get the lock `jobs`: true or false
+//!  GET /v1/kv/jobs?index=N&wait=10s                who holds it, as soon as that is different
+//!  PUT /v1/kv/pool/.lock?cas=N  {"Limit":2,…}      try to get a permit of the semaphore `pool`, or give it back
+//! ```
+//!
+//! Keys are virtual: each is somebody's place at a lock, and gone when it is given back. What Meshlock does not do is refused with
+//! a sentence that says so. `docs/consul.md` lists every difference.
+
+mod agent;
+mod blocking;
+mod calls;
+mod document;
+mod duration;
+mod errors;
+mod http;
+mod ids;
+mod indexes;
+mod kv;
+mod names;
+mod records;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use tokio::sync::watch;
+
+use crate::desk::Desk;
+pub(crate) use agent::{is_elsewhere, not_here};
+use indexes::Indexes;
+use records::Records;
+
+/// Consul's API. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Consul(Arc<Inner>);
+
+pub(crate) struct Inner {
+    desk: Desk,
+    cluster: String,
+    records: Mutex<Records>,
+    indexes: Mutex<Indexes>,
+    /// Rises whenever a session is created or destroyed, or what it has here changes.
+    touched: watch::Sender<u64>,
+}
+
+impl std::ops::Deref for Consul {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Consul {
+    pub(crate) fn new(desk: Desk, cluster: &str) -> Self {
+        // An index that a client has from an earlier life of this site is not taken for one of this life.
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Consul(Arc::new(Inner {
+            desk,
+            cluster: cluster.to_owned(),
+            records: Mutex::default(),
+            indexes: Mutex::new(Indexes::new(u64::try_from(started).unwrap_or(1))),
+            touched: watch::Sender::new(0),
+        }))
+    }
+
+    /// All that is served.
+    pub(crate) fn routes(&self) -> Router {
+        http::routes(self.clone())
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn indexes(&self) -> MutexGuard<'_, Indexes> {
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self) {
+        self.touched.send_modify(|count| *count += 1);
+    }
+}

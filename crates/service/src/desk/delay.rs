@@ -1,0 +1,29 @@
+//! Leases whose locks nobody else gets for a while after their end, as Consul's sessions have it.
+
+use meshlock_node::shell::gate::Caller;
+use meshlock_node::shell::now;
+use meshlock_node::time::Span;
+
+use super::Desk;
+use crate::ledger::LeaseId;
+use crate::metrics::SessionEnd;
+
+impl Desk {
+    /// What hangs on the lease stays for so long after the lease's end. `silence` is for how long its client may believe in it
+    /// without a word from here, if not for as long as the lease lasts.
+    pub(crate) fn set_delay(&self, id: LeaseId, delay: Span, silence: Option<Span>) {
+        self.0.ledger().set_delay(id, delay, silence);
+    }
+
+    /// Ends the caller's lease; what hangs on it stays for the lease's delay.
+    pub(crate) fn retire(&self, caller: &Caller, id: LeaseId) {
+        let mut ledger = self.0.ledger();
+        let retired = if ledger.is_of(id, &caller.principal) { ledger.retire(id, now()) } else { None };
+        drop(ledger);
+        let Some((owner, keys)) = retired else { return };
+        self.0.end_all(id, &owner, keys, SessionEnd::Closed);
+        // Also if all that hangs on it stays for a while, its client is to see that the session is over.
+        self.0.note_change();
+        self.0.alarm.notify_one();
+    }
+}

@@ -1,0 +1,56 @@
+//! python-consul2 from PyPI and Node's consul from npm.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Server;
+use crate::programs::{limited, need, prepared, run, said};
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/consul").join(name)
+}
+
+#[test]
+fn python_s_sessions_and_keys_work_as_with_consul() {
+    if !need("python3") {
+        return;
+    }
+    let fill = |dir: &Path| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(dir.join("env")))
+            && run(Command::new(dir.join("env/bin/pip")).args([
+                "install",
+                "--quiet",
+                "python-consul2==0.1.5",
+            ]))
+    };
+    let Some(dir) = prepared("python-consul", fill) else { return };
+    let seen = Server::compare(|server| {
+        said(
+            &limited(dir.join("env/bin/python"))
+                .arg(script("lock.py"))
+                .arg(&server.address)
+                .output()
+                .unwrap(),
+        )
+    });
+    assert!(seen.contains("second has waited: True") && seen.ends_with("||Some(0)"), "{seen}");
+}
+
+#[test]
+fn node_s_sessions_keys_and_watches_work_as_with_consul() {
+    if !need("node") || !need("npm") {
+        return;
+    }
+    let fill = |dir: &Path| {
+        let install = ["install", "--silent", "--no-fund", "--no-audit", "consul@2.0.1"];
+        run(Command::new("npm").current_dir(dir).args(install))
+    };
+    let Some(dir) = prepared("node-consul", fill) else { return };
+    // Packages are looked for beside the script.
+    let copy = dir.join("lock.js");
+    std::fs::copy(script("lock.js"), &copy).unwrap();
+    let seen = Server::compare(|server| {
+        said(&limited("node").current_dir(&dir).arg(&copy).arg(&server.address).output().unwrap())
+    });
+    assert!(seen.contains("watch: second") && seen.contains("end|") && seen.ends_with("|Some(0)"), "{seen}");
+}

@@ -1,0 +1,181 @@
+//! Consul's clients, each scenario against Meshlock and against a real Consul: what a user sees must be the same.
+//!
+//! `docs/consul.md` lists what is meant to differ.
+
+mod cli;
+mod clients;
+mod hostile;
+mod http;
+mod sites;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use super::backend::{Backend, free_port};
+use super::programs::{missing, prepared, run};
+
+/// The last Consul that Debian had, in its version 11, and where that is kept: no later one is to be had without its makers' own
+/// download page.
+const PACKAGE: &str = "debian/pool/main/c/consul/consul_1.8.7+dfsg1-2+b3_amd64.deb";
+const SHA256: &str = "e4e888bba104daba1d9161f49bfc52649a7e4efd45b1a7ead5bc54f2cb9c89d9";
+const MIRRORS: [&str; 2] = ["http://deb.debian.org", "http://archive.debian.org"];
+
+/// The program `consul`, fetched once.
+fn program() -> Option<PathBuf> {
+    if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+        missing("a Consul for this machine");
+        return None;
+    }
+    let fill = |dir: &Path| {
+        let package = dir.join("consul.deb");
+        let fetch = |mirror: &&str| {
+            let mut curl = Command::new("curl");
+            curl.args(["-sSf", "--max-time", "120", "-o"]).arg(&package).arg(format!("{mirror}/{PACKAGE}"));
+            run(&mut curl) && is_the_one(&package)
+        };
+        MIRRORS.iter().any(fetch) && run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(dir))
+    };
+    prepared("consul", fill).map(|dir| dir.join("usr/bin/consul"))
+}
+
+fn is_the_one(package: &Path) -> bool {
+    let sum = Command::new("sha256sum").arg(package).output().unwrap();
+    sum.stdout.starts_with(SHA256.as_bytes())
+}
+
+/// A server that speaks Consul's language, until this is dropped.
+pub(crate) struct Server {
+    /// `127.0.0.1:PORT`.
+    address: String,
+    _running: Running,
+}
+
+enum Running {
+    Meshlock { _backend: Backend },
+    Consul { _agent: Agent },
+}
+
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Server {
+    fn meshlock() -> Self {
+        let backend = Backend::meshlock();
+        Server { address: backend.address.clone(), _running: Running::Meshlock { _backend: backend } }
+    }
+
+    /// A real Consul, if it can be had.
+    fn consul() -> Option<Self> {
+        let program = program()?;
+        // Between looking for a free port and its use another process may take it.
+        Some((0..5).find_map(|_| Server::try_consul(&program)).expect("consul starts"))
+    }
+
+    fn try_consul(program: &Path) -> Option<Self> {
+        let (http, server, serf) = (free_port(), free_port(), free_port());
+        let mut command = Command::new(program);
+        command
+            .args(["agent", "-dev", "-node", "local", "-bind", "127.0.0.1", "-client", "127.0.0.1"])
+            .args(["-http-port", &http.to_string(), "-server-port", &server.to_string()])
+            .args(["-serf-lan-port", &serf.to_string(), "-serf-wan-port", "-1"])
+            .args(["-dns-port", "-1", "-grpc-port", "-1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let mut log = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let ready = log.any(|line| line.contains("Synced node info"));
+        // It must not be stopped by a full pipe.
+        std::thread::spawn(move || log.for_each(drop));
+        let (address, agent) = (format!("127.0.0.1:{http}"), Agent(process));
+        ready.then(|| Server { address, _running: Running::Consul { _agent: agent } })
+    }
+
+    /// Runs a scenario against both; what it says must be the same. Without a Consul it runs against Meshlock alone.
+    fn compare<T: PartialEq + std::fmt::Debug>(scenario: impl Fn(&Server) -> T) -> T {
+        let ours = scenario(&Server::meshlock());
+        if let Some(consul) = Server::consul() {
+            let theirs = scenario(&consul);
+            assert_eq!(ours, theirs, "what a user sees at Meshlock, and at Consul");
+        }
+        ours
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> Said {
+        ask(&self.address, method, path, body)
+    }
+
+    fn put(&self, path: &str, body: &str) -> Said {
+        self.ask("PUT", path, body)
+    }
+
+    fn get(&self, path: &str) -> Said {
+        self.ask("GET", path, "")
+    }
+
+    /// A session that nobody else waits for when it is over.
+    fn session(&self) -> String {
+        let created = self.put("/v1/session/create", r#"{"TTL":"60s","LockDelay":"0s"}"#);
+        created.body["ID"].as_str().unwrap_or_else(|| panic!("{created:?}")).to_owned()
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+struct Said {
+    status: u16,
+    /// `X-Consul-Index`, if there is one.
+    index: Option<u64>,
+    body: Value,
+}
+
+impl Said {
+    /// The one entry of a key.
+    fn entry(&self) -> &Value {
+        assert_eq!(self.body.as_array().map(Vec::len), Some(1), "{self:?}");
+        &self.body[0]
+    }
+
+    /// What is the same at every server.
+    fn seen(&self) -> (u16, Value) {
+        (self.status, self.body.clone())
+    }
+}
+
+/// curl, with what is asked.
+fn curl(address: &str, method: &str, path: &str, body: &str) -> Command {
+    let mut curl = Command::new("curl");
+    curl.args(["-sN", "-i", "--max-time", "60", "-X", method]).arg(format!("http://{address}{path}"));
+    if method == "PUT" {
+        curl.args(["--data-binary", body]);
+    }
+    curl.stdout(Stdio::piped());
+    curl
+}
+
+fn ask(address: &str, method: &str, path: &str, body: &str) -> Said {
+    said(curl(address, method, path, body).spawn().unwrap())
+}
+
+/// What a curl that runs says in the end.
+fn said(child: Child) -> Said {
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap().parse().unwrap();
+    let mut headers = lines.filter_map(|line| line.split_once(": "));
+    let index = headers.find(|(name, _)| name.eq_ignore_ascii_case("x-consul-index"));
+    let index = index.map(|(_, value)| value.parse().unwrap());
+    let body = serde_json::from_str(body).unwrap_or_else(|_| body.trim().into());
+    Said { status, index, body }
+}

@@ -1,0 +1,207 @@
+//! Clients of different sites of one cluster: here Consul cannot be compared with, because each site keeps its sessions.
+
+use serde_json::json;
+
+use super::{Said, ask, curl, program, said};
+use crate::other_sites::Cluster;
+use crate::programs::{limited, need};
+
+impl Cluster {
+    fn ask(&self, site: usize, method: &str, path: &str, body: &str) -> Said {
+        ask(&self.address(site), method, path, body)
+    }
+
+    fn session(&self, site: usize) -> String {
+        let created = self.ask(site, "PUT", "/v1/session/create", r#"{"TTL":"60s","LockDelay":"0s"}"#);
+        created.body["ID"].as_str().unwrap().to_owned()
+    }
+
+    fn acquire(&self, site: usize, key: &str, session: &str, value: &str) -> bool {
+        let said = self.ask(site, "PUT", &format!("/v1/kv/{key}?acquire={session}&flags=7"), value);
+        said.body.as_bool().unwrap_or_else(|| panic!("{said:?}"))
+    }
+}
+
+#[test]
+fn a_key_is_held_at_one_site_at_a_time_with_rising_fences() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let sessions: Vec<String> = (1..=3).map(|site| cluster.session(site)).collect();
+    let mut last = 0;
+    for turn in 0..6 {
+        let (site, other) = (turn % 3 + 1, (turn + 1) % 3 + 1);
+        let (own, others) = (&sessions[site - 1], &sessions[other - 1]);
+        assert!(cluster.acquire(site, "jobs", own, "höst"), "turn {turn}");
+        assert!(!cluster.acquire(other, "jobs", others, "no"), "turn {turn}");
+        // All sites show the same holder.
+        for seen_at in 1..=3 {
+            let seen = cluster.ask(seen_at, "GET", "/v1/kv/jobs", "");
+            let entry = seen.entry();
+            assert_eq!(
+                (&entry["Session"], &entry["Value"], &entry["Flags"]),
+                (&json!(own), &json!("aMO2c3Q="), &json!(7)),
+                "site {seen_at}: {seen:?}"
+            );
+        }
+        let fence = cluster.ask(other, "GET", "/v1/kv/jobs", "").entry()["LockIndex"].as_i64().unwrap();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        assert_eq!(cluster.ask(site, "PUT", &format!("/v1/kv/jobs?release={own}"), "").body, true);
+    }
+}
+
+#[test]
+fn a_read_that_waits_wakes_when_another_site_s_session_ends() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let (first, second) = (cluster.session(1), cluster.session(2));
+    assert!(cluster.acquire(1, "jobs", &first, ""));
+    let held = cluster.ask(2, "GET", "/v1/kv/jobs", "");
+    let path = format!("/v1/kv/jobs?index={}&wait=50s", held.index.unwrap());
+    let waits = curl(&cluster.address(2), "GET", &path, "").spawn().unwrap();
+    cluster.ask(1, "PUT", &format!("/v1/session/destroy/{first}"), "");
+    let free = said(waits);
+    assert!(free.status == 404 && free.index > held.index, "{free:?}");
+    assert!(cluster.acquire(2, "jobs", &second, ""));
+    // Other clients of Meshlock see it, and it sees them.
+    let queue = cluster.ask(3, "GET", "/v1/locks/jobs", "");
+    assert!(queue.body["holders"][0]["who"].as_str().unwrap().starts_with("consul session "), "{queue:?}");
+}
+
+#[test]
+fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let sessions: Vec<String> = (1..=3).map(|site| cluster.session(site)).collect();
+    let document = |site: usize| {
+        let seen = cluster.ask(site, "GET", "/v1/kv/pool/.lock", "");
+        let index = seen.body[0]["ModifyIndex"].as_u64().unwrap_or(0);
+        let raw = cluster.ask(site, "GET", "/v1/kv/pool/.lock?raw", "").body;
+        let holders = raw["Holders"].as_object().cloned().unwrap_or_default();
+        (index, holders)
+    };
+    let enter = |site: usize, session: &str| {
+        let (index, mut holders) = document(site);
+        holders.insert(session.to_owned(), json!(true));
+        let next = json!({ "Limit": 2, "Holders": holders }).to_string();
+        cluster.ask(site, "PUT", &format!("/v1/kv/pool/.lock?cas={index}"), &next)
+    };
+    while enter(1, &sessions[0]).body != true {}
+    // The second permit is somebody's who knows nothing of Consul.
+    let own = cluster.post(2, "/v1/locks/pool/acquire", &json!({}));
+    let (_, holders) = document(3);
+    assert!(holders.len() == 2 && holders.contains_key(&sessions[0]), "{holders:?}");
+    let full = enter(3, &sessions[2]);
+    assert_eq!(full.body, false, "{full:?}");
+    // It is listed as a contender, so that nobody takes it for dead.
+    let listed = cluster.ask(3, "GET", "/v1/kv/pool?keys", "").body;
+    assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
+    let given = cluster.post(2, "/v1/locks/pool/release", &json!({ "session": own["session"] }));
+    assert_eq!(given["held"], true, "{own} {given}");
+    while enter(3, &sessions[2]).body != true {}
+    let (_, holders) = document(2);
+    assert_eq!(
+        holders.keys().collect::<std::collections::BTreeSet<_>>(),
+        [&sessions[0], &sessions[2]].into()
+    );
+}
+
+#[test]
+fn a_session_is_refused_elsewhere_with_the_name_of_its_site() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let session = cluster.session(1);
+    for (method, path) in [
+        ("PUT", format!("/v1/session/renew/{session}")),
+        ("PUT", format!("/v1/session/destroy/{session}")),
+        ("GET", format!("/v1/session/info/{session}")),
+        ("PUT", format!("/v1/kv/jobs?acquire={session}")),
+        ("PUT", format!("/v1/kv/jobs?release={session}")),
+    ] {
+        let refused = cluster.ask(2, method, &path, "");
+        let message = refused.body.as_str().unwrap_or_default();
+        assert!(
+            message.contains("created at the site 'site-1', and this is 'site-2'"),
+            "{path}: {refused:?}"
+        );
+    }
+    assert_eq!(cluster.ask(1, "PUT", &format!("/v1/session/renew/{session}"), "").status, 200);
+}
+
+#[test]
+fn no_update_under_consul_lock_is_lost_whatever_the_site() {
+    let Some(consul) = program() else { return };
+    let (cluster, dir) = (Cluster::start(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("counter");
+    std::fs::write(&file, "0").unwrap();
+    // Without the lock one would read what another is about to change.
+    let script = format!("read n < {0}; echo $((n + 1)) > {0}.new; mv {0}.new {0}", file.display());
+    let count = |site: usize| {
+        let mut command = limited(&consul);
+        command.env("CONSUL_HTTP_ADDR", format!("http://{}", cluster.address(site)));
+        command.args(["lock", "counter", &script]).spawn().unwrap()
+    };
+    let running: Vec<_> = (0..6).map(|at| count(at % 3 + 1)).collect();
+    for mut child in running {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "6");
+}
+
+#[test]
+fn a_session_that_is_not_renewed_or_whose_lock_is_broken_is_over() {
+    if !need("curl") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let long = cluster.session(1);
+    assert!(cluster.acquire(1, "other", &long, ""));
+    let broken = cluster.post(2, "/v1/locks/other/break", &json!({}));
+    assert_eq!(broken["cut_off"][0]["site"], "site-1", "{broken}");
+    let renewed = cluster.ask(1, "PUT", &format!("/v1/session/renew/{long}"), "");
+    assert_eq!(renewed.status, 404, "it cannot be renewed: {renewed:?}");
+    assert_ne!(cluster.ask(1, "GET", "/v1/kv/other", "").body[0]["Session"], long);
+    // The shortest time to live that there is: whoever waits at another site hears of its end.
+    let short = cluster.ask(1, "PUT", "/v1/session/create", r#"{"TTL":"10s","LockDelay":"0s"}"#);
+    let short = short.body["ID"].as_str().unwrap().to_owned();
+    assert!(cluster.acquire(1, "jobs", &short, ""));
+    let held = cluster.ask(2, "GET", "/v1/kv/jobs", "");
+    assert_eq!(held.entry()["Session"], short);
+    let free = cluster.ask(2, "GET", &format!("/v1/kv/jobs?index={}&wait=50s", held.index.unwrap()), "");
+    assert_eq!(free.status, 404, "{free:?}");
+    let next = cluster.session(2);
+    assert!(cluster.acquire(2, "jobs", &next, ""));
+    assert_eq!(cluster.ask(1, "PUT", &format!("/v1/session/renew/{short}"), "").status, 404);
+}
+
+#[test]
+fn a_holder_that_watches_its_lock_hears_that_its_site_is_cut_off() {
+    if !need("curl") {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    let session = cluster.session(1);
+    assert!(cluster.acquire(1, "jobs", &session, ""));
+    let held = cluster.ask(1, "GET", "/v1/kv/jobs", "");
+    let path = format!("/v1/kv/jobs?consistent&index={}&wait=50s", held.index.unwrap());
+    let watches = curl(&cluster.address(1), "GET", &path, "").spawn().unwrap();
+    cluster.sites.truncate(1);
+    let lost = said(watches);
+    assert_eq!(lost.status, 404, "{lost:?}");
+    // Who has it now nobody can say.
+    let unknown = cluster.ask(1, "GET", "/v1/kv/jobs", "");
+    assert!(
+        unknown.status == 503 && unknown.body.as_str().unwrap().contains("no answer from"),
+        "{unknown:?}"
+    );
+    let renewed = cluster.ask(1, "PUT", &format!("/v1/session/renew/{session}"), "");
+    assert_eq!(renewed.status, 404, "{renewed:?}");
+}
