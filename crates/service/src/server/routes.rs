@@ -102,7 +102,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     // Consul's. Keys are read by those who wait for a lock and by those who watch one.
     ("PUT", "/v1/session/create", Right(Acquire)),
     ("PUT", "/v1/session/destroy/{session}", Right(Acquire)),
-    ("PUT", "/v1/session/renew/{session}", Right(Acquire)),
+    ("PUT", "/v1/session/renew/{session}", Renewal),
     ("GET", "/v1/session/info/{session}", Right(Acquire)),
     ("GET", "/v1/session/node/{node}", Right(Acquire)),
     ("GET", "/v1/session/list", Right(Acquire)),
