@@ -164,3 +164,37 @@ fn etcdctl_locks_with_a_token_for_a_password() {
         assert!(String::from_utf8_lossy(&refused.stderr).contains(says), "{user}: {refused:?}");
     }
 }
+
+#[test]
+fn the_client_for_python_locks_over_tls_and_gives_back_by_a_word() {
+    let api = Protected::start();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python/src");
+    let mut python = Command::new("python3");
+    python.arg("-c").arg(PYTHON).env("PYTHONPATH", source).env("PYTHONDONTWRITEBYTECODE", "1");
+    python.arg(format!("https://127.0.0.1:{}", api.serving.address().port()));
+    python.args([&api.client.authority, &api.client.certificate, &api.client.key]);
+    let output = python.output().expect("python3 is here");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text(&output), "done\n");
+}
+
+/// What is given back is free at once: a connection that only ends might have been cut, and then it would take a moment.
+const PYTHON: &str = r#"
+import asyncio, sys, meshlock
+url, ca, certificate, key = sys.argv[1:]
+client = meshlock.Client(url, ca=ca, certificate=certificate, key=key)
+fences = []
+for _ in range(3):
+    with client.lock("py", blocking=False) as held:
+        assert not held.is_lost()
+        fences.append(held.fence)
+assert fences == sorted(set(fences)), fences
+
+async def main():
+    client = meshlock.AsyncClient(url, ca=ca, certificate=certificate, key=key)
+    async with client.lock("py", wait=60) as held:
+        assert not held.is_lost() and held.fence > fences[-1]
+
+asyncio.run(main())
+print("done")
+"#;
