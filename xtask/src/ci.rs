@@ -8,6 +8,9 @@ use anyhow::{Context, bail};
 
 use crate::{generated, packages, tidy};
 
+/// What is built once needs neither what makes the next build faster nor what a debugger reads.
+const BUILT_ONCE: &[(&str, &str)] = &[("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
+
 /// Runs every check in the order in which a failure is cheapest to learn of, and stops at the first.
 pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
     step("tidy", || tidy::tidy(root))?;
@@ -15,7 +18,10 @@ pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
     cargo(root, "fmt --all --check", &[])?;
     cargo(root, "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
     if has(root, "nextest") {
-        cargo(root, "nextest run --workspace --all-features --locked", packages::ALL_MUST_RUN)?;
+        // Many tests wait for processes and leases: one more at a time than there are cores keeps these busy.
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let run = format!("nextest run --workspace --all-features --locked --test-threads {}", cores + 1);
+        cargo(root, &run, packages::ALL_MUST_RUN)?;
     } else {
         cargo(root, "test --workspace --all-features --all-targets --locked", packages::ALL_MUST_RUN)?;
     }
@@ -46,7 +52,8 @@ fn has(root: &Path, subcommand: &str) -> bool {
 fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
     step(&format!("cargo {arguments}"), || {
         let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root).args(arguments.split(' ')).envs(environment.iter().copied());
+        command.current_dir(root).args(arguments.split(' '));
+        command.envs(BUILT_ONCE.iter().chain(environment).copied());
         let status = command.status().with_context(|| format!("cannot start cargo {arguments}"))?;
         if !status.success() {
             bail!("cargo {arguments} failed");

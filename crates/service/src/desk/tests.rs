@@ -47,6 +47,17 @@ fn order(lease: LeaseId, wait: Wait) -> Order {
     Order { wanted, wait, who: "a test".parse().unwrap(), if_known: IfKnown::Join }
 }
 
+/// A call that waits for a lock that another has.
+fn waits<'a>(
+    desk: &'a Desk,
+    me: &'a Caller,
+    waiter: LeaseId,
+) -> Pin<Box<impl Future<Output = Result<(DeskKey, Grant), NotHeld>> + use<'a>>> {
+    let mut call = Box::pin(desk.acquire(me, order(waiter, Wait::Forever), None));
+    assert!(poll(call.as_mut()).is_pending());
+    call
+}
+
 /// Looks once whether it is ready.
 fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     call.poll(&mut Context::from_waker(Waker::noop()))
@@ -58,9 +69,7 @@ async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away
     let caller = &me();
     let (holder, waiter) = (lease(&desk), lease(&desk));
     let held = desk.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
-    let mut first = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
-    let mut second = pin!(desk.acquire(caller, order(waiter, Wait::Forever), None));
-    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+    let (first, second) = (waits(&desk, caller, waiter), waits(&desk, caller, waiter));
     drop(first);
     desk.release(caller, &held.name).unwrap();
     let (_, grant) = second.await.unwrap();
@@ -73,9 +82,7 @@ async fn a_lock_that_one_of_two_calls_has_told_its_client_of_stays_when_the_othe
     let caller = &me();
     let (holder, waiter) = (lease(&desk), lease(&desk));
     let held = desk.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
-    let mut first = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
-    let mut second = pin!(desk.acquire(caller, order(waiter, Wait::Forever), None));
-    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+    let (first, second) = (waits(&desk, caller, waiter), waits(&desk, caller, waiter));
     desk.release(caller, &held.name).unwrap();
     let (key, _) = second.await.unwrap();
     drop(first);
@@ -91,9 +98,7 @@ async fn a_key_goes_with_the_last_call_that_waits_for_it() {
     let caller = &me();
     let (holder, waiter) = (lease(&desk), lease(&desk));
     let _held = desk.acquire(caller, order(holder, Wait::Forever), None).await.unwrap();
-    let mut first = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
-    let mut second = Box::pin(desk.acquire(caller, order(waiter, Wait::Forever), None));
-    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+    let (first, second) = (waits(&desk, caller, waiter), waits(&desk, caller, waiter));
     let name = order(waiter, Wait::Forever).wanted.name;
     drop(second);
     assert!(desk.key(caller, &name).is_some());
