@@ -80,7 +80,7 @@ pub(super) fn who(label: Option<&ClientLabel>) -> &str {
 
 fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     let leaving = if status.leaving { ", and is about to leave" } else { "" };
-    // A life shows as the second in which it began, and its number since.
+    // A life shows as the millisecond in which its program began, and its number since.
     let life = Incarnation::new(status.incarnation);
     writeln!(out, "{} (life {life}) {}{leaving}.", status.site, standing(&status.standing))?;
     match status.lease_left {
