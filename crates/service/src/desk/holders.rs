@@ -11,12 +11,15 @@ use meshlock_node::access::{Denied, Principal, Verb};
 use meshlock_node::names::{ClientLabel, LockName, SiteName};
 use meshlock_node::shell::gate::Caller;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::{Desk, Queue};
 
 /// How often the cluster is asked about a lock that is watched.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// And not more often than so.
+const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(20);
 
 /// A client that holds a lock, somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +148,7 @@ impl Desk {
 async fn keep_looking(desk: Desk, lock: LockName) {
     let mut changes = desk.0.changes.subscribe();
     loop {
+        let looked = Instant::now();
         changes.mark_unchanged();
         // Without an answer of all, what was seen before stands: a silent site may have the holder.
         let queue = desk.queue(lock.clone()).await;
@@ -155,5 +159,7 @@ async fn keep_looking(desk: Desk, lock: LockName) {
         if timeout(LOOK_EVERY, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {
             sleep(LOOK_EVERY).await;
         }
+        // Any lock of this site may have changed: a busy one must not make this site ask all others without a pause.
+        sleep_until(looked + LOOK_AT_MOST_EVERY).await;
     }
 }

@@ -55,7 +55,9 @@ impl Watch for Etcd {
                     message = asked.message() => message,
                     () = out.closed() => return,
                 };
-                let Ok(Some(WatchRequest { request_union: Some(request) })) = message else { return };
+                let Ok(Some(WatchRequest { request_union })) = message else { return };
+                // One that asks for nothing changes nothing.
+                let Some(request) = request_union else { continue };
                 if desk.hear(request).await.is_err() {
                     return;
                 }
@@ -64,6 +66,9 @@ impl Watch for Etcd {
         Ok(Response::new(self.while_read(Box::pin(ReceiverStream::new(answers)))))
     }
 }
+
+/// What etcd calls no watch at all.
+const NO_WATCH: i64 = -1;
 
 /// All watches of one stream. They end with it.
 pub(super) struct WatchDesk {
@@ -98,7 +103,7 @@ impl WatchDesk {
                 .await
             }
             RequestUnion::ProgressRequest(_) => {
-                self.say(WatchResponse { watch_id: -1, ..WatchResponse::default() }).await
+                self.say(WatchResponse { watch_id: NO_WATCH, ..WatchResponse::default() }).await
             }
         }
     }
@@ -117,7 +122,9 @@ impl WatchDesk {
         } else {
             Watched::new(&self.etcd, &self.caller, &create).await
         };
-        let created = WatchResponse { watch_id, created: true, ..WatchResponse::default() };
+        // The watch that has the number goes on: it is not what was refused.
+        let told_id = if self.open.contains_key(&watch_id) { NO_WATCH } else { watch_id };
+        let created = WatchResponse { watch_id: told_id, created: true, ..WatchResponse::default() };
         match watched {
             Ok(watched) => {
                 self.say(created).await?;
