@@ -10,7 +10,7 @@ mod leases;
 mod order;
 mod question;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wish;
 
 use std::collections::BTreeMap;

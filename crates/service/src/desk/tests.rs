@@ -17,7 +17,7 @@ use super::*;
 use crate::ledger::{Lasts, LeaseId};
 
 /// A program of this machine.
-fn me() -> Caller {
+pub(crate) fn me() -> Caller {
     Caller {
         principal: Principal::Local,
         origin: Origin::Network(([127, 0, 0, 1], 4000).into()),
@@ -26,18 +26,18 @@ fn me() -> Caller {
 }
 
 /// A node of one site, and a desk for it.
-fn desk() -> (Engine, Desk) {
+pub(crate) fn desk() -> (Engine, Desk) {
     let site: SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let desk = Desk::open((*engine).clone(), Limits::default(), Arc::default());
     (engine, desk)
 }
 
-fn lease(desk: &Desk) -> LeaseId {
+pub(crate) fn lease(desk: &Desk) -> LeaseId {
     desk.grant(&me(), Lasts::For(Span::from_millis(3_600_000)), None).unwrap()
 }
 
-fn order(lease: LeaseId, wait: Wait) -> Order {
+pub(crate) fn order(lease: LeaseId, wait: Wait) -> Order {
     let wanted = Wanted {
         name: format!("a/{lease}").into_bytes(),
         lock: "a".parse().unwrap(),
@@ -59,7 +59,7 @@ fn waits<'a>(
 }
 
 /// Looks once whether it is ready.
-fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+pub(crate) fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     call.poll(&mut Context::from_waker(Waker::noop()))
 }
 

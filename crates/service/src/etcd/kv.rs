@@ -106,13 +106,7 @@ impl Etcd {
     /// Whoever waits asks for the keys that were created before its own, which says whose question it is.
     fn asks_who_is_before(&self, caller: &Caller, before: i64, lock: &LockName) -> Option<DeskKey> {
         let created = before.checked_add(1).filter(|_| before > 0)?;
-        let ledger = self.desk.ledger();
-        let is_it = |key: &&DeskKey| {
-            key.lock == *lock && key.revisions.created == created && key.owner == caller.principal
-        };
-        // A fence may be the number of one that waits: of the two only that one asks.
-        let all = ledger.keys_from(lock.as_str().as_bytes()).filter(is_it);
-        all.max_by_key(|key| key.state == State::Waiting).cloned()
+        self.desk.ledger().created_as(lock, created, &caller.principal).cloned()
     }
 
     fn found(&self, request: &RangeRequest, mut kvs: Vec<KeyValue>, revision: i64) -> RangeResponse {

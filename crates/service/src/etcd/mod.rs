@@ -21,6 +21,8 @@ mod lock;
 mod maintenance;
 mod names;
 mod shapes;
+#[cfg(test)]
+mod tests;
 mod view;
 mod watch;
 

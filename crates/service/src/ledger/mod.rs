@@ -13,6 +13,7 @@
 mod error;
 mod lease;
 mod limits;
+mod look;
 #[cfg(test)]
 mod tests;
 
@@ -342,22 +343,6 @@ impl<W: Clone> Ledger<W> {
         let key = self.keys.get_mut(name).filter(|key| key.owner == *owner)?;
         key.revisions.told = true;
         Some(key.clone())
-    }
-
-    /// A key, whosever it is.
-    pub(crate) fn key(&self, name: &[u8]) -> Option<&Key<W>> {
-        self.keys.get(name)
-    }
-
-    /// Somebody's key. Another's is not there.
-    pub(crate) fn key_of(&self, name: &[u8], owner: &Principal) -> Option<&Key<W>> {
-        self.keys.get(name).filter(|key| key.owner == *owner)
-    }
-
-    /// All keys whose names begin so.
-    pub(crate) fn keys_from<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = &'a Key<W>> {
-        let from = self.keys.range(prefix.to_vec()..);
-        from.take_while(move |(name, _)| name.starts_with(prefix)).map(|(_, key)| key)
     }
 
     /// How much there is: leases and keys.

@@ -293,3 +293,19 @@ fn one_client_leaves_room_for_others() {
     }
     assert!(ledger.usage.is_empty() && ledger.waiters.is_empty());
 }
+
+#[test]
+fn of_two_keys_with_one_number_the_one_that_waits_is_found() {
+    for (holder, waiter) in [(1, 2), (2, 1)] {
+        let mut ledger = with_leases(&[1, 2]);
+        let held = new(ledger.begin(wanted("a", holder), &me(), (), at(0)));
+        let waits = new(ledger.begin(wanted("a", waiter), &me(), (), at(0)));
+        let number = waits.revisions.created;
+        let _ = ledger.on_granted(held.id, Grant { fence: number, slot: None });
+        assert_eq!(ledger.key(&held.name).unwrap().revisions.created, number);
+        let lock = "a".parse().unwrap();
+        assert_eq!(ledger.created_as(&lock, number, &me()).unwrap().id, waits.id);
+        assert!(ledger.created_as(&lock, number, &named("other")).is_none());
+        assert!(ledger.created_as(&lock, number + 1, &me()).is_none());
+    }
+}

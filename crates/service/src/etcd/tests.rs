@@ -1,0 +1,52 @@
+//! What clients see of keys in moments that no client can hold on to.
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use meshlock_node::table::Wait;
+use tokio::sync::mpsc;
+
+use super::Etcd;
+use super::watch::WatchDesk;
+use crate::desk::Order;
+use crate::desk::tests::{desk, lease, me, order, poll};
+use crate::ledger::Wanted;
+use crate::proto::etcdserverpb::watch_request::RequestUnion;
+use crate::proto::etcdserverpb::{WatchCancelRequest, WatchCreateRequest, WatchResponse};
+
+#[tokio::test]
+async fn a_key_with_the_name_of_its_lock_is_not_there_while_it_only_tries() {
+    let (_engine, desk) = desk();
+    let (etcd, caller) = (Etcd::new(desk.clone(), "test"), &me());
+    let held = desk.acquire(caller, order(lease(&desk), Wait::Forever), None).await.unwrap().0;
+    let direct = order(lease(&desk), Wait::Forever);
+    let wanted = Wanted { name: b"a".to_vec(), ..direct.wanted };
+    let mut tries = Box::pin(desk.acquire(caller, Order { wanted, ..direct }, None));
+    assert!(poll(tries.as_mut()).is_pending());
+    assert_eq!(etcd.local(b"a"), None);
+    desk.release(caller, &held.name).unwrap();
+    let (key, grant) = tries.await.unwrap();
+    let seen = etcd.local(b"a").unwrap();
+    assert_eq!((seen.lease, seen.mod_revision), (key.lease.number(), grant.fence));
+}
+
+#[tokio::test]
+async fn a_watch_whose_number_is_taken_is_refused_and_the_one_that_has_it_goes_on() {
+    let (_engine, desk) = desk();
+    let (out, mut said) = mpsc::channel(8);
+    let mut watches = WatchDesk::new(Etcd::new(desk, "test"), me(), out);
+    let create = || {
+        let create = WatchCreateRequest { key: b"a".to_vec(), watch_id: 7, ..WatchCreateRequest::default() };
+        RequestUnion::CreateRequest(create)
+    };
+    let cancel = RequestUnion::CancelRequest(WatchCancelRequest { watch_id: 7 });
+    for request in [create(), create(), cancel.clone(), cancel] {
+        assert!(watches.hear(request).await.is_ok());
+    }
+    drop(watches);
+    let mut answers = Vec::new();
+    while let Some(answer) = said.recv().await {
+        let WatchResponse { watch_id, created, canceled, .. } = answer.unwrap();
+        answers.push((watch_id, created, canceled));
+    }
+    // The second cancel finds nothing.
+    assert_eq!(answers, [(7, true, false), (-1, true, true), (7, false, true)]);
+}
