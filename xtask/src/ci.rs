@@ -27,6 +27,8 @@ pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
     }
     cargo(root, "test --workspace --all-features --doc --locked", &[])?;
     cargo(root, "doc --workspace --all-features --no-deps --locked", &[("RUSTDOCFLAGS", "-D warnings")])?;
+    // The fuzzers are no part of the workspace, so nothing above has looked at what they are locked to.
+    cargo(root, "fetch --locked --manifest-path fuzz/Cargo.toml", &[])?;
     if has(root, "deny") {
         cargo(root, "deny check", &[])?;
     } else {

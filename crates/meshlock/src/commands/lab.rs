@@ -128,3 +128,28 @@ fn open(address: &str) {
         eprintln!("meshlock: no browser could be started ({opener} is missing): open the address by hand");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use meshlock_lab::import::import;
+    use meshlock_node::fuzz;
+
+    #[test]
+    fn no_trace_brings_its_reader_down_and_whatever_is_refused_is_refused_in_words() {
+        let simulated = r#"{"time":1.5,"kind":"send","site":0,"peer":2,"lock":"x","message":"Request { clock: 1 }"}
+{"time":2.5,"kind":"receive","site":2,"peer":0,"lock":"x","message":"Request { clock: 1 }","state":"S { }"}"#;
+        let recorded = r#"{"time":5000,"kind":"view","site":"b","lock":"","epoch":2,"members":["a","b"]}
+{"time":6000,"kind":"send","site":"b","peer":"a","lock":"jobs","message":"Token","number":7,"epoch":2}"#;
+        let models = [simulated, recorded].map(|text| text.as_bytes().to_vec());
+        let (mut drawn, mut refused) = (0, 0);
+        fuzz::drive(&models, 1, 3000, |bytes| match std::str::from_utf8(bytes).map(import) {
+            Ok(Ok(_)) => drawn += 1,
+            Ok(Err(error)) => {
+                refused += 1;
+                assert!(error.to_string().len() > 10, "{error}");
+            }
+            Err(_) => {}
+        });
+        assert!(drawn > 100 && refused > 300, "{drawn} were drawn, {refused} refused");
+    }
+}
