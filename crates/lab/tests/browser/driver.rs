@@ -28,6 +28,16 @@ const FLAGS: &[&str] = &[
 ];
 
 impl Browser {
+    /// Starts one for a test, which is skipped where there is none and not every test must run.
+    pub(crate) fn for_a_test() -> Option<Self> {
+        Browser::start()
+            .map_err(|missing| {
+                assert!(std::env::var_os("MESHLOCK_ALL_TESTS").is_none(), "{missing}");
+                eprintln!("skipped: {missing}. Debian's packages chromium and chromium-driver bring it.");
+            })
+            .ok()
+    }
+
     /// Starts one, or says what is missing.
     pub(crate) fn start() -> Result<Self, String> {
         let profile = tempfile::tempdir().map_err(|error| error.to_string())?;
