@@ -8,7 +8,7 @@
 //! [`errata`] is what it finds in the published texts.
 //!
 //! `table` turns the sites' code into lookups, `state` packs a global state into a few bytes, `store` keeps all of them
-//! exactly, `search` works them off on all cores.
+//! exactly, `search` works them off on all cores, `sweep` goes on when memory ends.
 
 pub mod assumptions;
 mod bounds;
@@ -26,6 +26,7 @@ mod seat;
 mod state;
 mod store;
 mod story;
+mod sweep;
 mod table;
 pub mod theorem;
 mod weather;
@@ -48,7 +49,8 @@ use search::Search;
 pub struct Report {
     /// What was found.
     pub verdict: Verdict,
-    /// How many different states were reached.
+    /// How many different states were reached; in a sweep those that are reached after different numbers of steps count once for
+    /// each.
     pub states: usize,
     /// How long the longest of the shortest paths is.
     pub depth: usize,
@@ -56,8 +58,10 @@ pub struct Report {
     pub edges: usize,
     /// How many different states single sites were in.
     pub local_states: usize,
-    /// How much memory the states took, in bytes.
+    /// How much memory the states took at the end, in bytes.
     pub memory: usize,
+    /// From which level on those before it were let go, if memory had ended.
+    pub swept: Option<usize>,
     /// The least and the most messages that any complete run costs, all entries together; where every run ends and the run
     /// was explored to its end.
     pub messages: Option<(usize, usize)>,
@@ -81,7 +85,10 @@ pub fn explore_with<A: Algorithm>(
     let mut search = Search::<A>::new(bounds, values)?;
     // One type for all callers: the search is compiled once an algorithm, not once a caller.
     let progress: &mut dyn FnMut(&Progress) = &mut progress;
-    let found = search.run(progress);
+    let mut found = search.run(progress);
+    if let Some(origin) = found.origin {
+        (search, found) = search.retrace(origin, values)?;
+    }
     Ok(outcome::of(&search, values, found))
 }
 

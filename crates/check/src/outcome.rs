@@ -15,7 +15,9 @@ pub(crate) fn of<A: Algorithm>(search: &Search<A>, values: &Values, mut found: F
     if found.verdict == Verdict::Holds {
         messages = search.costs_by_level();
         let may_cycle = search.retreats > 0 && search.table.bounds.properties.contains(Property::Starvation);
-        if may_cycle || (messages.is_none() && search.has_costs()) {
+        // A sweep ends only where every run does, and it has let go of what the graph is made of.
+        let is_whole = search.sweep.is_none();
+        if is_whole && (may_cycle || (messages.is_none() && search.has_costs())) {
             match search.graph() {
                 Some(graph) => {
                     if search.has_costs() {
@@ -37,14 +39,25 @@ pub(crate) fn of<A: Algorithm>(search: &Search<A>, values: &Values, mut found: F
         found.verdict = verdict;
     }
     let path = search.retell(values, &found.path);
-    let Progress { states, depth, edges, local_states, memory } = search.progress;
-    Report { verdict: found.verdict, states, depth, edges, local_states, memory, messages, path, round }
+    let Progress { states, depth, edges, local_states, memory, swept } = search.progress;
+    Report {
+        verdict: found.verdict,
+        states,
+        depth,
+        edges,
+        local_states,
+        memory,
+        swept,
+        messages,
+        path,
+        round,
+    }
 }
 
 impl From<Lasso> for Found {
     fn from(lasso: Lasso) -> Self {
         let path = lasso.path.into_iter().chain(lasso.round).collect();
-        Found { verdict: Verdict::Starvation(vec![lasso.site]), path }
+        Found::new(Verdict::Starvation(vec![lasso.site]), path)
     }
 }
 
@@ -55,12 +68,13 @@ impl<A: Algorithm> Search<A> {
         matches!(bounds.entries, Entries::Each(_)) && !bounds.has_faults()
     }
 
-    /// The least and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, the
-    /// length of a run is its requests and releases, which are the same in all, and its messages.
+    /// The least and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, or
+    /// each was followed, the length of a run is its requests and releases, which are the same in all, and its messages.
     fn costs_by_level(&self) -> Option<(usize, usize)> {
         let bounds = &self.table.bounds;
         let Entries::Each(entries) = bounds.entries else { return None };
-        if !self.has_costs() || bounds.returns || self.retreats > 0 || self.table.uses_timers() {
+        let is_level = self.retreats == 0 || self.sweep.is_some();
+        if !self.has_costs() || bounds.returns || !is_level || self.table.uses_timers() {
             return None;
         }
         let asked = bounds.cluster.sites * usize::from(entries);
@@ -95,7 +109,7 @@ impl<A: Algorithm> Search<A> {
 
     fn first_number(&self, graph: &Graph) -> u32 {
         let mut body = Vec::new();
-        self.layout.encode(&self.first_state(), &mut body);
+        self.layout.encode(&self.table.first_state(self.layout), &mut body);
         graph.number_of(self, &body).expect("the first state is in the store")
     }
 }

@@ -4,7 +4,7 @@
 //! works out what follows them; the table is only read. Each follower goes into the bucket of the shard that its hash
 //! names. In the second part a task empties the buckets of its shard in order. A state that needs a step which the table does not
 //! know yet is set aside, and between the parts one thread lets the sites' code run for it. So no lock is needed, and
-//! neither the counts nor the path that is found depend on the number of threads.
+//! neither the counts nor the path that is found depend on the number of threads. What happens when memory ends is in `sweep`.
 
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{Phase, PlanError, SiteId};
@@ -14,6 +14,7 @@ use crate::moves::{Move, Unknown};
 use crate::property::{Property, Verdict};
 use crate::state::{Layout, State};
 use crate::store::{Inserted, Place, SHARDS, Shard, hash, shard_of};
+use crate::sweep::{Origin, Sweep};
 use crate::table::Table;
 use crate::{Algorithm, Bounds};
 
@@ -33,6 +34,8 @@ pub struct Progress {
     pub memory: usize,
     /// Different states of single sites.
     pub local_states: usize,
+    /// From which level on those before it were let go, if memory had ended.
+    pub swept: Option<usize>,
 }
 
 /// Something wrong, where it was seen.
@@ -67,9 +70,12 @@ pub(crate) struct Search<A: Algorithm> {
     pub(crate) layout: Layout,
     pub(crate) shards: Vec<Shard>,
     workers: Vec<Worker>,
-    /// Where the present level goes on and where it ends, by shard.
+    /// Where the present level begins, goes on and ends, by shard.
+    pub(crate) level_starts: Vec<u64>,
     cursors: Vec<u64>,
-    level_ends: Vec<u64>,
+    pub(crate) level_ends: Vec<u64>,
+    /// Since when levels that were worked off are let go.
+    pub(crate) sweep: Option<Sweep>,
     pub(crate) progress: Progress,
     /// How many steps led to a state of the same or an earlier level: without any there is no cycle.
     pub(crate) retreats: usize,
@@ -82,67 +88,92 @@ pub(crate) struct Search<A: Algorithm> {
 pub(crate) struct Found {
     pub(crate) verdict: Verdict,
     pub(crate) path: Vec<Move>,
+    /// Where the way to it went through, if that is all that is known of the way.
+    pub(crate) origin: Option<Origin>,
+}
+
+impl Found {
+    pub(crate) fn new(verdict: Verdict, path: Vec<Move>) -> Self {
+        Found { verdict, path, origin: None }
+    }
 }
 
 impl<A: Algorithm> Search<A> {
     pub(crate) fn new(bounds: &Bounds, values: &Values) -> Result<Self, PlanError> {
         let table = Table::<A>::new(bounds, values)?;
-        let layout = Layout::of::<A>(bounds);
+        let first = table.first_state(Layout::of::<A>(bounds));
+        Ok(Search::from(table, &first))
+    }
+
+    /// A search of what can follow `first`.
+    pub(crate) fn from(table: Table<A>, first: &State) -> Self {
+        let layout = Layout::of::<A>(&table.bounds);
         let mut search = Search {
             table,
             layout,
             shards: (0..SHARDS).map(|_| Shard::new()).collect(),
             workers: (0..SHARDS).map(Worker::new).collect(),
+            level_starts: vec![Shard::FIRST; SHARDS],
             cursors: vec![Shard::FIRST; SHARDS],
             level_ends: vec![Shard::FIRST; SHARDS],
+            sweep: None,
             progress: Progress::default(),
             retreats: 0,
             first_end: None,
             last_end: None,
         };
         let mut body = Vec::new();
-        layout.encode(&search.first_state(), &mut body);
+        layout.encode(first, &mut body);
         let hash = hash(&body);
         search.shards[shard_of(hash)].insert(hash, Place::NOWHERE, &body);
-        Ok(search)
-    }
-
-    /// Nothing has happened: the starting seats have the first numbers.
-    pub(crate) fn first_state(&self) -> State {
-        let seats = 0..u32::try_from(self.table.bounds.cluster.sites).expect("a few sites");
-        State { seats: seats.collect(), knows: self.layout.knows_all(), ..State::default() }
+        search
     }
 
     /// Works off level after level until all is seen, something is wrong or the limit is reached.
-    pub(crate) fn run(&mut self, mut report: impl FnMut(&Progress)) -> Found {
+    pub(crate) fn run(&mut self, report: &mut dyn FnMut(&Progress)) -> Found {
         if let Some(wrong) = self.wrong_at_start() {
-            return Found { verdict: wrong, path: Vec::new() };
+            return Found::new(wrong, Vec::new());
         }
         loop {
-            self.level_ends = self.shards.iter().map(Shard::end).collect();
-            let (mut finding, mut ends) = (None, 0);
-            while self.cursors.iter().zip(&self.level_ends).any(|(cursor, end)| cursor < end) {
-                self.round();
-                ends += self.workers.iter_mut().map(|worker| std::mem::take(&mut worker.ends)).sum::<usize>();
-                finding =
-                    first_of(finding, self.workers.iter_mut().flat_map(|worker| worker.findings.drain(..)));
-                self.measure();
-                report(&self.progress);
-                if finding.is_none() && self.is_over_limit() {
-                    return Found { verdict: Verdict::Unfinished, path: Vec::new() };
-                }
+            if let Some(found) = self.level(report) {
+                return found;
             }
-            if ends > 0 {
-                self.first_end.get_or_insert(self.progress.depth);
-                self.last_end = Some(self.progress.depth);
+        }
+    }
+
+    /// Works off one level, and says how the search ended, if it did.
+    pub(crate) fn level(&mut self, report: &mut dyn FnMut(&Progress)) -> Option<Found> {
+        self.begin_level();
+        let (mut finding, mut ends) = (None, 0);
+        while self.cursors.iter().zip(&self.level_ends).any(|(cursor, end)| cursor < end) {
+            self.round();
+            ends += self.workers.iter_mut().map(|worker| std::mem::take(&mut worker.ends)).sum::<usize>();
+            finding = first_of(finding, self.workers.iter_mut().flat_map(|worker| worker.findings.drain(..)));
+            self.measure();
+            report(&self.progress);
+            if finding.is_none() && self.is_over_limit() && !self.make_room() {
+                return Some(Found::new(Verdict::Unfinished, Vec::new()));
             }
-            if let Some(finding) = finding {
-                return self.found(finding);
-            }
-            if self.shards.iter().zip(&self.level_ends).all(|(shard, &end)| shard.end() == end) {
-                return Found { verdict: Verdict::Holds, path: Vec::new() };
-            }
-            self.progress.depth += 1;
+        }
+        if ends > 0 {
+            self.first_end.get_or_insert(self.progress.depth);
+            self.last_end = Some(self.progress.depth);
+        }
+        if let Some(finding) = finding {
+            return Some(self.found(finding));
+        }
+        if self.shards.iter().zip(&self.level_ends).all(|(shard, &end)| shard.end() == end) {
+            return Some(Found::new(Verdict::Holds, Vec::new()));
+        }
+        self.progress.depth += 1;
+        self.seems_endless().then(|| Found::new(Verdict::Unfinished, Vec::new()))
+    }
+
+    fn begin_level(&mut self) {
+        self.level_starts.clone_from(&self.level_ends);
+        self.level_ends = self.shards.iter().map(Shard::end).collect();
+        if self.sweep.is_some() {
+            self.forget_before_level();
         }
     }
 
@@ -151,7 +182,7 @@ impl<A: Algorithm> Search<A> {
     }
 
     fn round(&mut self) {
-        let (table, layout, shards) = (&self.table, self.layout, &self.shards);
+        let (table, layout, shards, sweep) = (&self.table, self.layout, &self.shards, self.sweep.as_ref());
         let work = self.workers.par_iter_mut().zip(&mut self.cursors).zip(&self.level_ends);
         work.for_each(|((worker, cursor), &end)| {
             worker.clear();
@@ -161,8 +192,9 @@ impl<A: Algorithm> Search<A> {
                     break;
                 }
                 let at = shard.settle(*cursor);
-                let (_, body, next) = shard.record(at);
-                if worker.expand(table, layout, at, body).is_err() {
+                let (parent, body, next) = shard.record(at);
+                let place = Place::new(worker.shard, at);
+                if worker.expand(table, layout, place, Sweep::way(sweep, place, parent), body).is_err() {
                     worker.aside.push(at);
                 }
                 *cursor = next;
@@ -170,9 +202,11 @@ impl<A: Algorithm> Search<A> {
         });
         for worker in &mut self.workers {
             for offset in std::mem::take(&mut worker.aside) {
-                let body = self.shards[worker.shard].record(offset).1;
+                let (parent, body, _) = self.shards[worker.shard].record(offset);
+                let place = Place::new(worker.shard, offset);
                 worker.learn(&mut self.table, layout, body);
-                worker.expand(&self.table, layout, offset, body).expect("all that was unknown was learnt");
+                let known = worker.expand(&self.table, layout, place, Sweep::way(sweep, place, parent), body);
+                known.expect("all that was unknown was learnt");
             }
         }
         let (workers, level_ends) = (&self.workers, &self.level_ends);
@@ -183,7 +217,7 @@ impl<A: Algorithm> Search<A> {
         self.progress.edges += self.workers.iter().map(|worker| worker.edges).sum::<usize>();
     }
 
-    fn measure(&mut self) {
+    pub(crate) fn measure(&mut self) {
         let store: usize = self.shards.iter().map(Shard::bytes).sum();
         let buckets = self.workers.iter().flat_map(|worker| &worker.buckets).map(Vec::capacity);
         self.progress.states = self.shards.iter().map(Shard::states).sum();
@@ -198,9 +232,14 @@ impl<A: Algorithm> Search<A> {
 
     /// The shortest path to what was found.
     fn found(&mut self, finding: Finding) -> Found {
+        if let Some(sweep) = &self.sweep {
+            let parent = self.shards[finding.at.shard()].record(finding.at.offset()).0;
+            let origin = sweep.origin(finding.at, parent);
+            return Found { origin: Some(origin), ..Found::new(finding.verdict, Vec::new()) };
+        }
         let mut path = self.path_to(finding.at);
         path.extend(finding.step);
-        Found { verdict: finding.verdict, path }
+        Found::new(finding.verdict, path)
     }
 
     /// How `place` was first reached: found again by trying which step leads from each state to the next.
@@ -256,15 +295,16 @@ impl Worker {
         }
     }
 
-    /// Puts what follows a state into the buckets, and notes what is wrong there; or nothing at all, if a step is unknown.
+    /// Puts what follows the state at `at` into the buckets, as reached by `way`, and notes what is wrong there; or nothing at
+    /// all, if a step is unknown.
     fn expand<A: Algorithm>(
         &mut self,
         table: &Table<A>,
         layout: Layout,
-        offset: u64,
+        at: Place,
+        way: Place,
         body: &[u8],
     ) -> Result<(), Unknown> {
-        let at = Place::new(self.shard, offset);
         layout.decode(body, &mut self.state);
         let goes_on = table.moves(layout, &self.state, &mut self.moves);
         let findings = self.findings.len();
@@ -273,7 +313,7 @@ impl Worker {
         for index in 0..self.moves.len() {
             let step = self.moves[index];
             match table.apply(layout, &self.state, step, &mut self.next) {
-                Ok(None) if table.is_within(&self.next.seats) => self.stage(layout, at),
+                Ok(None) if table.is_within(&self.next.seats) => self.stage(layout, way),
                 Ok(None) => outside += 1,
                 Ok(Some(wrong)) => {
                     let verdict = Verdict::Violated(wrong);

@@ -17,6 +17,7 @@ use foldhash::quality::FixedState;
 pub(crate) const SHARDS: usize = 16;
 
 const CHUNK: usize = 1 << 16;
+const FEWEST_SLOTS: usize = 64;
 const OFFSET_BITS: u32 = 36;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 
@@ -66,7 +67,11 @@ pub(crate) struct Shard {
     chunks: Vec<Vec<u8>>,
     /// 28 bits of hash above 36 bits of offset; 0 is empty.
     slots: Vec<u64>,
+    /// How many states were brought, and how many of them are still here.
     states: usize,
+    kept: usize,
+    /// Where the first record is that is still here.
+    first: u64,
 }
 
 /// What became of a state that was brought.
@@ -86,15 +91,16 @@ impl Shard {
         // No record begins at offset 0, so that 0 can mean an empty slot.
         let mut first = Vec::with_capacity(CHUNK);
         first.push(0);
-        Shard { chunks: vec![first], slots: vec![0; 64], states: 0 }
+        Shard { chunks: vec![first], slots: vec![0; FEWEST_SLOTS], states: 0, kept: 0, first: Shard::FIRST }
     }
 
+    /// How many different states were brought; after [`Shard::forget_before`] those that come again count again.
     pub(crate) fn states(&self) -> usize {
         self.states
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.chunks.len() * CHUNK + self.slots.len() * size_of::<u64>()
+        (self.chunks.len() - self.first as usize / CHUNK) * CHUNK + self.slots.len() * size_of::<u64>()
     }
 
     /// Behind the last record.
@@ -128,8 +134,9 @@ impl Shard {
                 let offset = self.append(parent, body);
                 self.slots[free] = slot_of(hash, offset);
                 self.states += 1;
-                if self.states * 20 > self.slots.len() * 17 {
-                    self.grow();
+                self.kept += 1;
+                if self.kept * 20 > self.slots.len() * 17 {
+                    self.place_all(self.slots.len() * 3 / 2);
                 }
                 Inserted::New
             }
@@ -175,17 +182,30 @@ impl Shard {
         offset
     }
 
-    fn grow(&mut self) {
-        let length = self.slots.len() * 3 / 2;
-        self.slots = vec![0; length];
-        let mut offset = Shard::FIRST;
-        for _ in 0..self.states {
+    /// Lets go of all records before `offset`, where one begins or the last one ends.
+    pub(crate) fn forget_before(&mut self, offset: u64) {
+        self.first = self.settle(offset);
+        self.chunks[..self.first as usize / CHUNK].fill(Vec::new());
+        self.kept = 0;
+        let (mut at, end) = (self.first, self.end());
+        while at < end {
+            at = self.settle(self.record(at).2);
+            self.kept += 1;
+        }
+        self.place_all((self.kept * 3 / 2).max(FEWEST_SLOTS));
+    }
+
+    /// Makes a new table of so many slots for the records that are here.
+    fn place_all(&mut self, slots: usize) {
+        self.slots = vec![0; slots];
+        let mut offset = self.first;
+        for _ in 0..self.kept {
             offset = self.settle(offset);
             let (_, body, next) = self.record(offset);
             let hash = hash(body);
             let mut at = self.home(hash);
             while self.slots[at] != 0 {
-                at = if at + 1 == length { 0 } else { at + 1 };
+                at = if at + 1 == slots { 0 } else { at + 1 };
             }
             self.slots[at] = slot_of(hash, offset);
             offset = next;

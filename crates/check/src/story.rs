@@ -25,7 +25,7 @@ impl<A: Algorithm> Search<A> {
     /// The path in the world's own words, with each message named by its place in its channel there.
     pub(crate) fn retell(&self, values: &Values, path: &[Move]) -> Vec<Step> {
         let mut world = start::<A>(&self.table.bounds, values);
-        let (mut state, mut next) = (self.first_state(), State::default());
+        let (mut state, mut next) = (self.table.first_state(self.layout), State::default());
         path.iter()
             .map(|&step| {
                 let told = self.translate(&world, &state, step);

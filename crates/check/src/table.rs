@@ -14,6 +14,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::seat::{Facts, Seat};
+use crate::state::{Layout, State};
 use crate::weather::{Change, Weather};
 use crate::{Bounds, Entries};
 
@@ -116,6 +117,12 @@ impl<A: Algorithm> Table<A> {
             table.number_seat(Seat { me, site, phase, asked: 0, timers: 0, up: true });
         }
         Ok(table)
+    }
+
+    /// Nothing has happened: the starting seats have the first numbers.
+    pub(crate) fn first_state(&self, layout: Layout) -> State {
+        let seats = 0..number(self.bounds.cluster.sites);
+        State { seats: seats.collect(), knows: layout.knows_all(), ..State::default() }
     }
 
     pub(crate) fn seat(&self, seat: u32) -> &Seat<A> {

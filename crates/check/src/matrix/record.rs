@@ -20,11 +20,16 @@ pub enum Ending {
     },
 }
 
+/// What the verdict says behind how a sweep ended.
+const SWEPT: &str = ", swept";
+
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
+    /// Whether memory had ended, so that levels were let go.
+    pub swept: bool,
     /// How many states were visited.
     pub states: usize,
     /// How many steps the farthest of them is from the start.
@@ -41,7 +46,13 @@ impl Outcome {
             (None, Verdict::Unfinished) => Ending::Unfinished { mebibytes: memory >> 20 },
             (None, _) => Ending::Holds,
         };
-        Outcome { ending, states: report.states, depth: report.depth, messages: report.messages }
+        Outcome {
+            ending,
+            swept: report.swept.is_some(),
+            states: report.states,
+            depth: report.depth,
+            messages: report.messages,
+        }
     }
 }
 
@@ -92,7 +103,7 @@ impl Record {
             format!("{more}{}", outcome.states),
             outcome.depth.to_string(),
             outcome.messages.map_or_else(|| "–".to_owned(), |(least, most)| format!("{least} to {most}")),
-            outcome.ending.to_string(),
+            format!("{}{}", outcome.ending, if outcome.swept { SWEPT } else { "" }),
         ]
     }
 }
@@ -130,13 +141,14 @@ Every interleaving of the runs below: {} runs, of which {holds} hold, {} are vio
 cargo run --release -- check all --record docs/CHECKED.md
 ```
 
-with `--memory` as the unfinished rows say. Such a run needs more than that; with `--memory 8GiB --resume` only those are
-explored again.
+with 8 GiB of memory. Where a row is unfinished, the limit that it names was not enough; with `--resume` only such rows are
+explored again. Where one is swept, memory ended: then levels that were worked off are let go, which misses nothing, but a state
+that is reached after different numbers of steps counts once for each.
 
 N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
 may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.
 *depth* is how many steps the farthest state is from the start, *messages* the least and the most messages that a complete run
-costs, all its entries together. `meshlock check ALGORITHM` with the same settings explores one row again; the tests do so
+costs, all its entries together (– where it was not counted). `meshlock check ALGORITHM` with the same settings explores one row again; the tests do so
 with every row of up to {SMALL} states.
 
 {}
@@ -260,8 +272,10 @@ impl Row {
             recovers: self.is_yes(recovers)?,
             returns: self.is_yes(returns)?,
         };
+        let ending = verdict.strip_suffix(SWEPT);
         let outcome = Outcome {
-            ending: self.ending(verdict)?,
+            ending: self.ending(ending.unwrap_or(verdict))?,
+            swept: ending.is_some(),
             states: self.number(states.trim_start_matches("> "))?,
             depth: self.number(depth)?,
             messages: self.messages(messages)?,
@@ -277,14 +291,15 @@ mod tests {
     fn records() -> Vec<Record> {
         let endings =
             [Ending::Holds, Ending::Violated(Property::Order), Ending::Unfinished { mebibytes: 64 }];
-        let with = |(case, ending)| Record {
-            case,
+        let with = |(case, ending): (Case, Ending)| Record {
             outcome: Outcome {
                 ending,
+                swept: case.sites == 4,
                 states: 7,
                 depth: 3,
                 messages: (ending == Ending::Holds).then_some((4, 6)),
             },
+            case,
         };
         super::super::cases().into_iter().zip(endings.into_iter().cycle()).map(with).collect()
     }

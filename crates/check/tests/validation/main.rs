@@ -3,6 +3,7 @@
 mod lamport_mutex;
 mod peer;
 mod second_opinion;
+mod sweep;
 mod threads;
 
 use lamport_mutex::{LamportMutex, bounds, most_clock};

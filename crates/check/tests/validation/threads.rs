@@ -16,8 +16,11 @@ fn on_threads(threads: usize, spec: &Spec, bounds: &Bounds) -> Report {
 fn same_on_all(spec: &str, bounds: &Bounds) -> Report {
     let spec: Spec = spec.parse().expect("a registered name");
     let told = |report: &Report| {
-        let Report { verdict, states, depth, edges, local_states, messages, path, round, memory: _ } = report;
-        format!("{verdict:?} {states} {depth} {edges} {local_states} {messages:?} {path:?} {round:?}")
+        let Report { verdict, states, depth, edges, local_states, swept, messages, path, round, memory: _ } =
+            report;
+        format!(
+            "{verdict:?} {states} {depth} {edges} {local_states} {swept:?} {messages:?} {path:?} {round:?}"
+        )
     };
     let alone = on_threads(1, &spec, bounds);
     for threads in [2, 3] {

@@ -167,6 +167,7 @@ fn document(spec: &Spec, record: &Record, bounds: &Bounds, timed: &Timed) -> Val
         "depth": outcome.depth,
         "seconds": timed.seconds,
         "memory": timed.report.memory,
+        "swept": timed.report.swept,
         "result": result,
         "property": property,
         "messages_per_entry": messages.map(|(least, most)| json!({"least": least, "most": most})),

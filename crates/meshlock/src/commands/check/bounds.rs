@@ -16,7 +16,7 @@ const MOST_COUNT: u8 = 100;
 /// How much may be used: memory and cores.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Limits {
-    /// How much memory the states may take (`512MiB`, `8GiB`)
+    /// How much memory the states may take (`512MiB`, `8GiB`); when it ends, what is not needed any more is let go
     #[arg(long, default_value = "8GiB", value_name = "SIZE")]
     memory: String,
     /// How many threads work; as many as there are cores unless given

@@ -30,8 +30,8 @@ impl Line {
         }
         let rate = rate(now.states, self.start.elapsed().as_secs_f64());
         let Progress { states, depth, memory, .. } = now;
-        let memory = size(*memory);
-        self.bar.set_message(format!("{states} states, {rate} states/s, depth {depth}, {memory}"));
+        let (memory, how) = (size(*memory), if now.swept.is_some() { ", sweeping" } else { "" });
+        self.bar.set_message(format!("{states} states, {rate} states/s, depth {depth}, {memory}{how}"));
     }
 }
 

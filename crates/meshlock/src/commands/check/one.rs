@@ -126,6 +126,7 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "local_states": report.local_states,
         "bytes_per_state": report.memory / report.states.max(1),
         "memory": report.memory,
+        "swept": report.swept,
         "seconds": seconds,
         "result": result(&report.verdict),
         "property": property.map(|property| property.name()),
@@ -164,6 +165,14 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
         rate(*states, *seconds),
         memory / states.max(&1)
     )?;
+    if let Some(level) = report.swept.filter(|_| report.verdict != Verdict::Unfinished) {
+        writeln!(
+            out,
+            "  swept     {} were used at depth {level}; from there on levels that were worked off were let go, which misses \
+             nothing",
+            size(bounds.most_memory)
+        )?;
+    }
     if let Some((least, most)) = messages_per_entry(bounds, report) {
         writeln!(out, "  messages  {least:.2} to {most:.2} per entry, whatever the schedule")?;
     }

@@ -1,0 +1,52 @@
+//! A search that lets go of levels because memory has ended finds what one with enough memory finds.
+
+use meshlock_check::{Bounds, Property, Report, Verdict, explore_spec};
+use meshlock_protocol::Spec;
+
+/// The run with all the memory it wants, and with nine tenths of that.
+fn whole_and_swept(spec: &str, bounds: &Bounds) -> [Report; 2] {
+    let spec: Spec = spec.parse().expect("a registered name");
+    let whole = explore_spec(&spec, bounds);
+    assert_eq!(whole.swept, None);
+    let swept = explore_spec(&spec, &Bounds { most_memory: whole.memory / 10 * 9, ..bounds.clone() });
+    assert!(swept.swept.is_some(), "{spec}: {:?} within {} bytes", swept.verdict, swept.memory);
+    [whole, swept]
+}
+
+#[test]
+fn a_sweep_counts_what_a_whole_search_counts() {
+    let told = |report: &Report| {
+        let Report { verdict, states, depth, edges, local_states, messages, .. } = report;
+        format!("{verdict:?} {states} {depth} {edges} {local_states} {messages:?}")
+    };
+    for (spec, bounds) in [
+        ("lamport", Bounds::new(3, 1)),
+        ("lamport:omit-replies", Bounds::new(3, 1)),
+        ("ricart-agrawala", Bounds::new(3, 2).unordered()),
+        ("raymond-k", Bounds::new(3, 2).unordered()),
+        ("suzuki-kasami", Bounds::new(3, 2).unordered()),
+    ] {
+        let [whole, swept] = whole_and_swept(spec, &bounds);
+        assert_eq!(whole.verdict, Verdict::Holds);
+        assert_eq!(told(&swept), told(&whole), "{spec}");
+    }
+}
+
+/// The way there is searched again, and is a shortest one.
+#[test]
+fn a_sweep_finds_a_shortest_way_to_what_is_wrong() {
+    let [whole, swept] = whole_and_swept("carvalho-roucairol:text=printed", &Bounds::new(3, 3).unordered());
+    assert_eq!(whole.verdict.property(), Some(Property::Deadlock));
+    assert_eq!((swept.verdict.property(), swept.path.len()), (Some(Property::Deadlock), whole.path.len()));
+}
+
+/// To leave and ask again is one step or two, with the same end: so a step leads to a level that could have been let go.
+#[test]
+fn a_run_whose_steps_do_not_lead_level_by_level_is_left_unfinished() {
+    let spec: Spec = "ricart-agrawala".parse().expect("a registered name");
+    let bounds = Bounds::new(3, 2).unordered().with_returns();
+    let whole = explore_spec(&spec, &bounds);
+    assert_eq!(whole.verdict, Verdict::Holds);
+    let limited = explore_spec(&spec, &Bounds { most_memory: whole.memory / 10 * 9, ..bounds });
+    assert_eq!((limited.verdict, limited.swept), (Verdict::Unfinished, None));
+}
