@@ -42,6 +42,8 @@ pub struct Progress {
 #[derive(Clone, Debug)]
 struct Finding {
     at: Place,
+    /// What a state that follows it is told to have been reached from.
+    way: Place,
     /// The step from there that is wrong; without one the state itself is.
     step: Option<Move>,
     verdict: Verdict,
@@ -70,9 +72,8 @@ pub(crate) struct Search<A: Algorithm> {
     pub(crate) layout: Layout,
     pub(crate) shards: Vec<Shard>,
     workers: Vec<Worker>,
-    /// Where the present level begins, goes on and ends, by shard.
-    pub(crate) level_starts: Vec<u64>,
-    cursors: Vec<u64>,
+    /// Where the present level goes on and where it ends, by shard.
+    pub(crate) cursors: Vec<u64>,
     pub(crate) level_ends: Vec<u64>,
     /// Since when levels that were worked off are let go.
     pub(crate) sweep: Option<Sweep>,
@@ -113,7 +114,6 @@ impl<A: Algorithm> Search<A> {
             layout,
             shards: (0..SHARDS).map(|_| Shard::new()).collect(),
             workers: (0..SHARDS).map(Worker::new).collect(),
-            level_starts: vec![Shard::FIRST; SHARDS],
             cursors: vec![Shard::FIRST; SHARDS],
             level_ends: vec![Shard::FIRST; SHARDS],
             sweep: None,
@@ -143,12 +143,18 @@ impl<A: Algorithm> Search<A> {
 
     /// Works off one level, and says how the search ended, if it did.
     pub(crate) fn level(&mut self, report: &mut dyn FnMut(&Progress)) -> Option<Found> {
-        self.begin_level();
+        self.level_ends = self.shards.iter().map(Shard::end).collect();
+        if self.sweep.is_some() {
+            self.know_next_level();
+        }
         let (mut finding, mut ends) = (None, 0);
         while self.cursors.iter().zip(&self.level_ends).any(|(cursor, end)| cursor < end) {
             self.round();
             ends += self.workers.iter_mut().map(|worker| std::mem::take(&mut worker.ends)).sum::<usize>();
             finding = first_of(finding, self.workers.iter_mut().flat_map(|worker| worker.findings.drain(..)));
+            if self.sweep.is_some() {
+                self.forget_worked_off();
+            }
             self.measure();
             report(&self.progress);
             if finding.is_none() && self.is_over_limit() && !self.make_room() {
@@ -167,14 +173,6 @@ impl<A: Algorithm> Search<A> {
         }
         self.progress.depth += 1;
         self.seems_endless().then(|| Found::new(Verdict::Unfinished, Vec::new()))
-    }
-
-    fn begin_level(&mut self) {
-        self.level_starts.clone_from(&self.level_ends);
-        self.level_ends = self.shards.iter().map(Shard::end).collect();
-        if self.sweep.is_some() {
-            self.forget_before_level();
-        }
     }
 
     fn wrong_at_start(&self) -> Option<Verdict> {
@@ -233,8 +231,7 @@ impl<A: Algorithm> Search<A> {
     /// The shortest path to what was found.
     fn found(&mut self, finding: Finding) -> Found {
         if let Some(sweep) = &self.sweep {
-            let parent = self.shards[finding.at.shard()].record(finding.at.offset()).0;
-            let origin = sweep.origin(finding.at, parent);
+            let origin = sweep.origin(finding.way);
             return Found { origin: Some(origin), ..Found::new(finding.verdict, Vec::new()) };
         }
         let mut path = self.path_to(finding.at);
@@ -317,7 +314,7 @@ impl Worker {
                 Ok(None) => outside += 1,
                 Ok(Some(wrong)) => {
                     let verdict = Verdict::Violated(wrong);
-                    self.findings.push(Finding { at, step: Some(step), verdict });
+                    self.findings.push(Finding { at, way, step: Some(step), verdict });
                 }
                 Err(Unknown) => {
                     self.findings.truncate(findings);
@@ -329,7 +326,7 @@ impl Worker {
         self.edges += self.moves.len() - outside;
         let wrong = table.examine(layout, &self.state).map(Verdict::Violated);
         let wrong = wrong.or_else(|| if goes_on { None } else { judge_end(table, &self.state) });
-        self.findings.extend(wrong.map(|verdict| Finding { at, step: None, verdict }));
+        self.findings.extend(wrong.map(|verdict| Finding { at, way, step: None, verdict }));
         self.ends += usize::from(self.moves.is_empty());
         Ok(())
     }

@@ -67,11 +67,13 @@ pub(crate) struct Shard {
     chunks: Vec<Vec<u8>>,
     /// 28 bits of hash above 36 bits of offset; 0 is empty.
     slots: Vec<u64>,
-    /// How many states were brought, and how many of them are still here.
+    /// How many states were brought.
     states: usize,
-    kept: usize,
     /// Where the first record is that is still here.
     first: u64,
+    /// From where on the slots know the records, and how many these are.
+    known_from: u64,
+    known: usize,
 }
 
 /// What became of a state that was brought.
@@ -91,16 +93,24 @@ impl Shard {
         // No record begins at offset 0, so that 0 can mean an empty slot.
         let mut first = Vec::with_capacity(CHUNK);
         first.push(0);
-        Shard { chunks: vec![first], slots: vec![0; FEWEST_SLOTS], states: 0, kept: 0, first: Shard::FIRST }
+        Shard {
+            chunks: vec![first],
+            slots: vec![0; FEWEST_SLOTS],
+            states: 0,
+            first: Shard::FIRST,
+            known_from: Shard::FIRST,
+            known: 0,
+        }
     }
 
-    /// How many different states were brought; after [`Shard::forget_before`] those that come again count again.
+    /// How many different states were brought; after [`Shard::know_from`] those that come again count again.
     pub(crate) fn states(&self) -> usize {
         self.states
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        (self.chunks.len() - self.first as usize / CHUNK) * CHUNK + self.slots.len() * size_of::<u64>()
+        self.chunks.len().saturating_sub(self.first as usize / CHUNK) * CHUNK
+            + self.slots.len() * size_of::<u64>()
     }
 
     /// Behind the last record.
@@ -134,8 +144,8 @@ impl Shard {
                 let offset = self.append(parent, body);
                 self.slots[free] = slot_of(hash, offset);
                 self.states += 1;
-                self.kept += 1;
-                if self.kept * 20 > self.slots.len() * 17 {
+                self.known += 1;
+                if self.known * 20 > self.slots.len() * 17 {
                     self.place_all(self.slots.len() * 3 / 2);
                 }
                 Inserted::New
@@ -182,24 +192,30 @@ impl Shard {
         offset
     }
 
-    /// Lets go of all records before `offset`, where one begins or the last one ends.
+    /// Lets go of all records before `offset`, as far as they fill chunks.
     pub(crate) fn forget_before(&mut self, offset: u64) {
-        self.first = self.settle(offset);
-        self.chunks[..self.first as usize / CHUNK].fill(Vec::new());
-        self.kept = 0;
-        let (mut at, end) = (self.first, self.end());
-        while at < end {
-            at = self.settle(self.record(at).2);
-            self.kept += 1;
-        }
-        self.place_all((self.kept * 3 / 2).max(FEWEST_SLOTS));
+        let last = self.chunks.len() - 1;
+        let (from, to) = (self.first as usize / CHUNK, (offset as usize / CHUNK).min(last));
+        self.chunks[from.min(to)..to].fill(Vec::new());
+        self.first = offset;
     }
 
-    /// Makes a new table of so many slots for the records that are here.
+    /// Knows only the records from `offset` on again, where one begins or the last one ends.
+    pub(crate) fn know_from(&mut self, offset: u64) {
+        (self.known_from, self.known) = (offset, 0);
+        let (mut at, end) = (offset, self.end());
+        while at < end {
+            at = self.record(self.settle(at)).2;
+            self.known += 1;
+        }
+        self.place_all((self.known * 3 / 2).max(FEWEST_SLOTS));
+    }
+
+    /// Makes a new table of so many slots for the records that it knows.
     fn place_all(&mut self, slots: usize) {
         self.slots = vec![0; slots];
-        let mut offset = self.first;
-        for _ in 0..self.kept {
+        let mut offset = self.known_from;
+        for _ in 0..self.known {
             offset = self.settle(offset);
             let (_, body, next) = self.record(offset);
             let hash = hash(body);

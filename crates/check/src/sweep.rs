@@ -1,14 +1,14 @@
 //! What happens when memory ends: levels that were worked off are let go, and the search goes on.
 //!
 //! Most algorithms make progress with every step: a message more has arrived, a request more was served. Then a state is only ever
-//! reached after one number of steps, and to know it again the present level and the next are enough. So when all memory is
-//! used, and no step so far has led to a state of the same or an earlier level, all earlier levels are let go, and from then
-//! on each one once it was worked off. (The sweep-line method of Christensen, Kristensen and Mailund, 2001, with the number of
-//! steps as the measure of progress.)
+//! reached after one number of steps, and to know it again the next level is enough. So when all memory is used, all that was worked
+//! off is let go, and from then on each state once it was. (The sweep-line method of Christensen,
+//! Kristensen and Mailund, 2001, with the number of steps as the measure of progress.)
 //!
 //! Nothing is missed by this. If a state is reached after different numbers of steps all the same, it is visited and counted once
 //! for each; and if there is a circle, the search does not end by itself. So one that ends has shown that every
-//! run ends: there is no circle in which a site could starve.
+//! run ends: there is no circle in which a site could starve. It is only begun where there is hope that it ends: if no step so far
+//! has led to a state of the same or an earlier level, or if no site ever comes back to a state that it was in.
 //!
 //! A state keeps no parent then, but its origin: the state of the level where the sweep began that it was reached from. If
 //! something is wrong, the levels up to there, which did fit, are made once more for the way to the origin, and the rest of the
@@ -20,6 +20,7 @@ use rayon::prelude::*;
 
 use crate::search::{Found, Progress, Search};
 use crate::store::Place;
+use crate::table::Table;
 use crate::{Algorithm, Bounds, Entries};
 
 /// How many levels a sweep follows before it takes the run for one that goes round for ever.
@@ -49,9 +50,9 @@ impl Sweep {
         }
     }
 
-    /// Where the way to the state at `place` went through.
-    pub(crate) fn origin(&self, place: Place, parent: Place) -> Origin {
-        Origin { depth: self.depth, place: Sweep::way(Some(self), place, parent) }
+    /// Where the way to a state went through, which was told to have been reached so.
+    pub(crate) fn origin(&self, way: Place) -> Origin {
+        Origin { depth: self.depth, place: way }
     }
 }
 
@@ -59,21 +60,34 @@ impl<A: Algorithm> Search<A> {
     /// Lets go of what is not needed, if memory is short and that was not done yet; says whether the search can go on.
     pub(crate) fn make_room(&mut self) -> bool {
         let bounds = &self.table.bounds;
-        let ends = matches!(bounds.entries, Entries::Each(_)) && self.retreats == 0;
         let is_memory_short = self.progress.states <= bounds.most_states;
-        if self.sweep.is_some() || !ends || !is_memory_short {
+        if self.sweep.is_some() || !is_memory_short || !self.can_end() {
             return false;
         }
         self.sweep = Some(Sweep { depth: self.progress.depth, ends: self.level_ends.clone() });
         self.progress.swept = Some(self.progress.depth);
-        self.forget_before_level();
+        self.know_next_level();
+        self.forget_worked_off();
         self.measure();
         self.progress.memory <= self.table.bounds.most_memory
     }
 
-    pub(crate) fn forget_before_level(&mut self) {
-        let shards = self.shards.par_iter_mut().zip(&self.level_starts);
-        shards.for_each(|(shard, &start)| shard.forget_before(start));
+    /// Whether nothing speaks against that every run ends.
+    fn can_end(&self) -> bool {
+        let counted = matches!(self.table.bounds.entries, Entries::Each(_));
+        counted && (self.retreats == 0 || no_site_comes_back(&self.table))
+    }
+
+    /// Lets only states of the next level be known again.
+    pub(crate) fn know_next_level(&mut self) {
+        let shards = self.shards.par_iter_mut().zip(&self.level_ends);
+        shards.for_each(|(shard, &end)| shard.know_from(end));
+    }
+
+    pub(crate) fn forget_worked_off(&mut self) {
+        for (shard, &cursor) in self.shards.iter_mut().zip(&self.cursors) {
+            shard.forget_before(cursor);
+        }
     }
 
     /// Whether the sweep has gone on for so long that there is probably a circle.
@@ -99,5 +113,55 @@ impl<A: Algorithm> Search<A> {
         path.extend(found.path);
         rest.progress = progress;
         Ok((rest, Found::new(found.verdict, path)))
+    }
+}
+
+/// Whether no site, by all that was learnt, comes back to a state that it was in; a message may change nothing, if none is sent for
+/// it. Then no run goes round: what changes no site takes a message away, or is one of a bounded number of faults.
+fn no_site_comes_back<A: Algorithm>(table: &Table<A>) -> bool {
+    let mut edges = Vec::new();
+    for (before, after, takes) in table.steps() {
+        if before != after {
+            edges.push((before, after));
+        } else if !takes {
+            return false;
+        }
+    }
+    !goes_round(table.local_states(), edges)
+}
+
+/// Whether a graph of so many nodes has a circle: whether some are left when those that nothing leads to are taken away, again and
+/// again.
+fn goes_round(nodes: usize, mut edges: Vec<(u32, u32)>) -> bool {
+    edges.sort_unstable();
+    let mut ways_in = vec![0_u32; nodes];
+    for &(_, to) in &edges {
+        ways_in[to as usize] += 1;
+    }
+    let mut free: Vec<usize> = (0..nodes).filter(|&node| ways_in[node] == 0).collect();
+    let mut taken = 0;
+    while let Some(node) = free.pop() {
+        taken += 1;
+        let first = edges.partition_point(|&(from, _)| (from as usize) < node);
+        for &(_, to) in edges[first..].iter().take_while(|&&(from, _)| from as usize == node) {
+            ways_in[to as usize] -= 1;
+            if ways_in[to as usize] == 0 {
+                free.push(to as usize);
+            }
+        }
+    }
+    taken < nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_circle_is_seen_wherever_it_is() {
+        assert!(!goes_round(0, Vec::new()));
+        assert!(!goes_round(4, vec![(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]));
+        assert!(goes_round(4, vec![(0, 1), (1, 2), (2, 3), (3, 1)]));
+        assert!(goes_round(3, vec![(2, 1), (1, 2)]));
     }
 }

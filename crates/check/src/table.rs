@@ -319,6 +319,16 @@ impl<A: Algorithm> Table<A> {
         self.facts.iter().any(|facts| facts.timer)
     }
 
+    /// Every step of a site that was learnt: the seats before and after, and whether it takes a message and sends none.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (u32, u32, bool)> {
+        let first_message = self.key(0, Input::Packet(0));
+        self.steps.iter().map(move |(&key, &Transition { seat, outcome })| {
+            let (before, code) = (key >> 32, key & u64::from(u32::MAX));
+            let takes = code >= first_message && self.outcomes[outcome as usize].sends.is_empty();
+            (u32::try_from(before).expect("the upper half of a word"), seat, takes)
+        })
+    }
+
     /// How many tokens there should be.
     pub(crate) fn expected_tokens(&self) -> usize {
         match A::INFO.tokens {
