@@ -2,13 +2,14 @@
 //!
 //! Most algorithms make progress with every step: a message more has arrived, a request more was served. Then a state is only ever
 //! reached after one number of steps, and to know it again the next level is enough. So when all memory is used, all that was worked
-//! off is let go, and from then on each state once it was. (The sweep-line method of Christensen,
-//! Kristensen and Mailund, 2001, with the number of steps as the measure of progress.)
+//! off is let go, and from then on each state once it was. (The sweep-line method of Christensen, Kristensen and Mailund, 2001, with
+//! the number of steps as the measure of progress.)
 //!
 //! Nothing is missed by this. If a state is reached after different numbers of steps all the same, it is visited and counted once
 //! for each; and if there is a circle, the search does not end by itself. So one that ends has shown that every
-//! run ends: there is no circle in which a site could starve. It is only begun where there is hope that it ends: if no step so far
-//! has led to a state of the same or an earlier level, or if no site ever comes back to a state that it was in.
+//! run ends: there is no circle in which a site could starve. It is only begun where there is hope that it ends, and where what was
+//! seen so far has no circle: if no step has led to a state of the same or an earlier level, or if no site ever comes back to a
+//! state that it was in.
 //!
 //! A state keeps no parent then, but its origin: the state of the level where the sweep began that it was reached from. If
 //! something is wrong, the levels up to there, which did fit, are made once more for the way to the origin, and the rest of the
