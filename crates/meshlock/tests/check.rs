@@ -116,6 +116,20 @@ fn a_limit_on_memory_ends_with_a_clear_message_and_2() {
 }
 
 #[test]
+fn where_every_run_ends_memory_that_is_used_up_does_not_end_the_search() {
+    let text = output(0, &["check", "lamport", "--entries", "1", "--memory", "8MiB"]);
+    assert!(
+        text.contains("holds in every schedule") && text.contains("swept     8.0 MiB were used"),
+        "{text}"
+    );
+    let found = json(0, &["check", "lamport", "--entries", "1", "--memory", "8MiB", "--json"]);
+    let whole = json(0, &["check", "lamport", "--entries", "1", "--json"]);
+    assert_eq!((&found["states"], &found["depth"]), (&whole["states"], &whole["depth"]));
+    assert!(found["swept"].is_number() && whole["swept"].is_null(), "{found}");
+    assert!(found["bytes_per_state"].is_null() && whole["bytes_per_state"].is_number(), "{found}");
+}
+
+#[test]
 fn the_number_of_threads_changes_nothing_but_the_time() {
     let found = |threads| {
         let found = json(0, &["check", "maekawa", "--threads", threads, "--json"]);

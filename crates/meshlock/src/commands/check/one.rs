@@ -98,6 +98,11 @@ pub(super) fn messages_per_entry(bounds: &Bounds, report: &Report) -> Option<(f6
     (bounds.crashes == 0).then(|| (least as f64 / entries, most as f64 / entries))
 }
 
+/// How much memory a state takes, if all of them are in memory.
+fn bytes_per_state(report: &Report) -> Option<usize> {
+    report.swept.is_none().then(|| report.memory / report.states.max(1))
+}
+
 /// Everything about one exploration.
 pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::Result<Value> {
     let Timed { report, seconds } = found;
@@ -124,7 +129,7 @@ pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::R
         "depth": report.depth,
         "edges": report.edges,
         "local_states": report.local_states,
-        "bytes_per_state": report.memory / report.states.max(1),
+        "bytes_per_state": bytes_per_state(report),
         "memory": report.memory,
         "swept": report.swept,
         "seconds": seconds,
@@ -157,14 +162,10 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
     }
     writeln!(out, "  run       {}", describe(bounds))?;
     writeln!(out, "  checked   {}", checked(spec, bounds).join(", "))?;
-    let Report { states, depth, edges, local_states, memory, .. } = report;
+    let Report { states, depth, edges, local_states, .. } = report;
     writeln!(out, "  explored  {states} states, depth {depth}, {edges} edges, {local_states} local states")?;
-    writeln!(
-        out,
-        "  cost      {seconds:.2} s, {} states/s, {} bytes a state",
-        rate(*states, *seconds),
-        memory / states.max(&1)
-    )?;
+    let each = bytes_per_state(report).map_or_else(String::new, |bytes| format!(", {bytes} bytes a state"));
+    writeln!(out, "  cost      {seconds:.2} s, {} states/s{each}", rate(*states, *seconds))?;
     if let Some(level) = report.swept.filter(|_| report.verdict != Verdict::Unfinished) {
         writeln!(
             out,
