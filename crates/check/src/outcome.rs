@@ -68,13 +68,13 @@ impl<A: Algorithm> Search<A> {
         matches!(bounds.entries, Entries::Each(_)) && !bounds.has_faults()
     }
 
-    /// The least and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, or
-    /// each was followed, the length of a run is its requests and releases, which are the same in all, and its messages.
+    /// The least and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, the
+    /// length of a run is its requests and releases, which are the same in all, and its messages. Before a sweep the longer of two
+    /// paths to a state is not followed, so that its levels tell nothing either if there were such.
     fn costs_by_level(&self) -> Option<(usize, usize)> {
         let bounds = &self.table.bounds;
         let Entries::Each(entries) = bounds.entries else { return None };
-        let is_level = self.retreats == 0 || self.sweep.is_some();
-        if !self.has_costs() || bounds.returns || !is_level || self.table.uses_timers() {
+        if !self.has_costs() || bounds.returns || self.retreats > 0 || self.table.uses_timers() {
             return None;
         }
         let asked = bounds.cluster.sites * usize::from(entries);

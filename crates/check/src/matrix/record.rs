@@ -148,8 +148,8 @@ that is reached after different numbers of steps counts once for each.
 N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
 may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.
 *depth* is how many steps the farthest state is from the start, *messages* the least and the most messages that a complete run
-costs, all its entries together (– where it was not counted). `meshlock check ALGORITHM` with the same settings explores one row again; the tests do so
-with every row of up to {SMALL} states.
+costs, all its entries together (– where it was not counted). `meshlock check ALGORITHM` with the same settings explores one row
+again; the tests do so with every row of up to {SMALL} states.
 
 {}
 

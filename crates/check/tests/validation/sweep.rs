@@ -48,6 +48,15 @@ fn a_state_that_is_reached_after_different_numbers_of_steps_counts_once_for_each
     assert!(swept.states > whole.states && swept.states < 2 * whole.states, "{}", swept.states);
 }
 
+/// The longer way to a state that was met before the sweep is not followed, so that it is not known what the dearest run costs.
+#[test]
+fn a_sweep_after_steps_between_states_of_one_level_tells_no_costs() {
+    let [whole, swept] = whole_and_swept("lodha-kshemkalyani", &Bounds::new(3, 2));
+    assert_eq!((&whole.verdict, &swept.verdict), (&Verdict::Holds, &Verdict::Holds));
+    assert!(swept.states > whole.states, "{}", swept.states);
+    assert_eq!((whole.messages, swept.messages), (Some((16, 24)), None));
+}
+
 /// Its sites come back to states that they were in, so that a sweep might never end.
 #[test]
 fn a_run_that_may_go_round_is_left_unfinished() {
