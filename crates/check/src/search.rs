@@ -72,7 +72,8 @@ pub(crate) struct Search<A: Algorithm> {
     pub(crate) layout: Layout,
     pub(crate) shards: Vec<Shard>,
     workers: Vec<Worker>,
-    /// Where the present level goes on and where it ends, by shard.
+    /// Where each level up to the present one begins, and where that goes on and ends; by shard.
+    pub(crate) level_starts: Vec<Vec<u64>>,
     pub(crate) cursors: Vec<u64>,
     pub(crate) level_ends: Vec<u64>,
     /// Since when levels that were worked off are let go.
@@ -114,6 +115,7 @@ impl<A: Algorithm> Search<A> {
             layout,
             shards: (0..SHARDS).map(|_| Shard::new()).collect(),
             workers: (0..SHARDS).map(Worker::new).collect(),
+            level_starts: Vec::new(),
             cursors: vec![Shard::FIRST; SHARDS],
             level_ends: vec![Shard::FIRST; SHARDS],
             sweep: None,
@@ -143,10 +145,8 @@ impl<A: Algorithm> Search<A> {
 
     /// Works off one level, and says how the search ended, if it did.
     pub(crate) fn level(&mut self, report: &mut dyn FnMut(&Progress)) -> Option<Found> {
-        self.level_ends = self.shards.iter().map(Shard::end).collect();
-        if self.sweep.is_some() {
-            self.know_next_level();
-        }
+        let level_ends = self.shards.iter().map(Shard::end).collect();
+        self.level_starts.push(std::mem::replace(&mut self.level_ends, level_ends));
         let (mut finding, mut ends) = (None, 0);
         while self.cursors.iter().zip(&self.level_ends).any(|(cursor, end)| cursor < end) {
             self.round();
@@ -167,6 +167,9 @@ impl<A: Algorithm> Search<A> {
         }
         if let Some(finding) = finding {
             return Some(self.found(finding));
+        }
+        if self.sweep.is_some() && !self.can_end() {
+            return Some(Found::new(Verdict::Unfinished, Vec::new()));
         }
         if self.shards.iter().zip(&self.level_ends).all(|(shard, &end)| shard.end() == end) {
             return Some(Found::new(Verdict::Holds, Vec::new()));

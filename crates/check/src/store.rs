@@ -200,6 +200,11 @@ impl Shard {
         self.first = offset;
     }
 
+    /// From where on records are known.
+    pub(crate) fn known_from(&self) -> u64 {
+        self.known_from
+    }
+
     /// Knows only the records from `offset` on again, where one begins or the last one ends.
     pub(crate) fn know_from(&mut self, offset: u64) {
         (self.known_from, self.known) = (offset, 0);

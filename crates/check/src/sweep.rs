@@ -1,15 +1,15 @@
-//! What happens when memory ends: levels that were worked off are let go, and the search goes on.
+//! What happens when memory ends: the oldest levels are let go, and the search goes on.
 //!
 //! Most algorithms make progress with every step: a message more has arrived, a request more was served. Then a state is only ever
-//! reached after one number of steps, and to know it again the next level is enough. So when all memory is used, all that was worked
-//! off is let go, and from then on each state once it was. (The sweep-line method of Christensen, Kristensen and Mailund, 2001, with
-//! the number of steps as the measure of progress.)
+//! reached after one number of steps, or a few, and to know it again the latest levels are enough. So whenever all memory is used,
+//! the older half of what is known is let go, in whole levels; if less than a level would be left, all but the next level, and from
+//! the present one each state once it was worked off. (The sweep-line method of Christensen, Kristensen and Mailund, 2001, with the
+//! number of steps as the measure of progress.)
 //!
-//! Nothing is missed by this. If a state is reached after different numbers of steps all the same, it is visited and counted once
-//! for each; and if there is a circle, the search does not end by itself. So one that ends has shown that every
-//! run ends: there is no circle in which a site could starve. It is only begun where there is hope that it ends, and where what was
-//! seen so far has no circle: if no step has led to a state of the same or an earlier level, or if no site ever comes back to a
-//! state that it was in.
+//! Nothing is missed by this. A state that is reached once more after its level was let go is visited and counted once more; and if
+//! there is a circle longer than what is known, the search does not end by itself. So one that ends, and in which no step led to a
+//! state of the same or an earlier level, has shown that every run ends: there is no circle in which a site could starve. If steps
+//! did, it has shown so only where no site ever comes back to a state that it was in; elsewhere the search is given up.
 //!
 //! A state keeps no parent then, but its origin: the state of the level where the sweep began that it was reached from. If
 //! something is wrong, the levels up to there, which did fit, are made once more for the way to the origin, and the rest of the
@@ -20,7 +20,7 @@ use meshlock_protocol::registry::values::Values;
 use rayon::prelude::*;
 
 use crate::search::{Found, Progress, Search};
-use crate::store::Place;
+use crate::store::{Place, Shard};
 use crate::table::Table;
 use crate::{Algorithm, Bounds, Entries};
 
@@ -58,36 +58,47 @@ impl Sweep {
 }
 
 impl<A: Algorithm> Search<A> {
-    /// Lets go of what is not needed, if memory is short and that was not done yet; says whether the search can go on.
+    /// Lets go of the oldest levels, if it is memory that is short; says whether the search can go on.
     pub(crate) fn make_room(&mut self) -> bool {
-        let bounds = &self.table.bounds;
-        let is_memory_short = self.progress.states <= bounds.most_states;
-        if self.sweep.is_some() || !is_memory_short || !self.can_end() {
+        let is_memory_short = self.progress.states <= self.table.bounds.most_states;
+        if !is_memory_short || !self.can_end() {
             return false;
         }
-        self.sweep = Some(Sweep { depth: self.progress.depth, ends: self.level_ends.clone() });
-        self.progress.swept = Some(self.progress.depth);
-        self.know_next_level();
-        self.forget_worked_off();
-        self.measure();
-        self.progress.memory <= self.table.bounds.most_memory
+        while self.progress.memory > self.table.bounds.most_memory {
+            let Some(starts) = self.later_half() else { return false };
+            let shards = self.shards.par_iter_mut().zip(starts);
+            shards.for_each(|(shard, start)| shard.know_from(start));
+            let depth = *self.progress.swept.get_or_insert(self.progress.depth);
+            self.sweep.get_or_insert_with(|| Sweep { depth, ends: self.level_ends.clone() });
+            self.forget_worked_off();
+            self.measure();
+        }
+        true
     }
 
     /// Whether nothing speaks against that every run ends.
-    fn can_end(&self) -> bool {
+    pub(crate) fn can_end(&self) -> bool {
         let counted = matches!(self.table.bounds.entries, Entries::Each(_));
         counted && (self.retreats == 0 || no_site_comes_back(&self.table))
     }
 
-    /// Lets only states of the next level be known again.
-    pub(crate) fn know_next_level(&mut self) {
-        let shards = self.shards.par_iter_mut().zip(&self.level_ends);
-        shards.for_each(|(shard, &end)| shard.know_from(end));
+    /// Where in each shard the later half begins of what is known, in whole levels, or else the next level; nothing, if that is all
+    /// that is known.
+    fn later_half(&self) -> Option<Vec<u64>> {
+        let known: Vec<u64> = self.shards.iter().map(Shard::known_from).collect();
+        let bytes = |starts: &[u64]| {
+            let shards = self.shards.iter().zip(starts);
+            shards.map(|(shard, start)| shard.end() - start).sum::<u64>()
+        };
+        let half = bytes(&known) / 2;
+        let level = self.level_starts.iter().find(|starts| bytes(starts) <= half).unwrap_or(&self.level_ends);
+        (known != self.level_ends).then(|| level.clone())
     }
 
+    /// Lets go of the states that are neither known nor to be worked off.
     pub(crate) fn forget_worked_off(&mut self) {
         for (shard, &cursor) in self.shards.iter_mut().zip(&self.cursors) {
-            shard.forget_before(cursor);
+            shard.forget_before(cursor.min(shard.known_from()));
         }
     }
 

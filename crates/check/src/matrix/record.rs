@@ -142,8 +142,8 @@ cargo run --release -- check all --record docs/CHECKED.md
 ```
 
 with 8 GiB of memory. Where a row is unfinished, the limit that it names was not enough; with `--resume` only such rows are
-explored again. Where one is swept, memory ended: then levels that were worked off are let go, which misses nothing, but a state
-that is reached after different numbers of steps counts once for each.
+explored again. Where one is swept, memory ended: then the oldest levels are let go, which misses nothing, but a state that is
+reached once more after that counts once more.
 
 N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
 may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.

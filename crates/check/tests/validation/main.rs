@@ -1,10 +1,13 @@
-//! The explorer against others: TLC's published counts, `stateright`, and itself on another number of threads.
+//! The explorer against others: TLC's published counts, `stateright`, itself on another number of threads and with less memory,
+//! and a toy that starves if it should.
 
 mod lamport_mutex;
+mod liveness;
 mod peer;
 mod second_opinion;
 mod sweep;
 mod threads;
+mod toy;
 
 use lamport_mutex::{LamportMutex, bounds, most_clock};
 use meshlock_check::{Verdict, explore};

@@ -169,8 +169,7 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
     if let Some(level) = report.swept.filter(|_| report.verdict != Verdict::Unfinished) {
         writeln!(
             out,
-            "  swept     {} were used at depth {level}; from there on levels that were worked off were let go, which misses \
-             nothing",
+            "  swept     {} were used at depth {level}; from there on the oldest levels were let go, which misses nothing",
             size(bounds.most_memory)
         )?;
     }

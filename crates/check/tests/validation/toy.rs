@@ -1,7 +1,7 @@
-//! Starvation, shown on a toy whose state is bounded even if its sites ask for ever: a server that serves in the order of
-//! asking starves nobody, one that always prefers the smallest site does.
+//! A server with a queue: a toy whose state is bounded even if its sites ask for ever. Served in the order of asking or by who is
+//! smallest; and after so many entries, perhaps, the server and a site talk on, for a long time or for ever.
 
-use meshlock_check::{Bounds, Report, Verdict, explore};
+use meshlock_check::{Bounds, Report, explore};
 use meshlock_protocol::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
     Tokens,
@@ -22,13 +22,21 @@ struct Toy {
     /// At the server: who waits, in the order of asking, and whether someone is inside.
     queue: Vec<SiteId>,
     busy: bool,
+    /// At the server: after how many entries of others it sends an echo, and with what number.
+    silence: u8,
+    echo: u16,
 }
+
+/// The number of an echo that never fades.
+const FOR_EVER: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Word {
     Ask,
     Go,
     Done,
+    /// Is sent back with one less, down to nothing.
+    Echo(u16),
 }
 
 impl Message for Word {
@@ -50,6 +58,16 @@ impl Toy {
         let next = self.queue.remove(if self.fair { 0 } else { smallest.expect("not empty") });
         self.busy = true;
         if next == self.me { self.go(out) } else { out.send(next, Word::Go) }
+    }
+
+    fn done(&mut self, site: SiteId, out: &mut Outbox<Word>) {
+        self.busy = false;
+        if self.silence > 0 {
+            self.silence -= 1;
+            if self.silence == 0 {
+                out.send(site, Word::Echo(self.echo));
+            }
+        }
     }
 
     fn go(&mut self, out: &mut Outbox<Word>) {
@@ -75,7 +93,10 @@ impl Site for Toy {
         match word {
             Word::Ask => self.queue.push(from),
             Word::Go => return self.go(out),
-            Word::Done => self.busy = false,
+            Word::Done => self.done(from, out),
+            Word::Echo(0) => {}
+            Word::Echo(FOR_EVER) => out.send(from, word),
+            Word::Echo(more) => out.send(from, Word::Echo(more - 1)),
         }
         self.serve(out);
     }
@@ -94,7 +115,8 @@ impl Site for Toy {
 const THREE: Formula = Formula::new("3", |_| 3.0);
 
 impl Algorithm for Toy {
-    type Plan = bool;
+    /// Whether it is fair, and the echo's number.
+    type Plan = (bool, Option<u16>);
 
     const INFO: Info = Info {
         name: "toy",
@@ -107,12 +129,15 @@ impl Algorithm for Toy {
         assumes: "reliable FIFO channels",
         order: Order::Fair,
         failures: Failures::NONE,
-        options: &[OptionInfo {
-            name: "fair",
-            about: "in the order of asking",
-            range: Range::Flag,
-            default: "yes",
-        }],
+        options: &[
+            OptionInfo { name: "fair", about: "in the order of asking", range: Range::Flag, default: "yes" },
+            OptionInfo {
+                name: "echo",
+                about: "how often a word goes to and fro after six entries of others",
+                range: Range::WordsOr { words: &["never", "for-ever"], notation: "TIMES" },
+                default: "never",
+            },
+        ],
         variants: &[],
         messages: &[MessageInfo { kind: "WORD", about: "all of them" }],
         costs: Costs { lone_least: THREE, lone_most: THREE, heavy: THREE, always: None, sync_delay: "2T" },
@@ -120,12 +145,18 @@ impl Algorithm for Toy {
         departures: &[],
     };
 
-    fn plan(_: Cluster, values: &Values) -> Result<bool, PlanError> {
-        Ok(values.flag("fair"))
+    fn plan(_: Cluster, values: &Values) -> Result<Self::Plan, PlanError> {
+        let echo = match values.get("echo") {
+            "never" => None,
+            "for-ever" => Some(FOR_EVER),
+            times => Some(times.parse().expect("a number of the tests")),
+        };
+        Ok((values.flag("fair"), echo))
     }
 
-    fn start(&fair: &bool, me: SiteId, _: &Holders) -> Self {
-        Toy { me, fair, phase: Phase::Idle, queue: Vec::new(), busy: false }
+    fn start(&(fair, echo): &Self::Plan, me: SiteId, _: &Holders) -> Self {
+        let silence = if echo.is_some() { 6 } else { 0 };
+        Toy { me, fair, phase: Phase::Idle, queue: Vec::new(), busy: false, silence, echo: echo.unwrap_or(0) }
     }
 
     fn phase(&self) -> Phase {
@@ -141,36 +172,11 @@ impl Algorithm for Toy {
     }
 }
 
-fn explored(fair: &str, bounds: &Bounds) -> Report {
+/// What there is to see of a toy with these options.
+pub(crate) fn explored(options: &[(&str, &str)], bounds: &Bounds) -> Report {
     let mut values = Values::defaults(&Toy::INFO);
-    values.set(&Toy::INFO, "fair", fair).expect("an option of the toy");
+    for (name, value) in options {
+        values.set(&Toy::INFO, name, value).expect("an option of the toy");
+    }
     explore::<Toy>(bounds, &values).expect("three sites are enough for anyone")
-}
-
-#[test]
-fn a_server_that_serves_in_the_order_of_asking_starves_nobody_although_its_graph_is_full_of_cycles() {
-    let report = explored("yes", &Bounds::new(3, 1).endless());
-    assert_eq!(report.verdict, Verdict::Holds);
-    assert!(report.edges > report.states, "sites that ask for ever go round");
-    assert_eq!(report.messages, None, "a run without an end has no cost");
-}
-
-#[test]
-fn a_server_that_prefers_the_smallest_site_starves_a_larger_one() {
-    let report = explored("no", &Bounds::new(3, 1).endless());
-    let Verdict::Starvation(starved) = &report.verdict else { panic!("{:?}", report.verdict) };
-    assert!(starved.iter().all(|site| site.index() > 0), "{starved:?}");
-    let round = report.round.expect("a starving schedule goes round");
-    assert!(round < report.path.len(), "the round has steps");
-}
-
-#[test]
-fn a_bounded_number_of_requests_starves_nobody_whoever_is_preferred() {
-    let report = explored("no", &Bounds::new(3, 2));
-    assert_eq!(report.verdict, Verdict::Holds);
-    assert_eq!(
-        report.messages,
-        Some((12, 12)),
-        "three messages for each of four entries, none for the server's own"
-    );
 }
