@@ -154,6 +154,13 @@ impl<A: Algorithm> Table<A> {
         }
     }
 
+    /// Whether it is known what these steps do to the sites. To ask for all of them first is quicker than one by one: the table is
+    /// large, and memory is waited for once and not for each.
+    pub(crate) fn knows(&self, layout: Layout, state: &State, steps: &[Move]) -> bool {
+        let inputs = steps.iter().filter_map(|&step| self.input(layout, state, step));
+        inputs.fold(true, |known, (site, input)| known & self.knows_step(state.seats[site.index()], input))
+    }
+
     /// Makes `next` the state after `step`, and says what is wrong with that step.
     pub(crate) fn apply(
         &self,

@@ -9,11 +9,12 @@
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{Phase, PlanError, SiteId};
 use rayon::prelude::*;
+use smallvec::SmallVec;
 
 use crate::moves::{Move, Unknown};
 use crate::property::{Property, Verdict};
 use crate::state::{Layout, State};
-use crate::store::{Inserted, Place, SHARDS, Shard, hash, shard_of};
+use crate::store::{Inserted, Place, SHARDS, Shard, TOUCHED, hash, shard_of};
 use crate::sweep::{Origin, Sweep};
 use crate::table::Table;
 use crate::{Algorithm, Bounds};
@@ -307,6 +308,9 @@ impl Worker {
     ) -> Result<(), Unknown> {
         layout.decode(body, &mut self.state);
         let goes_on = table.moves(layout, &self.state, &mut self.moves);
+        if !table.knows(layout, &self.state, &self.moves) {
+            return Err(Unknown);
+        }
         let findings = self.findings.len();
         self.staged.clear();
         let mut outside = 0;
@@ -341,11 +345,7 @@ impl Worker {
         let bucket = shard_of(hash);
         let into = &mut self.buckets[bucket];
         self.staged.push((bucket, into.len()));
-        let length = u16::try_from(self.body.len()).expect("a state of a few sites takes a few bytes");
-        into.extend_from_slice(&hash.to_le_bytes());
-        into.extend_from_slice(&parent.to_bytes());
-        into.extend_from_slice(&length.to_le_bytes());
-        into.extend_from_slice(&self.body);
+        Staged { hash, parent, body: &self.body }.write(into);
     }
 
     fn take_back(&mut self) {
@@ -355,21 +355,48 @@ impl Worker {
     }
 }
 
-/// Brings a bucket's states into their shard; gives back how many were known from this level or before.
+/// Brings a bucket's states into their shard, a few at a time; gives back how many were known from this level or before.
 fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
-    const HEAD: usize = 8 + Place::BYTES + 2;
     let (mut rest, mut retreats) = (bucket, 0);
-    while let Some((head, tail)) = rest.split_at_checked(HEAD) {
-        let hash = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
-        let parent = Place::from_bytes(&head[8..]);
-        let length = usize::from(u16::from_le_bytes([head[HEAD - 2], head[HEAD - 1]]));
-        let (body, next) = tail.split_at(length);
-        if let Inserted::Known(offset) = shard.insert(hash, parent, body) {
-            retreats += usize::from(offset < level_end);
+    let mut group = SmallVec::<[Staged<'_>; TOUCHED]>::new();
+    while !rest.is_empty() {
+        group.clear();
+        group.extend(std::iter::from_fn(|| Staged::read(&mut rest)).take(TOUCHED));
+        shard.touch(group.iter().map(|staged| staged.hash));
+        for &Staged { hash, parent, body } in &group {
+            if let Inserted::Known(offset) = shard.insert(hash, parent, body) {
+                retreats += usize::from(offset < level_end);
+            }
         }
-        rest = next;
     }
     retreats
+}
+
+/// A state in a bucket.
+struct Staged<'a> {
+    hash: u64,
+    parent: Place,
+    body: &'a [u8],
+}
+
+impl<'a> Staged<'a> {
+    fn write(&self, bucket: &mut Vec<u8>) {
+        let length = u16::try_from(self.body.len()).expect("a state of a few sites takes a few bytes");
+        bucket.extend_from_slice(&self.hash.to_le_bytes());
+        bucket.extend_from_slice(&self.parent.to_bytes());
+        bucket.extend_from_slice(&length.to_le_bytes());
+        bucket.extend_from_slice(self.body);
+    }
+
+    fn read(bucket: &mut &'a [u8]) -> Option<Self> {
+        const HEAD: usize = 8 + Place::BYTES + 2;
+        let (head, tail) = bucket.split_at_checked(HEAD)?;
+        let length = usize::from(u16::from_le_bytes([head[HEAD - 2], head[HEAD - 1]]));
+        let (body, next) = tail.split_at(length);
+        *bucket = next;
+        let hash = u64::from_le_bytes(*head.first_chunk().expect("eight bytes"));
+        Some(Staged { hash, parent: Place::from_bytes(&head[8..]), body })
+    }
 }
 
 /// The one of a level to report: a state that is wrong before a step to one, then the first.

@@ -16,6 +16,9 @@ use foldhash::quality::FixedState;
 /// How many shards there are, whatever the number of threads: so that every run goes the same way.
 pub(crate) const SHARDS: usize = 16;
 
+/// How many states are looked up side by side.
+pub(crate) const TOUCHED: usize = 16;
+
 const CHUNK: usize = 1 << 16;
 const FEWEST_SLOTS: usize = 64;
 const OFFSET_BITS: u32 = 36;
@@ -134,6 +137,20 @@ impl Shard {
         let body = at + 2 + Place::BYTES;
         let end = body + length;
         (Place::from_bytes(&bytes[at + 2..]), &bytes[body..end], (chunk * CHUNK + end) as u64)
+    }
+
+    /// Reads what [`Shard::insert`] will read for up to [`TOUCHED`] of these. None waits for another here, so that memory is waited
+    /// for once and not as often as there are states.
+    pub(crate) fn touch(&self, hashes: impl Iterator<Item = u64> + Clone) {
+        let mut slots = [0; TOUCHED];
+        slots.iter_mut().zip(hashes.clone()).for_each(|(slot, hash)| *slot = self.slots[self.home(hash)]);
+        let known =
+            slots.iter().zip(hashes).filter(|&(slot, hash)| slot & !OFFSET_MASK == hash << OFFSET_BITS);
+        std::hint::black_box(known.fold(0, |sum, (slot, _)| sum ^ self.first_byte(slot & OFFSET_MASK)));
+    }
+
+    fn first_byte(&self, offset: u64) -> u8 {
+        self.chunks[offset as usize / CHUNK].get(offset as usize % CHUNK).copied().unwrap_or(0)
     }
 
     /// Keeps `body`, if it is new.

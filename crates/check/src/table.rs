@@ -162,6 +162,10 @@ impl<A: Algorithm> Table<A> {
         Some((seat, outcome))
     }
 
+    pub(crate) fn knows_step(&self, seat: u32, input: Input) -> bool {
+        self.steps.contains_key(&self.key(seat, input))
+    }
+
     /// Seat and input in one word: hashing it is one multiplication.
     fn key(&self, seat: u32, input: Input) -> u64 {
         let sites = number(self.bounds.cluster.sites);

@@ -20,16 +20,17 @@ pub enum Ending {
     },
 }
 
-/// What the verdict says behind how a sweep ended.
-const SWEPT: &str = ", swept";
+/// What stands in the verdict between how a sweep ended and its limit of memory.
+const SWEPT: &str = ", swept in ";
+const MEBIBYTES: &str = " MiB";
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
-    /// Whether memory had ended, so that levels were let go.
-    pub swept: bool,
+    /// How many MiB had ended, if so and levels were let go.
+    pub swept: Option<usize>,
     /// How many states were visited.
     pub states: usize,
     /// How many steps the farthest of them is from the start.
@@ -41,14 +42,15 @@ pub struct Outcome {
 impl Outcome {
     /// What `report` says, which had so many bytes of memory.
     pub fn of(report: &Report, memory: usize) -> Outcome {
+        let mebibytes = memory >> 20;
         let ending = match (report.verdict.property(), &report.verdict) {
             (Some(property), _) => Ending::Violated(property),
-            (None, Verdict::Unfinished) => Ending::Unfinished { mebibytes: memory >> 20 },
+            (None, Verdict::Unfinished) => Ending::Unfinished { mebibytes },
             (None, _) => Ending::Holds,
         };
         Outcome {
             ending,
-            swept: report.swept.is_some(),
+            swept: report.swept.map(|_| mebibytes),
             states: report.states,
             depth: report.depth,
             messages: report.messages,
@@ -61,7 +63,7 @@ impl fmt::Display for Ending {
         match self {
             Ending::Holds => f.write_str("holds"),
             Ending::Violated(property) => write!(f, "violated: {}", property.name()),
-            Ending::Unfinished { mebibytes } => write!(f, "unfinished within {mebibytes} MiB"),
+            Ending::Unfinished { mebibytes } => write!(f, "unfinished within {mebibytes}{MEBIBYTES}"),
         }
     }
 }
@@ -90,6 +92,7 @@ impl Record {
     pub fn cells(&self) -> [String; 13] {
         let Record { case, outcome } = self;
         let more = if self.is_finished() { "" } else { "> " };
+        let swept = outcome.swept.map_or_else(String::new, |limit| format!("{SWEPT}{limit}{MEBIBYTES}"));
         [
             case.spec.clone(),
             case.sites.to_string(),
@@ -103,7 +106,7 @@ impl Record {
             format!("{more}{}", outcome.states),
             outcome.depth.to_string(),
             outcome.messages.map_or_else(|| "–".to_owned(), |(least, most)| format!("{least} to {most}")),
-            format!("{}{}", outcome.ending, if outcome.swept { SWEPT } else { "" }),
+            format!("{}{swept}", outcome.ending),
         ]
     }
 }
@@ -141,9 +144,9 @@ Every interleaving of the runs below: {} runs, of which {holds} hold, {} are vio
 cargo run --release -- check all --record docs/CHECKED.md
 ```
 
-with 8 GiB of memory. Where a row is unfinished, the limit that it names was not enough; with `--resume` only such rows are
-explored again. Where one is swept, memory ended: then the oldest levels are let go, which misses nothing, but a state that is
-reached once more after that counts once more.
+with 8 GiB of memory, or `--memory` as much as a row names. Where one is unfinished, that was not enough; with `--resume` only such
+rows are explored again. Where one is swept, memory ended: then the oldest levels are let go, which misses nothing, but a state
+that is reached once more after that counts once more.
 
 N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
 may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.
@@ -236,13 +239,18 @@ impl Row {
     fn ending(self, cell: &str) -> Result<Ending, Malformed> {
         let broken = || Property::named(cell.strip_prefix("violated: ")?).map(Ending::Violated);
         let unfinished = || {
-            let mebibytes = cell.strip_prefix("unfinished within ")?.strip_suffix(" MiB")?.parse().ok()?;
+            let mebibytes = self.mebibytes(cell.strip_prefix("unfinished within ")?).ok()?;
             Some(Ending::Unfinished { mebibytes })
         };
         match cell {
             "holds" => Ok(Ending::Holds),
             _ => broken().or_else(unfinished).ok_or_else(|| self.malformed(cell, "verdict")),
         }
+    }
+
+    fn mebibytes(self, words: &str) -> Result<usize, Malformed> {
+        let number = words.strip_suffix(MEBIBYTES).ok_or_else(|| self.malformed(words, "number of MiB"))?;
+        self.number(number)
     }
 
     fn record(self, cells: [&str; 13]) -> Result<Record, Malformed> {
@@ -272,10 +280,10 @@ impl Row {
             recovers: self.is_yes(recovers)?,
             returns: self.is_yes(returns)?,
         };
-        let ending = verdict.strip_suffix(SWEPT);
+        let (ending, limit) = verdict.split_once(SWEPT).unzip();
         let outcome = Outcome {
             ending: self.ending(ending.unwrap_or(verdict))?,
-            swept: ending.is_some(),
+            swept: limit.map(|limit| self.mebibytes(limit)).transpose()?,
             states: self.number(states.trim_start_matches("> "))?,
             depth: self.number(depth)?,
             messages: self.messages(messages)?,
@@ -294,7 +302,7 @@ mod tests {
         let with = |(case, ending): (Case, Ending)| Record {
             outcome: Outcome {
                 ending,
-                swept: case.sites == 4,
+                swept: (case.sites == 4).then_some(64),
                 states: 7,
                 depth: 3,
                 messages: (ending == Ending::Holds).then_some((4, 6)),
