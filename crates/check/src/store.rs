@@ -213,7 +213,8 @@ impl Shard {
     pub(crate) fn forget_before(&mut self, offset: u64) {
         let last = self.chunks.len() - 1;
         let (from, to) = (self.first as usize / CHUNK, (offset as usize / CHUNK).min(last));
-        self.chunks[from.min(to)..to].fill(Vec::new());
+        // Not `fill`, which would keep what the vectors have room for.
+        self.chunks[from.min(to)..to].iter_mut().for_each(|chunk| *chunk = Vec::new());
         self.first = offset;
     }
 
@@ -253,4 +254,25 @@ impl Shard {
 
 fn slot_of(hash: u64, offset: u64) -> u64 {
     hash << OFFSET_BITS | offset
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_takes_no_memory() {
+        let mut shard = Shard::new();
+        for number in 0..50_000_u32 {
+            let body = number.to_le_bytes();
+            assert_eq!(shard.insert(hash(&body), Place::NOWHERE, &body), Inserted::New);
+        }
+        let (before, end) = (shard.bytes(), shard.end());
+        shard.know_from(end);
+        shard.forget_before(end);
+        let held =
+            shard.chunks.iter().map(Vec::capacity).sum::<usize>() + shard.slots.capacity() * size_of::<u64>();
+        assert_eq!(shard.bytes(), held);
+        assert!(held < before / 10, "{held} of {before} bytes are left");
+    }
 }
