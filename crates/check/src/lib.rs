@@ -12,6 +12,7 @@
 
 pub mod assumptions;
 mod bounds;
+mod bucket;
 mod command;
 pub mod errata;
 mod graph;

@@ -69,8 +69,8 @@ impl<A: Algorithm> Search<A> {
     }
 
     /// The least and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, the
-    /// length of a run is its requests and releases, which are the same in all, and its messages. Before a sweep the longer of two
-    /// paths to a state is not followed, so that its levels tell nothing either if there were such.
+    /// length of a run is its requests and releases, which are the same in all, and its messages. The longer of two paths to a state
+    /// that is known is not followed, in a sweep neither, so that the levels tell nothing if there were such.
     fn costs_by_level(&self) -> Option<(usize, usize)> {
         let bounds = &self.table.bounds;
         let Entries::Each(entries) = bounds.entries else { return None };

@@ -9,12 +9,12 @@
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{Phase, PlanError, SiteId};
 use rayon::prelude::*;
-use smallvec::SmallVec;
 
+use crate::bucket::{Staged, empty};
 use crate::moves::{Move, Unknown};
 use crate::property::{Property, Verdict};
 use crate::state::{Layout, State};
-use crate::store::{Inserted, Place, SHARDS, Shard, TOUCHED, hash, shard_of};
+use crate::store::{Place, SHARDS, Shard, hash, shard_of};
 use crate::sweep::{Origin, Sweep};
 use crate::table::Table;
 use crate::{Algorithm, Bounds};
@@ -77,7 +77,7 @@ pub(crate) struct Search<A: Algorithm> {
     pub(crate) level_starts: Vec<Vec<u64>>,
     pub(crate) cursors: Vec<u64>,
     pub(crate) level_ends: Vec<u64>,
-    /// Since when levels that were worked off are let go.
+    /// Since when the oldest levels are let go.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) progress: Progress,
     /// How many steps led to a state of the same or an earlier level: without any there is no cycle.
@@ -352,50 +352,6 @@ impl Worker {
         for &(bucket, length) in self.staged.iter().rev() {
             self.buckets[bucket].truncate(length);
         }
-    }
-}
-
-/// Brings a bucket's states into their shard, a few at a time; gives back how many were known from this level or before.
-fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
-    let (mut rest, mut retreats) = (bucket, 0);
-    let mut group = SmallVec::<[Staged<'_>; TOUCHED]>::new();
-    while !rest.is_empty() {
-        group.clear();
-        group.extend(std::iter::from_fn(|| Staged::read(&mut rest)).take(TOUCHED));
-        shard.touch(group.iter().map(|staged| staged.hash));
-        for &Staged { hash, parent, body } in &group {
-            if let Inserted::Known(offset) = shard.insert(hash, parent, body) {
-                retreats += usize::from(offset < level_end);
-            }
-        }
-    }
-    retreats
-}
-
-/// A state in a bucket.
-struct Staged<'a> {
-    hash: u64,
-    parent: Place,
-    body: &'a [u8],
-}
-
-impl<'a> Staged<'a> {
-    fn write(&self, bucket: &mut Vec<u8>) {
-        let length = u16::try_from(self.body.len()).expect("a state of a few sites takes a few bytes");
-        bucket.extend_from_slice(&self.hash.to_le_bytes());
-        bucket.extend_from_slice(&self.parent.to_bytes());
-        bucket.extend_from_slice(&length.to_le_bytes());
-        bucket.extend_from_slice(self.body);
-    }
-
-    fn read(bucket: &mut &'a [u8]) -> Option<Self> {
-        const HEAD: usize = 8 + Place::BYTES + 2;
-        let (head, tail) = bucket.split_at_checked(HEAD)?;
-        let length = usize::from(u16::from_le_bytes([head[HEAD - 2], head[HEAD - 1]]));
-        let (body, next) = tail.split_at(length);
-        *bucket = next;
-        let hash = u64::from_le_bytes(*head.first_chunk().expect("eight bytes"));
-        Some(Staged { hash, parent: Place::from_bytes(&head[8..]), body })
     }
 }
 

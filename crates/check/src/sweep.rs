@@ -29,7 +29,7 @@ const MOST_LEVELS: usize = 1000;
 
 /// Where levels began to be let go.
 pub(crate) struct Sweep {
-    /// The first level that was kept then.
+    /// The level that was worked off then.
     depth: usize,
     /// Where it ends, by shard.
     ends: Vec<u64>,

@@ -1,0 +1,49 @@
+//! States on their way from the task that found them to the shard that keeps them: one behind the other in a bucket of bytes.
+
+use smallvec::SmallVec;
+
+use crate::store::{Inserted, Place, Shard, TOUCHED};
+
+/// Brings a bucket's states into their shard, a few at a time; gives back how many were known from this level or before.
+pub(crate) fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
+    let (mut rest, mut retreats) = (bucket, 0);
+    let mut group = SmallVec::<[Staged<'_>; TOUCHED]>::new();
+    while !rest.is_empty() {
+        group.clear();
+        group.extend(std::iter::from_fn(|| Staged::read(&mut rest)).take(TOUCHED));
+        shard.touch(group.iter().map(|staged| staged.hash));
+        for &Staged { hash, parent, body } in &group {
+            if let Inserted::Known(offset) = shard.insert(hash, parent, body) {
+                retreats += usize::from(offset < level_end);
+            }
+        }
+    }
+    retreats
+}
+
+/// A state in a bucket.
+pub(crate) struct Staged<'a> {
+    pub(crate) hash: u64,
+    pub(crate) parent: Place,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Staged<'a> {
+    pub(crate) fn write(&self, bucket: &mut Vec<u8>) {
+        let length = u16::try_from(self.body.len()).expect("a state of a few sites takes a few bytes");
+        bucket.extend_from_slice(&self.hash.to_le_bytes());
+        bucket.extend_from_slice(&self.parent.to_bytes());
+        bucket.extend_from_slice(&length.to_le_bytes());
+        bucket.extend_from_slice(self.body);
+    }
+
+    fn read(bucket: &mut &'a [u8]) -> Option<Self> {
+        const HEAD: usize = 8 + Place::BYTES + 2;
+        let (head, tail) = bucket.split_at_checked(HEAD)?;
+        let length = usize::from(u16::from_le_bytes([head[HEAD - 2], head[HEAD - 1]]));
+        let (body, next) = tail.split_at(length);
+        *bucket = next;
+        let hash = u64::from_le_bytes(*head.first_chunk().expect("eight bytes"));
+        Some(Staged { hash, parent: Place::from_bytes(&head[8..]), body })
+    }
+}
