@@ -1,6 +1,6 @@
 //! A disk is full for a while.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -15,8 +15,9 @@ use crate::network::Network;
 use crate::session::Session;
 use crate::trial::{SITES, Trial};
 
-/// What a site says that cannot write.
+/// What a site says that cannot write, and what when it can again.
 const COMPLAINT: &str = "cannot write what the cluster agreed on; trying again";
+const RELIEF: &str = "what could not be written is written";
 
 /// A file system with little room, which goes away with this.
 struct SmallDisk {
@@ -48,7 +49,8 @@ impl SmallDisk {
 
     /// Leaves not one byte of room.
     fn fill(&self) {
-        let mut file = File::create(self.place.path().join("filling")).unwrap();
+        let filling = self.place.path().join("filling");
+        let mut file = OpenOptions::new().create(true).append(true).open(filling).unwrap();
         for bytes in [1 << 16, 1 << 12, 1] {
             let full = std::iter::repeat_with(|| file.write_all(&vec![1; bytes])).find_map(Result::err);
             assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::StorageFull));
@@ -76,21 +78,21 @@ fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() 
     }
     let mut trial = Trial::of("full disks", cluster.begin());
     let leader = trial.cluster.leader();
-    let [first, second, killed, healthy] = [1, 2, 3, 4].map(|after| (leader + after) % 5);
-    disks[first].fill();
-    change_views_until_full(&trial.cluster, healthy, first);
-    // The other voters agree on views without it, and it takes part in them: it only cannot vote.
-    trial.until_all_served();
-    for full in [second, leader] {
-        disks[full].fill();
-        change_views_until_full(&trial.cluster, healthy, full);
+    let [second, third, killed, healthy] = [1, 2, 3, 4].map(|after| (leader + after) % SITES);
+    // The other voters agree on views without these, led by one that can write, and they take part: they only cannot vote.
+    for full in [leader, second] {
+        change_views_until_full(&trial.cluster, healthy, full, &disks[full]);
+        trial.until_all_served();
     }
-    // Nobody could remember now who was given up: so nobody is, for however long its lease is over.
-    let mut holder = Session::connect(&trial.cluster.socket(killed), "holder", &mut || false).unwrap();
+    let end = now() + TERMS.length.times(20);
+    let mut holder = Session::connect(&trial.cluster.socket(killed), "holder", &mut || now() > end).unwrap();
     let wish = holder.want(LOCK).unwrap();
-    holder.granted(wish, &mut || false).unwrap();
-    let before = trial.count();
+    holder.granted(wish, &mut || now() > end).unwrap();
+    change_views_until_full(&trial.cluster, healthy, third, &disks[third]);
     trial.cluster.kill(killed);
+    // Nobody could remember now who was given up: so nobody is, for however long its lease is over, and nobody leads for long.
+    trial.cluster.until_without_lease(healthy);
+    let before = trial.count();
     let over = now() + TERMS.length.times(2);
     trial.cluster.wait_for("its lease is over", || now() > over);
     assert_eq!(trial.cluster.status(healthy).unwrap().view.members.len(), SITES, "no view is agreed on");
@@ -103,21 +105,34 @@ fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() 
     trial.end();
 }
 
-/// Sets rules at one site until another has no room for them. Rules are part of the view, and each view is longer than the
-/// one before.
-fn change_views_until_full(cluster: &Cluster, at: usize, full: usize) {
-    let is_full = || cluster.log(full).contains(COMPLAINT);
-    while !is_full() {
-        let view = cluster.until(at, "is there", |_| true).view;
-        let mut rules = view.rules;
-        let pattern =
-            format!("{}-{}/*", "a-pattern-that-takes-some-room-on-a-disk".repeat(4), rules.rules.len());
-        rules.rules.insert(0, (pattern, rules.default.clone()));
-        let mut session = Session::connect(&cluster.socket(at), "operator", &mut || false).unwrap();
-        session.set_rules(rules).unwrap();
+/// Fills a site's disk and sets rules at another until it has no room for them. Rules are part of the view, and each view is
+/// longer than the one before. A write that fails is undone, which may make room for it: so the disk is filled again, until the
+/// same write has failed twice.
+fn change_views_until_full(cluster: &Cluster, at: usize, full: usize, disk: &SmallDisk) {
+    let failures = || {
+        let log = cluster.log(full);
+        let since = log.rfind(RELIEF).unwrap_or(0);
+        log[since..].matches(COMPLAINT).count()
+    };
+    while failures() < 2 {
+        disk.fill();
+        let version = add_rule(cluster, at);
         cluster.wait_for("there is a new view, or no room for it", || {
-            is_full()
-                || cluster.status(at).is_some_and(|status| status.view.rules_version > view.rules_version)
+            failures() > 0 || cluster.status(at).is_some_and(|status| status.view.rules_version > version)
         });
+        disk.fill();
+        cluster.wait_for("there was room, or again none", || failures() != 1);
     }
+}
+
+/// Asks a site for one rule more. Returns the version of those before.
+fn add_rule(cluster: &Cluster, at: usize) -> u64 {
+    let view = cluster.until(at, "is there", |_| true).view;
+    let mut rules = view.rules;
+    let pattern = format!("{}-{}/*", "a-pattern-that-takes-some-room-on-a-disk".repeat(4), rules.rules.len());
+    rules.rules.insert(0, (pattern, rules.default.clone()));
+    let end = now() + TERMS.length.times(20);
+    let mut session = Session::connect(&cluster.socket(at), "operator", &mut || now() > end).unwrap();
+    session.set_rules(rules).unwrap();
+    view.rules_version
 }

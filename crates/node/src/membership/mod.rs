@@ -17,6 +17,7 @@ pub mod message;
 mod sense;
 #[cfg(test)]
 mod tests;
+mod writing;
 
 use std::collections::VecDeque;
 
@@ -27,6 +28,7 @@ use crate::names::SiteName;
 use crate::view::View;
 use disk::{Ballot, Disk, LogEntry, Mirror, Saved, Write};
 use message::RaftMessage;
+use writing::{Batch, Writing};
 
 /// How many sites vote at most: beyond it agreement only gets slower.
 pub const MOST_VOTERS: usize = 7;
@@ -88,8 +90,7 @@ pub struct Membership {
     applied: u64,
     /// The log is cut when it is longer.
     longest_log: usize,
-    /// What was handed to the disk, oldest first, with what may be sent only then.
-    writing: VecDeque<Writing>,
+    writing: Writing,
     /// Writes that nothing depends on; they go with the next batch.
     lazy: Vec<Write>,
     /// Confirmations that wait until this index is applied.
@@ -100,15 +101,6 @@ pub struct Membership {
     handicap: usize,
     /// The term and role that the handicap was drawn for.
     seen: (u64, StateRole),
-}
-
-/// A batch on its way to the disk, or what waits for the batches before it.
-struct Writing {
-    number: u64,
-    needs_disk: bool,
-    /// The state up to this entry is among the writes, in place of the log.
-    installs: Option<u64>,
-    then_send: Vec<eraftpb::Message>,
 }
 
 impl Membership {
@@ -150,7 +142,7 @@ impl Membership {
             view,
             applied,
             longest_log,
-            writing: VecDeque::new(),
+            writing: Writing::default(),
             lazy: Vec::new(),
             confirmed: VecDeque::new(),
             draw: fastrand::Rng::with_seed(seed),
@@ -190,18 +182,29 @@ impl Membership {
         }
     }
 
-    /// One tick has passed. It does not count while the disk takes in the state that a leader has sent: an election would
-    /// read the log from before it, which is gone.
+    /// One tick has passed. It does not count for a voter whose disk writes: it could not win an election before the disk has
+    /// its vote, and while the disk takes in the state that a leader has sent the log is gone that an election would read.
     pub fn on_tick(&mut self, out: &mut Vec<Output>) {
-        if self.writing.iter().any(|batch| batch.installs.is_some()) {
+        let waited = self.writing.on_tick();
+        if self.leads().is_some() {
+            self.make_room(waited);
+        } else if waited > 0 {
             return;
-        }
-        if self.handicap > 0 && self.raw.raft.state != StateRole::Leader {
+        } else if self.handicap > 0 {
             self.handicap -= 1;
             return;
         }
         self.raw.tick();
         self.pump(out);
+    }
+
+    /// Leads no longer if the disk has taken as long over a write as others wait for a silent leader. The others can agree on
+    /// a view without this disk, but only a leader that has applied it is confirmed, and so gives out leases.
+    fn make_room(&mut self, waited: usize) {
+        if waited >= self.pace.election && self.voters.len() > 1 {
+            let term = self.raw.raft.term;
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+        }
     }
 
     /// `message` has come from the voter `from`. What cannot come from a correct voter is refused with a reason.
@@ -243,17 +246,14 @@ impl Membership {
 
     /// The disk has the batch `token` and all before it.
     pub fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
-        while let Some(first) = self.writing.front()
-            && (first.number <= token.0 || !first.needs_disk)
-        {
-            let done = self.writing.pop_front().expect("there is a first");
+        while let Some(done) = self.writing.take_done(token) {
             self.on_written(done, out);
         }
         self.pump(out);
     }
 
     /// The disk has everything up to this batch. State that came whole has been applied with that.
-    fn on_written(&mut self, done: Writing, out: &mut Vec<Output>) {
+    fn on_written(&mut self, done: Batch, out: &mut Vec<Output>) {
         self.raw.on_persist_ready(done.number);
         if let Some(index) = done.installs {
             self.raw.advance_apply_to(index);
@@ -291,9 +291,9 @@ impl Membership {
                 let writes = std::mem::take(&mut self.lazy);
                 out.push(Output::Persist { token: Token(number), writes });
             }
-            let batch = Writing { number, needs_disk: must_sync, installs, then_send };
+            let batch = Batch { number, needs_disk: must_sync, installs, then_send };
             if must_sync || !self.writing.is_empty() {
-                self.writing.push_back(batch);
+                self.writing.push(batch);
             } else {
                 self.on_written(batch, out);
             }

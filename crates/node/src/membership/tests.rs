@@ -1,5 +1,7 @@
 //! Voters in one thread: they elect, agree, write before they send, keep their log short, and survive restarts.
 
+mod full_disk;
+
 use super::message::Kind;
 use super::*;
 use crate::lease::Terms;

@@ -37,15 +37,20 @@ pub(super) fn start(
     let (sender, receiver) = channel();
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         while let Some((token, writes)) = gather(&receiver) {
+            let mut has_failed = false;
             while let Err(error) = write(&writes) {
                 if !error.is_passing() {
                     return tracing::error!(%error, "the disk has failed: this site takes no part any more");
                 }
+                has_failed = true;
                 tracing::error!(%error, "cannot write what the cluster agreed on; trying again");
                 // Nothing is ever said here: it ends with the node.
                 if stopped.recv_timeout(RETRY_AFTER) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
+            }
+            if has_failed {
+                tracing::info!("what could not be written is written");
             }
             done(token);
         }

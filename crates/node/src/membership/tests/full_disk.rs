@@ -1,0 +1,76 @@
+//! A disk has no room for a while, and takes nothing.
+
+use super::*;
+use crate::membership::writing::MOST_WAITING;
+
+impl Council {
+    /// Delivers everything, and writes it but for one whose disk has no room.
+    fn settle_with_full_disk(&mut self, full: usize) {
+        let others = self.others(full);
+        while others.iter().any(|&at| self.write_one(at)) || self.deliver() {}
+    }
+
+    /// All but one.
+    fn others(&self, one: usize) -> Vec<usize> {
+        (0..self.voters.len()).filter(|&at| at != one).collect()
+    }
+}
+
+#[test]
+fn a_leader_that_cannot_write_makes_room_for_one_that_can() {
+    let mut council = Council::of(3);
+    let full = council.elect();
+    council.propose(full, &view(1));
+    let leader = (0..10 * PACE.election).find_map(|_| {
+        (0..3).for_each(|at| council.tick(at));
+        council.settle_with_full_disk(full);
+        council.others(full).into_iter().find(|&at| council.voters[at].leads().is_some())
+    });
+    let leader = leader.expect("another one leads");
+    assert!(council.voters[full].leads().is_none());
+    council.propose(leader, &view(2));
+    council.settle_with_full_disk(full);
+    assert_eq!(
+        *council.voters[leader].view(),
+        view(2),
+        "the old leader's last view counts, for a majority has it"
+    );
+    // Once there is room it has all that the others have agreed on.
+    council.settle();
+    council.tick(leader);
+    council.settle();
+    assert_eq!(*council.voters[full].view(), view(2));
+}
+
+#[test]
+fn a_voter_that_is_alone_leads_however_long_its_disk_takes() {
+    let mut council = Council::of(1);
+    council.elect();
+    council.propose(0, &view(1));
+    (0..10 * PACE.election).for_each(|_| council.tick(0));
+    assert!(council.voters[0].leads().is_some());
+    council.settle();
+    assert_eq!(*council.voters[0].view(), view(1));
+}
+
+#[test]
+fn what_waits_for_a_full_disk_does_not_grow_without_end() {
+    let mut council = Council::of(3);
+    let leader = council.elect();
+    let full = (leader + 1) % 3;
+    council.propose(leader, &view(1));
+    for _ in 0..10 * MOST_WAITING {
+        (0..3).for_each(|at| council.tick(at));
+        council.settle_with_full_disk(full);
+    }
+    assert!(council.voters[leader].leads().is_some(), "two of three are enough");
+    let waiting = &council.voters[full].writing.batches;
+    let messages: usize = waiting.iter().map(|batch| batch.then_send.len()).sum();
+    assert!(
+        waiting.len() < 4 && messages <= 2 * MOST_WAITING,
+        "{} batches, {messages} messages",
+        waiting.len()
+    );
+    council.settle();
+    assert_eq!(*council.voters[full].view(), view(1));
+}
