@@ -1,4 +1,4 @@
 //! Names, labels, addresses and specs of algorithms.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| meshlock_node::fuzz::run("names", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| meshlock_wire::fuzz::run("names", bytes));

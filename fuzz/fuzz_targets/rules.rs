@@ -1,4 +1,4 @@
 //! Rules of locks.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| meshlock_node::fuzz::run("rules", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| meshlock_wire::fuzz::run("rules", bytes));

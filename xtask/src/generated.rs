@@ -33,7 +33,7 @@ pub(crate) fn write_errata(root: &Path) -> anyhow::Result<()> {
         "--quiet",
         "--release",
         "-p",
-        "meshlock",
+        "meshlock-cli",
         "--",
         "errata",
         "--markdown",

@@ -97,7 +97,7 @@ fn check_documents(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> 
 
 /// The subcommands of the binary: the variants of `enum Command` in its `cli.rs`, in lower case.
 fn subcommands(root: &Path) -> anyhow::Result<Vec<String>> {
-    let cli = fs::read_to_string(root.join("crates/meshlock/src/cli.rs")).context("cannot read cli.rs")?;
+    let cli = fs::read_to_string(root.join("crates/cli/src/cli.rs")).context("cannot read cli.rs")?;
     let (_, variants) = cli.split_once("enum Command {").context("cli.rs has no `enum Command`")?;
     let names = variants.lines().map(str::trim).take_while(|line| *line != "}");
     let names = names.filter_map(|line| line.split_once('(').map(|(name, _)| name.to_lowercase()));

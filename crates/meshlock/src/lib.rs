@@ -35,11 +35,17 @@
 //! # async fn work() {}
 //! ```
 //!
-//! [`node::shell::Setup`] describes a site of a real cluster: where it listens, where the others are, its certificate and
-//! its disk. The algorithms themselves are in [`protocol`], as pure state machines, to be driven by a host of your own.
+//! `meshlock_host::Setup` describes a site of a real cluster: where it listens, where the others are, its certificate and
+//! its disk. The algorithms themselves are in `meshlock_protocol`, as pure state machines, to be driven by a host of your own.
 
-mod library;
+mod blocking;
+mod cluster;
+mod guard;
+mod node;
+mod semaphore;
+mod wish;
 
-pub use library::{AcquireError, Cluster, Guard, Guards, Node, Semaphore};
-pub use meshlock_node as node;
-pub use meshlock_protocol as protocol;
+pub use cluster::Cluster;
+pub use guard::{Guard, Guards};
+pub use node::{AcquireError, Node};
+pub use semaphore::Semaphore;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use meshlock::node::names::SiteName;
-use meshlock::node::node::{Answer, Call, Config};
-use meshlock::node::shell::client::protocol::{self, ToClient, ToNode};
-use meshlock::node::shell::client::{listen, serve};
-use meshlock::node::shell::tls::{Bearer, Identity, ca};
-use meshlock::node::shell::{Listener, Security, Setup, StartError};
 use meshlock::{AcquireError, Cluster, Node};
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::{Answer, Call, Config};
+use meshlock_host::door::{listen, serve};
+use meshlock_host::{Listener, Setup, StartError};
+use meshlock_tls::Security;
+use meshlock_tls::{Bearer, Identity, ca};
+use meshlock_wire::clients::{self, ToClient, ToNode};
 
 #[tokio::test]
 async fn a_local_node_grants_a_lock_and_takes_it_back_when_the_guard_is_dropped() {
@@ -293,16 +294,16 @@ async fn a_semaphore_whose_name_would_be_a_pattern_is_refused() {
 fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("a test's own set-up");
     let (mut said, mut heard) = (Vec::new(), Vec::new());
-    protocol::put(
-        &ToNode::Hello { version: protocol::VERSION, who: "test".parse().expect("a test's own set-up") },
+    clients::put(
+        &ToNode::Hello { version: clients::VERSION, who: "test".parse().expect("a test's own set-up") },
         &mut said,
     );
     for message in messages {
-        protocol::put(message, &mut said);
+        clients::put(message, &mut said);
     }
     stream.write_all(&said).expect("a test's own set-up");
     loop {
-        if let Some((message, length)) = protocol::take::<ToClient>(&heard).expect("a test's own set-up") {
+        if let Some((message, length)) = clients::take::<ToClient>(&heard).expect("a test's own set-up") {
             heard.drain(..length);
             if last(&message) {
                 return stream;
@@ -317,7 +318,7 @@ fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool
 }
 
 fn acquire(tag: u64) -> ToNode {
-    let (lock, patience) = ("a".parse().expect("a test's own set-up"), protocol::Patience::Forever);
+    let (lock, patience) = ("a".parse().expect("a test's own set-up"), clients::Patience::Forever);
     ToNode::Acquire { tag, lock, patience, permits: None }
 }
 

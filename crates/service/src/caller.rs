@@ -1,6 +1,6 @@
 //! Who makes a call: every request carries it, put there by the server's guard.
 
-use meshlock_node::shell::gate::Caller;
+use meshlock_host::gate::Caller;
 use tonic::{Request, Status};
 
 /// Who makes this call. One that did not come through the guard is refused.

@@ -7,8 +7,8 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
-use meshlock_node::cause::Cause;
-use meshlock_node::shell::gate::Caller;
+use meshlock_cluster::cause::Cause;
+use meshlock_host::gate::Caller;
 
 /// What lines of the log about acquisitions are asked for by.
 const LOCK: &str = "meshlock::lock";

@@ -1,7 +1,7 @@
 //! Meshlock's wire APIs: what other programs and other languages speak to a node.
 //!
 //! One listener ([`Serving`]) speaks gRPC and HTTP/JSON on one port: `meshlock.v1`, our own API (`docs/api.md`), and what clients of
-//! etcd (`docs/etcd.md`) and of Consul (`docs/consul.md`) use for locks. It drives a node as any client does, through [`Handle`](meshlock_node::shell::Handle),
+//! etcd (`docs/etcd.md`) and of Consul (`docs/consul.md`) use for locks. It drives a node as any client does, through [`Handle`](meshlock_host::Handle),
 //! and decides nothing about who holds a lock.
 //!
 //! - `ledger`: leases (sessions), keys (one client's place at one lock) and limits. Pure.

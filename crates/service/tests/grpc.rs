@@ -5,9 +5,10 @@
 use std::net::{Ipv4Addr, TcpListener};
 
 use axum::http::uri::PathAndQuery;
-use meshlock_node::node::Config;
-use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_cluster::node::Config;
+use meshlock_host::{Engine, Setup};
 use meshlock_service::{Limits, Serving};
+use meshlock_tls::Security;
 use prost::Message;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
@@ -106,7 +107,7 @@ fn acquire(lock: &str, session: &str) -> Acquire {
 
 /// Runs a scenario against a node of one site.
 fn with_api<F: Future<Output = ()>>(scenario: impl FnOnce(Client) -> F) {
-    let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+    let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let setup = meshlock_service::Setup {

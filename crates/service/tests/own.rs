@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use meshlock_node::node::Config;
-use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_cluster::node::Config;
+use meshlock_host::{Engine, Setup};
 use meshlock_service::{Limits, ServeError, Serving};
+use meshlock_tls::Security;
 use serde_json::{Value, json};
 
 struct Api {
@@ -21,7 +22,7 @@ impl Api {
     }
 
     fn with(limits: Limits) -> Self {
-        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let setup = meshlock_service::Setup {
@@ -263,7 +264,7 @@ fn health_status_and_description_are_there() {
 
 #[test]
 fn a_site_whose_cluster_is_not_there_says_so() {
-    let sites: [meshlock_node::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
+    let sites: [meshlock_cluster::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
     let engine = Engine::start(Setup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let setup = meshlock_service::Setup {
@@ -288,7 +289,7 @@ fn a_site_whose_cluster_is_not_there_says_so() {
 
 #[test]
 fn without_protection_only_this_machine_is_served() {
-    let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+    let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let setup = meshlock_service::Setup {
@@ -336,7 +337,7 @@ fn a_session_that_is_opened_with_a_lock_begins_when_it_is_granted() {
 #[test]
 fn clients_are_told_for_how_long_what_they_hold_is_safe_which_is_never_longer_than_the_lease_of_their_site() {
     let api = Api::start();
-    let lease = meshlock_node::lease::Terms::default().length.micros() / 1000;
+    let lease = meshlock_cluster::lease::Terms::default().length.micros() / 1000;
     let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
     let granted = hold.next()["granted"].clone();
     let path = format!("/v1/sessions/{}/keep-alive", granted["session"].as_str().unwrap());

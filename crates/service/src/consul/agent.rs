@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
-use meshlock_node::names::fnv_1a;
+use meshlock_cluster::names::fnv_1a;
 use serde_json::json;
 
 use super::errors::Fault;
@@ -36,7 +36,7 @@ impl Consul {
     /// Where all members are reached.
     pub(super) async fn peers(&self) -> Result<Response, Fault> {
         let overview = self.desk.overview().await.map_err(|error| Fault::unanswered(&error))?;
-        let address = |member: &meshlock_node::names::Member| {
+        let address = |member: &meshlock_cluster::names::Member| {
             overview
                 .view
                 .addresses

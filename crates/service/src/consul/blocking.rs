@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use meshlock_node::access::Verb;
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
+use meshlock_cluster::access::Verb;
+use meshlock_cluster::names::LockName;
+use meshlock_host::gate::Caller;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};

@@ -115,7 +115,7 @@ impl Parameters {
         let wait = match self.get("wait") {
             Some(wait) => duration::read(wait)
                 .ok_or_else(|| Fault::bad("Invalid wait time: give a duration such as 10s"))?,
-            None => meshlock_node::time::Span::ZERO,
+            None => meshlock_cluster::time::Span::ZERO,
         };
         let wait = match Duration::from_micros(wait.micros()) {
             Duration::ZERO => WAIT,

@@ -1,6 +1,6 @@
 //! Durations as Go writes them: `15s`, `1m30s`, `24h0m0s`. Pure.
 
-use meshlock_node::time::Span;
+use meshlock_cluster::time::Span;
 
 /// Units and their microseconds; those that end as others do come first.
 const UNITS: [(&str, u64); 6] =

@@ -2,9 +2,9 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use meshlock_node::access::{Denied, Verb};
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
+use meshlock_cluster::access::{Denied, Verb};
+use meshlock_cluster::names::LockName;
+use meshlock_host::gate::Caller;
 
 use super::Consul;
 use super::ids;

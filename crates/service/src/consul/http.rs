@@ -6,7 +6,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, put};
-use meshlock_node::shell::gate::Caller;
+use meshlock_host::gate::Caller;
 
 use super::Consul;
 use super::calls::{KvCall, Parameters};

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use meshlock_node::access::Verb;
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::table::Wait;
+use meshlock_cluster::access::Verb;
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::table::Wait;
+use meshlock_host::gate::Caller;
 use tokio::time::timeout;
 
 use super::calls::Write;

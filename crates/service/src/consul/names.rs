@@ -3,7 +3,7 @@
 //! Consul's clients put locks and semaphores together from keys in three ways. Lock and document of one name are the same lock
 //! here, as `consul lock` has it: there, too, whoever takes both gets a conflict and not both.
 
-use meshlock_node::names::{ClientLabel, LockName, NameError};
+use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
 use super::ids;
 use crate::escape::{ValueTooLong, escaped, unescaped};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshlock_node::names::LockName;
-use meshlock_node::time::Span;
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::time::Span;
 
 use super::names::Form;
 use crate::ledger::LeaseId;

@@ -2,9 +2,9 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::shell::now;
-use meshlock_node::time::Span;
+use meshlock_cluster::time::Span;
+use meshlock_host::gate::Caller;
+use meshlock_system::now;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

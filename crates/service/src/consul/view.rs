@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use meshlock_node::access::{Subject, Verb};
-use meshlock_node::names::LockName;
-use meshlock_node::rules::Rules;
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::shell::now;
+use meshlock_cluster::access::{Subject, Verb};
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::rules::Rules;
+use meshlock_host::gate::Caller;
+use meshlock_system::now;
 use serde::Serialize;
 use serde::ser::Serializer;
 

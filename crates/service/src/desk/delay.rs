@@ -1,8 +1,8 @@
 //! Leases whose locks nobody else gets for a while after their end, as Consul's sessions have it.
 
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::shell::now;
-use meshlock_node::time::Span;
+use meshlock_cluster::time::Span;
+use meshlock_host::gate::Caller;
+use meshlock_system::now;
 
 use super::Desk;
 use crate::ledger::LeaseId;

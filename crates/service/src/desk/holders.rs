@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use meshlock_node::access::{Denied, Principal, Verb};
-use meshlock_node::names::{ClientLabel, LockName, SiteName};
-use meshlock_node::shell::gate::Caller;
+use meshlock_cluster::access::{Denied, Principal, Verb};
+use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
+use meshlock_host::gate::Caller;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -79,9 +79,9 @@ impl Watching {
 impl Queue {
     /// All that hold the lock.
     pub(crate) fn holders(&self) -> Vec<Holder> {
-        let of_site = |queue: &meshlock_node::node::SiteQueue| {
+        let of_site = |queue: &meshlock_cluster::node::SiteQueue| {
             let site = queue.site.clone();
-            let holder = move |report: &meshlock_node::table::HolderReport| Holder {
+            let holder = move |report: &meshlock_cluster::table::HolderReport| Holder {
                 site: site.clone(),
                 label: report.label.clone(),
                 fence: report.fence.value(),

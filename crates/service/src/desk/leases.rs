@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
-use meshlock_node::names::{ClientLabel, SiteName, fnv_1a};
-use meshlock_node::shell::gate::{Act, Caller, Origin};
-use meshlock_node::shell::now;
-use meshlock_node::time::{Span, Time};
+use meshlock_cluster::names::{ClientLabel, SiteName, fnv_1a};
+use meshlock_cluster::time::{Span, Time};
+use meshlock_host::gate::{Act, Caller, Origin};
+use meshlock_system::now;
 use tokio::time::sleep;
 
 use super::{Desk, DeskKey, Gone, Inner};

@@ -18,12 +18,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use meshlock_node::access::{Denied, Subject, Verb};
-use meshlock_node::names::{ClientLabel, LockName, SiteName};
-use meshlock_node::shell::gate::{Caller, Gate};
-use meshlock_node::shell::{Handle, PermitsError, agree_on_permits, needs_rule, now};
-use meshlock_node::table::Wait;
-use meshlock_node::time::{Span, Time};
+use meshlock_cluster::access::{Denied, Subject, Verb};
+use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
+use meshlock_cluster::table::Wait;
+use meshlock_cluster::time::{Span, Time};
+use meshlock_host::gate::{Caller, Gate};
+use meshlock_host::{Handle, PermitsError, agree_on_permits, needs_rule};
+use meshlock_system::now;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 

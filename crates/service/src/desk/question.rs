@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use meshlock_node::access::{Denied, Subject, Verb};
-use meshlock_node::names::{LockName, SiteName};
-use meshlock_node::node::{Answer, Call, CutOff, Overview, SiteQueue};
-use meshlock_node::rules::RulesText;
-use meshlock_node::shell::Listener;
-use meshlock_node::shell::gate::{Act, Caller};
-use meshlock_node::table::{Request, Tell};
+use meshlock_cluster::access::{Denied, Subject, Verb};
+use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::{Answer, Call, CutOff, Overview, SiteQueue};
+use meshlock_cluster::rules::RulesText;
+use meshlock_cluster::table::{Request, Tell};
+use meshlock_host::Listener;
+use meshlock_host::gate::{Act, Caller};
 use tokio::sync::oneshot;
 
 use super::Desk;

@@ -6,11 +6,11 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use meshlock_node::node::Config;
-use meshlock_node::shell::{Engine, Setup};
+use meshlock_cluster::node::Config;
+use meshlock_host::{Engine, Setup};
 
-use meshlock_node::access::Principal;
-use meshlock_node::shell::gate::{Origin, RequestId};
+use meshlock_cluster::access::Principal;
+use meshlock_host::gate::{Origin, RequestId};
 
 use super::leases::site_number;
 use super::*;

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use meshlock_node::names::{ClientLabel, LockName};
-use meshlock_node::node::{Answer, Call};
-use meshlock_node::shell::gate::{Act, Caller};
-use meshlock_node::shell::{Handle, Listener, now};
-use meshlock_node::table::{Request, Session, Tell, Wait};
-use meshlock_node::time::Span;
+use meshlock_cluster::names::{ClientLabel, LockName};
+use meshlock_cluster::node::{Answer, Call};
+use meshlock_cluster::table::{Request, Session, Tell, Wait};
+use meshlock_cluster::time::Span;
+use meshlock_host::gate::{Act, Caller};
+use meshlock_host::{Handle, Listener};
+use meshlock_system::now;
 use tokio::sync::watch;
 
 use super::Inner;

@@ -1,8 +1,8 @@
 //! etcd's election service: a lock whose holder shows a value.
 
 use futures_util::stream;
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
+use meshlock_cluster::names::LockName;
+use meshlock_host::gate::Caller;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::errors::{as_its_services_say, bad_name, not_watched, too_long};

@@ -1,6 +1,6 @@
 //! Errors in etcd's words, which its clients tell apart by; and ours, where etcd has no word.
 
-use meshlock_node::access::Denied;
+use meshlock_cluster::access::Denied;
 use tonic::Status;
 
 use super::Etcd;

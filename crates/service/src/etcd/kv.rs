@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use meshlock_node::access::Verb;
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::table::Wait;
+use meshlock_cluster::access::Verb;
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::table::Wait;
+use meshlock_host::gate::Caller;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Etcd;

@@ -1,9 +1,9 @@
 //! Leases.
 
 use futures_util::StreamExt;
-use meshlock_node::shell::gate::{Caller, Kind};
-use meshlock_node::shell::now;
-use meshlock_node::time::Span;
+use meshlock_cluster::time::Span;
+use meshlock_host::gate::{Caller, Kind};
+use meshlock_system::now;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{Answers, Etcd};

@@ -1,8 +1,8 @@
 //! etcd's lock service.
 
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::table::Wait;
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::table::Wait;
+use meshlock_host::gate::Caller;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::errors::{as_its_services_say, bad_name, too_long};

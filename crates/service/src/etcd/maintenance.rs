@@ -1,6 +1,6 @@
 //! How this site is, in etcd's words.
 
-use meshlock_node::names::fnv_1a;
+use meshlock_cluster::names::fnv_1a;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Etcd;

@@ -26,8 +26,8 @@ mod tests;
 mod view;
 mod watch;
 
-use meshlock_node::names::fnv_1a;
-use meshlock_node::shell::gate::{Caller, Kind};
+use meshlock_cluster::names::fnv_1a;
+use meshlock_host::gate::{Caller, Kind};
 use tonic::service::Routes;
 use tonic::{Request, Status};
 

@@ -3,7 +3,7 @@
 //! etcd's clients put a lock's key together in one of three ways, and take it apart again; so must we. A holder at another site
 //! is known here only by the label that its site shows, so the label says all that makes its key.
 
-use meshlock_node::names::{ClientLabel, LockName, NameError};
+use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
 use crate::escape::{ValueTooLong, escaped, unescaped};
 use crate::ledger::LeaseId;

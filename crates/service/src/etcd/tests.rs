@@ -1,7 +1,7 @@
 //! What clients see of keys in moments that no client can hold on to.
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use meshlock_node::table::Wait;
+use meshlock_cluster::table::Wait;
 use tokio::sync::mpsc;
 
 use super::Etcd;

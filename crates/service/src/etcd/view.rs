@@ -1,8 +1,8 @@
 //! How the holders of locks and those who wait look as keys.
 
-use meshlock_node::access::Verb;
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::Caller;
+use meshlock_cluster::access::Verb;
+use meshlock_cluster::names::LockName;
+use meshlock_host::gate::Caller;
 use tonic::Status;
 
 use super::Etcd;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meshlock_node::names::LockName;
-use meshlock_node::shell::gate::{Caller, Kind};
+use meshlock_cluster::names::LockName;
+use meshlock_host::gate::{Caller, Kind};
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};

@@ -1,7 +1,7 @@
 //! What the ledger refuses.
 
-use meshlock_node::access::Principal;
-use meshlock_node::names::LockName;
+use meshlock_cluster::access::Principal;
+use meshlock_cluster::names::LockName;
 
 use super::LeaseId;
 

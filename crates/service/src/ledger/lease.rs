@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use meshlock_node::access::Principal;
-use meshlock_node::names::ClientLabel;
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::time::{Span, Time};
+use meshlock_cluster::access::Principal;
+use meshlock_cluster::names::ClientLabel;
+use meshlock_cluster::time::{Span, Time};
+use meshlock_host::gate::Caller;
 
 /// The number of a lease: positive, because clients of etcd take zero for none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use meshlock_node::access::Principal;
+use meshlock_cluster::access::Principal;
 
 /// How much the clients of the wire APIs may have at one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Limits {
     pub each: EachClient,
 }
 
-/// How much one principal may have, of what the wire APIs count. [`Each`](meshlock_node::shell::gate::Each) is what all doors count.
+/// How much one principal may have, of what the wire APIs count. [`Each`](meshlock_host::gate::Each) is what all doors count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EachClient {
     /// Sessions at once.

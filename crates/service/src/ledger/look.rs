@@ -1,7 +1,7 @@
 //! Which keys there are.
 
-use meshlock_node::access::Principal;
-use meshlock_node::names::LockName;
+use meshlock_cluster::access::Principal;
+use meshlock_cluster::names::LockName;
 
 use super::{Key, Ledger, State};
 

@@ -23,10 +23,10 @@ pub(crate) use error::LedgerError;
 pub(crate) use lease::{Lasts, Lease, LeaseId, Leases};
 pub use limits::{EachClient, Limits};
 use limits::{Usage, Waiters};
-use meshlock_node::access::Principal;
-use meshlock_node::names::{ClientLabel, LockName};
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::time::{Span, Time};
+use meshlock_cluster::access::Principal;
+use meshlock_cluster::names::{ClientLabel, LockName};
+use meshlock_cluster::time::{Span, Time};
+use meshlock_host::gate::Caller;
 
 /// How far a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Time is a number here: nothing sleeps.
 
-use meshlock_node::time::{Span, Time};
+use meshlock_cluster::time::{Span, Time};
 
-use meshlock_node::shell::gate::{Origin, RequestId};
+use meshlock_host::gate::{Origin, RequestId};
 
 use super::*;
 

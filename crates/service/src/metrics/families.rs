@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use meshlock_node::node::VERSIONS;
-use meshlock_node::shell::{self, Readings, Traffic, Via};
-use meshlock_node::table::{LostBy, Messages, Outcome, Served};
+use meshlock_cluster::table::{LostBy, Messages, Outcome, Served};
+use meshlock_host::{Readings, Traffic, Via};
+use meshlock_wire::sites::VERSIONS;
+
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -35,7 +36,7 @@ impl Snapshot {
         ];
         let (sessions, keys) = desk.ledger().counts();
         let end = |of: &str, reason: &str| vec![("of", of.to_owned()), ("reason", reason.to_owned())];
-        let node = shell::SessionEnd::ALL;
+        let node = meshlock_host::SessionEnd::ALL;
         let of_node = node.iter().map(|why| (end("node", why.label()), readings.session_ends(*why)));
         let meter = desk.meter();
         let of_api = SessionEnd::ALL.iter().map(|why| (end("api", why.label()), meter.session_ends(*why)));

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use meshlock_node::histogram::Histogram;
-use meshlock_node::time::Span;
+use meshlock_cluster::histogram::Histogram;
+use meshlock_cluster::time::Span;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
 };

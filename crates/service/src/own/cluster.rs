@@ -1,12 +1,12 @@
 //! What our own API says about locks, sites and rules.
 
 use futures_util::stream;
-use meshlock_node::names::{LockName, SiteName};
-use meshlock_node::node::{CutOff, InLine, line};
-use meshlock_node::rules::{Clause, RulesText};
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::table::HolderReport;
-use meshlock_node::time::Span;
+use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::{CutOff, InLine, line};
+use meshlock_cluster::rules::{Clause, RulesText};
+use meshlock_cluster::table::HolderReport;
+use meshlock_cluster::time::Span;
+use meshlock_host::gate::Caller;
 use tonic::{Code, Status};
 
 use super::fault::{bad, denied, fault, unanswered};
@@ -28,7 +28,7 @@ fn names(sites: &[SiteName]) -> Vec<String> {
     sites.iter().map(SiteName::to_string).collect()
 }
 
-fn who(label: Option<&meshlock_node::names::ClientLabel>) -> String {
+fn who(label: Option<&meshlock_cluster::names::ClientLabel>) -> String {
     label.map(ToString::to_string).unwrap_or_default()
 }
 

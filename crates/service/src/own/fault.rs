@@ -3,7 +3,7 @@
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
-use meshlock_node::access::Denied;
+use meshlock_cluster::access::Denied;
 
 use crate::desk::{NoAnswer, NotHeld};
 use crate::ledger::LedgerError;

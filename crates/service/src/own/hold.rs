@@ -1,8 +1,8 @@
 //! A lock that is held for as long as a call lasts.
 
 use futures_util::stream;
-use meshlock_node::names::ClientLabel;
-use meshlock_node::shell::gate::Caller;
+use meshlock_cluster::names::ClientLabel;
+use meshlock_host::gate::Caller;
 use tokio::time::sleep;
 use tonic::Status;
 

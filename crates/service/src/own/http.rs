@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use futures_util::StreamExt;
-use meshlock_node::shell::gate::Caller;
+use meshlock_host::gate::Caller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Code, Request, Status};

@@ -6,11 +6,11 @@ mod hold;
 mod http;
 mod sessions;
 
-use meshlock_node::names::{ClientLabel, LockName};
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::shell::now;
-use meshlock_node::table::Wait;
-use meshlock_node::time::Span;
+use meshlock_cluster::names::{ClientLabel, LockName};
+use meshlock_cluster::table::Wait;
+use meshlock_cluster::time::Span;
+use meshlock_host::gate::Caller;
+use meshlock_system::now;
 use tonic::{Code, Request, Response, Status, async_trait};
 
 use crate::caller::caller_of;

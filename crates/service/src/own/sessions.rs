@@ -1,9 +1,9 @@
 //! Sessions of our own API: leases under another name.
 
-use meshlock_node::names::ClientLabel;
-use meshlock_node::shell::gate::Caller;
-use meshlock_node::shell::now;
-use meshlock_node::time::Span;
+use meshlock_cluster::names::ClientLabel;
+use meshlock_cluster::time::Span;
+use meshlock_host::gate::Caller;
+use meshlock_system::now;
 use tonic::{Code, Status};
 
 use super::fault::{bad, fault, no_session, not_held};

@@ -12,10 +12,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use meshlock_node::access::Principal;
-use meshlock_node::shell::gate::{Connected, Gate, TooManyConnections};
-use meshlock_node::shell::tls::{Bearer, TlsError, bearer_of_chain};
-use meshlock_node::shell::{Lobby, Seat, Security};
+use meshlock_cluster::access::Principal;
+use meshlock_host::gate::{Connected, Gate, TooManyConnections};
+use meshlock_host::{Lobby, Seat};
+use meshlock_tls::Security;
+use meshlock_tls::{Bearer, TlsError, bearer_of_chain};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -216,7 +217,7 @@ impl Door {
 
     async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: Seat) -> io::Result<()> {
         // The system ends what leads nowhere; it would wait for a quarter of an hour otherwise.
-        meshlock_node::shell::tune(&stream, self.slow_reader)?;
+        meshlock_host::tune(&stream, self.slow_reader)?;
         // Without this the system would keep megabytes for each of those who do not read.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, MOST_UNREAD)?;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);

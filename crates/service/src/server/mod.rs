@@ -18,8 +18,9 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use meshlock_node::shell::gate::Gate;
-use meshlock_node::shell::{Handle, Security};
+use meshlock_host::Handle;
+use meshlock_host::gate::Gate;
+use meshlock_tls::Security;
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
@@ -198,6 +199,6 @@ async fn explain(mut response: Response) -> Response {
 }
 
 /// Opens a port for clients.
-pub fn listen(address: &str) -> Result<TcpListener, meshlock_node::shell::ListenError> {
-    meshlock_node::shell::listen(address)
+pub fn listen(address: &str) -> Result<TcpListener, meshlock_host::ListenError> {
+    meshlock_host::listen(address)
 }

@@ -3,8 +3,8 @@
 //! This is the first of two looks, before a request is read: whether there is any lock with which its sender may do such a thing.
 //! The second, with the lock's name, is the [desk](crate::desk)'s, which all calls go through.
 
-use meshlock_node::access::Verb;
-use meshlock_node::access::Verb::{Acquire, Admin, Break, Watch};
+use meshlock_cluster::access::Verb;
+use meshlock_cluster::access::Verb::{Acquire, Admin, Break, Watch};
 
 /// What somebody has to be allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use axum::http::uri::PathAndQuery;
-use meshlock_node::access::{Pace, Verb};
-use meshlock_node::node::Config;
-use meshlock_node::shell::gate::Each;
-use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_cluster::access::{Pace, Verb};
+use meshlock_cluster::node::Config;
+use meshlock_host::gate::Each;
+use meshlock_host::{Engine, Setup};
 use meshlock_service::{EachClient, Limits, Serving};
+use meshlock_tls::Security;
 use prost::Message;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ struct Api {
 impl Api {
     /// With tokens of three clients, which may do everything.
     fn start(limits: Limits, each: Each) -> Self {
-        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let verbs = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];

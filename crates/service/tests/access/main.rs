@@ -6,8 +6,8 @@ mod tls;
 
 use std::sync::Arc;
 
-use meshlock_node::access::{Access, RuleText, TokenHash, Tokens, Verb};
-use meshlock_node::shell::gate::{Audit, Each, Gate, Policy};
+use meshlock_cluster::access::{Access, RuleText, TokenHash, Tokens, Verb};
+use meshlock_host::gate::{Audit, Each, Gate, Policy};
 
 /// Rules (principal, locks, verbs) and tokens (name, token).
 fn policy(rules: &[(&str, &str, &[Verb])], tokens: &[(&str, &str)]) -> Policy {

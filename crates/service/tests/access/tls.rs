@@ -4,13 +4,14 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use meshlock_node::access::Verb;
-use meshlock_node::node::Config;
-use meshlock_node::shell::gate::{Each, Policy};
-use meshlock_node::shell::tls::ca::{self, BEARER_DAYS};
-use meshlock_node::shell::tls::{Bearer, Files, Identity};
-use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_cluster::access::Verb;
+use meshlock_cluster::node::Config;
+use meshlock_host::gate::{Each, Policy};
+use meshlock_host::{Engine, Setup};
 use meshlock_service::{Limits, Serving};
+use meshlock_tls::Security;
+use meshlock_tls::ca::{self, BEARER_DAYS};
+use meshlock_tls::{Bearer, Files, Identity};
 
 use crate::{gate, policy};
 
@@ -35,7 +36,7 @@ impl Protected {
     fn with(policy: Policy) -> Self {
         let dir = tempfile::tempdir().unwrap();
         ca::init(dir.path(), BEARER_DAYS).unwrap();
-        let name: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let name: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let site = issue(dir.path(), &Bearer::Site(name.clone()));
         let client = issue(dir.path(), &Bearer::Client("ci".parse().unwrap()));
         let engine = Engine::start(Setup::new(Config::new(name.clone(), vec![name]))).unwrap();

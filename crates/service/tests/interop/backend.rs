@@ -4,9 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 
-use meshlock_node::node::Config;
-use meshlock_node::shell::{Engine, Security, Setup};
+use meshlock_cluster::node::Config;
+use meshlock_host::{Engine, Setup};
 use meshlock_service::{Limits, Serving};
+use meshlock_tls::Security;
 
 use super::programs;
 
@@ -37,7 +38,7 @@ impl Drop for Etcd {
 impl Backend {
     /// A cluster of one site in this process.
     pub(crate) fn meshlock() -> Self {
-        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let serving = serve(&engine);
         let address = serving.address().to_string();

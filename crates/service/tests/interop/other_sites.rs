@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use meshlock_node::names::SiteName;
-use meshlock_node::node::Config;
-use meshlock_node::shell::{Engine, Setup};
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::Config;
+use meshlock_host::{Engine, Setup};
 use meshlock_service::Serving;
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use meshlock_node::access::Pace;
-use meshlock_node::fuzz;
+use meshlock_cluster::access::Pace;
+use meshlock_wire::fuzz;
 use prost::Message;
 
 use super::super::routes::ROUTES;

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use meshlock_node::access::{Access, RuleText, TokenHash, Tokens, Verb};
-use meshlock_node::node::Config;
-use meshlock_node::shell::gate::{Audit, Each, Gate, Policy};
-use meshlock_node::shell::{Engine, Setup};
+use meshlock_cluster::access::{Access, RuleText, TokenHash, Tokens, Verb};
+use meshlock_cluster::node::Config;
+use meshlock_host::gate::{Audit, Each, Gate, Policy};
+use meshlock_host::{Engine, Setup};
 use serde_json::Value;
 use tower_service::Service;
 
@@ -60,7 +60,7 @@ impl House {
         let token = |name: &&str| (name.parse().unwrap(), TokenHash::of(&token_of(name)));
         let tokens = Tokens::new(names.iter().map(token).collect()).unwrap();
         let gate = Arc::new(Gate::new(Policy { access, tokens }, each, Audit::default()));
-        let site: meshlock_node::names::SiteName = "local".parse().unwrap();
+        let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let desk = Desk::open(engine.clone(), Limits::default(), gate.clone());
         House { router: router(&desk, &gate), gate, desk, _engine: engine }

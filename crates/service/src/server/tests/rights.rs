@@ -1,7 +1,7 @@
 //! Who may make which call.
 
-use meshlock_node::access::Pace;
-use meshlock_node::shell::tls::Bearer;
+use meshlock_cluster::access::Pace;
+use meshlock_tls::Bearer;
 use serde_json::json;
 
 use super::super::routes::{Need, ROUTES};

@@ -1,0 +1,98 @@
+//! Lock services of others, from the system's packages: started here, on free ports of the loopback network and in directories of
+//! their own, and ended by their numbers.
+
+pub(super) mod etcd;
+mod http;
+mod jute;
+pub(super) mod redis;
+pub(super) mod redlock;
+mod resp;
+#[cfg(test)]
+mod tests;
+pub(super) mod zookeeper;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// How long a service may take until it answers.
+const READY_WITHIN: Duration = Duration::from_secs(40);
+
+/// One process of a service. Dropping it ends it.
+pub(super) struct Server {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts a program whose output goes to a log in `directory`.
+    pub(super) fn start(mut command: Command, directory: &Path, name: &str) -> anyhow::Result<Self> {
+        let log = directory.join(format!("{name}.log"));
+        let output = File::create(&log).with_context(|| format!("{}: cannot be written", log.display()))?;
+        command.current_dir(directory).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+        Ok(Server { child, log })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Why it does not answer: how it ended and what it said last, if it has ended.
+    fn check(&mut self) -> anyhow::Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let last = log.lines().last().unwrap_or("(it said nothing)");
+            bail!("it has ended ({status}): {last}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Tries until a service answers; an error if it has ended or takes too long.
+pub(super) async fn until_ready<T, F>(
+    servers: &mut [Server],
+    mut attempt: impl FnMut() -> F,
+) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<T>>,
+{
+    let start = Instant::now();
+    loop {
+        let within = tokio::time::timeout(Duration::from_secs(5), attempt()).await;
+        let error = match within {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(late) => late.into(),
+        };
+        servers.iter_mut().try_for_each(Server::check)?;
+        if start.elapsed() > READY_WITHIN {
+            return Err(error.context(format!("no answer within {} seconds", READY_WITHIN.as_secs())));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// What a program says of its version, in one line.
+fn version_of(program: &str, flag: &str) -> String {
+    let output = Command::new(program).arg(flag).stdin(Stdio::null()).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").to_owned()
+}

@@ -1,0 +1,208 @@
+//! All lock services side by side: each is started, measured, and ended.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::peers::{etcd, redis, redlock, zookeeper};
+use super::report::{Goal, Reference, Report, Row, Side};
+use super::system::{System, contended, many_locks, uncontended};
+use super::systems::{central::Central, daemons::Daemons, library::Library};
+use super::takeover::{self, Killed};
+use super::{Arguments, Measurement, memory, note};
+
+/// How many clients fight for one lock.
+const CLIENTS: [usize; 4] = [3, 8, GOAL_CLIENTS, 32];
+
+/// How many of them the goals speak of: eight at each of three sites.
+const GOAL_CLIENTS: usize = 24;
+
+const MANY_LOCKS: usize = 10_000;
+const MANY_LOCKS_CLIENTS: usize = 8;
+
+const LIBRARY: &str = "Meshlock, 3 sites, library";
+const DAEMONS: &str = "Meshlock, 3 processes, Unix sockets";
+const CENTRAL: &str = "smallest central server, TCP";
+
+/// A lock service of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    Etcd,
+    ZooKeeper,
+    RedisPolling,
+    RedisTold,
+    Redlock,
+}
+
+impl Peer {
+    pub(super) const ALL: [Peer; 5] =
+        [Peer::Etcd, Peer::ZooKeeper, Peer::RedisPolling, Peer::RedisTold, Peer::Redlock];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Peer::Etcd => "etcd, 3 servers",
+            Peer::ZooKeeper => "ZooKeeper, 3 servers",
+            Peer::RedisPolling => "Redis, SET NX, polled",
+            Peer::RedisTold => "Redis, SET NX, pub/sub",
+            Peer::Redlock => "Redlock, 5 Redis servers",
+        }
+    }
+
+    pub(super) fn is_installed(self) -> bool {
+        let places = std::env::var_os("PATH").unwrap_or_default();
+        let is_there =
+            |program: &str| std::env::split_paths(&places).any(|place| place.join(program).is_file());
+        match self {
+            Peer::Etcd => is_there("etcd"),
+            Peer::ZooKeeper => is_there("java") && zookeeper::is_installed(),
+            Peer::RedisPolling | Peer::RedisTold | Peer::Redlock => is_there("redis-server"),
+        }
+    }
+
+    pub(super) fn how_to_install(self) -> &'static str {
+        match self {
+            Peer::Etcd => "apt-get install etcd-server",
+            Peer::ZooKeeper => "apt-get install zookeeper",
+            Peer::RedisPolling | Peer::RedisTold | Peer::Redlock => "apt-get install redis-server",
+        }
+    }
+}
+
+/// Measures ours and theirs.
+pub(super) async fn measure(
+    arguments: &Arguments,
+    program: &Path,
+    peers: &[Peer],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    note(LIBRARY);
+    report.side_by_side.push(one(arguments, LIBRARY, Library::start().await?).await?);
+    note(DAEMONS);
+    report.side_by_side.push(one(arguments, DAEMONS, Daemons::start(program).await?).await?);
+    note(CENTRAL);
+    report.side_by_side.push(one(arguments, CENTRAL, Central::start()?).await?);
+    for peer in peers {
+        note(peer.name());
+        let side = measure_peer(arguments, *peer, report).await.with_context(|| peer.name())?;
+        report.side_by_side.push(side);
+    }
+    report.notes.extend(explain(arguments, peers));
+    Ok(())
+}
+
+async fn measure_peer(arguments: &Arguments, peer: Peer, report: &mut Report) -> anyhow::Result<Side> {
+    let name = peer.name();
+    match peer {
+        Peer::Etcd => {
+            report.machine.peers.push(etcd::version());
+            let etcd = etcd::Etcd::start().await?;
+            let micros = etcd.gateway(200).await?;
+            report.notes.push(format!(
+                "etcd is used by its JSON gateway. Reading a key from one server's memory that way takes {micros:.0} µs, gateway and all."
+            ));
+            one(arguments, name, etcd).await
+        }
+        Peer::ZooKeeper => {
+            let zookeeper = zookeeper::ZooKeeper::start().await?;
+            report.machine.peers.push(zookeeper.version.clone());
+            one(arguments, name, zookeeper).await
+        }
+        Peer::RedisPolling => {
+            report.machine.peers.push(redis::version());
+            one(arguments, name, redis::Redis::<false>::start().await?).await
+        }
+        Peer::RedisTold => one(arguments, name, redis::Redis::<true>::start().await?).await,
+        Peer::Redlock => one(arguments, name, redlock::Redlock::start().await?).await,
+    }
+}
+
+/// Measures one service, and ends it.
+async fn one<S: System>(arguments: &Arguments, name: &'static str, mut system: S) -> anyhow::Result<Side> {
+    let window = arguments.window();
+    let mut side = Side { name, ..Side::default() };
+    if arguments.wants(Measurement::Uncontended) {
+        side.uncontended = Some(uncontended(&system, window).await.context("one client")?);
+    }
+    if arguments.wants(Measurement::Contended) {
+        for clients in CLIENTS {
+            let run = contended(&system, clients, window).await;
+            let run = run.with_context(|| format!("{clients} clients on one lock"))?;
+            side.contended.push((clients, run.entries_per_second));
+            if clients == GOAL_CLIENTS {
+                side.jain = Some(run.jain);
+            }
+        }
+    }
+    if arguments.wants(Measurement::Many) {
+        let run = many_locks(&system, MANY_LOCKS, MANY_LOCKS_CLIENTS, window).await;
+        side.many_locks = Some(run.context("many locks")?);
+    }
+    let processes = system.processes();
+    if arguments.wants(Measurement::Memory) && !processes.is_empty() {
+        let bytes =
+            processes.iter().map(|process| memory::resident_bytes(*process)).sum::<anyhow::Result<u64>>()?;
+        side.memory = Some(bytes as f64 / f64::from(1 << 20));
+    }
+    if arguments.wants(Measurement::Takeover) {
+        side.client_killed =
+            takeover::measure(&mut system, Killed::Client).await.context("a killed client")?;
+        // The last, because it breaks something.
+        side.site_killed = takeover::measure(&mut system, Killed::Site).await.context("a killed site")?;
+    }
+    Ok(side)
+}
+
+/// What we want of ours beside theirs.
+pub(super) fn goals(sides: &[Side]) -> Vec<Row> {
+    let side = |name: &str| sides.iter().find(|side| side.name == name);
+    let mut rows = Vec::new();
+    for ours in [LIBRARY, DAEMONS].into_iter().filter_map(side) {
+        let beside = [(CENTRAL, 1.0), (Peer::Etcd.name(), 100.0), (Peer::ZooKeeper.name(), 50.0)];
+        for (theirs, least) in beside.into_iter().filter_map(|(name, least)| Some((side(name)?, least))) {
+            let entries = (ours.contended_with(GOAL_CLIENTS), theirs.contended_with(GOAL_CLIENTS));
+            let what = format!("{GOAL_CLIENTS} clients on one lock: {}", ours.name);
+            rows.extend(at_least(what, entries, theirs.name, least));
+        }
+        rows.extend(ours.jain.map(|jain| Row {
+            what: format!("{GOAL_CLIENTS} clients on one lock: {}: Jain's index", ours.name),
+            unit: "",
+            ours: jain,
+            reference: None,
+            goal: Some(Goal::AtLeast(0.99)),
+        }));
+        if let Some(theirs) = side(Peer::Etcd.name()) {
+            let what = format!("{MANY_LOCKS_CLIENTS} clients, {MANY_LOCKS} locks: {}", ours.name);
+            rows.extend(at_least(what, (ours.many_locks, theirs.many_locks), theirs.name, 20.0));
+        }
+    }
+    rows
+}
+
+fn at_least(what: String, (ours, theirs): (Option<f64>, Option<f64>), name: &str, least: f64) -> Option<Row> {
+    let reference = Some(Reference { what: name.to_owned(), value: theirs? });
+    Some(Row { what, unit: "entries/s", ours: ours?, reference, goal: Some(Goal::RatioAtLeast(least)) })
+}
+
+/// How the figures came about.
+fn explain(arguments: &Arguments, peers: &[Peer]) -> Vec<String> {
+    let seconds = arguments.window().as_secs_f64();
+    let mut notes = vec![
+        format!(
+            "Each run lasts {seconds} s. Clients are tasks of this process, spread over the sites or servers; every entry reads and writes \
+             a counter that must not lose any, and fences must grow where there are any (not with Redis and the central server)."
+        ),
+        "Every entry is by another client than the last: who has left asks again once another has entered.".to_owned(),
+        "Leases, sessions and expiries are 5 s for those who are killed. A killed site is the one that the holder is connected to, \
+         killed together with it. –: does not apply, or nobody takes over."
+            .to_owned(),
+    ];
+    if peers.iter().any(|peer| matches!(peer, Peer::Etcd | Peer::ZooKeeper)) {
+        let place = std::env::temp_dir();
+        let place: &Path = &place;
+        notes.push(format!(
+            "etcd and ZooKeeper write every change to disk before they answer, in {}; Meshlock writes only changes of membership.",
+            place.display()
+        ));
+    }
+    notes
+}

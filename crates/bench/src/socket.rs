@@ -1,0 +1,92 @@
+//! A lock over the Unix socket, beside a bare round trip over such a socket.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use meshlock::Node;
+use meshlock_host::door::{listen, serve};
+use meshlock_wire::clients::{Patience, ToClient, ToNode, VERSION, put, take};
+
+use super::reference::{echo, round_trips};
+use super::report::{Goal, Reference, Row, median};
+
+pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("bench.sock");
+    let node = Node::local()?;
+    serve(node.engine(), listen(&path)?, std::sync::Arc::default(), |_| {});
+    let mut client = Client { stream: UnixStream::connect(&path)?, heard: Vec::new() };
+    client.say(&[ToNode::Hello { version: VERSION, who: "bench".parse()? }])?;
+    client.hear()?;
+    let acquire = |tag| -> anyhow::Result<ToNode> {
+        let (lock, patience) = ("bench".parse()?, Patience::Forever);
+        Ok(ToNode::Acquire { tag, lock, patience, permits: None })
+    };
+    client.say(&[acquire(0)?])?;
+    client.granted(0)?;
+    let mut trips = Vec::with_capacity(times);
+    for tag in 1..=u64::try_from(times)? {
+        let start = Instant::now();
+        // Giving back and asking again travel together, as a busy client's would.
+        client.say(&[ToNode::Release(tag - 1), acquire(tag)?])?;
+        client.granted(tag)?;
+        trips.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    let size = 48;
+    let (mut here, there) = UnixStream::pair()?;
+    let echoes = echo(there, size);
+    let bare = round_trips(&mut here, size, times, Duration::ZERO)?;
+    drop(here);
+    let _ = echoes.join();
+    Ok(Row {
+        what: "release and acquire, over the Unix socket".to_owned(),
+        unit: "µs",
+        ours: median(trips),
+        reference: Some(Reference { what: "bare Unix-socket round trip".to_owned(), value: bare }),
+        goal: Some(Goal::RatioAtMost(2.5)),
+    })
+}
+
+struct Client {
+    stream: UnixStream,
+    heard: Vec<u8>,
+}
+
+impl Client {
+    fn say(&mut self, messages: &[ToNode]) -> anyhow::Result<()> {
+        let mut bytes = Vec::new();
+        for message in messages {
+            put(message, &mut bytes);
+        }
+        Ok(self.stream.write_all(&bytes)?)
+    }
+
+    fn hear(&mut self) -> anyhow::Result<ToClient> {
+        loop {
+            if let Some((message, length)) = take(&self.heard)? {
+                self.heard.drain(..length);
+                return Ok(message);
+            }
+            let mut bytes = [0; 4096];
+            let count = self.stream.read(&mut bytes)?;
+            if count == 0 {
+                bail!("the node has closed the connection");
+            }
+            self.heard.extend_from_slice(&bytes[..count]);
+        }
+    }
+
+    fn granted(&mut self, wanted: u64) -> anyhow::Result<()> {
+        loop {
+            let heard = self.hear().context("waiting for a grant")?;
+            if let ToClient::Refused { why, .. } = &heard {
+                bail!("the node refuses: {why}");
+            }
+            if matches!(heard, ToClient::Granted { tag, .. } if tag == wanted) {
+                return Ok(());
+            }
+        }
+    }
+}

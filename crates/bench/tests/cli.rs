@@ -1,0 +1,48 @@
+//! The program as people run it, with a tenth of the work.
+
+use std::process::{Command, Output};
+
+/// Runs it. The program `meshlock` stands beside it once the whole workspace is built.
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_meshlock-bench")).args(arguments).output().expect("it starts")
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = bench(arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("one document")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn bench_measures_ours_side_by_side_with_the_same_checks() {
+    // A measurement whose counter has lost something, or whose fences do not grow, ends in an error.
+    let report =
+        json(&["--quick", "--peers", "none", "--json", "--only", "uncontended,socket,contended,many"]);
+    assert!(report["machine"]["cores"].as_u64() > Some(0), "{report}");
+    let sides = report["side_by_side"].as_array().expect("a list");
+    assert_eq!(sides.len(), 3, "the library, the daemons, the central server");
+    for side in sides {
+        assert!(side["uncontended"].as_f64() > Some(0.0), "{side}");
+        assert!(side["many_locks"].as_f64() > Some(0.0), "{side}");
+        let contended = side["contended"].as_array().expect("a list");
+        let clients: Vec<u64> = contended.iter().filter_map(|run| run[0].as_u64()).collect();
+        assert_eq!(clients, [3, 8, 24, 32]);
+        assert!(contended.iter().all(|run| run[1].as_f64() > Some(0.0)), "{side}");
+    }
+    let goals = report["goals"].as_array().expect("a list");
+    assert!(goals.iter().any(|goal| goal["reference"]["what"] == "smallest central server, TCP"), "{report}");
+}
+
+#[test]
+fn bench_refuses_a_document_without_a_place_for_its_results() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("document.md");
+    std::fs::write(&path, "# Nothing\n").expect("it is written");
+    let output = bench(&["--record", path.to_str().expect("a plain name")]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("has no place for the results"), "{}", stderr(&output));
+}

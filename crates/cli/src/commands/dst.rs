@@ -1,0 +1,352 @@
+//! `meshlock dst`: whole clusters under faults, one after the other, each from one seed.
+
+use std::io::Write;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use comfy_table::CellAlignment;
+use indicatif::{ProgressBar, ProgressStyle};
+use meshlock_cluster_sim::coverage::Coverage;
+use meshlock_cluster_sim::settings::Settings;
+use meshlock_cluster_sim::{Options, Report, fewest_faults, run as run_seed};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::output::{self, Outcome, Usage};
+
+/// How many seeds are run before it is looked whether one has failed.
+const AT_ONCE: u64 = 256;
+
+/// Arguments of `meshlock dst`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Which seeds to run; the end is not included
+    #[arg(long, default_value = "0..1000", value_name = "FROM..TO", value_parser = parse_seeds, conflicts_with = "one")]
+    seeds: Range<u64>,
+    /// Run one seed only
+    #[arg(long, value_name = "SEED")]
+    one: Option<u64>,
+    /// Let only the first so many of its faults happen
+    #[arg(long, value_name = "COUNT", requires = "one")]
+    faults: Option<usize>,
+    /// Write every event of it to this file, a JSON object a line
+    #[arg(long, value_name = "FILE", requires = "one")]
+    trace: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let example = "give two numbers, as in 0..1000";
+    let (from, to) = text.split_once("..").ok_or(example)?;
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().map_err(|_| example.to_owned());
+    let (from, to) = (number(from)?, number(to)?);
+    if from >= to {
+        return Err(format!("there is no seed from {from} up to {to}; the second number must be larger"));
+    }
+    Ok(from..to)
+}
+
+/// What all seeds together did.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    seeds: u64,
+    events: u64,
+    node_seconds: u64,
+    seconds: f64,
+    seeds_per_second: f64,
+    coverage: Vec<Exercised>,
+    /// The seed that came nearest to the time within which everyone must be served.
+    slowest: Option<Slowest>,
+    failure: Option<Failure>,
+}
+
+/// How long after its faults a seed took to serve everyone, of what is allowed.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Slowest {
+    seed: u64,
+    seconds: f64,
+    allowed: f64,
+}
+
+impl Slowest {
+    fn part(self) -> f64 {
+        self.seconds / self.allowed
+    }
+}
+
+/// What was exercised how often.
+#[derive(Debug, Serialize)]
+struct Exercised {
+    group: &'static str,
+    what: &'static str,
+    /// Of which kind, where there are several.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    kind: &'static str,
+    times: u64,
+}
+
+/// The smallest seed that failed, with the fewest faults.
+#[derive(Debug, Serialize)]
+struct Failure {
+    seed: u64,
+    violation: String,
+    /// How many of its faults, the first ones, are enough.
+    faults: usize,
+    of: usize,
+    reproduce: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let summary = match arguments.one {
+        Some(seed) => run_one(seed, arguments)?,
+        None => run_all(arguments.seeds.clone()),
+    };
+    if arguments.json {
+        output::json(out, &summary)?;
+    } else {
+        print(&summary, out)?;
+    }
+    Ok(if summary.failure.is_some() { Outcome::Refuted } else { Outcome::Done })
+}
+
+/// What came of a seed: a report, unless it panicked, and what went wrong.
+type Attempt = (Option<Report>, Option<String>);
+
+/// Runs one seed. A panic inside is a failed check of our own, and counts as any other.
+fn attempt(seed: u64, options: &Options) -> Attempt {
+    judged(|| run_seed(seed, options))
+}
+
+fn judged(run: impl FnOnce() -> Report) -> Attempt {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(report) => {
+            let violation = report.violation.as_ref().map(ToString::to_string);
+            (Some(report), violation)
+        }
+        Err(_) => (None, Some("it panicked; the message is above".to_owned())),
+    }
+}
+
+fn run_one(seed: u64, arguments: &Arguments) -> anyhow::Result<Summary> {
+    let started = Instant::now();
+    let options =
+        Options { faults: arguments.faults, trace: arguments.trace.is_some(), ..Options::default() };
+    let (report, violation) = attempt(seed, &options);
+    if let (Some(path), Some(report)) = (&arguments.trace, &report) {
+        let mut lines = report.trace.join("\n");
+        lines.push('\n');
+        std::fs::write(path, lines)
+            .map_err(|error| Usage::new(format!("--trace {}: {error}", path.display())))?;
+    }
+    let mut tally = Tally::default();
+    if let Some(report) = &report {
+        tally.add(report);
+    }
+    let failure = violation.map(|violation| {
+        let of = faults_of(seed);
+        failure(seed, violation, arguments.faults.unwrap_or(of).min(of), of)
+    });
+    Ok(tally.summary(started, failure))
+}
+
+fn failure(seed: u64, violation: String, faults: usize, of: usize) -> Failure {
+    let reproduce = format!("meshlock dst --one {seed} --faults {faults} --trace trace.jsonl");
+    Failure { seed, violation, faults, of, reproduce }
+}
+
+/// Runs seeds on all cores until all are done or one has failed, which is then shrunk.
+fn run_all(seeds: Range<u64>) -> Summary {
+    let started = Instant::now();
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
+    let bar = ProgressBar::new(seeds.end - seeds.start)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut tally = Tally::default();
+    let mut from = seeds.start;
+    let mut failed = None;
+    while from < seeds.end && failed.is_none() {
+        let to = seeds.end.min(from + AT_ONCE);
+        let reports: Vec<(u64, Attempt)> = (from..to)
+            .into_par_iter()
+            .map(|seed| {
+                let report = attempt(seed, &Options::default());
+                bar.inc(1);
+                (seed, report)
+            })
+            .collect();
+        for (seed, (report, violation)) in reports {
+            if let Some(report) = &report {
+                tally.add(report);
+            }
+            failed = failed.or(violation.map(|violation| (seed, violation)));
+        }
+        from = to;
+    }
+    bar.finish_and_clear();
+    let failure = failed.map(|(seed, violation)| {
+        let run = |faults| attempt(seed, &Options { faults: Some(faults), ..Options::default() });
+        shrink(seed, violation, run)
+    });
+    tally.summary(started, failure)
+}
+
+/// The fewest faults with which the seed still fails; `run` runs it with so many.
+fn shrink(seed: u64, violation: String, run: impl Fn(usize) -> Attempt) -> Failure {
+    let of = faults_of(seed);
+    let (faults, violation) = fewest_faults(seed, |faults| run(faults).1).unwrap_or((of, violation));
+    failure(seed, violation, faults, of)
+}
+
+/// How many faults a seed has.
+fn faults_of(seed: u64) -> usize {
+    Settings::draw(seed).faults.len()
+}
+
+#[derive(Default)]
+struct Tally {
+    /// Those that hold.
+    seeds: u64,
+    events: u64,
+    node_micros: u64,
+    coverage: Coverage,
+    slowest: Option<Slowest>,
+}
+
+impl Tally {
+    fn add(&mut self, report: &Report) {
+        self.seeds += u64::from(report.violation.is_none());
+        self.events += report.events;
+        self.node_micros += report.node_micros;
+        self.coverage.add(&report.coverage);
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        let (took, allowed) = (seconds(report.calm_micros), seconds(report.bound_micros));
+        let this = Slowest { seed: report.seed, seconds: took, allowed };
+        if self.slowest.is_none_or(|slowest| slowest.part() < this.part()) {
+            self.slowest = Some(this);
+        }
+    }
+
+    fn summary(self, started: Instant, failure: Option<Failure>) -> Summary {
+        let seconds = started.elapsed().as_secs_f64();
+        Summary {
+            seeds: self.seeds,
+            events: self.events,
+            node_seconds: self.node_micros / 1_000_000,
+            seconds,
+            seeds_per_second: self.seeds as f64 / seconds.max(1e-9),
+            coverage: self
+                .coverage
+                .iter()
+                .map(|(group, what, kind, times)| Exercised { group: group.name(), what, kind, times })
+                .collect(),
+            slowest: self.slowest,
+            failure,
+        }
+    }
+}
+
+fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = output::table(&["", "what was exercised", "kind", "times"]);
+    for Exercised { group, what, kind, times } in &summary.coverage {
+        table.add_row([*group, *what, *kind, &times.to_string()]);
+    }
+    if let Some(column) = table.column_mut(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")?;
+    let Summary { seeds, events, node_seconds, seconds, seeds_per_second, failure, .. } = summary;
+    let but =
+        failure.as_ref().map_or_else(String::new, |failure| format!(", but seed {} does not", failure.seed));
+    writeln!(
+        out,
+        "{seeds} seeds hold{but}: {events} events, {node_seconds} simulated node-seconds, {seconds:.1} s, {seeds_per_second:.0} seeds/s"
+    )?;
+    if let Some(slowest @ Slowest { seed, seconds, allowed }) = summary.slowest {
+        let percent = slowest.part() * 100.0;
+        writeln!(
+            out,
+            "after its faults seed {seed} came nearest to the bound: {seconds:.1} s of {allowed:.1} s ({percent:.0} %) until everyone was served"
+        )?;
+    }
+    if let Some(Failure { seed, violation, faults, of, reproduce }) = failure {
+        writeln!(out, "seed {seed} fails: {violation}")?;
+        writeln!(out, "the first {faults} of its {of} faults are enough; to see it again:\n  {reproduce}")?;
+    }
+    out.flush().context("the output could not be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use meshlock_cluster_sim::clock::Moment;
+    use meshlock_cluster_sim::coverage::Group;
+    use meshlock_cluster_sim::properties::Violation;
+
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_with_something_in_it() {
+        assert_eq!(parse_seeds("0..10_000"), Ok(0..10_000));
+        assert!(parse_seeds("5").unwrap_err().contains("as in 0..1000"));
+        assert!(parse_seeds("a..b").unwrap_err().contains("as in 0..1000"));
+        assert!(parse_seeds("7..7").unwrap_err().contains("must be larger"));
+    }
+
+    #[test]
+    fn a_seed_that_panics_fails_like_any_other() {
+        let (report, violation) = judged(|| panic!("as a check of our own would"));
+        assert!(report.is_none() && violation.is_some_and(|violation| violation.contains("panicked")));
+    }
+
+    #[test]
+    fn a_summary_with_a_failure_does_not_say_that_all_seeds_hold() {
+        let said = |failure| {
+            let mut out = Vec::new();
+            print(&Summary { seeds: 4, failure, ..Summary::default() }, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(said(None).contains("4 seeds hold: "));
+        let failed = said(Some(failure(7, "exclusion".to_owned(), 2, 9)));
+        assert!(failed.contains("4 seeds hold, but seed 7 does not: "), "{failed}");
+    }
+
+    /// As if every crash of a process were a violation.
+    fn with_a_bug(seed: u64, faults: usize) -> Attempt {
+        judged(|| {
+            let mut report = run_seed(seed, &Options { faults: Some(faults), ..Options::default() });
+            if report.coverage.of(Group::Fault, "crash") > 0 {
+                let what = "a process crashed".to_owned();
+                report.violation = Some(Violation { property: "bug", what, at: Moment(1) });
+            }
+            report
+        })
+    }
+
+    #[test]
+    fn a_failure_is_shrunk_to_the_first_fault_that_causes_it_and_one_less_holds() {
+        let first_crash = |seed| {
+            let faults = Settings::draw(seed).faults;
+            faults.iter().position(|(_, fault)| fault.kind() == "crash")
+        };
+        let seed = (0..100).find(|seed| first_crash(*seed) > Some(2)).unwrap();
+        let all = with_a_bug(seed, faults_of(seed)).1.unwrap();
+        let failure = shrink(seed, all, |faults| with_a_bug(seed, faults));
+        assert_eq!(Some(failure.faults), first_crash(seed).map(|at| at + 1));
+        assert_eq!(failure.of, faults_of(seed));
+        assert!(failure.violation.contains("a process crashed"), "{}", failure.violation);
+        assert!(with_a_bug(seed, failure.faults).1.is_some());
+        assert_eq!(with_a_bug(seed, failure.faults - 1).1, None);
+        let line = format!("meshlock dst --one {seed} --faults {} --trace trace.jsonl", failure.faults);
+        assert_eq!(failure.reproduce, line);
+    }
+
+    #[test]
+    fn a_failure_says_how_to_see_it_again() {
+        let failure = failure(7, "exclusion".to_owned(), 2, 9);
+        assert_eq!(failure.reproduce, "meshlock dst --one 7 --faults 2 --trace trace.jsonl");
+    }
+}

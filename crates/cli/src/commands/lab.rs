@@ -1,0 +1,155 @@
+//! `meshlock lab`: a page on this machine that shows any algorithm run, a trace, or a running cluster.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use meshlock_lab::live::Live;
+use meshlock_lab::server::{self, Shown};
+
+use crate::output::{self, Outcome, Usage, read_text};
+use crate::watching::{self, Security, Wanted, Watching};
+
+/// The largest trace that is opened, in bytes; the page takes as much.
+const MOST_TRACE: u64 = 256 << 20;
+
+/// How often what a cluster tells is put in order.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Arguments of `meshlock lab`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+--attach shows a running cluster as it lives: holders, queues, views and messages. It only listens. One node is enough where the sockets
+of the others are beside its own; over a network each node is named, with the address that its configuration has under `clients`.")]
+pub(crate) struct Arguments {
+    /// A trace to show, as `sim --trace`, `check --trace` and `trace --record` write it
+    #[arg(value_name = "FILE", conflicts_with = "attach")]
+    trace: Option<PathBuf>,
+    /// The port on loopback; any that is free if it is not given
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Do not open a browser; only print the address
+    #[arg(long)]
+    no_open: bool,
+    /// Show a running cluster: addresses of nodes, or paths of their sockets, with commas between; this user's if none is named
+    #[arg(long, value_name = "NODES", num_args = 0..=1, value_delimiter = ',')]
+    attach: Option<Vec<String>>,
+    #[command(flatten)]
+    security: Security,
+    /// With --attach, which locks: a name, or the beginning of names and '*'
+    #[arg(long, value_name = "NAME", default_value = "*", value_parser = watching::pattern, requires = "attach")]
+    lock: String,
+    /// With --attach, show the machines' states
+    #[arg(long, requires = "attach")]
+    state: bool,
+    /// With --attach, write all that is seen to a file, which the lab opens again
+    #[arg(long, value_name = "FILE", requires = "attach")]
+    record: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let trace = arguments.trace.as_deref().map(read_trace).transpose()?.map(Arc::new);
+    let live = arguments.attach.as_ref().map(|named| attach(arguments, named)).transpose()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(serve(arguments, Shown { live: live.clone(), trace }, out));
+    // An exploration that is under way for the page is not waited for.
+    runtime.shutdown_background();
+    if let Some(live) = live {
+        live.finish().context("--record: not all of it could be written")?;
+    }
+    outcome
+}
+
+/// Reads the trace, and makes sure that it is one.
+fn read_trace(path: &Path) -> anyhow::Result<String> {
+    let unusable = |error: &dyn std::fmt::Display| Usage::new(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| unusable(&error))?;
+    let text = read_text(file, MOST_TRACE).map_err(|error| unusable(&error))?;
+    meshlock_lab::import::import(&text).map_err(|error| unusable(&error))?;
+    Ok(text)
+}
+
+fn attach(arguments: &Arguments, named: &[String]) -> anyhow::Result<Arc<Live>> {
+    let places = watching::find(named, &arguments.security)?;
+    let record = arguments.record.as_deref().map(|path| output::create("--record", path)).transpose()?;
+    let record = record.map(|file| -> Box<dyn Write + Send> { Box::new(BufWriter::new(file)) });
+    let live = Arc::new(Live::new(arguments.lock.clone(), record));
+    let wanted = Wanted { pattern: arguments.lock.clone(), states: arguments.state, command: "lab" };
+    Watching::start(live.clone(), wanted, places)?;
+    Ok(live)
+}
+
+async fn serve(arguments: &Arguments, shown: Shown, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let listener = server::listen(arguments.port)
+        .await
+        .map_err(|error| Usage::new(format!("--port {}: cannot listen there: {error}", arguments.port)))?;
+    let view = match (&shown.live, &shown.trace) {
+        (Some(_), _) => "#/live",
+        (None, Some(_)) => "#/trace?opened=1",
+        (None, None) => "",
+    };
+    let address = format!("http://{}/{view}", listener.local_addr()?);
+    writeln!(out, "{address}")?;
+    out.flush()?;
+    eprintln!("meshlock: the lab is at {address}; Ctrl-C ends it");
+    if !arguments.no_open {
+        open(&address);
+    }
+    let live = shown.live.clone();
+    tokio::select! {
+        served = server::serve(listener, shown) => served.context("the lab stopped")?,
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        () = keep_settling(live) => {}
+    }
+    Ok(Outcome::Done)
+}
+
+/// Puts what a cluster tells in order, for as long as the page is served.
+async fn keep_settling(live: Option<Arc<Live>>) {
+    let Some(live) = live else { return std::future::pending().await };
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    loop {
+        look.tick().await;
+        live.settle();
+    }
+}
+
+/// Asks the desktop to show the page. Where there is none, the address is printed anyway.
+fn open(address: &str) {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(opener);
+    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if command.spawn().is_err() {
+        eprintln!("meshlock: no browser could be started ({opener} is missing): open the address by hand");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meshlock_lab::import::import;
+    use meshlock_wire::fuzz;
+
+    #[test]
+    fn no_trace_brings_its_reader_down_and_whatever_is_refused_is_refused_in_words() {
+        let simulated = r#"{"time":1.5,"kind":"send","site":0,"peer":2,"lock":"x","message":"Request { clock: 1 }"}
+{"time":2.5,"kind":"receive","site":2,"peer":0,"lock":"x","message":"Request { clock: 1 }","state":"S { }"}"#;
+        let recorded = r#"{"time":5000,"kind":"view","site":"b","lock":"","epoch":2,"members":["a","b"]}
+{"time":6000,"kind":"send","site":"b","peer":"a","lock":"jobs","message":"Token","number":7,"epoch":2}"#;
+        let models = [simulated, recorded].map(|text| text.as_bytes().to_vec());
+        let (mut drawn, mut refused) = (0, 0);
+        fuzz::drive(&models, 1, 3000, |bytes| match std::str::from_utf8(bytes).map(import) {
+            Ok(Ok(_)) => drawn += 1,
+            Ok(Err(error)) => {
+                refused += 1;
+                assert!(error.to_string().len() > 10, "{error}");
+            }
+            Err(_) => {}
+        });
+        assert!(drawn > 100 && refused > 300, "{drawn} were drawn, {refused} refused");
+    }
+}

@@ -1,0 +1,116 @@
+//! `meshlock queue`: who holds a lock, who waits for it, and why.
+
+use std::io::Write;
+
+use clap::Args;
+use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::{Age, InLine, line};
+use meshlock_cluster::table::HolderReport;
+use meshlock_wire::clients::{Queue, ToClient, ToNode};
+use serde_json::{Value, json};
+
+use super::status::who;
+use super::target::{ANSWER_WITHIN, Target, lock_name, unexpected};
+use crate::output::{self, Outcome};
+use meshlock_client::Connection;
+
+/// Arguments of `meshlock queue`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The lock
+    #[arg(value_parser = lock_name)]
+    name: LockName,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let Arguments { name, target } = arguments;
+    let queue = ask(&mut target.connect("queue")?, name)?;
+    if target.json {
+        output::json(out, &document(name, &queue))?;
+    } else {
+        print(name, &queue, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Asks the cluster about a lock.
+pub(super) fn ask(remote: &mut Connection, lock: &LockName) -> anyhow::Result<Queue> {
+    let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Queue { tag, lock: lock.clone() })?;
+    if let ToClient::Queue { queue, .. } = answer { Ok(queue) } else { Err(unexpected(remote, &answer)) }
+}
+
+/// All who hold it, with their sites.
+pub(super) fn holders(queue: &Queue) -> impl Iterator<Item = (&SiteName, &HolderReport)> {
+    queue.sites.iter().flat_map(|site| site.lock.holders.iter().map(|holder| (&site.site, holder)))
+}
+
+fn document(name: &LockName, queue: &Queue) -> Value {
+    let millis = |span: meshlock_cluster::time::Span| span.micros() / 1000;
+    let holder = |(site, holder): (&SiteName, &HolderReport)| {
+        json!({
+            "site": site,
+            "who": holder.label,
+            "fence": holder.fence.value(),
+            "slot": holder.slot,
+            "held_ms": millis(holder.age),
+            "lost": holder.lost,
+        })
+    };
+    let waiter = |InLine { site, waiter, why }: &InLine| json!({ "site": site, "who": waiter.label, "waited_ms": millis(waiter.age), "why": why.to_string() });
+    let (holding, waiting) = totals(queue);
+    json!({
+        "lock": name,
+        "algorithm": queue.algorithm,
+        "permits": queue.permits,
+        "epoch": queue.epoch,
+        "holders": holders(queue).map(holder).collect::<Vec<_>>(),
+        "holders_in_all": holding,
+        "waiters": line(&queue.sites, &queue.missing, queue.permits).iter().map(waiter).collect::<Vec<_>>(),
+        "waiters_in_all": waiting,
+        "missing": queue.missing,
+    })
+}
+
+/// How many hold and wait, also those that are not listed.
+fn totals(queue: &Queue) -> (u64, u64) {
+    let sum = |of: fn(&meshlock_cluster::table::LockReport) -> u64| {
+        queue.sites.iter().fold(0_u64, |sum, site| sum.saturating_add(of(&site.lock)))
+    };
+    (sum(|lock| lock.holders_in_all), sum(|lock| lock.waiters_in_all))
+}
+
+fn print(name: &LockName, queue: &Queue, out: &mut dyn Write) -> anyhow::Result<()> {
+    let algorithm = queue.algorithm.as_deref().unwrap_or("rules that this node does not know");
+    let permits = if queue.permits == 1 { String::new() } else { format!(", {} permits", queue.permits) };
+    let (holding, waiting) = totals(queue);
+    writeln!(out, "{name}: {algorithm}{permits}; {holding} hold it, {waiting} wait.")?;
+    let mut holding = output::table(&["held by", "at", "for", "fence", ""]);
+    for (site, holder) in holders(queue) {
+        let lost = if holder.lost { "told to stop" } else { "" };
+        let (who, age) = (who(holder.label.as_ref()).to_owned(), Age(holder.age).to_string());
+        holding.add_row([who, site.to_string(), age, holder.fence.value().to_string(), lost.to_owned()]);
+    }
+    if !holding.is_empty() {
+        writeln!(out, "{holding}")?;
+    }
+    let line = line(&queue.sites, &queue.missing, queue.permits);
+    let mut waiting = output::table(&["waits", "at", "since", "why"]);
+    for InLine { site, waiter, why } in &line {
+        let (who, age) = (who(waiter.label.as_ref()).to_owned(), Age(waiter.age).to_string());
+        waiting.add_row([who, site.to_string(), age, format!("it waits {why}")]);
+    }
+    if !waiting.is_empty() {
+        writeln!(out, "{waiting}")?;
+    }
+    if !queue.missing.is_empty() {
+        let missing: Vec<&str> = queue.missing.iter().map(SiteName::as_str).collect();
+        writeln!(
+            out,
+            "No answer from {}: what its clients hold and wait for is not listed.",
+            missing.join(", ")
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! `meshlock rules`: which algorithm each lock runs, changed while the cluster runs.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use meshlock_cluster::rules::{Clause, RulesText};
+use meshlock_wire::clients::{ToClient, ToNode};
+use serde_json::{Value, json};
+
+use super::target::{self, ANSWER_WITHIN, Target, unexpected};
+use crate::output::{self, Outcome, Usage};
+use meshlock_client::{Connection, ConnectionError};
+
+/// Arguments of `meshlock rules`.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The rules that hold now
+    Show {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Add or replace a rule; locks that are held stay held
+    Set {
+        /// A lock's name, a beginning of names followed by '*', or '*' for all that no other rule names
+        pattern: String,
+        /// The algorithm, with its options: `meshlock algorithms` lists them
+        algorithm: String,
+        /// How many may hold such a lock at once
+        #[arg(long, default_value_t = 1)]
+        permits: u32,
+        /// How many of them at one site; all, unless said
+        #[arg(long)]
+        per_site: Option<u32>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take a rule away: what it named runs what all others do
+    Unset {
+        /// The pattern, as `rules show` prints it
+        pattern: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match &arguments.what {
+        What::Show { target } => {
+            let status = target::status(&mut target.connect("rules show")?)?;
+            show(target, &status.view.rules, status.view.epoch.number(), out)
+        }
+        What::Set { pattern, algorithm, permits, per_site, target } => {
+            let per_site = per_site.unwrap_or(*permits);
+            let clause = Clause { algorithm: algorithm.clone(), permits: *permits, per_site };
+            let mut remote = target.connect("rules set")?;
+            let mut rules = target::status(&mut remote)?.view.rules;
+            put(&mut rules, pattern, clause);
+            change(target, &mut remote, rules, out)
+        }
+        What::Unset { pattern, target } => {
+            let mut remote = target.connect("rules unset")?;
+            let mut rules = target::status(&mut remote)?.view.rules;
+            take(&mut rules, pattern)?;
+            change(target, &mut remote, rules, out)
+        }
+    }
+}
+
+fn put(rules: &mut RulesText, pattern: &str, clause: Clause) {
+    if pattern == "*" {
+        rules.default = clause;
+    } else if let Some((_, old)) = rules.rules.iter_mut().find(|(old, _)| old == pattern) {
+        *old = clause;
+    } else {
+        rules.rules.push((pattern.to_owned(), clause));
+    }
+}
+
+fn take(rules: &mut RulesText, pattern: &str) -> Result<(), Usage> {
+    let before = rules.rules.len();
+    rules.rules.retain(|(old, _)| old != pattern);
+    if rules.rules.len() < before {
+        return Ok(());
+    }
+    if pattern == "*" {
+        return Err(Usage::new(
+            "'*' is what all other locks run, and cannot be taken away; change it with `rules set '*' ALGO`",
+        ));
+    }
+    let names: Vec<&str> = rules.rules.iter().map(|(old, _)| old.as_str()).collect();
+    let near = meshlock_protocol::registry::spec::did_you_mean(pattern, &names);
+    Err(Usage::new(format!("there is no rule '{pattern}'{near}; `meshlock rules show` lists them")))
+}
+
+/// Lets the cluster agree on other rules.
+fn change(
+    target: &Target,
+    remote: &mut Connection,
+    rules: RulesText,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let wanted = rules.clone();
+    match remote.ask(ANSWER_WITHIN, |tag| ToNode::SetRules { tag, rules }) {
+        Ok(ToClient::RulesSet { epoch, .. }) => show(target, &wanted, epoch, out),
+        Ok(other) => Err(unexpected(remote, &other)),
+        // Rules that make no sense are for the caller to change.
+        Err(ConnectionError::Refused { why, .. }) => Err(Usage::new(why).into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn show(target: &Target, rules: &RulesText, epoch: u32, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let all = || {
+        rules.rules.iter().map(|(pattern, clause)| (pattern.as_str(), clause)).chain([("*", &rules.default)])
+    };
+    if target.json {
+        let rule = |(pattern, clause): (&str, &Clause)| -> Value {
+            let Clause { algorithm, permits, per_site } = clause;
+            json!({ "pattern": pattern, "algorithm": algorithm, "permits": permits, "per_site": per_site })
+        };
+        output::json(out, &json!({ "epoch": epoch, "rules": all().map(rule).collect::<Vec<_>>() }))?;
+        return Ok(Outcome::Done);
+    }
+    writeln!(out, "Rules of view {epoch}:")?;
+    let mut table = output::table(&["locks", "algorithm", "permits", "at one site"]);
+    for (pattern, Clause { algorithm, permits, per_site }) in all() {
+        table.add_row([pattern, algorithm, &permits.to_string(), &per_site.to_string()]);
+    }
+    writeln!(out, "{table}")?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,148 @@
+//! CMD: a process group of its own, with the session's socket open in all of it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::Context;
+use meshlock_cluster::names::LockName;
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, kill_process_group,
+    test_kill_process_group, waitpid,
+};
+
+use super::code_of_signal;
+use super::start;
+use super::terminal::{Terminal, alone_in_group};
+use super::waiting::Held;
+
+/// The program that runs now, even if its file has been replaced meanwhile.
+const OURSELVES: &str = "/proc/self/exe";
+
+/// Scripts use small numbers of their own accord (`exec 3<file`): the session's socket stays out of their way.
+const LEAST_DESCRIPTOR: i32 = 100;
+
+/// CMD and what it has started.
+pub(super) struct Child {
+    /// Also the number of its first process.
+    group: Pid,
+    terminal: Option<Terminal>,
+    /// Whether nobody shares our place in the foreground.
+    alone: bool,
+    /// Its exit code, once its first process has ended. The kernel says it once.
+    ended: Option<u8>,
+}
+
+impl Child {
+    /// Starts CMD.
+    pub(super) fn start(name: &LockName, held: &Held, command: &[OsString]) -> anyhow::Result<Self> {
+        let terminal = Terminal::open();
+        let alone = terminal.is_some() && alone_in_group();
+        let foreground = alone && terminal.as_ref().is_some_and(Terminal::is_ours);
+        let session = held.remote.descriptors().map(inheritable).collect::<io::Result<Vec<_>>>()?;
+        let mut process = Command::new(OURSELVES);
+        process.arg(start::NAME);
+        if foreground {
+            process.arg("--foreground");
+        }
+        process.arg("--").args(command).process_group(0);
+        process.env("MESHLOCK_NAME", name.as_str()).env("MESHLOCK_FENCE", held.grant.fence.to_string());
+        process.env("MESHLOCK_SLOT", held.grant.slot.map_or_else(String::new, |slot| slot.to_string()));
+        let child = process.spawn().context("cannot start a process for CMD")?;
+        drop(session);
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        Ok(Child { group: group.context("a process has a number")?, terminal, alone, ended: None })
+    }
+
+    /// Its process group.
+    pub(super) fn group(&self) -> i32 {
+        self.group.as_raw_nonzero().get()
+    }
+
+    /// A signal came to us: everyone in the group gets it.
+    pub(super) fn pass_on(&self, signal: Signal) {
+        if signal == Signal::CONT {
+            self.come_to_the_foreground();
+        }
+        // A group that is gone needs none.
+        let _ = kill_process_group(self.group, signal);
+    }
+
+    /// Asks all of the group to end; also those that are stopped.
+    pub(super) fn ask_to_end(&self) {
+        let _ = kill_process_group(self.group, Signal::TERM);
+        let _ = kill_process_group(self.group, Signal::CONT);
+    }
+
+    /// Ends all of the group.
+    pub(super) fn kill(&self) {
+        let _ = kill_process_group(self.group, Signal::KILL);
+    }
+
+    /// Whether nobody is left in the group.
+    pub(super) fn is_gone(&self) -> bool {
+        // Any other answer is of a group that runs as another user.
+        test_kill_process_group(self.group) == Err(Errno::SRCH)
+    }
+
+    /// A child has changed: looks which way, and gives the exit code of CMD's first process once it has ended. Where it has
+    /// stopped, it gets the terminal if that is what it wants; otherwise the person at the terminal wants both of us stopped.
+    pub(super) fn look(&mut self) -> io::Result<Option<u8>> {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        while self.ended.is_none() {
+            let Some((_, status)) = waitpid(Some(self.group), options)? else { break };
+            if let Some(signal) = status.stopping_signal() {
+                self.on_stopped(signal);
+            }
+            let exited = status.exit_status().map(|code| u8::try_from(code).unwrap_or(u8::MAX));
+            self.ended = exited.or_else(|| status.terminating_signal().map(code_of_signal));
+        }
+        Ok(self.ended)
+    }
+
+    fn on_stopped(&self, signal: i32) {
+        let Some(terminal) = &self.terminal else { return };
+        let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
+        if wants_terminal && (terminal.is_ours() || terminal.is_of(self.group)) {
+            let _ = terminal.give_to(self.group);
+            let _ = kill_process_group(self.group, Signal::CONT);
+            return;
+        }
+        self.give_terminal_back();
+        if !self.alone {
+            // Those who share our group stop as if this had been typed while we were in the foreground.
+            let _ = kill_current_process_group(Signal::TSTP);
+        }
+        let _ = kill_process(getpid(), Signal::STOP);
+    }
+
+    /// We go on after a stop: so does CMD, in the foreground if that is where we are and nobody else is with us.
+    fn come_to_the_foreground(&self) {
+        if let Some(terminal) = &self.terminal
+            && self.alone
+            && terminal.is_ours()
+        {
+            let _ = terminal.give_to(self.group);
+        }
+    }
+
+    /// Takes the terminal's foreground back, if CMD has it.
+    pub(super) fn give_terminal_back(&self) {
+        if let Some(terminal) = &self.terminal
+            && terminal.is_of(self.group)
+        {
+            let _ = terminal.give_to(getpgrp());
+        }
+    }
+}
+
+/// The session's socket once more, to be inherited by CMD and all that it starts: the lock lives as long as somebody has it open.
+fn inheritable(session: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // Where so few descriptors are allowed, any will do.
+    let copy = fcntl_dupfd_cloexec(session, LEAST_DESCRIPTOR).or_else(|_| fcntl_dupfd_cloexec(session, 0))?;
+    fcntl_setfd(&copy, FdFlags::empty())?;
+    Ok(copy)
+}

@@ -1,0 +1,52 @@
+//! The hidden command that keeps the session of `meshlock run` with a node on another machine.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+use meshlock_client::relay::Relay;
+use meshlock_tls::Security;
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::output::Outcome;
+use crate::place::identity;
+
+/// What the hidden command is called.
+pub(crate) const NAME: &str = "keep-session";
+
+/// Arguments of the hidden command. Its standard input is the client's socket, its standard output the connection to the node.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The directory of the client's certificate
+    #[arg(long)]
+    certificate: Option<PathBuf>,
+}
+
+/// The command that starts a keeper with this certificate, or without any.
+pub(crate) fn command(certificate: Option<PathBuf>) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(NAME);
+    if let Some(dir) = certificate {
+        command.arg("--certificate").arg(dir);
+    }
+    command
+}
+
+/// The keeper's own process.
+pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    // Neither the terminal nor whoever ends all processes of a group concerns it: it ends with its session.
+    rustix::process::setsid()?;
+    SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGPIPE]).thread_block()?;
+    let client = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let node = TcpStream::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let security = match &arguments.certificate {
+        Some(dir) => Security::Tls(identity(dir)?),
+        None => Security::Plain,
+    };
+    Relay::new(client, node, &security)?.run()?;
+    Ok(Outcome::Done)
+}

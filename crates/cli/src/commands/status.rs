@@ -1,0 +1,115 @@
+//! `meshlock status`: how a site is, and the cluster as it sees it.
+
+use std::io::Write;
+
+use clap::Args;
+use meshlock_cluster::names::{ClientLabel, Incarnation, SiteName};
+use meshlock_cluster::node::{Age, Standing};
+use meshlock_wire::clients::Status;
+use serde_json::{Value, json};
+
+use super::target::{self, Target};
+use crate::output::{self, Outcome};
+
+/// Arguments of `meshlock status`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let status = target::status(&mut arguments.target.connect("status")?)?;
+    if arguments.target.json {
+        output::json(out, &document(&status))?;
+    } else {
+        print(&status, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn document(status: &Status) -> Value {
+    let member = |member: &meshlock_cluster::names::Member| {
+        let address = status.view.address(&member.site);
+        json!({
+            "site": member.site,
+            "incarnation": member.incarnation.number(),
+            "address": address,
+            "leader": status.leader.as_ref() == Some(&member.site),
+        })
+    };
+    let held = |held: &meshlock_wire::clients::Held| json!({ "lock": held.lock, "who": held.who, "fence": held.fence, "held_ms": held.age.micros() / 1000 });
+    json!({
+        "site": status.site,
+        "cluster": status.cluster,
+        "incarnation": status.incarnation,
+        "standing": standing(&status.standing),
+        "leader": status.leader,
+        "lease_left_ms": status.lease_left.map(|left| left.micros() / 1000),
+        "leaving": status.leaving,
+        "view": {
+            "epoch": status.view.epoch.number(),
+            "rules_version": status.view.rules_version,
+            "members": status.view.members.iter().map(member).collect::<Vec<_>>(),
+        },
+        "locks": status.locks,
+        "holders": status.holders,
+        "waiters": status.waiters,
+        "sessions": status.sessions,
+        "held": status.held.iter().map(held).collect::<Vec<_>>(),
+    })
+}
+
+/// How far a site is, as the end of a sentence.
+pub(crate) fn standing(standing: &Standing) -> String {
+    let names = |sites: &[SiteName]| sites.iter().map(SiteName::as_str).collect::<Vec<_>>().join(", ");
+    match standing {
+        Standing::Open => "takes part".to_owned(),
+        Standing::Awaits(sites) => format!("changes views, and waits to hear from {}", names(sites)),
+        Standing::CannotOpen => {
+            "cannot follow the cluster's rules: its program is older than they are".to_owned()
+        }
+        Standing::Outside => "is not a member of the cluster".to_owned(),
+    }
+}
+
+/// Who a client says it is.
+pub(super) fn who(label: Option<&ClientLabel>) -> &str {
+    label.map_or("(no name)", ClientLabel::as_str)
+}
+
+fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
+    let leaving = if status.leaving { ", and is about to leave" } else { "" };
+    // A life shows as the millisecond in which its program began, and its number since.
+    let life = Incarnation::new(status.incarnation);
+    writeln!(out, "{} (life {life}) {}{leaving}.", status.site, standing(&status.standing))?;
+    match status.lease_left {
+        Some(left) => writeln!(out, "Its lease lasts {} if it is not renewed.", Age(left))?,
+        None => writeln!(out, "It has no lease: it is cut off, or the cluster has no leader.")?,
+    }
+    writeln!(out)?;
+    writeln!(out, "View {} of the cluster {}:", status.view.epoch.number(), status.cluster)?;
+    let mut members = output::table(&["site", "life", "address", ""]);
+    for member in &status.view.members {
+        let address = status.view.address(&member.site).map(ToString::to_string).unwrap_or_default();
+        let leads = if status.leader.as_ref() == Some(&member.site) { "leads" } else { "" };
+        members.add_row([member.site.to_string(), member.incarnation.to_string(), address, leads.to_owned()]);
+    }
+    writeln!(out, "{members}")?;
+    writeln!(out)?;
+    let Status { locks, holders, waiters, sessions, .. } = status;
+    writeln!(
+        out,
+        "At {}: {locks} locks, {holders} held, {waiters} waiting, {sessions} clients.",
+        status.site
+    )?;
+    if !status.held.is_empty() {
+        let mut table = output::table(&["lock", "held by", "for", "fence"]);
+        for held in &status.held {
+            let (who, age) = (who(held.who.as_ref()).to_owned(), Age(held.age).to_string());
+            table.add_row([held.lock.to_string(), who, age, held.fence.to_string()]);
+        }
+        writeln!(out, "{table}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What a local cluster is made of, written down before any of it starts.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use meshlock_cluster::names::SiteName;
+use meshlock_tls::ca::{self, AUTHORITY_DAYS, AuthorityFiles, BEARER_DAYS};
+use meshlock_tls::{Bearer, Files};
+
+use crate::output::{self, Usage};
+
+/// A cluster on this machine.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) dir: PathBuf,
+    pub(super) sites: Vec<Site>,
+}
+
+/// One of its sites.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) name: SiteName,
+    pub(super) config: PathBuf,
+    pub(super) socket: PathBuf,
+    pub(super) log: PathBuf,
+}
+
+impl Plan {
+    /// Writes all that `sites` sites need into `dir`. A directory that has a cluster is used as it is.
+    pub(super) fn new(dir: Option<&Path>, sites: u16, plain: bool) -> anyhow::Result<Self> {
+        let dir = match dir {
+            Some(dir) => dir.to_owned(),
+            None => std::env::temp_dir().join(format!("meshlock-up-{}", std::process::id())),
+        };
+        output::check_folder("--dir", &dir)?;
+        let dir = dir.canonicalize()?;
+        let names: Vec<SiteName> =
+            (1..=sites).map(|number| format!("site-{number}").parse()).collect::<Result<_, _>>()?;
+        let site = |name: &SiteName| Site {
+            name: name.clone(),
+            config: dir.join(format!("{name}.toml")),
+            socket: dir.join(format!("{name}.sock")),
+            log: dir.join(format!("{name}.log")),
+        };
+        let sites: Vec<Site> = names.iter().map(site).collect();
+        let plan = Plan { dir, sites };
+        match plan.sites.iter().filter(|site| site.config.exists()).count() {
+            0 => plan.write(plain)?,
+            found
+                if found == plan.sites.len()
+                    && !plan.dir.join(format!("site-{}.toml", found + 1)).exists() => {}
+            _ => {
+                return Err(Usage::new(format!(
+                    "--dir {}: has a cluster of another size; give -n as before, or another directory",
+                    plan.dir.display()
+                ))
+                .into());
+            }
+        }
+        Ok(plan)
+    }
+
+    fn write(&self, plain: bool) -> anyhow::Result<()> {
+        let addresses = free_addresses(self.sites.len())?;
+        let authority = self.dir.join("ca");
+        if !plain && !AuthorityFiles::in_directory(&authority).certificate.exists() {
+            ca::init(&authority, AUTHORITY_DAYS)?;
+        }
+        let mut list = String::new();
+        for (site, address) in self.sites.iter().zip(&addresses) {
+            writeln!(list, "    {{ name = \"{}\", address = \"{address}\" }},", site.name)?;
+        }
+        for site in &self.sites {
+            let name = &site.name;
+            let tls = if plain {
+                String::new()
+            } else {
+                let Files { authority, certificate, key } =
+                    ca::issue(&authority, &Bearer::Site(name.clone()), BEARER_DAYS)?;
+                let quoted = |path: PathBuf| toml::Value::String(path.display().to_string()).to_string();
+                format!(
+                    "\n[tls]\nca = {}\ncert = {}\nkey = {}\n",
+                    quoted(authority),
+                    quoted(certificate),
+                    quoted(key)
+                )
+            };
+            let off = if plain { "tls = \"off\"\n" } else { "" };
+            let text = format!(
+                "# Written by `meshlock up`.\ncluster = \"local\"\nsite = \"{name}\"\ndata = \"data-{name}\"\nsocket = \"{name}.sock\"\n\
+                 {off}sites = [\n{list}]\n{tls}"
+            );
+            fs::write(&site.config, text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Loopback addresses that are free now. Another program could take one before its site does; the site then says so.
+fn free_addresses(count: usize) -> io::Result<Vec<String>> {
+    let listeners: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<io::Result<_>>()?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.to_string())).collect()
+}

@@ -1,0 +1,110 @@
+//! The `meshlock` command: reads the arguments, runs one subcommand, turns its outcome into an exit code.
+
+mod cli;
+mod commands;
+mod embedded;
+mod jobs;
+mod output;
+mod place;
+mod plot;
+mod settings;
+mod watching;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use meshlock_host::IntroduceError;
+
+use cli::{Cli, Command};
+use embedded::EmbeddedError;
+use meshlock_client::ConnectionError;
+use output::{Outcome, Usage};
+use settings::places::PlaceError;
+
+/// Exit code for an exploration that reached its limit.
+const EXIT_UNFINISHED: u8 = 2;
+
+/// Exit code for arguments or files that make no sense (`EX_USAGE` of sysexits).
+const EXIT_USAGE: u8 = 64;
+
+/// Exit code for a node that is not there (`EX_UNAVAILABLE`).
+const EXIT_NO_NODE: u8 = 69;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe behind `meshlock --help | head` is no failure.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let result = run(cli, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Refuted) => ExitCode::FAILURE,
+        Ok(Outcome::Unfinished) => ExitCode::from(EXIT_UNFINISHED),
+        Ok(Outcome::Exit(code)) => ExitCode::from(code),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("meshlock: {error:#}");
+            exit_code(&error)
+        }
+    }
+}
+
+fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match cli.command {
+        Command::Node(arguments) => commands::node::run(*arguments, out),
+        Command::Up(arguments) => commands::up::run(&arguments, out),
+        Command::Status(arguments) => commands::status::run(&arguments, out),
+        Command::Top(arguments) => commands::top::run(&arguments, out),
+        Command::Trace(arguments) => commands::trace::run(&arguments, out),
+        Command::Queue(arguments) => commands::queue::run(&arguments, out),
+        Command::Break(arguments) => commands::break_lock::run(&arguments, out),
+        Command::Rules(arguments) => commands::rules::run(&arguments, out),
+        Command::Site(arguments) => commands::site::run(&arguments, out),
+        Command::Completions(arguments) => commands::complete::completions(&arguments, out),
+        Command::Man(arguments) => commands::complete::man(&arguments, out),
+        Command::Demo(arguments) => commands::demo::run(&arguments, out),
+        Command::Algorithms(arguments) => commands::algorithms::run(&arguments, out),
+        Command::Sim(arguments) => commands::sim::run(&arguments, out),
+        Command::Compare(arguments) => commands::compare::run(&arguments, out),
+        Command::Reproduce(arguments) => commands::reproduce::run(&arguments, out),
+        Command::Check(arguments) => commands::check::run(&arguments, out),
+        Command::Dst(arguments) => commands::dst::run(&arguments, out),
+        Command::Errata(arguments) => commands::errata::run(&arguments, out),
+        Command::Quorum(arguments) => commands::quorum::run(&arguments, out),
+        Command::Lab(arguments) => commands::lab::run(&arguments, out),
+        Command::Ca(arguments) => commands::ca::run(&arguments, out),
+        Command::Token(arguments) => commands::token::run(&arguments, out),
+        Command::Run(arguments) => commands::run::run(&arguments, out),
+        Command::StartHeld(arguments) => commands::run::start::run(&arguments, out),
+        Command::KeepSession(arguments) => commands::run::keeper::run(&arguments, out),
+        Command::EmbeddedNode(arguments) => embedded::run(&arguments, out),
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Usage>() {
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if error.is::<EmbeddedError>() || error.is::<IntroduceError>() {
+        return ExitCode::from(EXIT_NO_NODE);
+    }
+    match (error.downcast_ref::<ConnectionError>(), error.downcast_ref::<PlaceError>()) {
+        (Some(error), _) if error.is_unreachable() => ExitCode::from(EXIT_NO_NODE),
+        (None, Some(PlaceError::NoNode(_))) => ExitCode::from(EXIT_NO_NODE),
+        (None, Some(_)) => ExitCode::from(EXIT_USAGE),
+        (Some(_), _) | (None, None) => ExitCode::FAILURE,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    let in_json = |error: &serde_json::Error| error.io_error_kind() == Some(io::ErrorKind::BrokenPipe);
+    error.downcast_ref::<io::Error>().is_some_and(broken)
+        || error.downcast_ref::<serde_json::Error>().is_some_and(in_json)
+}

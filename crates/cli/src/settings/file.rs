@@ -1,0 +1,306 @@
+//! The configuration file: what may stand in it, and where in it something is wrong.
+
+use std::collections::BTreeMap;
+use std::fs::File as Handle;
+use std::path::{Path, PathBuf};
+
+use meshlock_cluster::access::{ClientName, RuleText, TokenHash};
+use meshlock_cluster::address::Address;
+use meshlock_cluster::names::{ClusterName, SiteName};
+use meshlock_protocol::registry::spec::did_you_mean;
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
+
+use super::lasting::Lasting;
+use crate::output::{Usage, read_text};
+
+/// The largest file that is read.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A configuration file as it is written. [`EXAMPLE`](super::example::EXAMPLE) explains each key.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct File {
+    pub(super) cluster: Option<ClusterName>,
+    pub(super) site: Option<SiteName>,
+    pub(super) listen: Option<Address>,
+    pub(super) advertise: Option<Address>,
+    pub(super) sites: Vec<ListedSite>,
+    pub(super) data: Option<PathBuf>,
+    pub(super) socket: Option<PathBuf>,
+    pub(super) api: Option<Address>,
+    pub(super) clients: Option<Address>,
+    pub(super) session_ttl: Option<Lasting>,
+    pub(super) tls: Option<Tls>,
+    pub(super) shutdown_grace: Option<Lasting>,
+    pub(super) local_turns: Option<u32>,
+    pub(super) lease: Lease,
+    pub(super) default_rule: Option<RuleEntry>,
+    pub(super) rules: Vec<NamedRule>,
+    pub(super) access: Vec<RuleText>,
+    pub(super) tokens: Vec<NamedToken>,
+    pub(super) audit: Option<String>,
+    pub(super) limits: LimitsEntry,
+}
+
+/// One of the cluster's sites.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct ListedSite {
+    pub(crate) name: SiteName,
+    pub(crate) address: Address,
+}
+
+/// How connections between sites are protected.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "say tls = \"off\", or give the files ca, cert and key in [tls]")]
+pub(super) enum Tls {
+    Off(Off),
+    Files { ca: PathBuf, cert: PathBuf, key: PathBuf },
+}
+
+/// The one word that switches protection off.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Off {
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Lease {
+    pub(super) length: Option<Lasting>,
+    pub(super) margin: Option<Lasting>,
+    pub(super) renew_every: Option<Lasting>,
+    pub(super) drift_ppm: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct RuleEntry {
+    pub(super) algorithm: String,
+    pub(super) permits: Option<u32>,
+    pub(super) per_site: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NamedRule {
+    pub(super) pattern: String,
+    #[serde(flatten)]
+    pub(super) rule: RuleEntry,
+}
+
+/// A token that is known, by its hash.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NamedToken {
+    pub(super) name: ClientName,
+    pub(super) sha256: TokenHash,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LimitsEntry {
+    pub(super) connections: Option<usize>,
+    pub(super) sessions: Option<usize>,
+    pub(super) locks: Option<usize>,
+    pub(super) waiters: Option<usize>,
+    pub(super) watched_locks: Option<usize>,
+    pub(super) request_bytes: Option<usize>,
+    pub(super) slow_reader: Option<Lasting>,
+    pub(super) each: EachEntry,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct EachEntry {
+    pub(super) connections: Option<usize>,
+    pub(super) sessions: Option<usize>,
+    pub(super) locks: Option<usize>,
+    pub(super) waiters: Option<usize>,
+    pub(super) watched_locks: Option<usize>,
+    pub(super) rate: Option<u32>,
+    pub(super) burst: Option<u32>,
+}
+
+/// The keys of each table; a list's entries have the keys of its name.
+const KEYS: [(&str, &[&str]); 10] = [
+    (
+        "",
+        &[
+            "cluster",
+            "site",
+            "listen",
+            "advertise",
+            "sites",
+            "data",
+            "socket",
+            "api",
+            "clients",
+            "session_ttl",
+            "tls",
+            "shutdown_grace",
+            "local_turns",
+            "lease",
+            "default_rule",
+            "rules",
+            "access",
+            "tokens",
+            "audit",
+            "limits",
+        ],
+    ),
+    ("sites", &["name", "address"]),
+    ("tls", &["ca", "cert", "key"]),
+    ("lease", &["length", "margin", "renew_every", "drift_ppm"]),
+    ("default_rule", &["algorithm", "permits", "per_site"]),
+    ("rules", &["pattern", "algorithm", "permits", "per_site"]),
+    ("access", &["principal", "locks", "verbs"]),
+    ("tokens", &["name", "sha256"]),
+    (
+        "limits",
+        &[
+            "connections",
+            "sessions",
+            "locks",
+            "waiters",
+            "watched_locks",
+            "request_bytes",
+            "slow_reader",
+            "each",
+        ],
+    ),
+    ("each", &["connections", "sessions", "locks", "waiters", "watched_locks", "rate", "burst"]),
+];
+
+/// Where a configuration came from, to say where something in it is wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    path: Option<PathBuf>,
+    /// The line of each key, such as `lease.length` or `sites[2].name`, from 1.
+    lines: BTreeMap<String, usize>,
+}
+
+impl Source {
+    /// That the value of `key` is wrong; a key that the file does not have was given by the flag of that name.
+    pub(super) fn wrong(&self, key: &str, why: impl std::fmt::Display) -> Usage {
+        match (&self.path, self.lines.get(key)) {
+            (Some(path), Some(line)) => Usage::new(format!("{}:{line}: {key}: {why}", path.display())),
+            (Some(path), None) => Usage::new(format!("{}: {key}: {why}", path.display())),
+            (None, _) => Usage::new(format!("{key}: {why}")),
+        }
+    }
+
+    /// A path in the file counts from where the file is.
+    pub(super) fn resolve(&self, path: PathBuf) -> PathBuf {
+        match self.path.as_deref().and_then(Path::parent) {
+            Some(dir) => dir.join(path),
+            None => path,
+        }
+    }
+}
+
+/// Reads a configuration file.
+pub(crate) fn read(path: &Path) -> Result<(File, Source), Usage> {
+    let text = Handle::open(path).and_then(|file| read_text(file, MOST_BYTES));
+    let text = text.map_err(|error| {
+        Usage::new(format!(
+            "--config {}: cannot be read: {error}; `meshlock node --example-config` prints one to begin with",
+            path.display()
+        ))
+    })?;
+    parse(path, &text)
+}
+
+/// Reads the text of a configuration file.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<(File, Source), Usage> {
+    let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let mut source = Source { path: Some(path.to_owned()), lines: BTreeMap::new() };
+    let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    let table = DeTable::parse(text).map_err(|error| {
+        Usage::new(format!("{}:{}: {}", path.display(), line_of(at(&error)), error.message()))
+    })?;
+    let mut keys = Vec::new();
+    walk("", "", table.get_ref(), &mut keys);
+    for key in &mut keys {
+        // The head of a table begins with its brackets.
+        let line = text[..key.start].rfind('\n').map_or(0, |end| end + 1);
+        if text[line..key.start].starts_with('[') {
+            key.start = line;
+        }
+        source.lines.insert(key.path.clone(), line_of(key.start));
+    }
+    if let Some(key) = keys.iter().find(|key| key.unknown.is_some()) {
+        return Err(source.wrong(&key.path, key.unknown.as_deref().unwrap_or_default()));
+    }
+    let file = toml::from_str(text).map_err(|error| {
+        // The innermost key whose value the fault is in, or the last one before it.
+        let fault = at(&error);
+        let inside = keys.iter().filter(|key| key.start <= fault && fault < key.end);
+        match inside.max_by_key(|key| key.start) {
+            Some(key) => source.wrong(&key.path, error.message()),
+            None => Usage::new(format!("{}:{}: {}", path.display(), line_of(fault), error.message())),
+        }
+    })?;
+    Ok((file, source))
+}
+
+/// A key of the file.
+struct Key {
+    path: String,
+    /// Where it begins, and where its value ends.
+    start: usize,
+    end: usize,
+    /// If there is no such key: what to say.
+    unknown: Option<String>,
+}
+
+/// Lists the keys of `table`, which is called `name` and is found at `path`.
+fn walk(name: &str, path: &str, table: &DeTable<'_>, keys: &mut Vec<Key>) {
+    let known = KEYS.iter().find(|(table, _)| *table == name).map_or(&[] as &[_], |(_, keys)| *keys);
+    for (key, value) in table {
+        let word = key.get_ref().as_ref();
+        let path = if path.is_empty() { word.to_owned() } else { format!("{path}.{word}") };
+        let unknown = (!known.contains(&word)).then(|| {
+            format!(
+                "there is no such key{}; the keys here are {}",
+                did_you_mean(word, known),
+                known.join(", ")
+            )
+        });
+        let is_known = unknown.is_none();
+        keys.push(Key { path: path.clone(), start: key.span().start, end: value.span().end, unknown });
+        if !is_known {
+            continue;
+        }
+        if let DeValue::Table(table) = value.get_ref() {
+            walk(word, &path, table, keys);
+        }
+        let DeValue::Array(entries) = value.get_ref() else { continue };
+        for (at, entry) in entries.iter().enumerate() {
+            let DeValue::Table(table) = entry.get_ref() else { continue };
+            let (path, span) = (format!("{path}[{}]", at + 1), entry.span());
+            keys.push(Key { path: path.clone(), start: span.start, end: span.end, unknown: None });
+            walk(word, &path, table, keys);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Source {
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.lines.contains_key(key)
+    }
+}
+
+/// Every key that may stand in a file; of lists, those of the first entry.
+#[cfg(test)]
+pub(super) fn all_keys() -> Vec<String> {
+    let of_table = |(table, keys): &(&str, &[&str])| -> Vec<String> {
+        let start = match *table {
+            "" => String::new(),
+            "sites" | "rules" | "access" | "tokens" => format!("{table}[1]."),
+            "each" => "limits.each.".to_owned(),
+            _ => format!("{table}."),
+        };
+        keys.iter().map(|key| format!("{start}{key}")).collect()
+    };
+    KEYS.iter().flat_map(of_table).collect()
+}

@@ -1,0 +1,166 @@
+//! What a configuration says, and what it is refused for.
+
+use std::path::Path;
+
+use meshlock_cluster::time::Span;
+use meshlock_wire::fuzz;
+
+use super::example::EXAMPLE;
+use super::file::{Source, parse};
+use super::{Flags, Settings};
+
+/// Flags that keep a test away from this user's directories.
+fn flags() -> Flags {
+    Flags { data: Some("/d".into()), socket: Some("/s".into()), ..Flags::default() }
+}
+
+fn settings(text: &str) -> anyhow::Result<Settings> {
+    let (file, source) = parse(Path::new("/etc/meshlock/a.toml"), text)?;
+    Settings::new(file, &source, flags())
+}
+
+fn refused(text: &str) -> String {
+    settings(text).expect_err(text).to_string()
+}
+
+#[test]
+fn a_site_without_a_configuration_is_a_cluster_of_its_own() {
+    let settings = Settings::new(super::File::default(), &Source::default(), flags()).unwrap();
+    assert_eq!(settings.config.site.as_str(), "local");
+    assert_eq!(settings.config.sites, std::slice::from_ref(&settings.config.site));
+    assert!(settings.listen.is_none());
+}
+
+#[test]
+fn the_example_has_every_key_and_only_those() {
+    let (file, _) = parse(Path::new("example"), EXAMPLE).unwrap();
+    assert_eq!(file.sites.len(), 3);
+    // With the comments taken away from what is a key, everything is said and still understood.
+    let all: Vec<&str> = EXAMPLE
+        .lines()
+        .map(|line| {
+            line.strip_prefix('#')
+                .filter(|key| key.starts_with(|c: char| c.is_ascii_lowercase()))
+                .unwrap_or(line)
+        })
+        .collect();
+    let (file, source) = parse(Path::new("example"), &all.join("\n")).unwrap();
+    for key in super::file::all_keys() {
+        assert!(source.has(&key), "the example does not explain {key}");
+    }
+    let plain = super::Tls::Off(super::file::Off::Off);
+    let settings = Settings::new(super::File { tls: Some(plain), ..file }, &source, flags()).unwrap();
+    let defaults =
+        meshlock_cluster::node::Config::new("db-1".parse().unwrap(), settings.config.sites.clone());
+    assert_eq!(settings.config.terms, defaults.terms, "the example shows the defaults");
+    assert_eq!(settings.config.habits.local_turns, defaults.habits.local_turns);
+    assert_eq!(settings.config.cluster, defaults.cluster);
+    assert_eq!(settings.config.rules.default, defaults.rules.default);
+    assert_eq!(settings.limits, meshlock_service::Limits::default());
+    assert_eq!(settings.each, meshlock_host::gate::Each::default());
+    assert_eq!(settings.shutdown_grace, super::SHUTDOWN_GRACE);
+}
+
+#[test]
+fn flags_come_before_the_file() {
+    let text =
+        "site = 'a'\ntls = 'off'\nsites = [{ name = 'a', address = 'a:1' }, { name = 'b', address = 'b:1' }]";
+    let (file, source) = parse(Path::new("x"), text).unwrap();
+    let flags =
+        Flags { site: Some("b".parse().unwrap()), listen: Some("[::]:9".parse().unwrap()), ..flags() };
+    let settings = Settings::new(file, &source, flags).unwrap();
+    assert_eq!(settings.config.site.as_str(), "b");
+    assert_eq!(settings.listen.unwrap().as_str(), "[::]:9");
+    assert_eq!(settings.config.address.as_str(), "b:1");
+    assert_eq!(settings.addresses.len(), 2);
+}
+
+#[test]
+fn lease_terms_and_rules_are_taken_over() {
+    let text = "[lease]\nlength = '9s'\n[[rules]]\npattern = 'p*'\nalgorithm = 'raymond-k'\npermits = 4\nper_site = 2";
+    let config = settings(text).unwrap().config;
+    assert_eq!(config.terms.length, Span::from_millis(9000));
+    let (pattern, clause) = &config.rules.rules[0];
+    assert_eq!((pattern.as_str(), clause.permits, clause.per_site), ("p*", 4, 2));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_file_line_and_key() {
+    let two = "sites = [{ name = 'a', address = 'a:1' }, { name = 'b', address = 'b:1' }]\n";
+    for (text, says) in [
+        (
+            "clutser = 'x'",
+            "a.toml:1: clutser: there is no such key (did you mean 'cluster'?); the keys here are cluster,",
+        ),
+        ("\n[lease]\nlenght = '5s'", "a.toml:3: lease.lenght: there is no such key (did you mean 'length'?)"),
+        (
+            "sites = [{ nam = 'a', address = 'x' }]",
+            "a.toml:1: sites[1].nam: there is no such key (did you mean 'name'?)",
+        ),
+        (
+            "[[sites]]\nname = 'a'\naddress = 'a:1'\n[[sites]]\nname = 'b b'\naddress = 'b:1'",
+            "a.toml:5: sites[2].name: the site name 'b b'",
+        ),
+        ("[lease]\nlength = 5", "a.toml:2: lease.length: invalid type: integer `5`, expected"),
+        ("[lease]\nlength = '5'", "a.toml:2: lease.length: '5' is not a length of time; give"),
+        ("site = ", "a.toml:1: "),
+        ("tls = 'on'", "a.toml:1: tls: say tls = \"off\", or give the files"),
+        ("[tls]\nca = 'x'", "a.toml:1: tls: say tls = \"off\", or give the files"),
+        ("local_turns = 0", "a.toml:1: local_turns: give 1 or more"),
+        ("[lease]\nlength = '1s'\nrenew_every = '1s'", "a.toml:1: lease: a lease of 1000000"),
+        ("[[rules]]\npattern = 'x'\nalgorithm = 'paxos'", "a.toml:1: rules: rule 'x': "),
+        ("[[rules]]\npattern = 'x'\npermits = 2", "a.toml:1: rules[1]: missing field `algorithm`"),
+        (
+            "[[access]]\nprincipal = 'a'\nlock = 'b'\nverbs = []",
+            "a.toml:3: access[1].lock: there is no such key (did you mean 'locks'?)",
+        ),
+        (
+            "[[access]]\nprincipal = 'a'\nlocks = '*'\nverbs = ['aquire']",
+            "a.toml:4: access[1].verbs: unknown variant `aquire`, expected one of `acquire`, `watch`",
+        ),
+        (
+            "\n[[access]]\nprincipal = 'a'\nlocks = 'b/*'\nverbs = ['admin']",
+            "a.toml:2: access[1]: the verb admin is about the whole cluster",
+        ),
+        ("[[access]]\nprincipal = 'a'\nlocks = 'x'", "a.toml:1: access[1]: missing field `verbs`"),
+        ("[[tokens]]\nname = 'a'\nsha256 = 'secret'", "a.toml:3: tokens[1].sha256: a token's hash is 64"),
+        (
+            "[[tokens]]\nname = 'a b'\nsha256 = ''",
+            "a.toml:2: tokens[1].name: 'a b' cannot be the name of a client",
+        ),
+        ("[limits]\nsessions = 0", "a.toml:2: limits.sessions: give 1 or more"),
+        ("[limits.each]\nrate = 0", "a.toml:2: limits.each.rate: give 1 or more"),
+        ("[limits.each]\nrat = 9", "a.toml:2: limits.each.rat: there is no such key (did you mean 'rate'?)"),
+        ("audit = ''", "a.toml:1: audit: say which file"),
+        (two, "a.toml: site: say which of the sites this one is"),
+        (
+            &format!("{two}site = 'a'"),
+            "a.toml: tls: say where the files of `meshlock ca issue a` are, or tls",
+        ),
+        (&format!("{two}site = 'c'\ntls = 'off'"), "a.toml: advertise: this site is not in the list"),
+        (
+            &format!("{two}site = 'a'\n[tls]\nca = 'c'\ncert = 'd'\nkey = 'e'"),
+            "a.toml:3: tls: /etc/meshlock/c",
+        ),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with("/etc/meshlock/a.toml"), "{text}: {error}");
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn no_file_brings_its_reader_down_and_whatever_is_refused_is_refused_in_words() {
+    let small =
+        "site = 'a'\ntls = 'off'\nlease = { length = '5s' }\nsites = [{ name = 'a', address = 'a:1' }]";
+    let models: Vec<Vec<u8>> = [EXAMPLE, small, "site = 'a'"].map(|text| text.as_bytes().to_vec()).to_vec();
+    let mut refusals = 0;
+    fuzz::drive(&models, 1, 3000, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        if let Err(error) = settings(text) {
+            refusals += 1;
+            assert!(error.to_string().len() > 10, "{error} for {text}");
+        }
+    });
+    assert!(refusals > 300, "only {refusals} were refused");
+}

@@ -1,0 +1,123 @@
+//! The binary as a user runs it.
+
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+fn meshlock(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the binary starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("output is UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("output is UTF-8")
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = meshlock(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+#[test]
+fn demo_runs_every_algorithm_and_all_checks_pass() {
+    let rows = json(&["demo", "--json"]);
+    let rows = rows.as_array().expect("a row an algorithm");
+    assert_eq!(rows.len(), meshlock_protocol::registry::ALL.len());
+    for row in rows {
+        assert_eq!(row["entries"], 100, "{row}");
+        assert_eq!(row["violation"], serde_json::Value::Null, "{row}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_output() {
+    let run = |seed| stdout(&meshlock(&["demo", "--seed", seed]));
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7"), run("8"));
+}
+
+#[test]
+fn algorithms_lists_each_one_and_shows_each_in_detail() {
+    let table = stdout(&meshlock(&["algorithms"]));
+    for info in meshlock_protocol::registry::ALL {
+        assert!(table.contains(info.name), "{} is in the table", info.name);
+        let detail = stdout(&meshlock(&["algorithms", info.name]));
+        assert!(detail.starts_with(info.name) && detail.contains("Messages"), "{detail}");
+        assert_eq!(json(&["algorithms", info.name, "--json"])["name"], info.name);
+    }
+}
+
+#[test]
+fn bad_input_names_the_thing_and_exits_with_64() {
+    for (arguments, says) in [
+        (
+            &["algorithms", "ricart-agrawal"][..],
+            "unknown algorithm 'ricart-agrawal' (did you mean 'ricart-agrawala'?)",
+        ),
+        (&["demo", "--sites", "3", "--permits", "4"], "--permits 4: at most --sites, which is 3"),
+        (&["demo", "--sites", "0"], "0 is not in 1..=30"),
+        (&["dst", "--seeds", "9..3"], "the second number must be larger"),
+        (&["dst", "--seeds", "9"], "give two numbers, as in 0..1000"),
+        (&["dst", "--trace", "trace.jsonl"], "--one"),
+        (&["dmeo"], "a similar subcommand exists: 'demo'"),
+        (
+            &["errata", "suzuki-kasami-step"],
+            "unknown erratum 'suzuki-kasami-step' (did you mean 'suzuki-kasami-step-b'?)",
+        ),
+        (&["errata", "lodha-not-live", "--markdown"], "cannot be used with"),
+    ] {
+        let output = meshlock(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        assert!(stderr(&output).contains(says), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "nothing on stdout but results");
+    }
+}
+
+#[test]
+fn dst_holds_says_what_it_exercised_and_writes_a_seed_down() {
+    let summary = json(&["dst", "--seeds", "0..20", "--json"]);
+    assert_eq!(summary["seeds"], 20, "{summary}");
+    assert_eq!(summary["failure"], serde_json::Value::Null, "{summary}");
+    assert!(summary["coverage"].as_array().expect("a list").len() > 20, "{summary}");
+    let trace = std::env::temp_dir().join(format!("meshlock-dst-{}.jsonl", std::process::id()));
+    let path = trace.to_str().expect("a plain path");
+    assert_eq!(json(&["dst", "--one", "3", "--trace", path, "--json"])["seeds"], 1);
+    let lines = std::fs::read_to_string(&trace).expect("the trace was written");
+    std::fs::remove_file(&trace).expect("it can be removed");
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a JSON object a line");
+        assert!(line["kind"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn an_erratum_is_told_with_its_counterexample_and_the_proof_of_its_repair() {
+    let text = stdout(&meshlock(&["errata", "suzuki-kasami-step-b"]));
+    assert!(text.starts_with("## suzuki-kasami-step-b") && text.contains("waits for ever"), "{text}");
+    let found = json(&["errata", "suzuki-kasami-step-b", "--json"]);
+    assert_eq!(found["verdict"], "confirmed");
+    let example = &found["counterexample"];
+    assert_eq!(example["property"], "deadlock");
+    assert_eq!(example["steps"], example["trace"].as_array().expect("a line a step").len());
+    assert!(found["explored"].as_array().expect("runs").iter().all(|run| run["holds"] == true));
+    assert_eq!(json(&["errata", "sanders-d-misprint", "--json"])["verdict"], "confirmed");
+    assert_eq!(json(&["errata", "lamport-fifo-not-needed", "--json"])["verdict"], "refuted");
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_meshlock"))
+        .args(["algorithms", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut pipe = child.stdout.take().expect("stdout is piped");
+    let mut first = [0_u8; 1];
+    pipe.read_exact(&mut first).expect("something is written");
+    drop(pipe);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}

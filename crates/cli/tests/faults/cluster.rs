@@ -1,0 +1,253 @@
+//! The sites of a test: real processes of `meshlock node`, with short leases.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use meshlock_cluster::lease::Terms;
+use meshlock_cluster::node::Standing;
+use meshlock_cluster::time::{Drift, Span};
+use meshlock_wire::clients::Status;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::process::Signal;
+use rustix::time::Timespec;
+
+use crate::network::Network;
+use crate::session::Session;
+use crate::site::{Files, Process};
+
+/// The leases: as short as elections allow.
+pub(crate) const TERMS: Terms = Terms {
+    length: Span::from_millis(1800),
+    drift: Drift::from_ppm(1000),
+    margin: Span::from_millis(600),
+    renew_every: Span::from_millis(250),
+};
+
+/// How often it is looked whether something is so, if nobody says that something has changed.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// A site that is well answers at once.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// A cluster is asked to do a thing, and has so long at most. It is there to end a test that hangs.
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
+
+/// The names of sites, as [`Files`] gives them.
+pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// How a cluster is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) tls: bool,
+    pub(crate) algorithm: &'static str,
+    pub(crate) terms: Terms,
+}
+
+/// With certificates.
+pub(crate) const fn tls(algorithm: &'static str) -> Setting {
+    Setting { tls: true, algorithm, terms: TERMS }
+}
+
+/// On a network that is trusted.
+pub(crate) const fn plain(algorithm: &'static str) -> Setting {
+    Setting { tls: false, algorithm, terms: TERMS }
+}
+
+/// Running sites. When this is dropped they are killed, and then their namespaces go.
+pub(crate) struct Cluster {
+    sites: Vec<Option<Process>>,
+    files: Files,
+    pub(crate) network: Network,
+}
+
+impl Cluster {
+    /// Starts so many sites, and waits until all take part.
+    pub(crate) fn start(network: Network, sites: usize, setting: Setting) -> Self {
+        let cluster = Cluster::prepare(network, sites, setting);
+        cluster.begin()
+    }
+
+    /// Only their files.
+    pub(crate) fn prepare(network: Network, sites: usize, setting: Setting) -> Self {
+        let addresses: Vec<_> = (0..sites).map(|site| network.address(site)).collect();
+        let Setting { tls, algorithm, terms } = setting;
+        let more = format!(
+            "[lease]\nlength = '{}ms'\nmargin = '{}ms'\nrenew_every = '{}ms'\ndrift_ppm = {}\n[default_rule]\nalgorithm = '{algorithm}'\n",
+            terms.length.micros() / 1000,
+            terms.margin.micros() / 1000,
+            terms.renew_every.micros() / 1000,
+            terms.drift.ppm(),
+        );
+        let files = Files::at(&addresses, tls, &more);
+        Cluster { sites: (0..sites).map(|_| None).collect(), files, network }
+    }
+
+    /// Starts them all.
+    pub(crate) fn begin(mut self) -> Self {
+        for site in 0..self.sites.len() {
+            self.start_site(site);
+        }
+        self.until_all_take_part();
+        self
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.files.home()
+    }
+
+    pub(crate) fn socket(&self, site: usize) -> PathBuf {
+        self.home().join(format!("{}.sock", NAMES[site]))
+    }
+
+    /// The directory that a site keeps its state in.
+    pub(crate) fn data(&self, site: usize) -> PathBuf {
+        self.home().join(format!("data-{}", NAMES[site]))
+    }
+
+    /// What a site has to say.
+    pub(crate) fn log(&self, site: usize) -> String {
+        std::fs::read_to_string(self.home().join(format!("{}.log", NAMES[site]))).unwrap_or_default()
+    }
+
+    /// Starts a site that does not run.
+    pub(crate) fn start_site(&mut self, site: usize) {
+        let mut command: Command = self.network.meshlock(site, self.home());
+        command.args(["node", "--config", &self.files.path(&format!("{}.toml", NAMES[site]))]);
+        let log = self.home().join(format!("{}.log", NAMES[site]));
+        self.sites[site] = Some(Process::start(command, log));
+    }
+
+    /// Waits until a site that was started says that it is ready.
+    pub(crate) fn until_ready(&self, site: usize) {
+        let line = self.sites[site].as_ref().unwrap().line();
+        assert!(line.starts_with(&format!("{} is ready", NAMES[site])), "{line}");
+    }
+
+    /// Kills a site; it does not run any more when this returns.
+    pub(crate) fn kill(&mut self, site: usize) {
+        let mut process = self.sites[site].take().unwrap();
+        process.signal(Signal::KILL);
+        process.end();
+    }
+
+    /// Tells a site to stop in order.
+    pub(crate) fn terminate(&mut self, site: usize) {
+        let mut process = self.sites[site].take().unwrap();
+        process.signal(Signal::TERM);
+        assert_eq!(process.end().code(), Some(0), "{}", process.log());
+    }
+
+    pub(crate) fn signal(&self, site: usize, signal: Signal) {
+        self.sites[site].as_ref().unwrap().signal(signal);
+    }
+
+    /// The sites that run.
+    pub(crate) fn running(&self) -> Vec<usize> {
+        (0..self.sites.len()).filter(|&site| self.sites[site].is_some()).collect()
+    }
+
+    /// All sites but some.
+    pub(crate) fn all_but(&self, some: &[usize]) -> Vec<usize> {
+        (0..self.sites.len()).filter(|site| !some.contains(site)).collect()
+    }
+
+    /// How a site is; none if it does not answer.
+    pub(crate) fn status(&self, site: usize) -> Option<Status> {
+        let end = Instant::now() + ANSWER_WITHIN;
+        let socket = self.socket(site);
+        let session = Session::connect(&socket, "looks", &mut || Instant::now() >= end);
+        session.and_then(|mut session| session.status(ANSWER_WITHIN)).ok()
+    }
+
+    /// Looks again, whenever a site has something to say and now and then, until it is so.
+    pub(crate) fn wait_for(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let end = Instant::now() + DEADLINE;
+        while !is_so() {
+            assert!(Instant::now() < end, "never: {what}");
+            until_written(self.home());
+        }
+    }
+
+    /// Waits until a site says that it is as wanted.
+    pub(crate) fn until(&self, site: usize, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
+        let mut last = None;
+        let is_so = || {
+            last = self.status(site);
+            last.as_ref().is_some_and(&wanted)
+        };
+        self.wait_for(&format!("{} says: {what}", NAMES[site]), is_so);
+        last.unwrap()
+    }
+
+    /// Waits until one of those that run takes part, and is as wanted.
+    pub(crate) fn until_some(&self, what: &str, wanted: impl Fn(&Status) -> bool) {
+        let is_so =
+            |&site: &usize| self.status(site).is_some_and(|status| takes_part(&status) && wanted(&status));
+        self.wait_for(what, || self.running().iter().any(is_so));
+    }
+
+    /// Waits until all that run take part in one view, and know who leads.
+    pub(crate) fn until_all_take_part(&self) {
+        let running = self.running();
+        for &site in &running {
+            self.until(site, "all take part", |status| {
+                takes_part(status) && status.view.members.len() == running.len() && status.leader.is_some()
+            });
+        }
+    }
+
+    /// Waits until a site's view has none of `gone`, and it takes part in it.
+    pub(crate) fn until_without(&self, site: usize, gone: &[usize]) {
+        let is_gone = |member: &str| gone.iter().any(|&site| NAMES[site] == member);
+        self.until(site, &format!("takes part in a view without {gone:?}"), |status| {
+            takes_part(status) && !status.view.members.iter().any(|member| is_gone(member.site.as_str()))
+        });
+    }
+
+    /// Waits until a site has no lease any more.
+    pub(crate) fn until_without_lease(&self, site: usize) {
+        self.until(site, "its lease is over", |status| status.lease_left.is_none());
+    }
+
+    /// Who leads: the one that says so itself and has a lease.
+    pub(crate) fn leader(&self) -> usize {
+        let mut leader = None;
+        self.wait_for("somebody leads", || {
+            let leads = |&site: &usize| {
+                let status = self.status(site);
+                status
+                    .is_some_and(|status| takes_part(&status) && status.leader.as_ref() == Some(&status.site))
+            };
+            leader = self.running().into_iter().find(leads);
+            leader.is_some()
+        });
+        leader.unwrap()
+    }
+}
+
+fn takes_part(status: &Status) -> bool {
+    status.standing == Standing::Open && status.lease_left.is_some()
+}
+
+/// Waits until something is written in a directory, such as to a log, or for as long as is between two looks anyway.
+pub(crate) fn until_written(dir: &Path) {
+    let watch = inotify::init(CreateFlags::CLOEXEC).unwrap();
+    inotify::add_watch(&watch, dir, WatchFlags::MODIFY).unwrap();
+    // A signal may end it early; then the next look is early.
+    let _ = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&LOOK_EVERY));
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for site in self.all_but(&[]) {
+                let log = self.log(site);
+                let lines: Vec<&str> = log.lines().collect();
+                let last = lines[lines.len().saturating_sub(40)..].join("\n");
+                eprintln!("--- the end of the log of {}:\n{last}", NAMES[site]);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A disk is full for a while.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use meshlock_system::now;
+use tempfile::TempDir;
+
+use crate::cluster::{Cluster, TERMS, plain};
+use crate::herd::LOCK;
+use crate::network::Network;
+use crate::session::Session;
+use crate::trial::{SITES, Trial};
+
+/// What a site says that cannot write, and what when it can again.
+const COMPLAINT: &str = "cannot write what the cluster agreed on; trying again";
+const RELIEF: &str = "what could not be written is written";
+
+/// A file system with little room, which goes away with this.
+struct SmallDisk {
+    place: TempDir,
+}
+
+impl SmallDisk {
+    /// None, after saying so, where none can be mounted and need not be.
+    fn mount() -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs"]).arg(place.path());
+        let mounted = command.output().unwrap();
+        if mounted.status.success() {
+            return Some(SmallDisk { place });
+        }
+        let why = String::from_utf8_lossy(&mounted.stderr).into_owned();
+        assert!(std::env::var_os("MESHLOCK_ALL_TESTS").is_none(), "a small disk is needed here: {why}");
+        eprintln!("skipped: it needs root, to mount a small disk: {why}");
+        None
+    }
+
+    /// Makes it where a site keeps its state.
+    fn lend(&self, data: &Path) {
+        let dir = self.place.path().join("data");
+        fs::create_dir(&dir).unwrap();
+        symlink(dir, data).unwrap();
+    }
+
+    /// Leaves not one byte of room.
+    fn fill(&self) {
+        let filling = self.place.path().join("filling");
+        let mut file = OpenOptions::new().create(true).append(true).open(filling).unwrap();
+        for bytes in [1 << 16, 1 << 12, 1] {
+            let full = std::iter::repeat_with(|| file.write_all(&vec![1; bytes])).find_map(Result::err);
+            assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::StorageFull));
+        }
+    }
+
+    fn empty(&self) {
+        // One that was not filled has none.
+        let _ = fs::remove_file(self.place.path().join("filling"));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.place.path()).status();
+    }
+}
+
+#[test]
+fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() {
+    let Some(disks) = (0..SITES).map(|_| SmallDisk::mount()).collect::<Option<Vec<_>>>() else { return };
+    let cluster = Cluster::prepare(Network::loopback(), SITES, plain("raymond"));
+    for (site, disk) in disks.iter().enumerate() {
+        disk.lend(&cluster.data(site));
+    }
+    let mut trial = Trial::of("full disks", cluster.begin());
+    let leader = trial.cluster.leader();
+    let [second, third, killed, healthy] = [1, 2, 3, 4].map(|after| (leader + after) % SITES);
+    // The other voters agree on views without these, led by one that can write, and they take part: they only cannot vote.
+    for full in [leader, second] {
+        change_views_until_full(&trial.cluster, healthy, full, &disks[full]);
+        trial.until_all_served();
+    }
+    let end = now() + TERMS.length.times(20);
+    let mut holder = Session::connect(&trial.cluster.socket(killed), "holder", &mut || now() > end).unwrap();
+    let wish = holder.want(LOCK).unwrap();
+    holder.granted(wish, &mut || now() > end).unwrap();
+    change_views_until_full(&trial.cluster, healthy, third, &disks[third]);
+    trial.cluster.kill(killed);
+    // Nobody could remember now who was given up: so nobody is, for however long its lease is over, and nobody leads for long.
+    trial.cluster.until_without_lease(healthy);
+    let before = trial.count();
+    let over = now() + TERMS.length.times(2);
+    trial.cluster.wait_for("its lease is over", || now() > over);
+    assert_eq!(trial.cluster.status(healthy).unwrap().view.members.len(), SITES, "no view is agreed on");
+    assert_eq!(trial.count(), before, "nobody has the lock of the one who is gone");
+    for disk in &disks {
+        disk.empty();
+    }
+    trial.cluster.until_without(healthy, &[killed]);
+    trial.cluster.start_site(killed);
+    trial.end();
+}
+
+/// Fills a site's disk and sets rules at another until it has no room for them. Rules are part of the view, and each view is
+/// longer than the one before. A write that fails is undone, which may make room for it: so the disk is filled again, until the
+/// same write has failed twice.
+fn change_views_until_full(cluster: &Cluster, at: usize, full: usize, disk: &SmallDisk) {
+    let failures = || {
+        let log = cluster.log(full);
+        let since = log.rfind(RELIEF).unwrap_or(0);
+        log[since..].matches(COMPLAINT).count()
+    };
+    while failures() < 2 {
+        disk.fill();
+        let version = add_rule(cluster, at);
+        cluster.wait_for("there is a new view, or no room for it", || {
+            failures() > 0 || cluster.status(at).is_some_and(|status| status.view.rules_version > version)
+        });
+        disk.fill();
+        cluster.wait_for("there was room, or again none", || failures() != 1);
+    }
+}
+
+/// Asks a site for one rule more. Returns the version of those before.
+fn add_rule(cluster: &Cluster, at: usize) -> u64 {
+    let view = cluster.until(at, "is there", |_| true).view;
+    let mut rules = view.rules;
+    let pattern = format!("{}-{}/*", "a-pattern-that-takes-some-room-on-a-disk".repeat(4), rules.rules.len());
+    rules.rules.insert(0, (pattern, rules.default.clone()));
+    let end = now() + TERMS.length.times(20);
+    let mut session = Session::connect(&cluster.socket(at), "operator", &mut || now() > end).unwrap();
+    session.set_rules(rules).unwrap();
+    view.rules_version
+}

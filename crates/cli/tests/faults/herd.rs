@@ -1,0 +1,167 @@
+//! A process of clients that count up under the lock.
+//!
+//! It is this very program, started again with the test below, which then takes the clients' part.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, stdin};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use meshlock_system::now;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cluster::{Cluster, plain};
+use crate::counter::Counter;
+use crate::judge::{judge, updates};
+use crate::network::Network;
+use crate::over::Over;
+use crate::session::Session;
+
+/// The lock.
+pub(crate) const LOCK: &str = "counter";
+
+/// How many clients a herd has.
+pub(crate) const CLIENTS: usize = 20;
+
+/// This program again, to take the part of clients in one of its tests.
+pub(crate) fn this_program(test: &str, counter: &Counter, who: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]);
+    command.env("COUNTER_DIR", counter.dir()).env("COUNTER_CLIENT", who);
+    command
+}
+
+/// The counter, and as who, if this process was started to count.
+pub(crate) fn told_to_count() -> Option<(Counter, String)> {
+    let dir = std::env::var_os("COUNTER_DIR")?;
+    Some((Counter::at(Path::new(&dir)), environment("COUNTER_CLIENT")))
+}
+
+pub(crate) fn environment(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is set by the tests that start this"))
+}
+
+/// A process of clients of one site.
+pub(crate) struct Herd {
+    name: String,
+    process: Child,
+}
+
+impl Herd {
+    /// Starts a herd whose clients are called `NAME-0`, `NAME-1` and so on.
+    pub(crate) fn start(name: &str, socket: &Path, counter: &Counter) -> Self {
+        let mut command = this_program("herd::a_herd_of_clients_counts_up", counter, name);
+        let process = command.env("COUNTER_SOCKET", socket).stdin(Stdio::piped()).stdout(Stdio::null());
+        Herd { name: name.to_owned(), process: process.spawn().unwrap() }
+    }
+
+    /// Its clients.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = String> + '_ {
+        (0..CLIENTS).map(|client| format!("{}-{client}", self.name))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.process, signal);
+    }
+
+    /// Kills all of them at once.
+    pub(crate) fn kill(mut self, counter: &Counter) {
+        counter.note_killed(&format!("{}-", self.name));
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Lets all of them end what they do.
+    pub(crate) fn end(mut self) {
+        drop(self.process.stdin.take());
+        let status = self.process.wait().unwrap();
+        assert!(status.success(), "the clients {} failed: {status}", self.name);
+    }
+}
+
+impl Drop for Herd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub(crate) fn send(process: &Child, signal: Signal) {
+    kill_process(id_of(process), signal).unwrap();
+}
+
+pub(crate) fn id_of(process: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(process.id()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_herd_of_clients_counts_up() {
+    if let Some((counter, name)) = told_to_count() {
+        return count_up(&counter, &name, &PathBuf::from(environment("COUNTER_SOCKET")));
+    }
+    let cluster = Cluster::start(Network::loopback(), 1, plain("naimi-trehel"));
+    let counter = Counter::new(&cluster.home().join("shared"));
+    let herd = Herd::start("a", &cluster.socket(0), &counter);
+    let clients: BTreeSet<String> = herd.clients().collect();
+    cluster.wait_for("each has counted", || {
+        let counted = updates(&counter.requests()).into_iter().map(|update| update.client);
+        clients.is_subset(&counted.collect())
+    });
+    herd.end();
+    let verdict = judge(&counter).unwrap();
+    assert!(verdict.updates >= CLIENTS as u64 && verdict.refused + verdict.unfinished == 0, "{verdict:?}");
+}
+
+/// What the process of a herd does.
+fn count_up(counter: &Counter, name: &str, socket: &Path) {
+    let over = Over::default();
+    let start = |client: usize| {
+        let (name, over) = (format!("{name}-{client}"), over.clone());
+        let (counter, socket) = (counter.clone(), socket.to_owned());
+        std::thread::spawn(move || Client { name, counter, over }.live(&socket))
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(start).collect();
+    // Whoever started this closes its end when it has seen enough, or is gone.
+    let _ = stdin().lock().read_line(&mut String::new());
+    over.set();
+    for client in clients {
+        client.join().unwrap();
+    }
+}
+
+/// One of a herd.
+struct Client {
+    name: String,
+    counter: Counter,
+    over: Over,
+}
+
+impl Client {
+    /// Counts up until it is over; a node that goes away is looked for again.
+    fn live(&self, socket: &Path) {
+        while !self.over.is_so() {
+            let session = Session::connect(socket, &self.name, &mut || self.over.is_so());
+            if let Ok(mut session) = session {
+                while !self.over.is_so() && self.take_turn(&mut session).is_ok() {
+                    self.over.rest();
+                }
+            }
+            self.over.rest();
+        }
+    }
+
+    /// An error if the session is of no use any more.
+    fn take_turn(&self, session: &mut Session) -> std::io::Result<()> {
+        session.compare_clocks(&mut || self.over.is_so())?;
+        let wish = session.want(LOCK)?;
+        let grant = session.granted(wish, &mut || self.over.is_so())?;
+        // What comes too late to be used is given back, as the protocol asks for.
+        if now() + grant.margin < grant.until {
+            let inside =
+                self.counter.enter(&self.name, grant.fence, grant.until).expect("its files are there");
+            let read = inside.read().expect("its files are there");
+            inside.write(read).expect("its files are there");
+        }
+        session.release(grant.tag, &mut || self.over.is_so())
+    }
+}

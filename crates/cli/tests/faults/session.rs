@@ -1,0 +1,153 @@
+//! How a client talks to its node: it expects the node to be killed, stopped or cut off at any moment.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use meshlock_cluster::rules::RulesText;
+use meshlock_cluster::time::{Span, Time};
+use meshlock_system::now;
+use meshlock_wire::clients::{Patience, Status, Tag, ToClient, ToNode, VERSION, put, take};
+
+/// How often a client that waits for its node looks whether the test is over.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A lock that the client has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) tag: Tag,
+    pub(crate) fence: i64,
+    /// Nobody else has it before, on the client's clock.
+    pub(crate) until: Time,
+    pub(crate) margin: Span,
+}
+
+/// A connection to a node.
+pub(crate) struct Session {
+    stream: UnixStream,
+    bytes: Vec<u8>,
+    last_tag: Tag,
+    /// Some moment here, and what the node's clock showed then or later.
+    clocks: (Time, Time),
+}
+
+impl Session {
+    /// Connects; gives up once `over` says so, or nobody listens.
+    pub(crate) fn connect(socket: &Path, who: &str, over: &mut dyn FnMut() -> bool) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(LOOK_EVERY))?;
+        let asked = now();
+        let mut session = Session { stream, bytes: Vec::new(), last_tag: 0, clocks: (asked, asked) };
+        session.say(&ToNode::Hello { version: VERSION, who: who.parse().expect("a label") })?;
+        let answer = session.hear(over)?;
+        let ToClient::Welcome { time, .. } = answer else {
+            return Err(io::Error::other(format!("not a welcome: {answer:?}")));
+        };
+        session.clocks = (asked, time);
+        Ok(session)
+    }
+
+    fn say(&mut self, message: &ToNode) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        put(message, &mut bytes);
+        self.stream.write_all(&bytes)
+    }
+
+    /// What the node says next; an error once it is gone or `over` says so.
+    pub(crate) fn hear(&mut self, over: &mut dyn FnMut() -> bool) -> io::Result<ToClient> {
+        loop {
+            if let Some((message, length)) = take(&self.bytes).map_err(io::Error::other)? {
+                self.bytes.drain(..length);
+                return Ok(message);
+            }
+            if over() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let mut scratch = [0; 4096];
+            match self.stream.read(&mut scratch) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.bytes.extend_from_slice(&scratch[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Compares clocks anew. Whoever was answered late, because it or its node was stopped meanwhile, takes every lease to end
+    /// earlier than it does, and would never use one.
+    pub(crate) fn compare_clocks(&mut self, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
+        self.last_tag += 1;
+        let (ping, asked) = (self.last_tag, now());
+        self.say(&ToNode::Ping(ping))?;
+        loop {
+            if let ToClient::Pong { tag, time } = self.hear(over)?
+                && tag == ping
+            {
+                self.clocks = (asked, time);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Asks for a lock, for as long as it takes.
+    pub(crate) fn want(&mut self, lock: &str) -> io::Result<Tag> {
+        self.last_tag += 1;
+        let (tag, lock) = (self.last_tag, lock.parse().expect("a name"));
+        self.say(&ToNode::Acquire { tag, lock, patience: Patience::Forever, permits: None })?;
+        Ok(tag)
+    }
+
+    /// Waits for the lock of this wish.
+    pub(crate) fn granted(&mut self, wish: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<Grant> {
+        loop {
+            let said = self.hear(over)?;
+            if let ToClient::Granted { tag, fence, lease_end, margin, .. } = said
+                && tag == wish
+            {
+                return Ok(Grant { tag, fence, until: self.local(lease_end), margin });
+            }
+            if let ToClient::Refused { why, .. } = said {
+                return Err(io::Error::other(why));
+            }
+        }
+    }
+
+    /// Gives a lock back, and waits until the node knows: or knows that it was lost.
+    pub(crate) fn release(&mut self, wish: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
+        self.say(&ToNode::Release(wish))?;
+        loop {
+            if let ToClient::Released(tag) | ToClient::Refused { tag, .. } = self.hear(over)?
+                && tag == wish
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Asks for other rules, and does not wait for them.
+    pub(crate) fn set_rules(&mut self, rules: RulesText) -> io::Result<()> {
+        self.last_tag += 1;
+        self.say(&ToNode::SetRules { tag: self.last_tag, rules })
+    }
+
+    /// How the site is.
+    pub(crate) fn status(&mut self, within: Duration) -> io::Result<Status> {
+        self.last_tag += 1;
+        let (asked, end) = (self.last_tag, Instant::now() + within);
+        self.say(&ToNode::Status { tag: asked })?;
+        loop {
+            if let ToClient::Status { tag, status } = self.hear(&mut || Instant::now() >= end)?
+                && tag == asked
+            {
+                return Ok(*status);
+            }
+        }
+    }
+
+    /// The latest moment here that is certainly not after `node_time` there.
+    pub(crate) fn local(&self, node_time: Time) -> Time {
+        let (here, there) = self.clocks;
+        if node_time >= there { here + node_time.since(there) } else { here.before(there.since(node_time)) }
+    }
+}

@@ -1,0 +1,167 @@
+//! Sites that start, leave, and start again.
+
+use meshlock_wire::clients::ToClient;
+use rustix::process::Signal;
+
+use crate::site::{Files, Process, fails, json, meshlock, says, until};
+
+fn members(files: &Files, site: &str) -> Vec<String> {
+    let document = json(files.home(), &["site", "list", "--socket", &files.path(&format!("{site}.sock"))]);
+    let sites = document["sites"].as_array().unwrap();
+    sites.iter().map(|site| site["site"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_site_alone_needs_no_configuration_and_is_found_by_its_user() {
+    let files = Files::new(0, false, "");
+    let mut command = meshlock(files.home());
+    command.arg("node");
+    let mut node = Process::start(command, files.home().join("log"));
+    assert!(node.line().starts_with("local is ready: view 1 with local; clients: "));
+    let text = says(files.home(), &["status"]);
+    assert!(text.starts_with("local (life ") && text.contains(") takes part."), "{text}");
+    let second = meshlock(files.home()).arg("node").output().unwrap();
+    let error = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(64), "{error}");
+    assert!(error.contains("meshlock/local is in use by process"), "{error}");
+    let error = fails(files.home(), 64, &["node", "--data", &files.path("other")]);
+    assert!(error.contains("another node serves clients at"), "{error}");
+    node.signal(Signal::TERM);
+    assert_eq!(node.end().code(), Some(0), "{}", node.log());
+    fails(files.home(), 69, &["status"]);
+}
+
+#[test]
+fn a_site_that_is_told_to_stop_leaves_and_one_that_starts_again_joins_again() {
+    let files = Files::new(3, true, "");
+    let mut sites = files.start_all(&["a", "b", "c"]);
+    until("all have heard of all", || members(&files, "a") == ["a", "b", "c"]);
+    sites[2].signal(Signal::TERM);
+    assert_eq!(sites[2].end().code(), Some(0));
+    assert!(sites[2].log().contains("has left"), "{}", sites[2].log());
+    until("b has heard of it", || members(&files, "b") == ["a", "b"]);
+    let again = files.start_all(&["c"]);
+    until("it takes part again", || members(&files, "a") == ["a", "b", "c"]);
+    drop(again);
+}
+
+#[test]
+fn clients_that_do_not_stop_in_time_are_told_that_they_lost() {
+    let files = Files::new(1, false, "shutdown_grace = '100ms'\n");
+    let mut sites = files.start_all(&["a"]);
+    let mut client = files.client("a", "test");
+    client.acquire("jobs");
+    sites[0].signal(Signal::TERM);
+    assert!(matches!(client.hear(), ToClient::Lost { .. }));
+    assert_eq!(sites[0].end().code(), Some(0));
+    let log = sites[0].log();
+    assert!(log.contains("they are told that they have lost them") && log.contains("has left"), "{log}");
+}
+
+#[test]
+fn a_second_signal_ends_a_site_at_once() {
+    let files = Files::new(1, false, "shutdown_grace = '1h'\n[lease]\nlength = '1h'\n");
+    let mut sites = files.start_all(&["a"]);
+    let mut client = files.client("a", "test");
+    client.acquire("jobs");
+    sites[0].signal(Signal::INT);
+    // It has heard the first one when it takes no wishes any more.
+    let mut wishes = 0;
+    until("it refuses wishes", || {
+        wishes += 1;
+        client.want(&format!("other-{wishes}"));
+        matches!(client.hear(), ToClient::Refused { why, .. } if why.contains("leaving"))
+    });
+    sites[0].signal(Signal::INT);
+    assert_eq!(sites[0].end().code(), Some(130));
+}
+
+#[test]
+fn a_site_that_is_not_in_the_list_joins_through_it() {
+    let files = Files::new(2, false, "");
+    let _sites = files.start_all(&["a", "b"]);
+    let socket = files.path("a.sock");
+    let config = json(files.home(), &["site", "add", "d", "--address", "127.0.0.1:0", "--socket", &socket]);
+    let config = config["config"].as_str().unwrap().replace("0.0.0.0", "127.0.0.1");
+    let (start, _) = config.split_once("\n[tls]").unwrap();
+    let text = format!("{start}\ndata = 'data-d'\nsocket = 'd.sock'\ntls = 'off'\n");
+    std::fs::write(files.home().join("d.toml"), text).unwrap();
+    let _joined = files.start_all(&["d"]);
+    until("all have heard of it", || members(&files, "a") == ["a", "b", "d"]);
+    let error = fails(files.home(), 64, &["site", "add", "b", "--socket", &socket]);
+    assert!(error.contains("takes part already"), "{error}");
+}
+
+#[test]
+fn a_site_joins_by_the_address_of_any_other_and_learns_the_rest() {
+    for tls in [false, true] {
+        let files = Files::new(2, tls, "cluster = 'prod'\n");
+        let _sites = files.start_all(&["a", "b"]);
+        let list = json(files.home(), &["site", "list", "--socket", &files.path("a.sock")]);
+        let address = list["sites"][0]["address"].as_str().unwrap().to_owned();
+        let mut command = meshlock(files.home());
+        command.args(["node", "--site", "d", "--listen", "127.0.0.1:0", "--join", &address]);
+        if tls {
+            says(files.home(), &["ca", "issue", "d", "--dir", &files.path("ca")]);
+            let of = |file: &str| files.path(&format!("ca/site-d/{file}.pem"));
+            let text =
+                format!("tls = {{ ca = '{}', cert = '{}', key = '{}' }}", of("ca"), of("cert"), of("key"));
+            std::fs::write(files.home().join("d.toml"), text).unwrap();
+            command.args(["--config", &files.path("d.toml")]);
+        } else {
+            command.arg("--plain");
+        }
+        let joined = Process::start(command, files.home().join("d.log"));
+        let line = joined.line();
+        assert!(line.starts_with("d is ready: view ") && line.contains("with a, b, d"), "{line}");
+        until("its log says of which cluster", || joined.log().contains("cluster=prod"));
+    }
+}
+
+#[test]
+fn a_semaphore_that_nobody_can_agree_on_is_not_waited_for_longer_than_was_said() {
+    let files = Files::new(3, false, "");
+    // Alone it is no majority, so that no rule can be made.
+    let site = files.start("a");
+    until("it serves clients", || site.log().contains("started"));
+    let socket = files.path("a.sock");
+    for patience in [&["--wait", "200ms"] as &[&str], &["--try"]] {
+        let run = ["run", "pool", "--permits", "2", "--socket", &socket];
+        let arguments = [&run as &[&str], patience, &["--", "true"]].concat();
+        fails(files.home(), 75, &arguments);
+    }
+}
+
+#[test]
+fn a_site_whose_log_nobody_reads_takes_part_all_the_same() {
+    let files = Files::new(1, false, "");
+    let (unread, full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while rustix::io::write(&full, &[0; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let mut command = meshlock(files.home());
+    command.args(["node", "--config", &files.path("a.toml")]).stderr(full);
+    let site = Process::start_with(&mut command, files.home().join("a.log"));
+    assert!(site.line().starts_with("a is ready: view "));
+    drop(unread);
+}
+
+#[test]
+fn a_service_manager_is_told_when_a_site_takes_part_and_when_it_leaves() {
+    let files = Files::new(1, false, "");
+    let path = files.path("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(crate::site::LIMIT)).unwrap();
+    let hear = || {
+        let mut bytes = [0; 64];
+        let length = manager.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let mut command = meshlock(files.home());
+    command.args(["node", "--config", &files.path("a.toml")]).env("NOTIFY_SOCKET", &path);
+    let mut site = Process::start(command, files.home().join("a.log"));
+    assert_eq!(hear(), "READY=1");
+    site.signal(Signal::TERM);
+    assert_eq!(hear(), "STOPPING=1");
+    assert!(site.end().success());
+}

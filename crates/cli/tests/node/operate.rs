@@ -1,0 +1,109 @@
+//! Looking at a running cluster, and changing it.
+
+use meshlock_wire::clients::ToClient;
+
+use crate::site::{Files, fails, json, says, until};
+
+#[test]
+fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules() {
+    let files = Files::new(3, true, "");
+    let _sites = files.start_all(&["a", "b", "c"]);
+    let (home, a, c) = (files.home(), files.path("a.sock"), files.path("c.sock"));
+    // Views before the last one end what is asked across them.
+    until("all take part", || {
+        json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len() == 3
+    });
+    let mut holder = files.client("b", "backup.sh");
+    let fence = holder.acquire("jobs");
+    let mut waiter = files.client("c", "report.sh");
+    waiter.want("jobs");
+
+    let mut status = serde_json::Value::Null;
+    until("c knows that its client waits", || {
+        status = json(home, &["status", "--socket", &c]);
+        status["waiters"] == 1
+    });
+    assert_eq!((&status["site"], &status["standing"]), (&"c".into(), &"takes part".into()));
+    assert_eq!(status["leader"].as_str().map(str::len), Some(1));
+    let mut text = String::new();
+    until("c has its lease of this view, and knows behind whom its client waits", || {
+        text = says(home, &["queue", "jobs", "--socket", &a]);
+        text.contains("it waits behind backup.sh of b")
+    });
+    assert!(text.starts_with("jobs: naimi-trehel; 1 hold it, 1 wait."), "{text}");
+    let queue = json(home, &["queue", "jobs", "--socket", &a]);
+    assert_eq!(queue["holders"][0]["fence"], fence);
+    assert_eq!(queue["waiters"][0]["who"], "report.sh");
+
+    let error = fails(home, 64, &["break", "jobs", "--socket", &a]);
+    assert!(error.contains("no terminal to ask on; say --yes"), "{error}");
+    let text = says(home, &["break", "jobs", "--yes", "--socket", &a]);
+    assert_eq!(text, format!("jobs was taken from backup.sh of b (fence {fence}).\n"));
+    assert!(matches!(holder.hear(), ToClient::Lost { .. }));
+    assert!(matches!(waiter.hear(), ToClient::Granted { fence: later, .. } if later > fence));
+
+    let rules = json(home, &["rules", "set", "pool/*", "raymond-k", "--permits", "3", "--socket", &a]);
+    assert_eq!(
+        (&rules["rules"][0]["pattern"], &rules["rules"][0]["per_site"]),
+        (&"pool/*".into(), &3.into())
+    );
+    assert_eq!(json(home, &["queue", "pool/x", "--socket", &a])["permits"], 3);
+    let error = fails(home, 64, &["rules", "set", "x", "paxos", "--socket", &a]);
+    assert!(error.contains("rule 'x'"), "{error}");
+    let error = fails(home, 64, &["rules", "unset", "pool*", "--socket", &a]);
+    assert!(error.contains("there is no rule 'pool*' (did you mean 'pool/*'?)"), "{error}");
+    says(home, &["rules", "unset", "pool/*", "--socket", &a]);
+    assert!(!says(home, &["rules", "show", "--socket", &a]).contains("pool"));
+}
+
+#[test]
+fn a_site_is_removed_whichever_node_is_asked_and_one_that_is_gone_needs_no_word() {
+    let files = Files::new(4, false, "");
+    let mut sites = files.start_all(&["a", "b", "c", "d"]);
+    let (home, a, c) = (files.home(), files.path("a.sock"), files.path("c.sock"));
+    let members = || json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len();
+    until("all take part", || members() == 4);
+    let error = fails(home, 64, &["site", "remove", "c", "--socket", &a]);
+    assert!(error.contains("no terminal to ask on; say --yes"), "{error}");
+    let error = fails(home, 64, &["site", "remove", "z", "--yes", "--socket", &c]);
+    assert!(error.contains("z does not take part; `meshlock site list`"), "{error}");
+    let text = says(home, &["site", "remove", "c", "--yes", "--socket", &a]);
+    assert!(
+        text.starts_with("c has left.") && text.contains("one of the 4 sites that vote: 3 of them"),
+        "{text}"
+    );
+    assert!(says(home, &["status", "--socket", &c]).contains("is not a member of the cluster"));
+    let error = fails(home, 64, &["site", "remove", "c", "--yes", "--socket", &a]);
+    assert!(error.contains("c does not take part, and stays one of those who vote"), "{error}");
+    // One that is gone for good, and its own node.
+    sites[3].signal(rustix::process::Signal::KILL);
+    sites[3].end();
+    let removed = json(home, &["site", "remove", "d", "--yes", "--socket", &a]);
+    assert_eq!((&removed["left"], &removed["heard"]), (&true.into(), &false.into()));
+}
+
+#[test]
+fn one_frame_of_top_shows_members_and_the_locks_of_all_of_them() {
+    let files = Files::new(2, false, "");
+    let _sites = files.start_all(&["a", "b"]);
+    let (home, a) = (files.home(), files.path("a.sock"));
+    until("both take part", || {
+        json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len() == 2
+    });
+    let mut holder = files.client("b", "backup.sh");
+    let fence = holder.acquire("jobs");
+    let mut text = String::new();
+    until("both have a lease", || {
+        text = says(home, &["top", "--once", "--socket", &a]);
+        text.matches("takes part").count() == 2 && !text.contains("none")
+    });
+    assert!(text.contains("2 members · 1 locks in use · seen by a"), "{text}");
+    assert!(text.contains("backup.sh of b") && text.contains("leads"), "{text}");
+    let document = json(home, &["top", "--socket", &a]);
+    assert_eq!((&document["locks"][0]["fence"], &document["locks"][0]["site"]), (&fence.into(), &"b".into()));
+    // Without a terminal it says what to do instead.
+    let error = fails(home, 1, &["top", "--socket", &a]);
+    assert!(error.contains("`meshlock top --once` prints one frame"), "{error}");
+    let error = fails(home, 64, &["top", "--interval", "1ms", "--socket", &a]);
+    assert!(error.contains("--interval: give 100 ms or more"), "{error}");
+}

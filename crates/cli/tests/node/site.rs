@@ -1,0 +1,257 @@
+//! Starts sites, and waits for what they say: never for time to pass.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use meshlock_wire::clients::{Patience, ToClient, ToNode, VERSION, put, take};
+
+/// Nothing here takes as long; a test that waits longer has failed.
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
+
+/// The command, away from this user's own nodes.
+pub(crate) fn meshlock(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
+    command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home).env_remove("MESHLOCK_SOCKET");
+    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn output(home: &Path, arguments: &[&str]) -> Output {
+    let mut command = meshlock(home);
+    command.args(arguments).output().expect("the binary starts")
+}
+
+/// What a command prints that succeeds.
+pub(crate) fn says(home: &Path, arguments: &[&str]) -> String {
+    let output = output(home, arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+/// What it prints with `--json`.
+pub(crate) fn json(home: &Path, arguments: &[&str]) -> serde_json::Value {
+    let arguments: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+    serde_json::from_str(&says(home, &arguments)).expect("one JSON document")
+}
+
+/// What a command says that fails with `code`.
+pub(crate) fn fails(home: &Path, code: i32, arguments: &[&str]) -> String {
+    let output = output(home, arguments);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+    assert!(output.stdout.is_empty(), "nothing on stdout but results");
+    error
+}
+
+/// Looks again and again, each time through a command, until it is as wanted.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "never: {what}");
+    }
+}
+
+/// A process whose lines are read; it is killed when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    log: PathBuf,
+}
+
+impl Process {
+    pub(crate) fn start(mut command: Command, log: PathBuf) -> Self {
+        let stderr = fs::File::options().create(true).append(true).open(&log).unwrap();
+        Self::start_with(command.stderr(stderr), log)
+    }
+
+    /// With the standard error that the command has.
+    pub(crate) fn start_with(command: &mut Command, log: PathBuf) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let (sender, lines) = channel();
+        let pipe = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || pipe.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Process { child, lines, log }
+    }
+
+    /// Its next line.
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("it says nothing; its log:\n{}", self.log()))
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    /// How it ends, once its output has.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        let until = Instant::now() + LIMIT;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end; its log:\n{}", self.log()),
+            }
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory with the configurations of so many sites, `a`, `b` and so on.
+pub(crate) struct Files {
+    dir: tempfile::TempDir,
+}
+
+impl Files {
+    /// With certificates, if `tls`; `more` is what else each configuration says.
+    pub(crate) fn new(sites: usize, tls: bool, more: &str) -> Self {
+        let listeners: Vec<TcpListener> =
+            (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let addresses: Vec<SocketAddr> =
+            listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        Files::at(&addresses, tls, more)
+    }
+
+    /// The same, for sites that listen at these addresses.
+    pub(crate) fn at(addresses: &[SocketAddr], tls: bool, more: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path();
+        let names: Vec<String> = ('a'..='z').take(addresses.len()).map(String::from).collect();
+        let entry = |(name, address)| format!("{{ name = '{name}', address = '{address}' }}");
+        let list: Vec<String> = names.iter().zip(addresses).map(entry).collect();
+        let authority = home.join("ca").display().to_string();
+        if tls {
+            says(home, &["ca", "init", "--dir", &authority]);
+        }
+        for name in &names {
+            let protected = if tls {
+                says(home, &["ca", "issue", name, "--dir", &authority]);
+                let file = |file: &str| format!("ca/site-{name}/{file}");
+                format!(
+                    "tls = {{ ca = '{}', cert = '{}', key = '{}' }}",
+                    file("ca.pem"),
+                    file("cert.pem"),
+                    file("key.pem")
+                )
+            } else {
+                "tls = 'off'".to_owned()
+            };
+            let text = format!(
+                "site = '{name}'\ndata = 'data-{name}'\nsocket = '{name}.sock'\n{protected}\nsites = [{}]\n{more}",
+                list.join(", ")
+            );
+            fs::write(home.join(format!("{name}.toml")), text).unwrap();
+        }
+        Files { dir }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn path(&self, file: &str) -> String {
+        self.home().join(file).display().to_string()
+    }
+
+    /// Starts a site; it may not be ready yet.
+    pub(crate) fn start(&self, site: &str) -> Process {
+        let mut command = meshlock(self.home());
+        command.args(["node", "--config", &self.path(&format!("{site}.toml"))]);
+        Process::start(command, self.home().join(format!("{site}.log")))
+    }
+
+    /// Starts sites, and waits until all are ready.
+    pub(crate) fn start_all(&self, sites: &[&str]) -> Vec<Process> {
+        let all: Vec<Process> = sites.iter().map(|site| self.start(site)).collect();
+        for (site, process) in sites.iter().zip(&all) {
+            let line = process.line();
+            assert!(line.starts_with(&format!("{site} is ready: view ")), "{line}");
+        }
+        all
+    }
+
+    /// A client of a site.
+    pub(crate) fn client(&self, site: &str, who: &str) -> Client {
+        let stream = UnixStream::connect(self.home().join(format!("{site}.sock"))).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let mut client = Client { stream, bytes: Vec::new(), last_tag: 0 };
+        client.say(&ToNode::Hello { version: VERSION, who: who.parse().unwrap() });
+        assert!(matches!(client.hear(), ToClient::Welcome { .. }));
+        client
+    }
+}
+
+/// A client that asks for locks.
+pub(crate) struct Client {
+    stream: UnixStream,
+    bytes: Vec<u8>,
+    last_tag: u64,
+}
+
+impl Client {
+    pub(crate) fn say(&mut self, message: &ToNode) {
+        let mut bytes = Vec::new();
+        put(message, &mut bytes);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// What the node says next, but that leases last longer.
+    pub(crate) fn hear(&mut self) -> ToClient {
+        let end = Instant::now() + LIMIT;
+        loop {
+            assert!(Instant::now() < end, "the node says nothing but that leases last longer");
+            if let Some((message, length)) = take(&self.bytes).unwrap() {
+                self.bytes.drain(..length);
+                if !matches!(message, ToClient::Extended { .. }) {
+                    return message;
+                }
+                continue;
+            }
+            let mut scratch = [0; 4096];
+            let count = self.stream.read(&mut scratch).expect("the node says something in time");
+            assert!(count > 0, "the node is still there");
+            self.bytes.extend_from_slice(&scratch[..count]);
+        }
+    }
+
+    /// Asks for a lock; it may have to wait.
+    pub(crate) fn want(&mut self, lock: &str) {
+        let (lock, patience) = (lock.parse().unwrap(), Patience::Forever);
+        self.last_tag += 1;
+        self.say(&ToNode::Acquire { tag: self.last_tag, lock, patience, permits: None });
+    }
+
+    /// Gives back what it asked for last, and waits until that is done.
+    pub(crate) fn release(&mut self) {
+        self.say(&ToNode::Release(self.last_tag));
+        let answer = self.hear();
+        assert_eq!(answer, ToClient::Released(self.last_tag));
+    }
+
+    /// Asks for a lock and waits until it has it. Gives back the fence.
+    pub(crate) fn acquire(&mut self, lock: &str) -> i64 {
+        self.want(lock);
+        let answer = self.hear();
+        let ToClient::Granted { fence, .. } = answer else { panic!("not granted: {answer:?}") };
+        fence
+    }
+}

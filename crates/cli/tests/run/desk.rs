@@ -1,0 +1,228 @@
+//! What the tests share: a user with directories of its own, and commands that run under a lock.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use meshlock_cluster::names::LockName;
+use meshlock_wire::clients::{ToClient, ToNode, VERSION, put, take};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::time::Timespec;
+use tempfile::TempDir;
+
+/// No test takes longer: what has not come by then never will.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// For bash: closes all that was inherited but standard input, output and error.
+pub(crate) const CLOSE_ALL: &str =
+    r#"for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval "exec $fd>&-"; done"#;
+
+/// Counts the sockets that a shell has open.
+pub(crate) const COUNT_SOCKETS: &str = "ls -l /proc/$$/fd | grep -c socket:";
+
+/// A user, with a node of its own if one is started.
+pub(crate) struct User {
+    dir: TempDir,
+}
+
+impl User {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("runtime")).unwrap();
+        User { dir }
+    }
+
+    /// A file of the user.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// `program` with this user's environment.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.dir.path()).env("XDG_RUNTIME_DIR", self.file("runtime"));
+        command.env("XDG_STATE_HOME", self.file("state")).env_remove("MESHLOCK_SOCKET");
+        command
+    }
+
+    /// `meshlock run` with these arguments, up to the command itself.
+    pub(crate) fn meshlock_run(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_meshlock"));
+        command.arg("run").args(arguments);
+        command
+    }
+
+    /// Runs a shell script under a lock, to its end.
+    pub(crate) fn run(&self, arguments: &[&str], script: &str) -> Output {
+        self.meshlock_run(arguments).args(["--", "sh", "-c", script]).output().unwrap()
+    }
+
+    /// The exit code of a script under a lock.
+    pub(crate) fn code(&self, arguments: &[&str], script: &str) -> Option<i32> {
+        self.run(arguments, script).status.code()
+    }
+
+    /// Starts a shell script under a lock.
+    pub(crate) fn start(&self, arguments: &[&str], script: &str) -> Running {
+        let mut command = self.meshlock_run(arguments);
+        command.args(["--", "sh", "-c", script]);
+        Running::start(command)
+    }
+
+    /// The process of the user's own node: it stands in the lock of its directory.
+    pub(crate) fn node(&self) -> i32 {
+        let homes = fs::read_dir(self.file("state/meshlock/embedded")).unwrap();
+        let home = homes.map(|home| home.unwrap().path()).next().expect("a node has been started");
+        fs::read_to_string(home.join("data/lock")).unwrap().trim().parse().unwrap()
+    }
+
+    /// Sends the node a message, and waits for the first answer that is not a greeting.
+    pub(crate) fn ask(&self, question: &ToNode) -> ToClient {
+        let mut stream = UnixStream::connect(self.file("runtime/meshlock/embedded.sock")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut bytes = Vec::new();
+        put(&ToNode::Hello { version: VERSION, who: "test".parse().unwrap() }, &mut bytes);
+        put(question, &mut bytes);
+        stream.write_all(&bytes).unwrap();
+        let mut heard = Vec::new();
+        loop {
+            let mut scratch = [0; 4096];
+            let count = stream.read(&mut scratch).unwrap();
+            assert!(count > 0, "the node has gone");
+            heard.extend_from_slice(&scratch[..count]);
+            while let Some((message, length)) = take::<ToClient>(&heard).unwrap() {
+                heard.drain(..length);
+                if !matches!(message, ToClient::Welcome { .. }) {
+                    return message;
+                }
+            }
+        }
+    }
+
+    /// Waits until so many wait for a lock. The node does not tell by itself: it is asked again and again.
+    pub(crate) fn wait_for_waiters(&self, name: &str, many: u64) {
+        let lock: LockName = name.parse().unwrap();
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let answer = self.ask(&ToNode::Queue { tag: 1, lock: lock.clone() });
+            let ToClient::Queue { queue, .. } = answer else { panic!("{answer:?}") };
+            if queue.sites.iter().map(|site| site.lock.waiters_in_all).sum::<u64>() == many {
+                return;
+            }
+        }
+        panic!("never did {many} wait for {name}");
+    }
+
+    /// Takes a lock away from whoever has it.
+    pub(crate) fn break_lock(&self, name: &str) {
+        let broken = self.ask(&ToNode::Break { tag: 1, lock: name.parse().unwrap() });
+        assert!(matches!(&broken, ToClient::Broken { cut_off, .. } if !cut_off.is_empty()), "{broken:?}");
+    }
+}
+
+/// A script under a lock. Killed, with what belongs to it, if the test ends before it.
+pub(crate) struct Running {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let stdin = process.stdin.take();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        Running { process, stdin, stdout }
+    }
+
+    /// The process of `meshlock run`.
+    pub(crate) fn id(&self) -> i32 {
+        i32::try_from(self.process.id()).unwrap()
+    }
+
+    /// Waits for the next line that the script prints; empty when nobody is left who could print one.
+    pub(crate) fn line(&mut self) -> String {
+        self.raw_line().trim_end().to_owned()
+    }
+
+    /// The same with its end.
+    pub(crate) fn raw_line(&mut self) -> String {
+        readable_within(&self.stdout, PATIENCE);
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Tells the script to go on.
+    pub(crate) fn go_on(&mut self) {
+        self.types("go\n");
+    }
+
+    /// Types something, control characters among it where there is a terminal.
+    pub(crate) fn types(&mut self, text: &str) {
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Sends a signal to `meshlock run` itself.
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(self.id(), signal);
+    }
+
+    /// Waits for the end of `meshlock run`.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        wait_for_end(self.id());
+        self.process.wait().unwrap()
+    }
+
+    /// Its exit code.
+    pub(crate) fn code(&mut self) -> Option<i32> {
+        self.wait().code()
+    }
+
+    /// All that `meshlock run` has to say itself, after its end.
+    pub(crate) fn complaints(&mut self) -> String {
+        let mut text = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stdin = None;
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn pid(process: i32) -> Pid {
+    Pid::from_raw(process).unwrap()
+}
+
+pub(crate) fn send(process: i32, signal: Signal) {
+    kill_process(pid(process), signal).unwrap();
+}
+
+/// Waits until a process has ended, whosever child it is.
+pub(crate) fn wait_for_end(process: i32) {
+    // One that is gone altogether cannot be opened.
+    if let Ok(descriptor) = pidfd_open(pid(process), PidfdFlags::empty()) {
+        wait_until_readable(PollFd::new(&descriptor, PollFlags::IN), PATIENCE);
+    }
+}
+
+fn readable_within(reader: &BufReader<ChildStdout>, within: Duration) {
+    if reader.buffer().is_empty() {
+        wait_until_readable(PollFd::new(reader.get_ref(), PollFlags::IN), within);
+    }
+}
+
+fn wait_until_readable(descriptor: PollFd<'_>, within: Duration) {
+    let timeout = Timespec { tv_sec: i64::try_from(within.as_secs()).unwrap(), tv_nsec: 0 };
+    assert_ne!(poll(&mut [descriptor], Some(&timeout)).unwrap(), 0, "nothing has happened for {within:?}");
+}

@@ -1,0 +1,98 @@
+//! Who keeps a session with a node on another machine: a thread, or a process of its own.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use meshlock_cluster::address::Address;
+use meshlock_tls::Security;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::Timespec;
+
+use super::relay::Relay;
+
+/// How long each address of a name may take to answer.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// After how long without an acknowledgement a connection is given up, in milliseconds; sessions end sooner.
+const UNACKNOWLEDGED: u32 = 30_000;
+
+/// Whether a session has to outlive the program that opened it.
+#[derive(Debug)]
+pub enum Keeping {
+    /// No: a thread of this program keeps it.
+    Thread,
+    /// Yes, because processes that the program starts rely on it: this command, started with the client's socket as its standard
+    /// input and the connection to the node as its standard output, calls [`Relay::run`](super::relay::Relay::run).
+    Process(Command),
+}
+
+/// Who keeps a session.
+#[derive(Debug)]
+pub(super) enum Keeper {
+    Thread(Option<JoinHandle<()>>),
+    Process(Child),
+}
+
+/// A session with a node on another machine: what the client talks to, the connection itself, and who keeps it.
+pub(super) struct Kept {
+    pub(super) stream: UnixStream,
+    pub(super) line: OwnedFd,
+    pub(super) keeper: Keeper,
+}
+
+/// Connects to a node.
+pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
+    let mut refused = io::Error::other("the name has no address");
+    for address in address.as_str().to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED)?;
+                return Ok(stream);
+            }
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// Gives a connection to whoever keeps it.
+pub(super) fn keep(node: TcpStream, security: &Security, keeping: Keeping) -> io::Result<Kept> {
+    let (stream, other) = UnixStream::pair()?;
+    let line = node.as_fd().try_clone_to_owned()?;
+    let keeper = match keeping {
+        Keeping::Thread => {
+            let relay = Relay::new(other, node, security)?;
+            // Whoever asked sees that the connection has ended.
+            Keeper::Thread(Some(std::thread::spawn(move || drop(relay.run()))))
+        }
+        Keeping::Process(mut command) => {
+            command.stdin(Stdio::from(OwnedFd::from(other))).stdout(Stdio::from(OwnedFd::from(node)));
+            Keeper::Process(command.stderr(Stdio::null()).spawn()?)
+        }
+    };
+    Ok(Kept { stream, line, keeper })
+}
+
+impl Keeper {
+    /// Waits until the session is over and the node knows it, but not longer than this. The client's socket must be closed.
+    pub(super) fn wait(&mut self, within: Duration) {
+        match self {
+            Keeper::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
+            Keeper::Process(process) => {
+                let Ok(descriptor) = pidfd_open(Pid::from_child(process), PidfdFlags::empty()) else {
+                    return;
+                };
+                let seconds = i64::try_from(within.as_secs()).unwrap_or(i64::MAX);
+                let within = Timespec { tv_sec: seconds, tv_nsec: i64::from(within.subsec_nanos()) };
+                let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&within));
+            }
+        }
+    }
+}

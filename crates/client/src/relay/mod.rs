@@ -1,0 +1,375 @@
+//! Between a client and a node on another machine: to the client it looks like a node of its own machine.
+//!
+//! ```text
+//!  meshlock run ══ a pair of Unix sockets ══ relay ══ TCP, TLS ══ node
+//!       │ starts                               │
+//!      CMD, which has both sockets open        └ pings; knows until when the lock is believed in; ends CMD's group if it must
+//! ```
+//!
+//! So everything that `meshlock run` does is the same, wherever the node is. For `run` the relay is a process of its own (the
+//! *keeper*), because the state of TLS lives in it: if `meshlock` is killed, the session goes on until CMD's whole tree is gone,
+//! and if it is lost meanwhile the keeper ends CMD's group in time. If the keeper is killed, `meshlock` ends CMD in time; the
+//! connection itself is also open in CMD, so that the node does not take the keeper's end for the client's. Only if both are
+//! killed at once is nobody left to end CMD, just as when `meshlock` and a node of this machine are. Other commands hold nothing; for
+//! them the relay is a thread.
+
+mod session;
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use meshlock_cluster::time::{Span, Time};
+use meshlock_system::{Alarm, Group, now};
+use meshlock_tls::{Security, Wrap};
+use meshlock_wire::clients::{ToClient, ToNode, put, take};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, getppid};
+
+use session::{Said, Session};
+
+/// While so much waits for one side, nothing more is taken from the client.
+const MAX_WAITING: usize = 1 << 20;
+
+/// How much is read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// How often to look whether the last process of a group has ended.
+const LOOK_EVERY: Span = Span::from_millis(20);
+
+/// How long before someone else can have the lock those are ended who did not stop by themselves: sooner where `meshlock` is not
+/// there any more, which would have ended them before.
+const RESERVE: Span = Span::from_millis(100);
+const RESERVE_ALONE: Span = Span::from_millis(300);
+
+/// How long the node may take to hear that the session is over.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// One client's way to one node.
+pub struct Relay {
+    client: UnixStream,
+    node: TcpStream,
+    wrap: Wrap,
+    alarm: Alarm,
+    session: Session,
+    group: Option<Group>,
+    /// Who started us.
+    parent: Option<Pid>,
+    /// The group is not ended more often than needed.
+    last_kill: Time,
+    /// How many lines of a trace the client has lost because it did not read, and was not told of.
+    untold: u64,
+    /// The client has not been told of the last extension.
+    owes_extension: bool,
+    /// What has come from each and is not whole yet, and what is still to be written to each.
+    from_client: Vec<u8>,
+    from_node: Vec<u8>,
+    to_client: Vec<u8>,
+    to_node: Vec<u8>,
+}
+
+/// Who has gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Gone {
+    /// No process has the client's socket open any more.
+    Client,
+    /// The node, or the way to it, and why if that is known.
+    Node(Option<String>),
+}
+
+impl Relay {
+    /// Between these two, protected like this.
+    pub fn new(client: UnixStream, node: TcpStream, security: &Security) -> io::Result<Self> {
+        client.set_nonblocking(true)?;
+        node.set_nonblocking(true)?;
+        let mut to_node = Vec::new();
+        let wrap = match security {
+            Security::Tls(identity) => Wrap::call(identity, &mut to_node).map_err(io::Error::other)?,
+            Security::Plain => Wrap::plain(),
+        };
+        Ok(Relay {
+            client,
+            node,
+            wrap,
+            alarm: Alarm::new()?,
+            session: Session::default(),
+            group: None,
+            parent: getppid(),
+            last_kill: Time::ZERO,
+            untold: 0,
+            owes_extension: false,
+            from_client: Vec::new(),
+            from_node: Vec::new(),
+            to_client: Vec::new(),
+            to_node,
+        })
+    }
+
+    /// Until one of the two has gone, and nothing is left to be done about it.
+    pub fn run(mut self) -> io::Result<()> {
+        let gone = loop {
+            self.wait(true)?;
+            if let Some(gone) = self.turn()? {
+                break gone;
+            }
+        };
+        match gone {
+            Gone::Client => self.outlast_group(),
+            Gone::Node(why) => self.outlive_node(why.as_deref()),
+        }
+    }
+
+    /// Waits until something can be done.
+    fn wait(&mut self, hears_client: bool) -> io::Result<()> {
+        let looks = (!hears_client).then(|| now() + LOOK_EVERY);
+        let due = [self.session.next_ping(), self.kill_at(), looks].into_iter().flatten().min();
+        self.alarm.set(due)?;
+        if due.is_some_and(|due| due <= now()) {
+            return Ok(());
+        }
+        let flags = |read: bool, write: bool| {
+            let flags = if read { PollFlags::IN } else { PollFlags::empty() };
+            if write { flags | PollFlags::OUT } else { flags }
+        };
+        let room = self.to_client.len() < MAX_WAITING && self.to_node.len() < MAX_WAITING;
+        let mut waits = vec![
+            PollFd::new(&self.alarm, PollFlags::IN),
+            PollFd::new(&self.node, flags(true, !self.to_node.is_empty())),
+        ];
+        if hears_client {
+            waits.push(PollFd::new(&self.client, flags(room, !self.to_client.is_empty())));
+        }
+        match poll(&mut waits, None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Does all that can be done now. Says who has gone.
+    fn turn(&mut self) -> io::Result<Option<Gone>> {
+        if let Some(gone) = self.keep_session()? {
+            return Ok(Some(gone));
+        }
+        if self.to_client.len() < MAX_WAITING && self.to_node.len() < MAX_WAITING {
+            match read_some(&mut self.client, &mut self.from_client) {
+                Ok(true) => {}
+                // So it is said, too, where nobody is left and not everything was read.
+                Ok(false) => return Ok(Some(Gone::Client)),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Ok(Some(Gone::Client));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        while let Some((said, length)) = take(&self.from_client).map_err(io::Error::other)? {
+            self.from_client.drain(..length);
+            self.on_client(said);
+        }
+        // A client that does not read is not to be waited for; the session is what counts.
+        let written = write_some(&mut self.client, &mut self.to_client);
+        if matches!(&written, Err(error) if error.kind() != io::ErrorKind::BrokenPipe) {
+            written?;
+        }
+        self.pay_extension();
+        Ok(write_some(&mut self.node, &mut self.to_node)
+            .err()
+            .map(|error| Gone::Node(Some(error.to_string()))))
+    }
+
+    /// The node's side: hears it, says that we are there, and ends those who have to be ended.
+    fn keep_session(&mut self) -> io::Result<Option<Gone>> {
+        let mut came = Vec::new();
+        match read_some(&mut self.node, &mut came) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Some(Gone::Node(None))),
+            Err(error) => return Ok(Some(Gone::Node(Some(error.to_string())))),
+        }
+        let opened = self.wrap.open(&came, &mut self.from_node, &mut self.to_node);
+        loop {
+            match take::<ToClient>(&self.from_node) {
+                Ok(Some((said, length))) => {
+                    self.from_node.drain(..length);
+                    self.on_node(said);
+                }
+                Ok(None) => break,
+                Err(error) => return Ok(Some(Gone::Node(Some(error.to_string())))),
+            }
+        }
+        if let Err(error) = opened {
+            // It is told why, if it is still there.
+            let _ = write_some(&mut self.node, &mut self.to_node);
+            return Ok(Some(Gone::Node(Some(error.to_string()))));
+        }
+        let at = now();
+        if let Some(ping) = self.session.ping(at) {
+            self.say_to_node(&ping)?;
+        }
+        self.end_group_if_due(at);
+        Ok(None)
+    }
+
+    fn on_client(&mut self, said: ToNode) {
+        match self.session.on_client(said, now()) {
+            // What cannot be sealed is not sent, and the session ends in time.
+            Said::Pass(said) => drop(self.say_to_node(&said)),
+            Said::Answer(answer) => put(&answer, &mut self.to_client),
+            Said::Guard(group) => match Group::of(group, Some(rustix::process::getuid().as_raw())) {
+                Ok(group) => self.group = Some(group),
+                Err(error) => put(&ToClient::Refused { tag: 0, why: error.to_string() }, &mut self.to_client),
+            },
+        }
+    }
+
+    fn on_node(&mut self, said: ToClient) {
+        let Some(mut said) = self.session.on_node(said, now()) else { return };
+        if let ToClient::Traced { lines, lost, .. } = &mut said {
+            // As at the node: what is not taken in time is counted, not kept.
+            *lost += std::mem::take(&mut self.untold);
+            if self.to_client.len() >= MAX_WAITING {
+                self.untold = *lost + lines.len() as u64;
+                return;
+            }
+        }
+        // One that has not read what it was told before learns nothing from being told again that all is well.
+        let is_news = !matches!(said, ToClient::Extended { .. });
+        if is_news || self.to_client.is_empty() {
+            put(&said, &mut self.to_client);
+        } else {
+            self.owes_extension = true;
+        }
+    }
+
+    /// Tells a client that has read all that it was told how things are by now.
+    fn pay_extension(&mut self) {
+        if self.owes_extension && self.to_client.is_empty() {
+            self.owes_extension = false;
+            if let Some(extended) = self.session.extended() {
+                put(&extended, &mut self.to_client);
+            }
+        }
+    }
+
+    fn say_to_node(&mut self, said: &ToNode) -> io::Result<()> {
+        let mut plain = Vec::new();
+        put(said, &mut plain);
+        self.wrap.seal(&plain, &mut self.to_node).map_err(io::Error::other)
+    }
+
+    /// When the group is ended, if there is one; and again, should something of it have been starting just then.
+    fn kill_at(&self) -> Option<Time> {
+        let reserve = if getppid() == self.parent { RESERVE } else { RESERVE_ALONE };
+        let end = self.session.end().filter(|_| self.group.is_some())?;
+        Some(end.before(reserve).max(self.last_kill + LOOK_EVERY))
+    }
+
+    fn end_group_if_due(&mut self, at: Time) {
+        if self.kill_at().is_some_and(|kill_at| kill_at <= at)
+            && let Some(group) = self.group
+        {
+            group.kill();
+            self.last_kill = at;
+        }
+    }
+
+    /// The client has gone: its session lasts as long as processes of its group do, which may have closed the socket.
+    fn outlast_group(mut self) -> io::Result<()> {
+        while self.group.is_some_and(|group| !group.is_gone()) {
+            self.wait(false)?;
+            if let Some(Gone::Node(_)) = self.keep_session()? {
+                return self.guard_alone();
+            }
+            if write_some(&mut self.node, &mut self.to_node).is_err() {
+                return self.guard_alone();
+            }
+        }
+        self.end()
+    }
+
+    /// Tells the node that the session is over, and waits until it has heard it.
+    fn end(&mut self) -> io::Result<()> {
+        let until = Instant::now() + END_WITHIN;
+        self.wrap.end(&mut self.to_node).map_err(io::Error::other)?;
+        self.node.set_nonblocking(false)?;
+        self.node.set_write_timeout(Some(END_WITHIN))?;
+        self.node.write_all(&self.to_node)?;
+        self.node.shutdown(Shutdown::Write)?;
+        // Closing a socket in which something is unread would look like a failure to the other side.
+        let mut scratch = [0; READ_BYTES];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.node.set_read_timeout(Some(left))?;
+            if self.node.read(&mut scratch)? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The node has gone: the client sees it as it would see the end of its own node.
+    fn outlive_node(mut self, why: Option<&str>) -> io::Result<()> {
+        if !self.session.is_welcome() {
+            let why = why.unwrap_or(
+                "it ended the connection without a word; is one side set to TLS and the other not, or has it too many connections?",
+            );
+            put(&ToClient::Refused { tag: 0, why: why.to_owned() }, &mut self.to_client);
+        }
+        let _ = write_some(&mut self.client, &mut self.to_client);
+        // What it has been told already can still be read.
+        let _ = self.client.shutdown(Shutdown::Write);
+        self.guard_alone()
+    }
+
+    /// Nothing is extended any more: sees to it that nobody of the group is left when it is over.
+    fn guard_alone(mut self) -> io::Result<()> {
+        let Some(group) = self.group.filter(|_| self.session.end().is_some()) else { return Ok(()) };
+        while !group.is_gone() {
+            self.end_group_if_due(now());
+            self.alarm.set(Some(now() + LOOK_EVERY))?;
+            match poll(&mut [PollFd::new(&self.alarm, PollFlags::IN)], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads what is there without waiting; false at the end.
+fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
+    let mut scratch = [0; READ_BYTES];
+    match from.read(&mut scratch) {
+        Ok(0) => Ok(false),
+        Ok(count) => {
+            into.extend_from_slice(&scratch[..count]);
+            Ok(true)
+        }
+        Err(error) if is_for_later(&error) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes as much as is taken without waiting.
+fn write_some(to: &mut impl Write, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut at = 0;
+    let written = loop {
+        if at == bytes.len() {
+            break Ok(());
+        }
+        match to.write(&bytes[at..]) {
+            Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => at += count,
+            Err(error) if is_for_later(&error) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    bytes.drain(..at);
+    written
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

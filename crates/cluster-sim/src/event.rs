@@ -1,0 +1,140 @@
+//! What can happen, and a hash of what did.
+
+use std::hash::{Hash, Hasher};
+
+use meshlock_protocol::Fence;
+
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::node::{Answer, Call, Packet, Token};
+use meshlock_cluster::table::Session;
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// A site starts, again or for the first time.
+    Start(usize),
+    /// A node wants to be called.
+    Wake(usize),
+    /// A site that stood still goes on.
+    Resume(usize),
+    Packet {
+        from: usize,
+        to: usize,
+        generation: u64,
+        packet: Box<Packet>,
+    },
+    /// A packet of a connection that has been broken since is read at last.
+    Late {
+        from: usize,
+        to: usize,
+        packet: Box<Packet>,
+    },
+    /// A disk has completed a batch.
+    Synced {
+        machine: usize,
+        life: u64,
+        token: Token,
+    },
+    /// Two sites try to connect again.
+    Connect(usize, usize),
+    /// A client calls its node.
+    Call {
+        machine: usize,
+        life: u64,
+        call: Call,
+    },
+    /// A client process is told something.
+    Told {
+        process: usize,
+        session: Session,
+        answer: Answer,
+    },
+    /// A client process notices that its node is gone.
+    Disconnected {
+        process: usize,
+        session: Session,
+    },
+    /// A client's own timer.
+    Client {
+        client: usize,
+        timer: u64,
+    },
+    /// An update reaches the counter that a lock guards.
+    Update {
+        client: usize,
+        timer: u64,
+        lock: LockName,
+        fence: Fence,
+        read: u64,
+    },
+    Fault(usize),
+    /// An operator lets a site that has left come back.
+    Rejoin(usize),
+    /// A partition ends.
+    Unblock(usize),
+    /// Faults have stopped: everything is repaired.
+    Calm,
+    /// Everyone must have been served.
+    Bound,
+}
+
+impl Event {
+    /// Mixes what happens into the hash of a run.
+    pub(super) fn mix(&self, hash: &mut EventHash) {
+        std::mem::discriminant(self).hash(hash);
+        match self {
+            Event::Packet { from, to, packet, .. } | Event::Late { from, to, packet } => {
+                (from, to, packet).hash(hash);
+            }
+            Event::Start(at)
+            | Event::Wake(at)
+            | Event::Resume(at)
+            | Event::Fault(at)
+            | Event::Rejoin(at)
+            | Event::Unblock(at) => at.hash(hash),
+            Event::Synced { machine, token, .. } => (machine, token).hash(hash),
+            Event::Connect(a, b) => (a, b).hash(hash),
+            Event::Call { machine, .. } => machine.hash(hash),
+            Event::Told { process, session, .. } | Event::Disconnected { process, session } => {
+                (process, session).hash(hash);
+            }
+            Event::Client { client, timer } => (client, timer).hash(hash),
+            Event::Update { client, lock, fence, read, .. } => (client, lock, fence, read).hash(hash),
+            Event::Calm | Event::Bound => {}
+        }
+    }
+}
+
+/// A hash that is the same everywhere: a product and a rotation for each word.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EventHash(u64);
+
+impl Hasher for EventHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_u8(&mut self, word: u8) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}

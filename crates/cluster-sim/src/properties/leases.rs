@@ -1,0 +1,115 @@
+//! No view is agreed on while someone whom it leaves out may still have a lease.
+//!
+//! Checked twice, by what each side can know. When a leader proposes a view: on its own clock the inequality of
+//! [`meshlock_cluster::lease`] holds for everyone left out, recomputed here from the grants that were seen. When a view is installed
+//! anywhere: no life that it leaves out has a valid lease, on that life's own clock, whether its process still runs or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_protocol::Epoch;
+
+use super::{Verdict, broken};
+use crate::clock::{Clock, Moment};
+use meshlock_cluster::names::Member;
+use meshlock_cluster::time::Time;
+use meshlock_cluster::view::View;
+
+/// What every life and every leader has been seen to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Leases {
+    clocks: Vec<Clock>,
+    strict: bool,
+    /// For each life the machine and the end of its lease there.
+    ends: BTreeMap<Member, (usize, Time)>,
+    /// For each machine that leads: since when, and whom it granted when.
+    leaders: BTreeMap<usize, (Time, BTreeMap<Member, Time>)>,
+    /// Lives that said themselves that they hold nothing.
+    gave_up: BTreeSet<Member>,
+    /// The newest view that was installed anywhere.
+    newest: Epoch,
+}
+
+impl Leases {
+    pub(crate) fn new(clocks: Vec<Clock>, strict: bool) -> Self {
+        let (ends, leaders, gave_up) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Leases { clocks, strict, ends, leaders, gave_up, newest: Epoch::default() }
+    }
+
+    /// The lease of a life, as its node has it after a step.
+    pub(crate) fn on_lease(&mut self, member: &Member, machine: usize, end: Option<Time>) {
+        match end {
+            Some(end) => {
+                if self.ends.get(member).is_none_or(|(_, known)| *known != end) {
+                    self.ends.insert(member.clone(), (machine, end));
+                }
+            }
+            // It gave its lease up: it does not act on it any more.
+            None => {
+                self.ends.remove(member);
+            }
+        }
+    }
+
+    pub(crate) fn on_gave_up(&mut self, member: Member) {
+        self.gave_up.insert(member);
+    }
+
+    pub(crate) fn on_leads(&mut self, machine: usize, now: Moment) {
+        self.leaders.insert(machine, (self.clocks[machine].at(now), BTreeMap::new()));
+    }
+
+    pub(crate) fn on_granted(&mut self, machine: usize, member: Member, now: Moment) {
+        let at = self.clocks[machine].at(now);
+        if let Some((_, granted)) = self.leaders.get_mut(&machine) {
+            granted.insert(member, at);
+        }
+    }
+
+    /// A leader proposes that `next` follows on `last`.
+    pub(crate) fn on_proposed(&self, machine: usize, last: &View, next: &View, now: Moment) -> Verdict {
+        if last.epoch.number() + 1 != next.epoch.number() {
+            let (next, last) = (next.epoch.number(), last.epoch.number());
+            return broken(
+                "leases",
+                now,
+                format!("s{machine} proposes view {next}, and has installed {last}"),
+            );
+        }
+        let Some((elected, granted)) = self.leaders.get(&machine) else {
+            return broken(
+                "leases",
+                now,
+                format!("s{machine} proposes a view and has not said that it leads"),
+            );
+        };
+        let at = self.clocks[machine].at(now);
+        let out =
+            last.members.iter().filter(|member| !next.contains(member) && !self.gave_up.contains(member));
+        for member in out {
+            let from = granted.get(member).map_or(*elected, |granted| *granted.max(elected));
+            if at < from + last.terms.drift.stretch(last.terms.length) {
+                let what = format!("s{machine} leaves {member} out before its lease is certainly over");
+                return broken("leases", now, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// A view is installed somewhere. (Later others, and restarted ones again, install it too.)
+    pub(crate) fn on_installed(&mut self, view: &View, now: Moment) -> Verdict {
+        if view.epoch <= self.newest {
+            return Ok(());
+        }
+        self.newest = view.epoch;
+        if !self.strict {
+            return Ok(());
+        }
+        for (member, (machine, end)) in &self.ends {
+            if !view.contains(member) && self.clocks[*machine].at(now) < *end {
+                let what = format!("view {} leaves out {member}, whose lease holds", view.epoch.number());
+                return broken("leases", now, what);
+            }
+        }
+        Ok(())
+    }
+}

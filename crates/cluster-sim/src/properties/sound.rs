@@ -1,0 +1,87 @@
+//! A node's own invariants hold after every step, what it sends can be read, and no correct peer is blamed for anything.
+
+use super::{Verdict, Violation, broken};
+use crate::clock::Moment;
+use meshlock_cluster::node::{Node, Note, Packet};
+use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
+
+/// The table's numbered invariants and those of every machine in it.
+pub(crate) fn check(node: &Node, now: Moment) -> Verdict {
+    let invariants = node.table().check_invariants();
+    invariants.or_else(|why| broken("sound", now, format!("{} breaks {why}", node.me())))
+}
+
+/// All peers here are correct.
+pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> Verdict {
+    match note {
+        Note::Misbehaved { site, why } => {
+            broken("sound", now, format!("s{machine} blames {site}, which is correct: {why}"))
+        }
+        Note::CannotOpen { epoch, why } => {
+            let what =
+                format!("s{machine} cannot open view {}, whose rules all sites know: {why}", epoch.number());
+            broken("sound", now, what)
+        }
+        Note::Installed(view) => {
+            let unknown = view.members.iter().find(|member| view.address(&member.site).is_none());
+            let what = |member| format!("s{machine} installs a view in which {member} has no address");
+            unknown.map_or(Ok(()), |member| broken("sound", now, what(member)))
+        }
+        Note::EpochsExhausted => broken("sound", now, format!("s{machine} has run out of epochs")),
+        Note::OtherCluster { .. }
+        | Note::DiskReplaced { .. }
+        | Note::FirstStartWaits { .. }
+        | Note::TooOld(_)
+        | Note::OtherTerms { .. }
+        | Note::Opened(_)
+        | Note::Excluded { .. }
+        | Note::Granted(_)
+        | Note::GaveUp(_)
+        | Note::Proposed(_)
+        | Note::Leads(_) => Ok(()),
+    }
+}
+
+/// A packet as its receiver reads it: within the size that receivers accept, and what was sent.
+pub(crate) fn travel(packet: Packet, now: Moment) -> Result<Packet, Violation> {
+    let why = match decode_packet(&encode_packet(&packet, VERSIONS.1), VERSIONS.1) {
+        Ok(read) if read == packet => return Ok(read),
+        Ok(read) => format!("{packet:?} was read as {read:?}"),
+        Err(error) => format!("a {} packet cannot be read: {error}", packet.content.kind()),
+    };
+    broken("sound", now, why).map(|()| packet)
+}
+
+/// A voter is refused for its disk only if it has lost one.
+pub(crate) fn on_replaced(machine: usize, lost_disk: bool, now: Moment) -> Verdict {
+    if lost_disk {
+        return Ok(());
+    }
+    broken("sound", now, format!("s{machine} does not vote, though its disk is the first one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meshlock_cluster::founding::Founding;
+    use meshlock_cluster::names::{Incarnation, Member};
+    use meshlock_cluster::node::Content;
+    use meshlock_cluster::view::View;
+
+    #[test]
+    fn a_packet_that_is_longer_than_receivers_accept_is_a_violation() {
+        let members = |count: usize| {
+            let members = (0..count).map(|at| Member {
+                site: format!("a-site-with-quite-a-long-name-{at}").parse().unwrap(),
+                incarnation: Incarnation::new(1),
+            });
+            let view = View { members: members.collect(), ..View::default() };
+            let founding = Founding::new("here".parse().unwrap(), &["a".parse().unwrap()]);
+            let (cluster, incarnation) = (founding.id(), Incarnation::new(1));
+            Packet { cluster, incarnation, content: Content::View(view) }
+        };
+        assert_eq!(travel(members(3), Moment(0)).unwrap(), members(3));
+        let violation = travel(members(200_000), Moment(0)).unwrap_err();
+        assert!(violation.what.contains("a view packet cannot be read"), "{violation}");
+    }
+}

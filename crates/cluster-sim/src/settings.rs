@@ -1,0 +1,195 @@
+//! What one seed stands for: the cluster, its rules, its clients, its weather.
+
+use fastrand::Rng;
+use meshlock_protocol::registry::ALL;
+use meshlock_protocol::registry::info::Permits;
+
+use super::clock::Clock;
+use super::faults::{self, Fault};
+use meshlock_cluster::lease::Terms;
+use meshlock_cluster::links::Patience;
+use meshlock_cluster::membership::Pace;
+use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::Config;
+use meshlock_cluster::rules::{Clause, Rules, RulesText};
+use meshlock_cluster::time::{Drift, Span};
+
+/// How long faults go on, in microseconds.
+const STORMY: std::ops::Range<u64> = 6_000_000..20_000_000;
+
+/// Everything that a seed determines before the first event.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The seed.
+    pub seed: u64,
+    /// How many sites there are in all.
+    pub machines: usize,
+    /// How many of them the cluster begins with; the others join later.
+    pub founders: usize,
+    /// When each site starts, in microseconds.
+    pub starts: Vec<u64>,
+    /// Their clocks.
+    pub clocks: Vec<Clock>,
+    /// Whether clocks drift further apart than the leases allow for.
+    pub beyond_drift: bool,
+    /// How many clients each site has.
+    pub clients: usize,
+    /// How many processes they are in at each site: those of one process share a session.
+    pub processes: usize,
+    /// The locks that they want.
+    pub locks: Vec<LockName>,
+    /// The longest delay of a message, in microseconds.
+    pub delay: u64,
+    /// The longest time that a client holds a lock, in microseconds.
+    pub hold: u64,
+    /// The longest time that a disk takes, in microseconds.
+    pub disk: u64,
+    /// When faults stop.
+    pub calm: u64,
+    /// Directions in which nothing passes even when all else is calm; those whom they do not touch must go on.
+    pub stubborn: Vec<(usize, usize)>,
+    /// What goes wrong, in order of time.
+    pub faults: Vec<(u64, Fault)>,
+    /// The first rules.
+    pub rules: RulesText,
+    /// The lease.
+    pub terms: Terms,
+    /// Whether sites are configured with different terms, none longer than those.
+    pub mixed_terms: bool,
+    /// How long logs get; where they stay short, a voter that was away gets the state itself.
+    pub longest_log: usize,
+    /// How many past lives views list.
+    pub longest_past: usize,
+    /// Whether the calendar clocks of hosts are set back at every start.
+    pub set_back: bool,
+}
+
+impl Settings {
+    /// Draws everything from the seed.
+    pub fn draw(seed: u64) -> Self {
+        let mut draw = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
+        let machines = draw.usize(1..=9);
+        let founders = if draw.bool() { machines } else { draw.usize(1..=machines) };
+        let calm = draw.u64(STORMY);
+        let starts = (0..machines)
+            .map(|at| if at < founders { draw.u64(..200_000) } else { draw.u64(..calm) })
+            .collect();
+        let drift = [0, 1_000, 50_000][draw.usize(..3)];
+        let beyond_drift = draw.usize(..6) == 0;
+        let fastest = if beyond_drift { drift + 1_500_000 } else { drift };
+        let clocks = (0..machines)
+            .map(|_| Clock::new(draw.u64(..1 << 40), [0, fastest, draw.u32(..=fastest)][draw.usize(..3)]))
+            .collect();
+        let locks = ["jobs", "pool", "a", "zebra"][..draw.usize(1..=4)].iter();
+        let clients = draw.usize(1..=4);
+        let processes = draw.usize(1..=clients);
+        let mut settings = Settings {
+            seed,
+            machines,
+            founders,
+            starts,
+            clocks,
+            beyond_drift,
+            clients,
+            processes,
+            locks: locks.map(|name| name.parse().expect("a fixed name")).collect(),
+            delay: [0, 500, 5_000, 40_000][draw.usize(..4)],
+            hold: [1_000, 100_000, 2_500_000][draw.usize(..3)],
+            disk: [0, 1_000, 20_000][draw.usize(..3)],
+            calm,
+            faults: Vec::new(),
+            stubborn: Vec::new(),
+            rules: rules(&mut draw, machines),
+            terms: Terms {
+                length: Span::from_millis(2000),
+                drift: Drift::from_ppm(drift),
+                margin: Span::from_millis(200),
+                renew_every: Span::from_millis(400),
+            },
+            mixed_terms: false,
+            longest_log: 0,
+            longest_past: 0,
+            set_back: false,
+        };
+        settings.faults = faults::draw(&mut draw, &settings);
+        // With two voters or fewer nobody could decide; where a voter has lost its disk there may be two left.
+        let all_vote = settings.faults.iter().all(|(_, fault)| !matches!(fault, Fault::LostDisk { .. }));
+        if founders >= 3 && all_vote && draw.usize(..5) == 0 {
+            settings.stubborn = stubborn(&mut draw, machines);
+        }
+        settings.longest_log = if draw.bool() { draw.usize(2..=4) } else { draw.usize(2..=64) };
+        settings.longest_past = if draw.bool() { draw.usize(..3) } else { 9 };
+        settings.set_back = draw.bool();
+        settings.mixed_terms = draw.bool();
+        settings
+    }
+
+    /// Whether nothing that stays broken touches this site.
+    pub(super) fn is_untouched(&self, machine: usize) -> bool {
+        self.stubborn.iter().all(|&(from, to)| from != machine && to != machine)
+    }
+
+    /// The configuration of one site, at its `start`-th start.
+    pub(super) fn config(&self, machine: usize, start: u64) -> Config {
+        let sites = (0..self.founders).map(site).collect();
+        let mut config = Config::new(site(machine), sites);
+        config.rules = self.rules.clone();
+        config.terms = self.terms;
+        if self.mixed_terms {
+            config.terms.length = Span::from_millis([2000, 1500, 1800][machine % 3]);
+            config.terms.margin = Span::from_millis([200, 100, 300][machine % 3]);
+        }
+        config.patience = Patience {
+            ack_within: Span::from_millis(20),
+            resend_after: Span::from_millis(300),
+            unreachable_after: Span::from_millis(1200),
+        };
+        config.pace = Pace { heartbeat: 1, election: 5 };
+        config.tick = Span::from_millis(100);
+        config.longest_log = self.longest_log;
+        config.longest_past = self.longest_past;
+        config.start_stamp = if self.set_back { 1_000_u64.saturating_sub(start) } else { 1_000 + start };
+        config.habits.local_turns = 2;
+        config.habits.message_delay = Span::from_micros(self.delay.max(1));
+        // In some runs two locks are a crowd, and views are changed to make room.
+        if self.seed % 8 == 3 {
+            config.habits.most_locks = 4;
+        }
+        config.habits.try_within = Span::from_micros(self.delay * 4 + 1000);
+        config.seed = self.seed ^ (machine as u64) << 32;
+        config
+    }
+}
+
+/// One site is cut off from some others, both ways or one way.
+fn stubborn(draw: &mut Rng, machines: usize) -> Vec<(usize, usize)> {
+    let cut = draw.usize(..machines);
+    let ways = draw.usize(..3);
+    let from: Vec<usize> = (0..machines).filter(|&other| other != cut && draw.usize(..3) == 0).collect();
+    let out = from.iter().filter(|_| ways != 1).map(|&other| (cut, other));
+    out.chain(from.iter().filter(|_| ways != 0).map(|&other| (other, cut))).collect()
+}
+
+/// The name of a site.
+pub(super) fn site(machine: usize) -> SiteName {
+    format!("s{machine}").parse().expect("a fixed name")
+}
+
+/// Rules drawn over all algorithms: for each lock one, with permits where the algorithm has them.
+pub(super) fn rules(draw: &mut Rng, machines: usize) -> RulesText {
+    let clause = |draw: &mut Rng| loop {
+        let info = ALL[draw.usize(..ALL.len())];
+        let specs: Vec<&str> = info.specs().collect();
+        let permits = if info.permits == Permits::One { 1 } else { draw.u32(1..=3) };
+        let per_site = draw.u32(1..=permits);
+        let algorithm = specs[draw.usize(..specs.len())].to_owned();
+        let clause = Clause { algorithm, permits, per_site };
+        // Some settings of some algorithms do not fit some numbers of sites.
+        let alone = RulesText { rules: Vec::new(), default: clause.clone() };
+        if Rules::new(alone).is_ok_and(|rules| rules.fit(machines).is_ok()) {
+            return clause;
+        }
+    };
+    let rules = ["jobs", "pool", "z*"].iter().map(|pattern| ((*pattern).to_owned(), clause(draw))).collect();
+    RulesText { rules, default: clause(draw) }
+}

@@ -1,0 +1,145 @@
+//! Seeds hold, the same seed is the same run, everything rare is exercised, and mutants are caught.
+
+use std::panic::catch_unwind;
+
+use super::coverage::{Group, Rare};
+use super::faults::{Cut, Fault};
+use super::*;
+use meshlock_cluster::mutant::{self, Mutant};
+
+/// How many seeds are run here; `meshlock dst` runs as many as one likes.
+const SEEDS: u64 = 2000;
+
+/// Every kind of packet.
+const PACKETS: [&str; 16] = [
+    "raft",
+    "link ack",
+    "census",
+    "lock message",
+    "left",
+    "renew",
+    "lease granted",
+    "join",
+    "leave",
+    "set rules",
+    "not leader",
+    "view",
+    "ping",
+    "pong",
+    "ask",
+    "reply",
+];
+
+/// Whatever a run is there for has happened.
+fn exercises_everything(all: &Coverage) {
+    // A site mostly hears the view first, from which it knows the same; the unit tests of the leader have this one.
+    let rare = Rare::ALL.iter().filter(|rare| **rare != Rare::TooOld).map(|rare| rare.key());
+    let faults = Fault::KINDS.into_iter().map(|kind| (Group::Fault, kind));
+    let packets = PACKETS.into_iter().map(|kind| (Group::Packet, kind));
+    let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (Group::Message, info.name));
+    for (group, what) in rare.chain(faults).chain(packets).chain(algorithms) {
+        assert!(all.of(group, what) > 0, "never happened: {} {what}", group.name());
+    }
+    for (shape, ways) in Cut::SHAPES {
+        for way in ways {
+            let seen = |&(of, what, kind, _): &(Group, &str, &str, u64)| {
+                of == Group::Partition && (what, kind) == (shape, *way)
+            };
+            assert!(all.iter().any(|row| seen(&row)), "no partition {shape}, {way}");
+        }
+    }
+}
+
+#[test]
+fn two_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
+    let mut all = Coverage::default();
+    for seed in 0..SEEDS {
+        let report = run(seed, &Options::default());
+        if let Some(violation) = report.violation {
+            panic!("{violation}\nrun it again with: meshlock dst --one {seed} --trace trace.jsonl");
+        }
+        all.add(&report.coverage);
+    }
+    exercises_everything(&all);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_events_twice_and_another_one_others() {
+    let mut hashes = std::collections::BTreeSet::new();
+    for seed in 0..50 {
+        let (first, second) = (run(seed, &Options::default()), run(seed, &Options::default()));
+        assert_eq!((first.hash, first.events), (second.hash, second.events), "seed {seed}");
+        hashes.insert(first.hash);
+    }
+    assert_eq!(hashes.len(), 50);
+}
+
+#[test]
+fn writing_a_run_down_does_not_change_it() {
+    let traced = run(3, &Options { trace: true, ..Options::default() });
+    assert_eq!(traced.hash, run(3, &Options::default()).hash);
+    for line in &traced.trace {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line["time"].is_number() && line["kind"].is_string(), "{line}");
+    }
+}
+
+/// Which mutant breaks which property: the table in [`properties`].
+const BREAKS: [(Mutant, &str); 21] = [
+    (Mutant::CensusSkipped, "exclusion"),
+    (Mutant::GrantWithoutLease, "exclusion"),
+    (Mutant::LapseKeepsLocks, "exclusion"),
+    (Mutant::BrokenIsFreeAtOnce, "exclusion"),
+    (Mutant::OtherClusterAccepted, "agreement"),
+    (Mutant::FenceNotCarried, "fences"),
+    (Mutant::FenceStuck, "fences"),
+    (Mutant::FenceStuck, "updates"),
+    (Mutant::LeaseFromReceipt, "leases"),
+    (Mutant::ExclusionOneTickEarly, "leases"),
+    (Mutant::NewLeaderDoesNotWait, "leases"),
+    (Mutant::GrantUnconfirmed, "leases"),
+    (Mutant::ReconnectDropsOne, "starvation"),
+    (Mutant::GoneClientKeepsLocks, "departed"),
+    (Mutant::OldEpochAccepted, "sound"),
+    (Mutant::SendBeforePersist, "sound"),
+    (Mutant::OwnTerms, "leases"),
+    (Mutant::LostDiskVotes, "sound"),
+    (Mutant::StampIgnored, "sound"),
+    (Mutant::PastForgotten, "sound"),
+    (Mutant::TornBatchKept, PANIC),
+];
+
+/// Raft's own checks end the process of a voter whose disk contradicts itself.
+const PANIC: &str = "panic";
+
+/// The first seed of `0..tried` in which the mutant breaks this property.
+fn caught(mutant: Mutant, property: &str, tried: u64) -> Option<u64> {
+    (0..tried).find(|seed| {
+        let broken = catch_unwind(|| mutant::with(mutant, || run(*seed, &Options::default()).violation));
+        broken.map_or(property == PANIC, |broken| broken.is_some_and(|broken| broken.property == property))
+    })
+}
+
+#[test]
+fn every_mutant_is_caught_by_the_property_that_it_breaks() {
+    for (mutant, property) in BREAKS {
+        assert!(caught(mutant, property, 2000).is_some(), "{mutant:?} never broke {property}");
+    }
+    for mutant in Mutant::ALL {
+        assert!(BREAKS.iter().any(|(listed, _)| *listed == mutant), "{mutant:?} breaks nothing");
+    }
+}
+
+#[test]
+fn a_failure_is_shrunk_to_the_first_faults_that_still_cause_it() {
+    let seed = caught(Mutant::LapseKeepsLocks, "exclusion", 2000).unwrap();
+    let fails = |faults| {
+        let options = Options { faults: Some(faults), ..Options::default() };
+        mutant::with(Mutant::LapseKeepsLocks, || run(seed, &options).violation)
+    };
+    let (fewest, violation) = fewest_faults(seed, fails).unwrap();
+    assert_eq!(fails(fewest), Some(violation));
+    for fewer in 0..fewest {
+        assert_eq!(fails(fewer), None, "{fewer} faults were enough");
+    }
+}

@@ -1,0 +1,120 @@
+//! What happens between sites: packets are sent, connections break and are made anew.
+
+use meshlock_protocol::Message;
+
+use super::clock::Moment;
+use super::coverage::{Group, Rare};
+use super::event::Event;
+use super::network::{Sent, Way};
+use super::properties::{Verdict, sound};
+use super::world::World;
+use meshlock_cluster::links::Frame;
+use meshlock_cluster::node::{Content, Input, Letter, Matter, Packet};
+
+impl World {
+    /// A node sends a packet, which travels as bytes.
+    pub(super) fn send(&mut self, from: usize, to: &str, packet: Packet) -> Verdict {
+        let Some(to) = self.names.iter().position(|name| name.as_str() == to) else { return Ok(()) };
+        self.count_packet(&packet);
+        let packet = sound::travel(packet, self.now)?;
+        self.put_on_the_wire((from, to), packet);
+        Ok(())
+    }
+
+    fn put_on_the_wire(&mut self, (from, to): Way, packet: Packet) {
+        let delay = self.within(self.settings.delay);
+        let generation = self.network.generation(from, to);
+        let calm = Moment(self.settings.calm);
+        if let Sent::Arrives(arrival, packet) = self.network.send((from, to), packet, self.now, delay, calm) {
+            self.at(arrival, Event::Packet { from, to, generation, packet });
+        }
+    }
+
+    fn count_packet(&mut self, packet: &Packet) {
+        self.coverage.count(Group::Packet, packet.content.kind(), "");
+        let Content::Link { frame: Frame::Data { body: Letter { epoch, matter }, .. }, .. } = &packet.content
+        else {
+            return;
+        };
+        match matter {
+            Matter::Lock(message) => {
+                // The step that sent it may have gone on to another view.
+                if let Some(rules) = self.rules.get(epoch) {
+                    let algorithm = rules.rule(&message.lock).spec.info.name;
+                    self.coverage.count(Group::Message, algorithm, message.message.kind());
+                }
+            }
+            Matter::Census { holdings, .. } if !holdings.is_empty() => {
+                self.coverage.saw(Rare::HoldersCarried);
+            }
+            Matter::Census { .. } | Matter::Left(_) => {}
+        }
+    }
+
+    /// A packet arrives, on a connection that may be broken by now: then it may come late, or not at all.
+    pub(super) fn arrive(&mut self, (from, to): Way, generation: u64, packet: Box<Packet>) -> Verdict {
+        if generation != self.network.generation(from, to) {
+            match self.network.remains((from, to), generation) {
+                None => return Ok(()),
+                Some(0) => {}
+                Some(later) => {
+                    self.after(later, Event::Late { from, to, packet });
+                    return Ok(());
+                }
+            }
+        }
+        self.deliver((from, to), *packet)
+    }
+
+    /// A packet of an old connection is read at last.
+    pub(super) fn arrive_late(&mut self, (from, to): Way, packet: Packet) -> Verdict {
+        if !self.network.is_down(from, to) && self.machines[to].node.is_some() {
+            self.coverage.saw(Rare::LateNews);
+        }
+        self.deliver((from, to), packet)
+    }
+
+    fn deliver(&mut self, (from, to): Way, packet: Packet) -> Verdict {
+        let from = self.names[from].clone();
+        self.drive(to, Input::Packet { from, packet })
+    }
+
+    /// What partitions held back is on its way again.
+    pub(super) fn release(&mut self, held: Vec<(Way, Vec<Packet>)>) {
+        for (way, packets) in held {
+            self.coverage.saw(Rare::HeldBack);
+            for packet in packets {
+                self.put_on_the_wire(way, packet);
+            }
+        }
+    }
+
+    pub(super) fn cut(&mut self, a: usize, b: usize) {
+        if self.network.cut(a, b, &mut self.draw) {
+            let delay = self.draw.u64(1_000..300_000);
+            self.after(delay, Event::Connect(a, b));
+        }
+    }
+
+    pub(super) fn connect(&mut self, a: usize, b: usize) -> Verdict {
+        if !self.network.is_down(a, b) || self.machines[a].node.is_none() || self.machines[b].node.is_none() {
+            return Ok(());
+        }
+        if !self.network.connect(a, b) {
+            self.after(200_000, Event::Connect(a, b));
+            return Ok(());
+        }
+        self.drive(a, Input::Connected(self.names[b].clone()))?;
+        self.drive(b, Input::Connected(self.names[a].clone()))
+    }
+
+    pub(super) fn reconnect_all(&mut self) {
+        for a in 0..self.machines.len() {
+            for b in a + 1..self.machines.len() {
+                if self.network.is_down(a, b) {
+                    self.after(1_000, Event::Connect(a, b));
+                }
+            }
+        }
+    }
+}

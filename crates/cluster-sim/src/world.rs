@@ -1,0 +1,260 @@
+//! The simulated world: one queue of events, and everything they happen to.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+use fastrand::Rng;
+use meshlock_protocol::Epoch;
+
+use super::client::{Asked, Client, Process};
+use super::clock::Moment;
+use super::coverage::{Coverage, Rare};
+use super::event::{Event, EventHash};
+use super::machine::Machine;
+use super::network::Network;
+use super::properties::Verdict;
+use super::properties::agreement::Agreement;
+use super::properties::departed::Departed;
+use super::properties::exclusion::Exclusion;
+use super::properties::fences::Fences;
+use super::properties::leases::Leases;
+use super::properties::starvation::Bound;
+use super::properties::updates::Updates;
+use super::settings::{Settings, site};
+use super::trace::Trace;
+use super::{Options, Report};
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::{Call, Input};
+use meshlock_cluster::rules::Rules;
+use meshlock_cluster::table::Request;
+use meshlock_cluster::view::View;
+
+pub(super) struct World {
+    pub(super) settings: Settings,
+    pub(super) now: Moment,
+    queue: BTreeMap<(Moment, u64), Event>,
+    sequence: u64,
+    pub(super) draw: Rng,
+    pub(super) machines: Vec<Machine>,
+    /// Their names.
+    pub(super) names: Vec<SiteName>,
+    pub(super) processes: Vec<Process>,
+    pub(super) clients: Vec<Client>,
+    pub(super) network: Network,
+    pub(super) exclusion: Exclusion,
+    pub(super) fences: Fences,
+    pub(super) updates: Updates,
+    pub(super) agreement: Agreement,
+    pub(super) departed: Departed,
+    pub(super) leases: Leases,
+    pub(super) coverage: Coverage,
+    pub(super) trace: Trace,
+    pub(super) calm: bool,
+    pub(super) bound: Bound,
+    pub(super) last_session: u64,
+    pub(super) last_request: u64,
+    /// All requests.
+    pub(super) asked: BTreeMap<Request, Asked>,
+    /// The newest view that was installed anywhere.
+    pub(super) newest: View,
+    /// The rules of every view.
+    pub(super) rules: BTreeMap<Epoch, Rules>,
+    hash: EventHash,
+    events: u64,
+}
+
+impl World {
+    pub(super) fn new(settings: Settings, options: &Options) -> Self {
+        let (clocks, strict) = (settings.clocks.clone(), !settings.beyond_drift);
+        let mut world = World {
+            now: Moment::default(),
+            queue: BTreeMap::new(),
+            sequence: 0,
+            draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
+            machines: settings.clocks.iter().copied().map(Machine::new).collect(),
+            names: (0..settings.machines).map(site).collect(),
+            processes: (0..settings.machines * settings.processes)
+                .map(|at| Process::new(at / settings.processes))
+                .collect(),
+            clients: (0..settings.machines * settings.clients)
+                .map(|at| (at / settings.clients, at % settings.clients))
+                .map(|(machine, at)| Client::new(machine * settings.processes + at % settings.processes))
+                .collect(),
+            network: Network::default(),
+            exclusion: Exclusion::new(clocks.clone(), strict),
+            fences: Fences::new(strict),
+            updates: Updates::default(),
+            agreement: Agreement::default(),
+            departed: Departed::default(),
+            leases: Leases::new(clocks, strict),
+            coverage: Coverage::default(),
+            trace: Trace::new(options.trace),
+            calm: false,
+            bound: Bound::new(&settings),
+            last_session: 0,
+            last_request: 0,
+            asked: BTreeMap::new(),
+            newest: View::default(),
+            rules: BTreeMap::new(),
+            hash: EventHash::default(),
+            events: 0,
+            settings,
+        };
+        for machine in 0..world.settings.machines {
+            world.at(Moment(world.settings.starts[machine]), Event::Start(machine));
+        }
+        let most = options.faults.unwrap_or(usize::MAX);
+        for at in 0..world.settings.faults.len().min(most) {
+            world.at(Moment(world.settings.faults[at].0), Event::Fault(at));
+        }
+        world.at(Moment(world.settings.calm), Event::Calm);
+        world
+    }
+
+    /// Lets everything happen, until everyone has been served in the calm or something is wrong.
+    pub(super) fn run(mut self) -> Report {
+        let mut verdict = Ok(());
+        while let Some(((moment, _), event)) = self.queue.pop_first() {
+            self.now = moment;
+            verdict = match self.standing_still(&event) {
+                Some(machine) => {
+                    self.machines[machine].postponed.push_back(event);
+                    continue;
+                }
+                None => self.happen(event),
+            };
+            if verdict.is_err() || self.calm && self.is_over() {
+                break;
+            }
+        }
+        self.coverage_at_the_end();
+        Report {
+            seed: self.settings.seed,
+            violation: verdict.err(),
+            hash: self.hash.finish(),
+            events: self.events,
+            node_micros: self.now.0 * self.settings.machines as u64,
+            faults: self.settings.faults.len(),
+            calm_micros: self.now.0.saturating_sub(self.settings.calm),
+            bound_micros: self.bound.micros(),
+            coverage: self.coverage,
+            trace: self.trace.lines,
+        }
+    }
+
+    pub(super) fn at(&mut self, moment: Moment, event: Event) {
+        self.sequence += 1;
+        self.queue.insert((moment.max(self.now), self.sequence), event);
+    }
+
+    pub(super) fn after(&mut self, micros: u64, event: Event) {
+        self.at(self.now.after(micros), event);
+    }
+
+    /// A delay of at most this many microseconds.
+    pub(super) fn within(&mut self, most: u64) -> u64 {
+        if most == 0 { 0 } else { self.draw.u64(..=most) }
+    }
+
+    /// The machine that the event is for, if it stands still: it gets everything later, in order.
+    fn standing_still(&self, event: &Event) -> Option<usize> {
+        let (Event::Wake(machine)
+        | Event::Packet { to: machine, .. }
+        | Event::Late { to: machine, .. }
+        | Event::Synced { machine, .. }
+        | Event::Call { machine, .. }) = event
+        else {
+            return None;
+        };
+        Some(*machine).filter(|machine| self.machines[*machine].paused_until.is_some())
+    }
+
+    fn note_event(&mut self, event: &Event) {
+        self.events += 1;
+        self.now.hash(&mut self.hash);
+        event.mix(&mut self.hash);
+        self.trace.event(self.now, event);
+    }
+
+    /// A machine goes on, unless its pause was lengthened meanwhile.
+    fn resume(&mut self, machine: usize) -> Verdict {
+        if self.machines[machine].paused_until.is_none_or(|until| until > self.now) {
+            return Ok(());
+        }
+        self.machines[machine].paused_until = None;
+        for event in std::mem::take(&mut self.machines[machine].postponed) {
+            self.happen(event)?;
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) -> Verdict {
+        self.note_event(&event);
+        match event {
+            Event::Resume(machine) => self.resume(machine),
+            Event::Start(machine) => self.start(machine),
+            Event::Wake(machine) => {
+                if self.machines[machine].wake.is_none_or(|wake| wake > self.now) {
+                    return Ok(());
+                }
+                self.machines[machine].wake = None;
+                self.drive(machine, Input::Time)
+            }
+            Event::Packet { from, to, generation, packet } => self.arrive((from, to), generation, packet),
+            Event::Late { from, to, packet } => self.arrive_late((from, to), *packet),
+            Event::Synced { machine, life, token } => self.synced(machine, life, token),
+            Event::Connect(a, b) => self.connect(a, b),
+            Event::Call { machine, life, call } => {
+                if self.machines[machine].life != life {
+                    return Ok(());
+                }
+                if let Call::SessionEnded(session) = call {
+                    self.departed.on_ended(session);
+                }
+                self.drive(machine, Input::Call(call))
+            }
+            Event::Told { process, session, answer } => {
+                self.told(process, session, answer);
+                Ok(())
+            }
+            Event::Disconnected { process, session } => {
+                if self.processes[process].session == Some(session) {
+                    self.disconnect(process);
+                }
+                Ok(())
+            }
+            Event::Client { client, timer } => {
+                self.client_timer(client, timer);
+                Ok(())
+            }
+            Event::Update { client, timer, lock, fence, read } => {
+                let accepted = self.updates.write(&lock, fence, read, self.now)?;
+                self.updated(client, timer, accepted);
+                Ok(())
+            }
+            Event::Fault(at) => {
+                self.fault(at);
+                Ok(())
+            }
+            Event::Unblock(at) => {
+                self.unblock(at);
+                Ok(())
+            }
+            Event::Rejoin(machine) => {
+                self.rejoin(machine);
+                Ok(())
+            }
+            Event::Calm => {
+                self.become_calm();
+                Ok(())
+            }
+            Event::Bound => self.reach_bound(),
+        }
+    }
+
+    fn coverage_at_the_end(&mut self) {
+        self.coverage.saw_times(Rare::UpdateAccepted, self.updates.accepted);
+        self.coverage.saw_times(Rare::UpdateRejected, self.updates.rejected);
+        self.coverage.saw_times(Rare::StaleHolder, self.exclusion.stale_holders);
+    }
+}

@@ -1,0 +1,155 @@
+//! A few nodes in one thread over a network without delay or loss, for benchmarks, for counting memory, and for lies.
+
+use std::collections::VecDeque;
+
+use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::{Answer, Call, Config, Input, Node, Output, Packet};
+use meshlock_cluster::rules::{Clause, RulesText};
+use meshlock_cluster::table::{Request, Session, Tell, Wait};
+use meshlock_cluster::time::{Span, Time};
+
+/// Nodes, and what is on its way between them.
+pub(crate) struct Cluster {
+    /// The nodes.
+    pub(crate) nodes: Vec<Node>,
+    /// What clients were told since the last look.
+    pub(crate) told: Vec<Answer>,
+    wire: VecDeque<(usize, SiteName, Packet)>,
+    now: Time,
+    out: Vec<Output>,
+    last: u64,
+    /// What becomes of a packet of a site on its way.
+    tamper: Option<Tamper>,
+}
+
+/// Given who sends it, gives back what arrives instead.
+type Tamper = Box<dyn FnMut(usize, Packet) -> Vec<Packet>>;
+
+fn name(at: usize) -> SiteName {
+    format!("s{at}").parse().expect("a plain name")
+}
+
+impl Cluster {
+    /// So many nodes that all run `algorithm`, with their view open and their leases granted.
+    pub(crate) fn open(sites: usize, algorithm: &str) -> Self {
+        Cluster::open_with(sites, &Clause::exclusive(algorithm))
+    }
+
+    /// The same, with as many permits as the clause says.
+    pub(crate) fn open_with(sites: usize, clause: &Clause) -> Self {
+        let names: Vec<SiteName> = (0..sites).map(name).collect();
+        let (mut nodes, mut starts) = (Vec::new(), Vec::new());
+        for at in 0..sites {
+            let mut config = Config::new(name(at), names.clone());
+            config.rules = RulesText { rules: Vec::new(), default: clause.clone() };
+            config.seed = at as u64;
+            let mut out = Vec::new();
+            let checked = config.check().expect("a sound configuration");
+            nodes.push(
+                Node::start(
+                    checked,
+                    meshlock_cluster::membership::disk::Disk::default(),
+                    Time::ZERO,
+                    &mut out,
+                )
+                .expect("an empty disk is no other cluster's"),
+            );
+            starts.push(out);
+        }
+        let (told, wire, out) = (Vec::new(), VecDeque::new(), Vec::new());
+        let mut cluster = Cluster { nodes, told, wire, now: Time::ZERO, out, last: 0, tamper: None };
+        for (at, mut out) in starts.into_iter().enumerate() {
+            cluster.perform(at, &mut out);
+        }
+        cluster.settle();
+        let serves = |node: &Node| node.is_open() && node.view().members.len() == sites;
+        while !cluster.nodes.iter().all(serves) {
+            cluster.pass(Span::from_millis(100));
+            assert!(
+                cluster.now < Time::ZERO + Span::from_millis(20_000),
+                "nothing keeps them from each other"
+            );
+        }
+        // By then everyone has asked for its lease.
+        cluster.pass(Span::from_millis(2000));
+        cluster
+    }
+
+    /// From now on packets are changed on their way.
+    #[allow(dead_code, reason = "only lies need it, and benchmarks do not lie")]
+    pub(crate) fn tamper(&mut self, tamper: impl FnMut(usize, Packet) -> Vec<Packet> + 'static) {
+        self.tamper = Some(Box::new(tamper));
+    }
+
+    /// Gives a node an input at the time that it is.
+    pub(crate) fn input(&mut self, at: usize, input: Input) {
+        let mut out = std::mem::take(&mut self.out);
+        self.nodes[at].handle(self.now, input, &mut out);
+        self.perform(at, &mut out);
+        self.out = out;
+    }
+
+    fn perform(&mut self, at: usize, out: &mut Vec<Output>) {
+        let mut written = None;
+        for output in out.drain(..) {
+            match output {
+                Output::Send { to, packet } => self.wire.push_back((at, to, packet)),
+                Output::Persist { token, .. } => written = Some(token),
+                Output::Answer(answer) => self.told.push(answer),
+                Output::Note(_) => {}
+            }
+        }
+        if let Some(token) = written {
+            self.input(at, Input::Persisted(token));
+        }
+    }
+
+    /// Delivers everything that is on its way.
+    pub(crate) fn settle(&mut self) {
+        while let Some((from, to, packet)) = self.wire.pop_front() {
+            let to = (0..self.nodes.len()).find(|&at| name(at) == to).expect("a site of the cluster");
+            let arriving = match &mut self.tamper {
+                Some(tamper) => tamper(from, packet),
+                None => vec![packet],
+            };
+            for packet in arriving {
+                self.input(to, Input::Packet { from: name(from), packet });
+            }
+        }
+    }
+
+    /// Lets time pass for all nodes.
+    pub(crate) fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.now < end {
+            let due = self.nodes.iter().map(Node::next_due).min().unwrap_or(end);
+            self.now = due.max(self.now + Span::TICK).min(end);
+            for at in 0..self.nodes.len() {
+                self.input(at, Input::Time);
+            }
+            self.settle();
+        }
+    }
+
+    /// A client of the site asks for a lock.
+    pub(crate) fn acquire(&mut self, at: usize, lock: &LockName) -> Request {
+        self.last += 1;
+        let (session, request) = (Session(1), Request(self.last));
+        let call = Call::Acquire { session, request, lock: lock.clone(), wait: Wait::Forever, cause: None };
+        self.input(at, Input::Call(call));
+        request
+    }
+
+    /// It gives the lock back.
+    pub(crate) fn release(&mut self, at: usize, request: Request) {
+        self.input(at, Input::Call(Call::Release(request)));
+    }
+
+    /// Whether the request was granted, of all that was told since the last look; and forgets what was told.
+    pub(crate) fn is_granted(&mut self, wanted: Request) -> bool {
+        let granted = |answer: &Answer| matches!(answer, Answer::Lock(Tell::Granted { request, .. }) if *request == wanted);
+        let is_granted = self.told.iter().any(granted);
+        self.told.clear();
+        is_granted
+    }
+}

@@ -1,0 +1,194 @@
+//! The inequality at its edge, and what a late grant does.
+
+use super::*;
+use crate::names::{Incarnation, Member};
+
+const TERMS: Terms = Terms {
+    length: Span::from_micros(1_000_000),
+    drift: Drift::from_ppm(50_000),
+    margin: Span::from_micros(100_000),
+    renew_every: Span::from_micros(200_000),
+};
+
+fn at(micros: u64) -> Time {
+    Time::from_micros(micros)
+}
+
+fn member() -> Member {
+    Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) }
+}
+
+fn leader() -> SiteName {
+    "l".parse().unwrap()
+}
+
+/// When the leader's clock, the fastest there may be, shows `micros`, what the slowest shows.
+fn slowest(micros: u64) -> Time {
+    at(micros * 1_000_000 / (1_000_000 + u64::from(TERMS.drift.ppm())))
+}
+
+/// A renewal that is sent, confirmed and granted in the same instant, on the two clocks that drift apart the most: the
+/// member's lease and when the leader may exclude it.
+fn tightest() -> (Lease, Landlord) {
+    let mut lease = Lease::new(TERMS, Time::ZERO);
+    let renewal = lease.renew(leader(), Time::ZERO);
+    let mut landlord = Landlord::new(TERMS, &[member()], Time::ZERO);
+    assert!(landlord.grant(&member(), Time::ZERO));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, Time::ZERO));
+    (lease, landlord)
+}
+
+#[test]
+fn exclusion_is_possible_at_the_very_tick_at_which_the_slowest_clock_has_ended_the_lease() {
+    let (lease, landlord) = tightest();
+    let over = landlord.over_at(&member());
+    assert_eq!(over, at(1_050_000));
+    assert!(landlord.is_over(&member(), over));
+    assert!(!lease.is_valid(slowest(over.micros())));
+}
+
+#[test]
+fn one_tick_earlier_the_lease_may_still_hold() {
+    let (lease, landlord) = tightest();
+    let early = landlord.over_at(&member()).before(Span::TICK);
+    assert!(!landlord.is_over(&member(), early));
+    assert!(lease.is_valid(slowest(early.micros())));
+    // So a leader that excludes one tick early excludes a member that still holds.
+    let (lease, hasty) = tightest();
+    let excludes = mutant::with(Mutant::ExclusionOneTickEarly, || hasty.is_over(&member(), early));
+    assert!(excludes && lease.is_valid(slowest(early.micros())));
+}
+
+#[test]
+fn a_lease_is_counted_from_the_sending_not_from_the_grant() {
+    let mut lease = Lease::new(TERMS, at(5));
+    let renewal = lease.renew(leader(), at(5));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(400_000)));
+    assert_eq!(lease.end(), Some(at(1_000_005)));
+    assert!(lease.is_valid(at(1_000_004)) && !lease.is_valid(at(1_000_005)));
+    // Counted from the grant, it would outlive what the leader waits for.
+    let mut wrong = Lease::new(TERMS, at(5));
+    let renewal = wrong.renew(leader(), at(5));
+    let granted = mutant::with(Mutant::LeaseFromReceipt, || {
+        wrong.on_granted(renewal, &leader(), TERMS.length, at(400_000))
+    });
+    assert!(granted);
+    assert!(wrong.is_valid(at(1_300_000)));
+}
+
+#[test]
+fn a_grant_that_arrives_after_its_own_end_gives_nothing() {
+    let mut lease = Lease::new(TERMS, at(0));
+    let renewal = lease.renew(leader(), at(0));
+    assert!(!lease.on_granted(renewal, &leader(), TERMS.length, at(1_000_000)));
+    assert!(!lease.is_valid(at(1_000_000)));
+}
+
+#[test]
+fn a_grant_counts_once_and_never_shortens() {
+    let mut lease = Lease::new(TERMS, at(0));
+    let (first, second) = (lease.renew(leader(), at(0)), lease.renew(leader(), at(200_000)));
+    assert!(lease.on_granted(second, &leader(), TERMS.length, at(210_000)));
+    assert!(!lease.on_granted(first, &leader(), TERMS.length, at(220_000)), "older than the one granted");
+    assert!(!lease.on_granted(second, &leader(), TERMS.length, at(230_000)), "a second time");
+    assert_eq!(lease.end(), Some(at(1_200_000)));
+}
+
+#[test]
+fn only_the_site_that_was_asked_can_grant() {
+    let mut lease = Lease::new(TERMS, at(0));
+    let renewal = lease.renew(leader(), at(0));
+    assert!(!lease.on_granted(renewal, &"x".parse().unwrap(), TERMS.length, at(10)));
+    assert!(!lease.is_valid(at(10)));
+    assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(20)), "a stranger's grant changes nothing");
+}
+
+#[test]
+fn a_lease_is_no_longer_than_the_leader_says_and_no_longer_than_its_own_terms() {
+    for (said, end) in [(300_000, 300_000), (5_000_000, 1_000_000)] {
+        let mut lease = Lease::new(TERMS, at(0));
+        let renewal = lease.renew(leader(), at(0));
+        assert!(lease.on_granted(renewal, &leader(), Span::from_micros(said), at(10)));
+        assert_eq!(lease.end(), Some(at(end)), "the leader says {said}");
+    }
+}
+
+#[test]
+fn clients_are_told_a_margin_before_the_end() {
+    let (lease, _) = tightest();
+    assert_eq!(lease.notice_at(), Some(at(900_000)));
+    assert!(lease.is_comfortable(at(899_999)) && !lease.is_comfortable(at(900_000)));
+    assert!(lease.is_valid(at(900_000)));
+}
+
+#[test]
+fn a_life_that_is_over_takes_no_grant_any_more() {
+    let mut lease = Lease::new(TERMS, at(0));
+    let renewal = lease.renew(leader(), at(0));
+    lease.give_up(at(10));
+    assert!(!lease.on_granted(renewal, &leader(), TERMS.length, at(20)));
+    assert!(!lease.is_valid(at(20)));
+}
+
+#[test]
+fn a_new_leader_waits_for_leases_that_the_last_one_may_have_granted() {
+    let landlord = Landlord::new(TERMS, &[member()], at(7));
+    assert_eq!(landlord.over_at(&member()), at(1_050_007));
+}
+
+#[test]
+fn whoever_gives_up_is_over_at_once_and_gets_no_grant_for_what_it_sent_before() {
+    let mut landlord = Landlord::new(TERMS, &[member()], at(7));
+    assert!(landlord.grant(&member(), at(8)));
+    landlord.on_gave_up(&member());
+    assert!(landlord.is_over(&member(), at(9)));
+    assert!(!landlord.grant(&member(), at(9)));
+}
+
+#[test]
+fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
+    let mut landlord = Landlord::new(TERMS, &[], at(7));
+    landlord.on_agreed(&[member()], TERMS, at(5_000_000));
+    assert_eq!(landlord.over_at(&member()), at(6_050_000));
+    // A view that keeps it changes nothing about that.
+    landlord.on_agreed(&[member()], TERMS, at(5_500_000));
+    assert_eq!(landlord.over_at(&member()), at(6_050_000));
+}
+
+#[test]
+fn terms_without_room_for_a_lost_renewal_are_refused() {
+    assert!(TERMS.check().is_ok());
+    let hurried = Terms { length: Span::from_micros(500_000), ..TERMS };
+    assert!(hurried.check().is_err());
+    assert!(Terms { renew_every: Span::ZERO, ..TERMS }.check().is_err());
+}
+
+#[test]
+fn a_leader_that_is_configured_with_shorter_leases_waits_for_as_long_as_was_agreed_on() {
+    let short = Terms { length: TERMS.length.part(2), ..TERMS };
+    let (lease, _) = tightest();
+    // Elected in the instant of the grant, before it has applied the first view.
+    let after_first_view = || {
+        let mut landlord = Landlord::new(short, &[], Time::ZERO);
+        landlord.on_agreed(&[member()], TERMS, Time::ZERO);
+        landlord.over_at(&member())
+    };
+    let over = after_first_view();
+    assert_eq!(over, at(1_050_000));
+    assert!(!lease.is_valid(slowest(over.micros())) && lease.is_valid(slowest(over.micros() - 1)));
+    let hasty = mutant::with(Mutant::OwnTerms, after_first_view);
+    assert!(
+        lease.is_valid(slowest(hasty.micros())),
+        "by its own terms it would exclude one that still holds"
+    );
+}
+
+#[test]
+fn a_member_that_is_configured_with_longer_leases_goes_by_what_was_agreed_on() {
+    let long = Terms { length: TERMS.length.times(2), margin: TERMS.margin.times(3), ..TERMS };
+    let mut lease = Lease::new(long, Time::ZERO);
+    lease.agree(TERMS);
+    let renewal = lease.renew(leader(), at(5));
+    assert!(lease.on_granted(renewal, &leader(), long.length, at(5)));
+    assert_eq!((lease.end(), lease.notice_at()), (Some(at(1_000_005)), Some(at(900_005))));
+}

@@ -1,0 +1,174 @@
+//! Exactly once and in order, through every kind of loss; bounds; who is reported.
+
+use super::*;
+use crate::names::Incarnation;
+
+const PATIENCE: Patience = Patience {
+    ack_within: Span::from_micros(20),
+    resend_after: Span::from_micros(100),
+    unreachable_after: Span::from_micros(1000),
+};
+
+fn member(site: &str, incarnation: u64) -> Member {
+    Member { site: site.parse().unwrap(), incarnation: Incarnation::new(incarnation) }
+}
+
+fn at(micros: u64) -> Time {
+    Time::from_micros(micros)
+}
+
+fn links() -> Links<u32> {
+    Links::new(PATIENCE)
+}
+
+fn data(number: u64, ack: u64, body: u32) -> Frame<u32> {
+    Frame::Data { number, ack, body }
+}
+
+#[test]
+fn acknowledgements_ride_on_messages_and_come_alone_only_when_there_are_none() {
+    let (a, b) = (member("a", 1), member("b", 1));
+    let (mut at_a, mut at_b, mut out) = (links(), links(), Vec::new());
+    at_a.send(&b, 7, at(0), &mut out);
+    assert_eq!(std::mem::take(&mut out), [(b.clone(), data(1, 0, 7))]);
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(1), |_| true), Ok(Some(7)));
+    at_b.send(&a, 8, at(2), &mut out);
+    assert_eq!(std::mem::take(&mut out), [(a.clone(), data(1, 1, 8))]);
+    assert_eq!(at_b.next_due(), Some(at(102)), "no acknowledgement is owed, only its own may be missing");
+    assert_eq!(at_a.receive(&b, data(1, 1, 8), at(3), |_| true), Ok(Some(8)));
+    assert_eq!(at_a.next_due(), Some(at(23)));
+    at_a.on_time(at(23), &mut out);
+    assert_eq!(out, [(b, Frame::Ack { ack: 1 })]);
+    assert_eq!(at_a.next_due(), None);
+}
+
+#[test]
+fn a_duplicate_is_dropped_and_answered_and_a_gap_waits() {
+    let a = member("a", 1);
+    let (mut at_b, mut out) = (links(), Vec::new());
+    assert_eq!(at_b.receive(&a, data(2, 0, 8), at(0), |_| true), Ok(None));
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(0), |_| true), Ok(Some(7)));
+    at_b.on_time(at(20), &mut out);
+    out.clear();
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(30), |_| true), Ok(None));
+    at_b.on_time(at(30), &mut out);
+    assert_eq!(out, [(a.clone(), Frame::Ack { ack: 1 })]);
+    assert_eq!(at_b.receive(&a, data(2, 0, 8), at(31), |_| true), Ok(Some(8)));
+}
+
+#[test]
+fn what_is_not_accepted_is_not_acknowledged_and_comes_again() {
+    let a = member("a", 1);
+    let mut at_b = links();
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(0), |_| false), Ok(None));
+    assert_eq!(at_b.next_due(), None);
+    assert_eq!(at_b.receive(&a, data(1, 0, 7), at(1), |_| true), Ok(Some(7)));
+}
+
+#[test]
+fn a_newer_life_gets_a_new_link_and_an_older_one_is_not_looked_at() {
+    let (old, new) = (member("a", 1), member("a", 2));
+    let (mut at_b, mut out) = (links(), Vec::new());
+    assert_eq!(at_b.receive(&old, data(1, 0, 7), at(0), |_| true), Ok(Some(7)));
+    assert_eq!(at_b.receive(&new, data(1, 0, 9), at(0), |_| true), Ok(Some(9)));
+    assert_eq!(at_b.receive(&old, data(2, 0, 8), at(0), |_| true), Ok(None));
+    at_b.send(&old, 1, at(0), &mut out);
+    assert_eq!(out, []);
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_never_sent_is_refused() {
+    let mut at_a = links();
+    let refused = at_a.receive(&member("b", 1), Frame::Ack { ack: 3 }, at(0), |_| true);
+    assert_eq!(refused, Err(Fault::AcknowledgesTheFuture { ack: 3, sent: 0 }));
+}
+
+#[test]
+fn a_peer_is_unreachable_while_its_oldest_message_waits_too_long() {
+    let b = member("b", 1);
+    let (mut at_a, mut out) = (links(), Vec::new());
+    at_a.send(&b, 7, at(0), &mut out);
+    assert_eq!(at_a.unreachable(at(999)).count(), 0);
+    assert_eq!(at_a.unreachable(at(1000)).collect::<Vec<_>>(), [&b]);
+    assert_eq!(at_a.receive(&b, Frame::Ack { ack: 1 }, at(1001), |_| true), Ok(None));
+    assert_eq!(at_a.unreachable(at(5000)).count(), 0);
+}
+
+#[test]
+fn a_link_that_owes_too_much_breaks_for_good_and_holds_nothing() {
+    let b = member("b", 1);
+    let (mut at_a, mut out) = (links(), Vec::new());
+    for number in 0..=MOST_UNACKNOWLEDGED {
+        at_a.send(&b, u32::try_from(number).unwrap(), at(0), &mut out);
+    }
+    assert_eq!(out.len(), MOST_UNACKNOWLEDGED);
+    assert_eq!(at_a.unreachable(at(0)).collect::<Vec<_>>(), [&b]);
+    assert_eq!(at_a.receive(&b, Frame::Ack { ack: 5 }, at(1), |_| true), Ok(None));
+    assert_eq!(at_a.unreachable(at(1)).collect::<Vec<_>>(), [&b]);
+    out.clear();
+    at_a.on_connected(&b.site, at(2), &mut out);
+    assert_eq!(out, []);
+    // Only a new life of the peer is a new beginning.
+    at_a.send(&member("b", 2), 1, at(3), &mut out);
+    assert_eq!(out, [(member("b", 2), data(1, 0, 1))]);
+}
+
+/// Sends `count` messages over a network that loses whole connections, and gives back what arrived.
+fn through_bad_weather(seed: u64, count: u32) -> Vec<u32> {
+    let mut draw = fastrand::Rng::with_seed(seed);
+    let (a, b) = (member("a", 1), member("b", 1));
+    let (mut at_a, mut at_b) = (Links::new(PATIENCE), Links::new(PATIENCE));
+    let (mut to_b, mut to_a) = (VecDeque::new(), VecDeque::new());
+    let (mut arrived, mut next, mut out) = (Vec::new(), 0, Vec::new());
+    for step in 0..20_000 {
+        let now = at(step * 7);
+        match draw.u32(..100) {
+            0..30 if next < count => {
+                at_a.send(&b, next, now, &mut out);
+                next += 1;
+            }
+            // The connection breaks: some of what is on its way is lost, and what is not may come after the new one's.
+            30 => {
+                to_b.truncate(if draw.bool() { 0 } else { draw.usize(..=to_b.len()) });
+                to_a.truncate(if draw.bool() { 0 } else { draw.usize(..=to_a.len()) });
+                at_a.on_connected(&b.site, now, &mut out);
+                at_b.on_connected(&a.site, now, &mut out);
+            }
+            31..65 => {
+                if let Some(frame) = to_b.pop_front() {
+                    arrived.extend(at_b.receive(&a, frame, now, |_| true).unwrap());
+                }
+            }
+            65..95 => {
+                if let Some(frame) = to_a.pop_front() {
+                    at_a.receive(&b, frame, now, |_| true).unwrap();
+                }
+            }
+            _ => {
+                at_a.on_time(now, &mut out);
+                at_b.on_time(now, &mut out);
+            }
+        }
+        for (to, frame) in out.drain(..) {
+            if to == b { to_b.push_back(frame) } else { to_a.push_back(frame) }
+        }
+    }
+    arrived
+}
+
+#[test]
+fn every_message_arrives_once_and_in_order_whatever_connections_do() {
+    let all: Vec<u32> = (0..500).collect();
+    for seed in 0..50 {
+        assert_eq!(through_bad_weather(seed, 500), all, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_link_that_drops_one_message_on_reconnection_is_caught() {
+    let all: Vec<u32> = (0..500).collect();
+    // Where the oldest message without an acknowledgement has arrived each time, and only that was lost, nothing is.
+    let arrived = |seed| mutant::with(Mutant::ReconnectDropsOne, || through_bad_weather(seed, 500));
+    let caught = (0..50).filter(|&seed| arrived(seed) != all).count();
+    assert!(caught >= 45, "{caught} of 50");
+}

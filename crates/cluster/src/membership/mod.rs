@@ -1,0 +1,387 @@
+//! Membership: the voters agree on views, by Raft.
+//!
+//! The `raft` crate is itself a pure machine; this one drives it. Time comes in as ticks, messages as [`RaftMessage`],
+//! completed disk writes as [`Token`]s. What comes out is in [`Output`].
+//!
+//! **Persist before send.** A vote, or the acknowledgement of entries, must not be sent before the disk has what it
+//! promises. Such messages do not come out with the writes that they depend on: they stay here until
+//! [`Membership::on_persisted`] is called with the token of the writes. There is no other way to get at them.
+//!
+//! **Chance.** The crate draws its election timeout from the operating system's random numbers. Here its least and most are one
+//! tick apart, so that the draw has one outcome, and the variation comes from elsewhere: every voter has a timeout of
+//! its own, and after each election that it saw begin it holds its clock still for a number of ticks drawn from the seed
+//! that it was given.
+
+pub mod disk;
+pub mod message;
+mod sense;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+use std::collections::VecDeque;
+
+use raft::{RawNode, SnapshotStatus, StateRole, eraftpb};
+
+use crate::mutant::{self, Mutant};
+use crate::names::SiteName;
+use crate::view::View;
+use disk::{Ballot, Disk, LogEntry, Mirror, Saved, Write};
+use message::RaftMessage;
+use writing::{Batch, Writing};
+
+/// How many sites vote at most: beyond it agreement only gets slower.
+pub const MOST_VOTERS: usize = 7;
+
+/// The log is cut, to half of it, when it is longer than this; unless a host wants otherwise.
+pub const LONGEST_LOG: usize = 64;
+
+/// What names a batch of writes until the disk has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// A term: which leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Term(pub u64);
+
+/// Which confirmation of leadership.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Round(pub u64);
+
+/// What membership wants done or known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this now; it depends on nothing that is not on disk.
+    Send {
+        /// To this voter.
+        to: SiteName,
+        /// This.
+        message: RaftMessage,
+    },
+    /// Write these together, then call [`Membership::on_persisted`].
+    Persist {
+        /// What to call it with.
+        token: Token,
+        /// What to write.
+        writes: Vec<Write>,
+    },
+    /// The voters have agreed on this view.
+    Agreed(View),
+    /// This site led after [`Membership::confirm`] was called for this round, and has applied all that was committed then.
+    Confirmed(Round),
+}
+
+/// How often things happen, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// A leader says that it leads.
+    pub heartbeat: usize,
+    /// A voter that hears of no leader for at least so long asks for votes.
+    pub election: usize,
+}
+
+/// One voter.
+pub struct Membership {
+    raw: RawNode<Mirror>,
+    voters: Vec<SiteName>,
+    me: usize,
+    view: View,
+    applied: u64,
+    /// The log is cut when it is longer.
+    longest_log: usize,
+    writing: Writing,
+    /// Writes that nothing depends on; they go with the next batch.
+    lazy: Vec<Write>,
+    /// Confirmations that wait until this index is applied.
+    confirmed: VecDeque<(u64, Round)>,
+    draw: fastrand::Rng,
+    pace: Pace,
+    /// How many ticks to stand still.
+    handicap: usize,
+    /// The term and role that the handicap was drawn for.
+    seen: (u64, StateRole),
+}
+
+impl Membership {
+    /// The voter at place `me` of `voters`, as its disk remembers it. `voters` is the same list at every site.
+    pub fn start(
+        voters: Vec<SiteName>,
+        me: usize,
+        disk: Disk,
+        pace: Pace,
+        longest_log: usize,
+        seed: u64,
+    ) -> Self {
+        assert!(me < voters.len() && voters.len() <= MOST_VOTERS, "one of at most {MOST_VOTERS} voters");
+        let least = pace.election + me;
+        let config = raft::Config {
+            id: me as u64 + 1,
+            election_tick: pace.election,
+            heartbeat_tick: pace.heartbeat,
+            applied: disk.saved.index,
+            max_size_per_msg: 1 << 18,
+            max_inflight_msgs: 16,
+            check_quorum: true,
+            pre_vote: true,
+            min_election_tick: least,
+            max_election_tick: least + 1,
+            ..Default::default()
+        };
+        let (view, applied) = (disk.saved.view.clone(), disk.saved.index);
+        let mirror = Mirror { disk, voters: voters.len() };
+        let silent = slog::Logger::root(slog::Discard, slog::o!());
+        let raw = RawNode::new(&config, mirror, &silent).expect("the configuration is sound");
+        let seen = (raw.raft.term, raw.raft.state);
+        Membership {
+            raw,
+            voters,
+            me,
+            view,
+            applied,
+            longest_log,
+            writing: Writing::default(),
+            lazy: Vec::new(),
+            confirmed: VecDeque::new(),
+            draw: fastrand::Rng::with_seed(seed),
+            pace,
+            handicap: 0,
+            seen,
+        }
+    }
+
+    /// The view that the voters have agreed on last, as far as this one knows.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Who leads, as far as this voter knows.
+    pub fn leader(&self) -> Option<&SiteName> {
+        let id = usize::try_from(self.raw.raft.leader_id).ok()?;
+        self.voters.get(id.checked_sub(1)?)
+    }
+
+    /// The term in which this voter leads, if it believes so.
+    pub fn leads(&self) -> Option<Term> {
+        (self.raw.raft.state == StateRole::Leader).then_some(Term(self.raw.raft.term))
+    }
+
+    /// How many entries the log has.
+    pub fn log_length(&self) -> usize {
+        self.raw.store().disk.log_length()
+    }
+
+    /// The site has started. A voter that is alone need not wait for anyone to be silent.
+    pub fn on_start(&mut self, out: &mut Vec<Output>) {
+        if self.voters.len() == 1 {
+            // It refuses only while it campaigns already.
+            let _ = self.raw.campaign();
+            self.pump(out);
+        }
+    }
+
+    /// One tick has passed. It does not count for a voter whose disk writes: it could not win an election before the disk has
+    /// its vote, and while the disk takes in the state that a leader has sent the log is gone that an election would read.
+    pub fn on_tick(&mut self, out: &mut Vec<Output>) {
+        let waited = self.writing.on_tick();
+        if self.leads().is_some() {
+            self.make_room(waited);
+        } else if waited > 0 {
+            return;
+        } else if self.handicap > 0 {
+            self.handicap -= 1;
+            return;
+        }
+        self.raw.tick();
+        self.pump(out);
+    }
+
+    /// Leads no longer if the disk has taken as long over a write as others wait for a silent leader. The others can agree on
+    /// a view without this disk, but only a leader that has applied it is confirmed, and so gives out leases.
+    fn make_room(&mut self, waited: usize) {
+        if waited >= self.pace.election && self.voters.len() > 1 {
+            let term = self.raw.raft.term;
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+        }
+    }
+
+    /// `message` has come from the voter `from`. What cannot come from a correct voter is refused with a reason.
+    pub fn on_message(
+        &mut self,
+        from: &SiteName,
+        message: RaftMessage,
+        out: &mut Vec<Output>,
+    ) -> Result<(), &'static str> {
+        let sender = self.voters.iter().position(|voter| voter == from);
+        let sender = sender.filter(|&sender| sender != self.me).ok_or("not another voter")?;
+        sense::check(&message, &self.raw.raft)?;
+        let raw = message.into_raft(sender as u64 + 1, self.me as u64 + 1, self.voters.len());
+        // What the crate refuses it has logged; for us a message that changes nothing is as good as lost.
+        let _ = self.raw.step(raw);
+        self.pump(out);
+        Ok(())
+    }
+
+    /// Proposes the next view, if this voter leads. Whether it is in the log now; what is may still be lost with the
+    /// leadership.
+    pub fn propose(&mut self, view: &View, out: &mut Vec<Output>) -> bool {
+        let proposed = self.leads().is_some() && self.raw.propose(Vec::new(), disk::encode(view)).is_ok();
+        self.pump(out);
+        proposed
+    }
+
+    /// Asks for the confirmation, by a majority, that this voter leads now. It comes as [`Output::Confirmed`], or not at
+    /// all: then ask again. (A leader that has not committed anything in its term yet gets none.)
+    pub fn confirm(&mut self, round: Round, out: &mut Vec<Output>) {
+        if mutant::is_on(Mutant::GrantUnconfirmed) {
+            return out.push(Output::Confirmed(round));
+        }
+        if self.leads().is_some() {
+            self.raw.read_index(round.0.to_be_bytes().to_vec());
+            self.pump(out);
+        }
+    }
+
+    /// The disk has the batch `token` and all before it.
+    pub fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
+        while let Some(done) = self.writing.take_done(token) {
+            self.on_written(done, out);
+        }
+        self.pump(out);
+    }
+
+    /// The disk has everything up to this batch. State that came whole has been applied with that.
+    fn on_written(&mut self, done: Batch, out: &mut Vec<Output>) {
+        self.raw.on_persist_ready(done.number);
+        if let Some(index) = done.installs {
+            self.raw.advance_apply_to(index);
+        }
+        self.send(done.then_send, out);
+    }
+
+    /// Takes out what the `raft` crate wants done, until it wants nothing more.
+    fn pump(&mut self, out: &mut Vec<Output>) {
+        self.on_new_role();
+        while self.raw.has_ready() {
+            let mut ready = self.raw.ready();
+            let messages = ready.take_messages();
+            let of_state =
+                |message: &&eraftpb::Message| message.get_msg_type() == eraftpb::MessageType::MsgSnapshot;
+            let sent_state: Vec<u64> = messages.iter().filter(of_state).map(|message| message.to).collect();
+            self.send(messages, out);
+            let writes = self.store(&ready, out);
+            let (number, must_sync) = (ready.number(), ready.must_sync());
+            let mut then_send = ready.take_persisted_messages();
+            if mutant::is_on(Mutant::SendBeforePersist) {
+                self.send(std::mem::take(&mut then_send), out);
+            }
+            let installs = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty());
+            let installs = installs.map(|snapshot| snapshot.get_metadata().index);
+            let committed = ready.take_committed_entries();
+            for read in ready.take_read_states() {
+                let round = read.request_ctx.as_slice().try_into().map(u64::from_be_bytes);
+                let round = Round(round.expect("this site's own context"));
+                self.confirmed.push_back((read.index, round));
+            }
+            self.raw.advance_append_async(ready);
+            self.lazy.extend(writes);
+            if must_sync {
+                let writes = std::mem::take(&mut self.lazy);
+                out.push(Output::Persist { token: Token(number), writes });
+            }
+            let batch = Batch { number, needs_disk: must_sync, installs, then_send };
+            if must_sync || !self.writing.is_empty() {
+                self.writing.push(batch);
+            } else {
+                self.on_written(batch, out);
+            }
+            self.apply(committed, out);
+            for to in sent_state {
+                // Nobody says whether it arrives, and until someone does the leader sends that voter nothing more. So it
+                // counts as arrived; if it has not, the voter's answer to what comes next shows it.
+                self.raw.report_snapshot(to, SnapshotStatus::Finish);
+            }
+        }
+        self.report_confirmed(out);
+    }
+
+    /// Brings the mirror up to date and says what the disk must be told.
+    fn store(&mut self, ready: &raft::Ready, out: &mut Vec<Output>) -> Vec<Write> {
+        let mut writes = Vec::new();
+        if let Some(saved) = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()) {
+            let saved = Saved::from_raft(saved).expect("checked when it was received");
+            self.applied = saved.index;
+            if saved.view.epoch > self.view.epoch {
+                self.view = saved.view.clone();
+                out.push(Output::Agreed(self.view.clone()));
+            }
+            writes.push(Write::Install(saved));
+        }
+        if !ready.entries().is_empty() {
+            writes.push(Write::Append(ready.entries().iter().cloned().map(LogEntry::from_raft).collect()));
+        }
+        if let Some(hard) = ready.hs() {
+            writes.push(Write::Ballot(Ballot { term: hard.term, vote: hard.vote, commit: hard.commit }));
+        }
+        for write in &writes {
+            self.raw.mut_store().disk.apply(write);
+        }
+        writes
+    }
+
+    fn send(&self, messages: Vec<eraftpb::Message>, out: &mut Vec<Output>) {
+        for message in messages {
+            let to = usize::try_from(message.to).ok().and_then(|id| self.voters.get(id.checked_sub(1)?));
+            let to = to.expect("raft sends to voters").clone();
+            if let Some(message) = RaftMessage::from_raft(message) {
+                out.push(Output::Send { to, message });
+            }
+        }
+    }
+
+    /// Applies committed entries: a view follows only on the one before it.
+    fn apply(&mut self, committed: Vec<eraftpb::Entry>, out: &mut Vec<Output>) {
+        let Some(last) = committed.last().map(|entry| entry.index) else { return };
+        for entry in &committed {
+            if let Some(view) = disk::follow(&self.view, &entry.data) {
+                self.view = view;
+                out.push(Output::Agreed(self.view.clone()));
+            }
+        }
+        self.applied = last;
+        self.raw.advance_apply_to(last);
+        self.compact();
+    }
+
+    /// Replaces the older half of a long log by the state that it made. The younger half stays, so that a voter that is a
+    /// little behind needs only that.
+    fn compact(&mut self) {
+        let cut = self.applied.saturating_sub(self.longest_log as u64 / 2);
+        let store = self.raw.mut_store();
+        if store.disk.log_length() <= self.longest_log || cut <= store.disk.saved.index {
+            return;
+        }
+        let write = Write::Compact(store.disk.saved_up_to(cut));
+        store.disk.apply(&write);
+        self.lazy.push(write);
+    }
+
+    fn report_confirmed(&mut self, out: &mut Vec<Output>) {
+        while self.confirmed.front().is_some_and(|(index, _)| *index <= self.applied) {
+            let (_, round) = self.confirmed.pop_front().expect("there is a first");
+            if self.leads().is_some() {
+                out.push(Output::Confirmed(round));
+            }
+        }
+    }
+
+    /// A new term or role: what was confirmed in the last one says nothing about this one. And after an election has
+    /// begun, whoever saw it waits for a time of its own before it begins one itself.
+    fn on_new_role(&mut self) {
+        let now = (self.raw.raft.term, self.raw.raft.state);
+        if now != self.seen {
+            self.seen = now;
+            self.confirmed.clear();
+            self.handicap = self.draw.usize(..self.pace.election);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Small deliberate bugs in the machines, which the tests must catch: a test that never failed proves nothing.
+//!
+//! Each is one short line that asks [`is_on`]. Without the feature `mutants`, which only tests enable, the answer is a
+//! constant `false` and the compiler removes the line. With it, `with` switches one bug on for the calling thread.
+
+/// One deliberate mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A member counts its lease from when the grant arrived, not from when it sent the renewal.
+    LeaseFromReceipt,
+    /// The leader excludes a member one tick before its lease is certainly over.
+    ExclusionOneTickEarly,
+    /// A new leader does not wait for the leases that the last one granted.
+    NewLeaderDoesNotWait,
+    /// A renewal is granted without confirming that this site still leads.
+    GrantUnconfirmed,
+    /// Machines start although the census of one member is missing.
+    CensusSkipped,
+    /// A reconnection loses the first message that was not acknowledged, and the receiver does not miss it.
+    ReconnectDropsOne,
+    /// The fences of every view begin as if it were the first one.
+    FenceNotCarried,
+    /// A message of an old epoch is handed to the machines of the new one.
+    OldEpochAccepted,
+    /// A grant is told to its client although the lease has ended.
+    GrantWithoutLease,
+    /// Votes and entries are sent before the disk has them.
+    SendBeforePersist,
+    /// A locked out holder keeps its lock when the lease ends.
+    LapseKeepsLocks,
+    /// The locks of a client that is gone stay with it.
+    GoneClientKeepsLocks,
+    /// A disk keeps what it had written of a batch that it did not complete.
+    TornBatchKept,
+    /// Every grant of every lock has the same fence.
+    FenceStuck,
+    /// Packets of another cluster are taken for this one's.
+    OtherClusterAccepted,
+    /// A site that has lost its disk begins with its first life again.
+    StampIgnored,
+    /// A voter that has lost its disk votes again.
+    LostDiskVotes,
+    /// Past lives that a view does not list any more may take part again.
+    PastForgotten,
+    /// A site goes by the terms of its own configuration.
+    OwnTerms,
+    /// A lock that is taken away is free before its holder's time to stop is over.
+    BrokenIsFreeAtOnce,
+}
+
+#[cfg(any(test, feature = "mutants"))]
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Mutant; 20] = [
+        Mutant::LeaseFromReceipt,
+        Mutant::ExclusionOneTickEarly,
+        Mutant::NewLeaderDoesNotWait,
+        Mutant::GrantUnconfirmed,
+        Mutant::CensusSkipped,
+        Mutant::ReconnectDropsOne,
+        Mutant::FenceNotCarried,
+        Mutant::OldEpochAccepted,
+        Mutant::GrantWithoutLease,
+        Mutant::SendBeforePersist,
+        Mutant::LapseKeepsLocks,
+        Mutant::GoneClientKeepsLocks,
+        Mutant::TornBatchKept,
+        Mutant::FenceStuck,
+        Mutant::OtherClusterAccepted,
+        Mutant::StampIgnored,
+        Mutant::LostDiskVotes,
+        Mutant::PastForgotten,
+        Mutant::OwnTerms,
+        Mutant::BrokenIsFreeAtOnce,
+    ];
+}
+
+/// Whether the bug is switched on: never, in this build.
+#[cfg(not(any(test, feature = "mutants")))]
+#[inline]
+pub const fn is_on(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(any(test, feature = "mutants"))]
+pub use switch::{is_on, with};
+
+#[cfg(any(test, feature = "mutants"))]
+mod switch {
+    //! One mutant for each thread.
+
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    std::thread_local! {
+        static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether the bug is switched on for this thread.
+    pub fn is_on(mutant: Mutant) -> bool {
+        ON.get() == Some(mutant)
+    }
+
+    /// Runs `act` on this thread with the bug switched on, and switches it off afterwards, even if `act` panics.
+    pub fn with<R>(mutant: Mutant, act: impl FnOnce() -> R) -> R {
+        struct Off;
+
+        impl Drop for Off {
+            fn drop(&mut self) {
+                ON.set(None);
+            }
+        }
+
+        ON.set(Some(mutant));
+        let _off = Off;
+        act()
+    }
+}

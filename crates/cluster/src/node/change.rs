@@ -1,0 +1,317 @@
+//! View changes: a member stops, says what its clients hold, hears the same from all others, and starts again.
+//!
+//! ```text
+//!  install e ── stop the machines of e−1 ── census to all members of e ── census from all ── open e
+//! ```
+//!
+//! Whoever opens e has heard from every member of e, and each of those had stopped the machines of e−1 before it spoke.
+//! Whoever is not a member of e has no lease. So when the first machine of e starts, nobody acts on a machine of e−1.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use meshlock_protocol::Epoch;
+
+use super::packet::{Letter, Matter};
+use super::{Answer, Node, Note, Output, Purpose, TraceEvent};
+use crate::links::Frame;
+use crate::membership::disk::Write;
+use crate::mutant::{self, Mutant};
+use crate::names::{Member, SiteName};
+use crate::rules::Rules;
+use crate::table::{self, Census, Footing, Holding, LockTable, Seat};
+use crate::view::View;
+
+/// How many letters of one member wait for a view to open; more are sent again later.
+const MOST_EARLY: usize = 4096;
+
+/// How many locks the clients of one member can hold: no correct site keeps more.
+const MOST_HELD: usize = 4 << 20;
+
+/// How long a piece of a census may be, in bytes: far below what a packet may be, so that nothing else waits long for it.
+const PIECE: usize = 128 << 10;
+
+/// The pieces in which a census travels, at least one, and whether each is the last.
+fn pieces(census: &Census) -> Vec<(&[Holding], bool)> {
+    // A length, and for each slot whether it is numbered and a number of 32 bits in groups of 7.
+    let bytes = |holding: &Holding| holding.lock.as_str().len() + 4 + 6 * holding.slots.len();
+    let (mut pieces, mut start, mut length) = (Vec::new(), 0, 0);
+    for (at, holding) in census.iter().enumerate() {
+        length += bytes(holding);
+        if length > PIECE && at > start {
+            pieces.push((&census[start..at], false));
+            (start, length) = (at, bytes(holding));
+        }
+    }
+    pieces.push((&census[start..], true));
+    pieces
+}
+
+/// How far this site is with the view that it installed last.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    /// This site's own census, while it waits for others.
+    own: Option<Census>,
+    open: bool,
+    /// The newest census of each site, of this view or of one still to come.
+    heard: BTreeMap<SiteName, Heard>,
+    /// What has come for the machines that do not run yet, in order, with its number on the link.
+    early: VecDeque<(Member, Matter, u64)>,
+    /// How much of that has come from each site.
+    early_from: BTreeMap<SiteName, usize>,
+}
+
+/// The census of one member, as far as it has come.
+#[derive(Debug)]
+struct Heard {
+    from: Member,
+    epoch: Epoch,
+    holdings: Census,
+    complete: bool,
+}
+
+impl Change {
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The members of the view from which no census has come.
+    pub(super) fn silent<'a>(&self, view: &'a View, me: &Member) -> impl Iterator<Item = &'a Member> {
+        view.members.iter().filter(move |&member| {
+            let heard = self.heard.get(&member.site);
+            let spoken = |heard: &Heard| heard.from == *member && heard.epoch == view.epoch && heard.complete;
+            member != me && !heard.is_some_and(spoken)
+        })
+    }
+
+    /// A piece of a census has come, of this view or of one still to come. Says what is wrong with it, if anything is.
+    fn hear(&mut self, from: Member, epoch: Epoch, holdings: Census, last: bool) -> Result<(), &'static str> {
+        match self.heard.get_mut(&from.site) {
+            Some(heard) if heard.epoch > epoch => {}
+            Some(heard) if heard.epoch == epoch && heard.from == from => {
+                if heard.complete {
+                    return Err("says twice what its clients hold");
+                }
+                if heard.holdings.len() + holdings.len() > MOST_HELD {
+                    return Err("says that its clients hold more than a site keeps");
+                }
+                heard.holdings.extend(holdings);
+                heard.complete = last;
+            }
+            Some(_) | None => {
+                self.heard.insert(from.site.clone(), Heard { from, epoch, holdings, complete: last });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// A view has been agreed on. Installs it if it is newer than the one that is installed.
+    pub(super) fn learn(&mut self, view: View, out: &mut Vec<Output>) {
+        if view.epoch <= self.view.epoch || !view.is_well_formed() {
+            return;
+        }
+        let comes_back = !self.view.contains(&self.me) && view.contains(&self.me);
+        self.view = view;
+        if comes_back {
+            self.trace_site(TraceEvent::Recover, out);
+        }
+        self.unanswered = 0;
+        self.go_by_its_terms(out);
+        out.push(Output::Note(Note::Installed(self.view.clone())));
+        self.answer_rules(out);
+        let census = self.table.stop();
+        self.change.open = false;
+        self.change.early.clear();
+        self.change.early_from.clear();
+        let epoch = self.view.epoch;
+        self.change.heard.retain(|_, heard| heard.epoch >= epoch);
+        self.heard.clear();
+        let view = &self.view;
+        let early = &self.change.heard;
+        self.links.retain(|peer| {
+            view.contains(peer) || early.get(&peer.site).is_some_and(|heard| heard.from == *peer)
+        });
+        if self.view.contains(&self.me) {
+            let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
+            let others: Vec<Member> = others.collect();
+            for (holdings, last) in pieces(&census) {
+                for member in &others {
+                    let matter = Matter::Census { holdings: holdings.to_vec(), last };
+                    self.post(out, |links, now, post| {
+                        links.send(member, Letter { epoch, matter }, now, post);
+                    });
+                }
+            }
+            self.change.own = Some(census);
+            self.open_if_all_have_spoken(out);
+            if !self.lease.is_valid(self.now) {
+                self.reach_out(out);
+            }
+        } else if !self.view.may_join(&self.me) {
+            // It took part, perhaps without ever hearing of it, and does not any more.
+            out.push(Output::Note(Note::Excluded { epoch, member: self.me.clone() }));
+            self.in_table(out, |table, footing, out| table.lose_all(footing.now, out));
+            self.trace_site(TraceEvent::Fail, out);
+            // Later than any that took part: where the disk was lost, a later life of this site may be known than this one.
+            let last = self.view.last_life(&self.me.site).max(self.me.incarnation);
+            self.me.incarnation = last.next();
+            self.begin_life(out);
+            self.tell_that_it_has_left(out);
+        }
+    }
+
+    /// A life of this site begins: nothing of the last one is left, and nothing is said before the disk knows of it.
+    pub(super) fn begin_life(&mut self, out: &mut Vec<Output>) {
+        self.may_speak = false;
+        self.lease.give_up(self.now);
+        self.noticed = None;
+        self.links.retain(|_| false);
+        self.change = Change::default();
+        self.table.begin_life(&self.me);
+        let life = self.me.incarnation;
+        self.persist(vec![Write::Incarnation(life)], Purpose::Life(life), out);
+    }
+
+    /// Starts the machines, if the census of every member is here.
+    fn open_if_all_have_spoken(&mut self, out: &mut Vec<Output>) {
+        let Some(me) = self.view.place(&self.me) else { return };
+        if self.change.own.is_none() {
+            return;
+        }
+        let epoch = self.view.epoch;
+        let tolerated = usize::from(mutant::is_on(Mutant::CensusSkipped));
+        if self.change.silent(&self.view, &self.me).nth(tolerated).is_some() {
+            return;
+        }
+        let rules = match Rules::new(self.view.rules.clone()) {
+            Ok(rules) => rules,
+            // Others may run machines that this site does not have. To run different ones would be worse than none.
+            Err(error) => return out.push(Output::Note(Note::CannotOpen { epoch, why: error.to_string() })),
+        };
+        let mut own = self.change.own.take();
+        let mut spoken = |member: &Member| match self.change.heard.remove(&member.site) {
+            _ if *member == self.me => own.take(),
+            Some(heard) if heard.from == *member && heard.epoch == epoch => Some(heard.holdings),
+            Some(_) | None => None,
+        };
+        let all: Vec<Census> =
+            self.view.members.iter().map(|member| spoken(member).unwrap_or_default()).collect();
+        self.change.open = true;
+        out.push(Output::Note(Note::Opened(epoch)));
+        self.trace_view(out);
+        let members = self.view.members.len();
+        let seat = Seat::new(epoch, members, me, rules);
+        self.in_table(out, |table, footing, out| table.open(seat, &all, footing, out));
+        self.change.early_from.clear();
+        for (from, matter, number) in std::mem::take(&mut self.change.early) {
+            self.arrived = number;
+            self.on_matter(&from, matter, out);
+        }
+    }
+
+    /// Something has come on a link.
+    pub(super) fn on_frame(&mut self, from: Member, frame: Frame<Letter>, out: &mut Vec<Output>) {
+        // Only members of this view have a link, and those of a view that is still to come here.
+        let newer = matches!(&frame, Frame::Data { body, .. } if body.epoch > self.view.epoch);
+        if !self.view.contains(&from) && !newer {
+            return;
+        }
+        let (change, table, epoch) = (&self.change, &self.table, self.view.epoch);
+        // What is not taken now is sent again. What belongs to another view takes no room and must not stand in the way.
+        let takes = |letter: &Letter| match &letter.matter {
+            Matter::Lock(message) if letter.epoch == epoch && change.open => table.has_room(&message.lock),
+            Matter::Lock(_) | Matter::Left(_) if letter.epoch == epoch && !change.open => {
+                change.early_from.get(&from.site).is_none_or(|count| *count < MOST_EARLY)
+            }
+            Matter::Lock(_) | Matter::Left(_) | Matter::Census { .. } => true,
+        };
+        if let Frame::Data { number, .. } = &frame {
+            self.arrived = *number;
+        }
+        match self.links.receive(&from, frame, self.now, takes) {
+            Ok(None) => {}
+            Ok(Some(letter)) => self.on_letter(from, letter, out),
+            Err(fault) => Node::misbehaved(from.site, &fault.to_string(), out),
+        }
+    }
+
+    fn on_letter(&mut self, from: Member, letter: Letter, out: &mut Vec<Output>) {
+        let epoch = self.view.epoch;
+        let careless = mutant::is_on(Mutant::OldEpochAccepted);
+        match letter.matter {
+            Matter::Census { holdings, last } => {
+                if letter.epoch < epoch {
+                    return;
+                }
+                let site = from.site.clone();
+                match self.change.hear(from, letter.epoch, holdings, last) {
+                    Ok(()) => self.open_if_all_have_spoken(out),
+                    Err(why) => Node::misbehaved(site, why, out),
+                }
+            }
+            matter if letter.epoch == epoch || careless && letter.epoch < epoch => {
+                if self.change.open {
+                    self.on_matter(&from, matter, out);
+                } else {
+                    *self.change.early_from.entry(from.site.clone()).or_default() += 1;
+                    self.change.early.push_back((from, matter, self.arrived));
+                }
+            }
+            Matter::Lock(_) | Matter::Left(_) => {
+                // Older ones are of machines that have stopped. Nobody can open a newer view before this site has spoken.
+                if letter.epoch > epoch {
+                    Node::misbehaved(from.site, "speaks for machines that cannot run yet", out);
+                }
+            }
+        }
+    }
+
+    fn on_matter(&mut self, from: &Member, matter: Matter, out: &mut Vec<Output>) {
+        let Some(place) = self.view.place(from) else { return };
+        match matter {
+            Matter::Lock(message) => {
+                self.in_table(out, |table, footing, out| table.on_message(place, message, footing, out));
+            }
+            Matter::Left(lock) => {
+                self.in_table(out, |table, _, out| table.on_left_elsewhere(place, &lock, out));
+            }
+            Matter::Census { .. } => {}
+        }
+    }
+
+    /// Lets the table do something and passes on what it wants done.
+    pub(super) fn in_table(
+        &mut self,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut LockTable, Footing, &mut Vec<table::Output>),
+    ) {
+        let mut wanted = std::mem::take(&mut self.wanted);
+        let footing = self.footing();
+        act(&mut self.table, footing, &mut wanted);
+        let epoch = self.view.epoch;
+        for output in wanted.drain(..) {
+            match output {
+                table::Output::Tell(tell) => out.push(Output::Answer(Answer::Lock(tell))),
+                table::Output::Send { to, message } => {
+                    let member = self.view.members[to].clone();
+                    let letter = Letter { epoch, matter: Matter::Lock(message) };
+                    self.post(out, |links, now, post| links.send(&member, letter, now, post));
+                }
+                table::Output::Trace(happening) => self.trace(*happening, out),
+                table::Output::Left(lock) => {
+                    let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
+                    for member in others.collect::<Vec<_>>() {
+                        let letter = Letter { epoch, matter: Matter::Left(lock.clone()) };
+                        self.post(out, |links, now, post| links.send(&member, letter, now, post));
+                    }
+                }
+                table::Output::Misbehaved { place, why } => {
+                    let site = self.view.members.get(place).map(|member| member.site.clone());
+                    Node::misbehaved(site.unwrap_or_else(|| self.me.site.clone()), why, out);
+                }
+            }
+        }
+        self.wanted = wanted;
+    }
+}

@@ -1,0 +1,171 @@
+//! How a node is set up, and what is wrong with it.
+
+use crate::address::Address;
+use crate::lease::{Terms, TermsError};
+use crate::links::Patience;
+use crate::membership::{LONGEST_LOG, Pace};
+use crate::names::{ClusterName, SiteName};
+use crate::rules::{Rules, RulesError, RulesText};
+use crate::table::Habits;
+use crate::time::Span;
+use crate::view::{MOST_PAST, SitesError, check_sites};
+
+/// How a node is set up. `cluster`, `sites`, `pace` and `tick` are the same at all sites of a cluster.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The name of the cluster, for ever.
+    pub cluster: ClusterName,
+    /// The name of this site.
+    pub site: SiteName,
+    /// What the host stamps this start with: another number than any earlier start of this site, and a larger one as far as
+    /// the host can tell, such as the milliseconds of its calendar clock. It is what a site that has lost its disk is told
+    /// by from what it was before; that clocks are set back is allowed for.
+    pub start_stamp: u64,
+    /// Where other sites reach this one: the view tells them.
+    pub address: Address,
+    /// The sites that the cluster began with, in the same order everywhere; the first few of them vote, and never change. This
+    /// site need not be among them.
+    pub sites: Vec<SiteName>,
+    /// The rules that the cluster begins with; later the view has them.
+    pub rules: RulesText,
+    /// The leases that the cluster begins with; later the view has them, and this site goes by those.
+    pub terms: Terms,
+    /// Links.
+    pub patience: Patience,
+    /// Elections.
+    pub pace: Pace,
+    /// How long a tick of elections is.
+    pub tick: Span,
+    /// How many entries the log of views may have before its older half is replaced by the state that it made.
+    pub longest_log: usize,
+    /// How many sites that took part and do not now the view lists.
+    pub longest_past: usize,
+    /// How this site treats its clients.
+    pub habits: Habits,
+    /// What is varied by chance is drawn from this.
+    pub seed: u64,
+}
+
+/// Why a node cannot be set up so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The list of sites.
+    #[error(transparent)]
+    Sites(#[from] SitesError),
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// The lease.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// Elections need ticks, and more of them than heartbeats.
+    #[error(
+        "a heartbeat every {heartbeat} ticks and an election after {election}: give 1 or more, and more for the election"
+    )]
+    Pace {
+        /// As given.
+        heartbeat: usize,
+        /// As given.
+        election: usize,
+    },
+    /// A lease that ends before a new leader can be elected ends with every leader.
+    #[error(
+        "a lease of {lease} µs ends before a lost leader is replaced, which takes up to {election} µs; lengthen it"
+    )]
+    LeaseShorterThanElection {
+        /// L.
+        lease: u64,
+        /// The longest election timeout.
+        election: u64,
+    },
+}
+
+/// A configuration that has been checked.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub(super) config: Config,
+    pub(super) rules: Rules,
+}
+
+impl Config {
+    /// Sensible defaults for a local network: leases of five seconds, a new leader within one. The address is the site's
+    /// name.
+    pub fn new(site: SiteName, sites: Vec<SiteName>) -> Self {
+        let terms = Terms::default();
+        Config {
+            cluster: ClusterName::default(),
+            start_stamp: 0,
+            address: Address::from(&site),
+            site,
+            sites,
+            rules: RulesText::default(),
+            terms,
+            patience: Patience {
+                ack_within: Span::from_millis(20),
+                resend_after: Span::from_millis(500),
+                unreachable_after: Span::from_millis(2500),
+            },
+            pace: Pace { heartbeat: 1, election: 5 },
+            tick: Span::from_millis(100),
+            longest_log: LONGEST_LOG,
+            longest_past: MOST_PAST / 4,
+            habits: Habits {
+                local_turns: 16,
+                message_delay: Span::from_millis(50),
+                try_within: Span::from_millis(200),
+                most_locks: 1_000_000,
+                margin: terms.margin,
+            },
+            seed: 0,
+        }
+    }
+
+    /// Checks everything.
+    pub fn check(mut self) -> Result<Checked, ConfigError> {
+        check_sites(&self.sites)?;
+        let rules = Rules::new(self.rules.clone())?;
+        let terms = self.terms.check()?;
+        let Pace { heartbeat, election } = self.pace;
+        if heartbeat == 0 || election <= heartbeat {
+            return Err(ConfigError::Pace { heartbeat, election });
+        }
+        let longest = self.tick.times(2 * election as u64);
+        if terms.length <= longest + terms.margin {
+            let (lease, election) = (terms.length.micros(), longest.micros());
+            return Err(ConfigError::LeaseShorterThanElection { lease, election });
+        }
+        self.longest_past = self.longest_past.min(MOST_PAST);
+        self.habits.margin = terms.margin;
+        Ok(Checked { config: self, rules })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Clause;
+
+    fn config() -> Config {
+        Config::new("a".parse().unwrap(), vec!["a".parse().unwrap(), "b".parse().unwrap()])
+    }
+
+    #[test]
+    fn the_defaults_are_sound() {
+        assert!(config().check().is_ok());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_it_is() {
+        let refused = |config: Config| config.check().unwrap_err();
+        assert_eq!(refused(Config { sites: vec![], ..config() }), ConfigError::Sites(SitesError::Empty));
+        let twice = vec!["a".parse().unwrap(), "a".parse().unwrap()];
+        assert!(matches!(refused(Config { sites: twice, ..config() }), ConfigError::Sites(_)));
+        let default = Clause::exclusive("paxos");
+        let rules = RulesText { default, ..RulesText::default() };
+        assert!(matches!(refused(Config { rules, ..config() }), ConfigError::Rules(_)));
+        let pace = Pace { heartbeat: 5, election: 5 };
+        assert!(matches!(refused(Config { pace, ..config() }), ConfigError::Pace { .. }));
+        let slow = Config { tick: Span::from_millis(1000), ..config() };
+        assert!(matches!(refused(slow), ConfigError::LeaseShorterThanElection { .. }));
+    }
+}

@@ -1,0 +1,232 @@
+//! Whom a leader grants, whom it lets in, whom it gives up.
+
+use super::*;
+use crate::lease::Terms;
+use crate::names::Incarnation;
+use crate::time::Drift;
+
+const TERMS: Terms = Terms {
+    length: Span::from_millis(1000),
+    drift: Drift::from_ppm(0),
+    margin: Span::from_millis(100),
+    renew_every: Span::from_millis(200),
+};
+
+const TEMPO: Tempo = Tempo {
+    gather: Span::from_millis(10),
+    expected: 9,
+    forget_joiner: Span::from_millis(1000),
+    retry_round: Span::from_millis(50),
+    longest_past: 9,
+};
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+fn member(site: &str, incarnation: u64) -> Member {
+    Member { site: site.parse().unwrap(), incarnation: Incarnation::new(incarnation) }
+}
+
+fn view(members: &[&Member]) -> View {
+    let members = members.iter().map(|member| (*member).clone()).collect();
+    View { epoch: Epoch::new(5).unwrap(), members, ..View::default() }
+}
+
+/// The site `a` leads, in a view of a, b, c and d.
+fn leading() -> (Leadership, View, [Member; 4]) {
+    let members = ["a", "b", "c", "d"].map(|site| member(site, 1));
+    let view = view(&members.each_ref());
+    let landlord = Landlord::new(TERMS, &view.members, at(0));
+    (Leadership::new("a".parse().unwrap(), Term(7), landlord), view, members)
+}
+
+impl Leadership {
+    /// Everyone here asks for a renewal at `millis` and is granted if it may be.
+    fn renew(&mut self, members: &[&Member], view: &View, millis: u64) -> Vec<Member> {
+        for member in members {
+            let reported = self.reports.get(member).cloned().unwrap_or_default();
+            self.on_renew((*member).clone(), Renewal::default(), reported);
+        }
+        let round = self.begin_round(at(millis), TEMPO).unwrap();
+        self.on_confirmed(round, view, at(millis)).granted.into_iter().map(|(member, _)| member).collect()
+    }
+
+    fn join(&mut self, member: Member, reached: Vec<Member>, now: Time) {
+        let address = format!("{}:{}", member.site, member.incarnation.number()).parse().unwrap();
+        self.on_join(member, address, reached, now);
+    }
+
+    fn next(&mut self, view: &View, millis: u64) -> Option<Vec<Member>> {
+        self.next_view(view, &RulesText::default(), at(millis), TEMPO).map(|next| next.members)
+    }
+}
+
+#[test]
+fn a_renewal_is_granted_by_a_round_that_began_after_it_came() {
+    let (mut leader, view, [a, b, ..]) = leading();
+    leader.on_renew(a.clone(), Renewal::default(), Vec::new());
+    let first = leader.begin_round(at(1), TEMPO).unwrap();
+    leader.on_renew(b.clone(), Renewal::default(), Vec::new());
+    assert_eq!(leader.begin_round(at(2), TEMPO), None, "one round at a time");
+    let granted = leader.on_confirmed(first, &view, at(3)).granted;
+    assert_eq!(granted, [(a, Renewal::default())]);
+    let second = leader.begin_round(at(3), TEMPO).unwrap();
+    assert_eq!(
+        leader.on_confirmed(first, &view, at(4)),
+        Answers::default(),
+        "an old confirmation says nothing about now"
+    );
+    assert_eq!(leader.on_confirmed(second, &view, at(4)).granted, [(b, Renewal::default())]);
+}
+
+#[test]
+fn a_round_that_is_not_confirmed_is_begun_anew_with_all_that_wait() {
+    let (mut leader, view, [a, b, ..]) = leading();
+    leader.on_renew(a, Renewal::default(), Vec::new());
+    let lost = leader.begin_round(at(1), TEMPO).unwrap();
+    leader.on_renew(b, Renewal::default(), Vec::new());
+    let again = leader.begin_round(at(51), TEMPO).unwrap();
+    assert_eq!(leader.on_confirmed(lost, &view, at(52)), Answers::default());
+    assert_eq!(leader.on_confirmed(again, &view, at(52)).granted.len(), 2);
+}
+
+#[test]
+fn whoever_is_not_renewed_is_left_out_when_its_lease_is_over_and_not_before() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.renew(&[&a, &b, &c, &d], &view, 500);
+    leader.renew(&[&a, &b, &c], &view, 900);
+    assert_eq!(leader.next(&view, 1499), None);
+    assert_eq!(leader.next(&view, 1500), Some(vec![a, b, c]));
+}
+
+#[test]
+fn nobody_whom_a_proposed_view_leaves_out_is_granted_anything() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.renew(&[&a, &b, &c], &view, 900);
+    leader.pending = leader.next_view(&view, &RulesText::default(), at(1000), TEMPO);
+    assert_eq!(leader.renew(&[&a, &d], &view, 1001), [a]);
+    assert_eq!(leader.next(&view, 1900), None, "one proposal at a time");
+}
+
+#[test]
+fn of_two_that_cannot_reach_each_other_one_gets_no_lease_and_rather_not_the_leader() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.on_renew(b.clone(), Renewal::default(), vec![c.clone()]);
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([c.clone()]));
+    leader.on_renew(b.clone(), Renewal::default(), vec![a.clone()]);
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([b.clone()]));
+    // One that nobody reaches is the one, whoever says so.
+    leader.on_renew(b.clone(), Renewal::default(), vec![a.clone(), c.clone(), d.clone()]);
+    leader.on_renew(c.clone(), Renewal::default(), vec![b.clone()]);
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([b.clone()]));
+    assert_eq!(leader.renew(&[&a, &b, &c, &d], &view, 10), [a, c.clone(), d]);
+    // Reached again, it is renewed again.
+    leader.on_renew(b.clone(), Renewal::default(), Vec::new());
+    leader.on_renew(c.clone(), Renewal::default(), Vec::new());
+    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::new());
+}
+
+#[test]
+fn one_that_speaks_but_does_not_hear_gets_no_lease_and_nobody_else_suffers_for_it() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.on_heard(&b, false, at(100));
+    // It is the leader that cannot reach it, and another: by count alone it would be the leader that goes.
+    leader.on_renew(a.clone(), Renewal::default(), vec![b.clone()]);
+    leader.on_renew(d.clone(), Renewal::default(), vec![b.clone()]);
+    leader.on_heard(&b, false, at(900));
+    assert_eq!(leader.renew(&[&c], &view, 1099).len(), 3, "a lease's length is not over");
+    assert_eq!(leader.condemned(&view, at(1100)), BTreeSet::from([b.clone()]));
+    leader.on_heard(&b, true, at(1200));
+    leader.on_renew(a, Renewal::default(), Vec::new());
+    leader.on_renew(d, Renewal::default(), Vec::new());
+    assert_eq!(leader.condemned(&view, at(1200)), BTreeSet::new());
+}
+
+#[test]
+fn a_site_is_let_in_once_it_reaches_everyone_who_stays() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    let fifth = member("e", 3);
+    leader.renew(&[&a, &b, &c], &view, 900);
+    leader.join(fifth.clone(), vec![a.clone(), b.clone()], at(900));
+    assert_eq!(leader.next(&view, 990), None);
+    leader.join(fifth.clone(), vec![a.clone(), b.clone(), c.clone(), d], at(990));
+    assert_eq!(leader.next(&view, 991).map(|members| members.len()), Some(5));
+    // It need not reach one that is about to be left out.
+    leader.join(fifth.clone(), vec![a.clone(), b.clone(), c.clone()], at(995));
+    assert_eq!(leader.next(&view, 1000), Some(vec![a, b, c, fifth]));
+}
+
+#[test]
+fn a_new_life_waits_until_the_lease_of_the_old_one_is_over() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    leader.renew(&[&a, &b, &c, &d], &view, 500);
+    let reborn = member("d", 2);
+    leader.join(reborn.clone(), vec![a.clone(), b.clone(), c.clone()], at(600));
+    leader.renew(&[&a, &b, &c], &view, 1200);
+    leader.join(reborn.clone(), vec![a.clone(), b.clone(), c.clone()], at(1300));
+    assert_eq!(leader.next(&view, 1499), None);
+    assert_eq!(leader.next(&view, 1500), Some(vec![a, b, c, reborn]));
+}
+
+#[test]
+fn an_older_life_cannot_ask_to_be_let_in_behind_a_newer_one() {
+    let (mut leader, view, [a, b, c, d]) = leading();
+    let everyone = vec![a, b, c, d];
+    leader.join(member("e", 4), everyone.clone(), at(1));
+    leader.join(member("e", 3), everyone, at(2));
+    let next = leader.next(&view, 50).unwrap();
+    assert!(next.contains(&member("e", 4)) && !next.contains(&member("e", 3)));
+}
+
+#[test]
+fn a_view_says_where_each_life_is_reached_that_it_lets_in_and_of_nobody_else() {
+    let (mut leader, mut view, [a, b, c, d]) = leading();
+    for member in [&a, &b, &c, &d] {
+        view.addresses.insert(member.site.clone(), "old:1".parse().unwrap());
+    }
+    leader.renew(&[&a, &b], &view, 900);
+    for joiner in [member("c", 2), member("e", 7)] {
+        leader.join(joiner, vec![a.clone(), b.clone()], at(900));
+    }
+    let next = leader.next_view(&view, &RulesText::default(), at(1000), TEMPO).unwrap();
+    let addresses = next.addresses.iter().map(|(site, address)| format!("{site} at {address}"));
+    assert_eq!(addresses.collect::<Vec<_>>(), ["a at old:1", "b at old:1", "c at c:2", "e at e:7"]);
+    assert!(next.is_well_formed());
+}
+
+#[test]
+fn a_life_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last_one_of_its_site() {
+    let (mut leader, mut view, [a, ..]) = leading();
+    view.past = vec![member("e", 8)];
+    for outdated in [member("e", 8), member("b", 0), member("a", 1)] {
+        leader.on_outdated(outdated);
+    }
+    let round = leader.begin_round(at(1), TEMPO).unwrap();
+    leader.on_outdated(member("z", 0));
+    let answers = leader.on_confirmed(round, &view, at(2));
+    let last = Incarnation::new;
+    assert_eq!(answers.outdated, [(member("b", 0), last(1)), (member("e", 8), last(8))], "{a} takes part");
+    let round = leader.begin_round(at(3), TEMPO).unwrap();
+    let answers = leader.on_confirmed(round, &view, at(4));
+    assert_eq!(answers.outdated, [(member("z", 0), last(0))], "it came after the first round began");
+}
+
+#[test]
+fn nobody_makes_a_leader_remember_more_lives_than_it_answers_in_a_round() {
+    let (mut leader, view, _) = leading();
+    for site in 0..2 * MOST_OUTDATED {
+        leader.on_outdated(member(&format!("z{site}"), 0));
+    }
+    let round = leader.begin_round(at(1), TEMPO).unwrap();
+    assert_eq!(leader.on_confirmed(round, &view, at(2)).outdated.len(), MOST_OUTDATED);
+}
+
+#[test]
+fn a_view_for_which_there_is_no_number_is_not_proposed_and_that_is_known() {
+    let (mut leader, mut view, [a, b, c, d]) = leading();
+    view.epoch = Epoch::MAX;
+    leader.renew(&[&a, &b, &c], &view, 900);
+    assert_eq!((leader.next(&view, 900), leader.exhausted), (None, false), "{d} is not over: none is wanted");
+    assert_eq!((leader.next(&view, 1000), leader.exhausted), (None, true));
+}

@@ -1,0 +1,194 @@
+//! What a node does while it leads: petitions, leases, the next view.
+
+#[cfg(test)]
+mod tests;
+
+use meshlock_protocol::Epoch;
+
+use super::leader::{Leadership, WantedRules};
+use super::packet::Content;
+use super::{Node, Note, Output};
+use crate::lease::Landlord;
+use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::mutant::{self, Mutant};
+use crate::names::{Incarnation, Member, SiteName};
+use crate::rules::Rules;
+use crate::view::View;
+
+impl Node {
+    /// Something that only the leader can do is asked for.
+    pub(super) fn on_petition(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
+        let Some(view) = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone())
+        else {
+            let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
+            if from.site != self.me.site {
+                self.send(from.site, Content::NotLeader { leader }, out);
+            }
+            return;
+        };
+        let (now, Some(leadership)) = (self.now, &mut self.leadership) else { return };
+        match content {
+            Content::Renew { renewal, epoch, unreachable, leased, drained } => {
+                if view.contains(&from) && unreachable.len() <= view.members.len() {
+                    leadership.on_heard(&from, leased && epoch == view.epoch, now);
+                    leadership.drained = drained.then_some(epoch).or(leadership.drained);
+                    leadership.on_renew(from.clone(), renewal, unreachable);
+                }
+                if epoch < view.epoch {
+                    self.send(from.site, Content::View(view), out);
+                }
+            }
+            Content::Join { epoch, reached, address } => {
+                if !view.may_join(&from) {
+                    if !view.contains(&from) {
+                        leadership.on_outdated(from.clone());
+                    }
+                } else if reached.len() <= view.members.len() + MOST_VOTERS {
+                    leadership.on_join(from.clone(), address, reached, now);
+                }
+                if epoch < view.epoch {
+                    self.send(from.site, Content::View(view), out);
+                }
+            }
+            Content::Leave => {
+                if view.contains(&from) {
+                    leadership.landlord.on_gave_up(&from);
+                } else {
+                    self.send(from.site, Content::View(view), out);
+                }
+            }
+            Content::SetRules { base, rules } => {
+                let checked = Rules::new(rules).and_then(|rules| {
+                    rules.fit(view.members.len().max(1))?;
+                    Ok(rules)
+                });
+                // If other rules are on their way, these are about rules that nobody has seen yet.
+                let version =
+                    leadership.pending.as_ref().map_or(view.rules_version, |next| next.rules_version);
+                match checked {
+                    Ok(rules) if base == version && view.epoch > Epoch::default() => {
+                        leadership.rules = Some(WantedRules { base, rules: rules.text().clone() });
+                    }
+                    Ok(_) => {}
+                    Err(error) => Node::misbehaved(from.site, &error.to_string(), out),
+                }
+            }
+            Content::Raft(_)
+            | Content::Link { .. }
+            | Content::Granted { .. }
+            | Content::TooOld { .. }
+            | Content::Register { .. }
+            | Content::Registered { .. }
+            | Content::NotLeader { .. }
+            | Content::View(_)
+            | Content::Ping
+            | Content::Pong
+            | Content::Ask { .. }
+            | Content::Reply { .. } => unreachable!("only petitions come here"),
+        }
+    }
+
+    /// Does what a leader does, if this site leads.
+    pub(super) fn lead(&mut self, out: &mut Vec<Output>) {
+        let term = self.leads();
+        if term != self.leadership.as_ref().map(|leadership| leadership.term) {
+            // What has been agreed on, or else what the first view will have. If a first view of another leader is on its
+            // way, it comes before any lease.
+            let known = self.membership.as_ref().map(Membership::view);
+            let members = known.map_or(&[] as &[Member], |view| &view.members);
+            let known = known.filter(|view| view.epoch > Epoch::default());
+            let known = known.filter(|_| !mutant::is_on(Mutant::OwnTerms));
+            let terms = known.map_or(self.config.terms, |view| view.terms);
+            let landlord = Landlord::new(terms, members, self.now);
+            self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, landlord));
+            if let Some(term) = term {
+                out.push(Output::Note(Note::Leads(term)));
+                self.reach_out(out);
+            }
+        }
+        let (now, tempo) = (self.now, self.tempo());
+        if let Some(round) =
+            self.leadership.as_mut().and_then(|leadership| leadership.begin_round(now, tempo))
+        {
+            self.in_membership(out, |membership, out| membership.confirm(round, out));
+        }
+        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
+        if self.view.epoch > membership.view().epoch {
+            // Another leader has told of a view that this log does not have yet: whatever followed on the older one is void.
+            return;
+        }
+        let rules = self.first_rules.text();
+        let known = leadership.exhausted;
+        let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else {
+            if leadership.exhausted && !known {
+                out.push(Output::Note(Note::EpochsExhausted));
+            }
+            return;
+        };
+        let mut proposed = false;
+        leadership.pending = Some(view.clone());
+        self.in_membership(out, |membership, out| proposed = membership.propose(&view, out));
+        if let (false, Some(leadership)) = (proposed, &mut self.leadership) {
+            leadership.pending = None;
+        } else {
+            out.push(Output::Note(Note::Proposed(view)));
+        }
+    }
+
+    pub(super) fn on_confirmed(&mut self, round: membership::Round, out: &mut Vec<Output>) {
+        let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
+        let length = leadership.landlord.terms().length;
+        let answers = leadership.on_confirmed(round, membership.view(), self.now);
+        for (member, last) in answers.outdated {
+            self.send(member.site, Content::TooOld { life: member.incarnation, last }, out);
+        }
+        for (member, renewal) in answers.granted {
+            out.push(Output::Note(Note::Granted(member.clone())));
+            let to = member.incarnation;
+            self.send(member.site, Content::Granted { to, renewal, length }, out);
+        }
+    }
+
+    /// The leader says that this life, which asks to be let in, is not later than one that took part.
+    pub(super) fn on_too_old(
+        &mut self,
+        from: SiteName,
+        life: Incarnation,
+        last: Incarnation,
+        out: &mut Vec<Output>,
+    ) {
+        if !self.votes(&from) || last < life {
+            return Node::misbehaved(from, "calls a life too old that is not", out);
+        }
+        if life == self.me.incarnation && !self.view.contains(&self.me) {
+            out.push(Output::Note(Note::TooOld(self.me.clone())));
+            self.me.incarnation = last.next();
+            self.begin_life(out);
+        }
+    }
+
+    /// A view was installed: from the first one on this site goes by its terms.
+    pub(super) fn go_by_its_terms(&mut self, out: &mut Vec<Output>) {
+        let (agreed, configured) = (self.view.terms, self.config.terms);
+        if agreed == configured || mutant::is_on(Mutant::OwnTerms) {
+            return;
+        }
+        out.push(Output::Note(Note::OtherTerms { agreed, configured }));
+        self.config.terms = agreed;
+        self.lease.agree(agreed);
+        self.table.agree_margin(agreed.margin);
+    }
+
+    pub(super) fn on_agreed(&mut self, view: View, out: &mut Vec<Output>) {
+        if let Some(leadership) = &mut self.leadership {
+            leadership.on_agreed(&view, self.now);
+            // Voters have it from the log as well, but not those that have lost their disks; it is rare, and short.
+            let told = view.members.iter().map(|member| member.site.clone());
+            let told: Vec<SiteName> = told.filter(|site| *site != self.me.site).collect();
+            for site in told {
+                self.send(site, Content::View(view.clone()), out);
+            }
+        }
+        self.learn(view, out);
+    }
+}

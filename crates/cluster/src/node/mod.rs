@@ -1,0 +1,365 @@
+//! One node: membership, lease, links and lock table composed into one machine.
+//!
+//! *Inputs*: [`Node::handle`] takes a moment and what happened at it ([`Input`]). *Outputs*: it appends what is to be done
+//! ([`Output`]). *Getters*: the rest. [`Node::next_due`] says when it wants to be called again though nothing happens.
+//!
+//! Before an input is looked at, everything that was due by then is done: a lease that ended while the machine was
+//! paused has ended before any message is read.
+//!
+//! **Invariants**
+//! - N1: machines run only in the view that was installed last, and only after the census of all its members.
+//! - N2: nothing of a view other than that one reaches them.
+//! - N3: a life of this site says nothing before the disk knows of it.
+//! - N4: a site that finds itself left out of a view loses everything and begins a new life.
+
+mod change;
+mod clients;
+mod config;
+mod leader;
+mod leading;
+mod note;
+mod oath;
+mod packet;
+mod questions;
+mod queue;
+mod talk;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod words;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use meshlock_protocol::Epoch;
+
+use crate::address::Address;
+use crate::founding::{ClusterId, Founding, StartError};
+use crate::lease::Lease;
+use crate::links::{Links, Outgoing};
+use crate::membership::disk::{Disk, Write};
+use crate::membership::{self, Membership};
+use crate::mutant::{self, Mutant};
+use crate::names::{ClusterName, Incarnation, Member, SiteName};
+use crate::rules::{Rules, RulesText};
+use crate::table::{self, Footing, LockTable, Request};
+use crate::time::Time;
+use crate::view::View;
+use change::Change;
+pub use clients::{Answer, Call};
+pub use config::{Checked, Config, ConfigError};
+use leader::{Leadership, Tempo};
+pub use note::Note;
+use oath::Oath;
+pub use packet::{Content, Letter, Matter, Packet};
+use questions::Questions;
+pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
+pub use queue::{Age, InLine, SiteLocks, SiteQueue, Standing, Why, line};
+pub use trace::{MOST_WATCHES, TraceEvent, TraceLine};
+pub use words::{Input, Output, Token};
+
+/// After so many questions without an answer another site is asked.
+const MOST_UNANSWERED: u32 = 2;
+
+/// What a batch of writes was for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    /// What nothing waits for.
+    Record,
+    Raft(membership::Token),
+    /// The disk of this voter is in writing.
+    Registered(SiteName),
+    /// This life may speak.
+    Life(Incarnation),
+}
+
+/// One node.
+pub struct Node {
+    config: Config,
+    cluster: ClusterId,
+    /// Those who vote, in the order that gives each its place.
+    voters: Vec<SiteName>,
+    oath: Oath,
+    first_rules: Rules,
+    now: Time,
+    me: Member,
+    /// Whether the disk knows of this life.
+    may_speak: bool,
+    /// Whether this site wants out, and who wants to know when it is.
+    leaving: Option<Vec<Request>>,
+    membership: Option<Membership>,
+    lease: Lease,
+    /// The end of the lease for which clients have been told that they lost.
+    noticed: Option<Time>,
+    links: Links<Letter>,
+    table: LockTable,
+    view: View,
+    change: Change,
+    leadership: Option<Leadership>,
+    /// When there may be something to do for a leader: as soon as something happened that a leader looks at, or when time
+    /// brings it about. Every tick is such a thing, calls of clients are not.
+    lead_at: Time,
+    /// Who leads, as someone said.
+    leader_hint: Option<SiteName>,
+    /// How often the leader was asked for something since it last answered.
+    unanswered: u32,
+    /// Whether a new leader was asked before its time, since the last renewal that was due.
+    hurried: bool,
+    /// Whom a site that wants in has heard from, and when.
+    heard: BTreeMap<Member, Time>,
+    rules_wanted: Option<RulesWanted>,
+    questions: Questions,
+    /// The view in which the leader was told that a fresh one is wanted.
+    told_stale: Option<Epoch>,
+    next_tick: Time,
+    writing: VecDeque<(Token, Purpose)>,
+    last_token: Token,
+    /// Memory for what the table and the links want done, from call to call.
+    wanted: Vec<table::Output>,
+    posted: Outgoing<Letter>,
+    /// The number on its link of what is taken in now, for those who watch.
+    arrived: u64,
+}
+
+/// New rules that a client here asked for.
+#[derive(Clone, Debug)]
+struct RulesWanted {
+    request: Request,
+    base: u64,
+    rules: RulesText,
+}
+
+impl Node {
+    /// Starts a new life of the site with what its disk has, if it is a disk of this cluster.
+    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Result<Self, StartError> {
+        let Checked { config, rules } = checked;
+        let founding = Founding::new(config.cluster.clone(), &config.sites);
+        if let Some(known) = &disk.founding {
+            founding.agrees_with(known)?;
+        }
+        let is_new = disk.founding.is_none();
+        let stamp = if mutant::is_on(Mutant::StampIgnored) { 0 } else { config.start_stamp };
+        let incarnation = disk.incarnation.next().max(Incarnation::stamped(stamp));
+        let me = Member { site: config.site.clone(), incarnation };
+        let oath = Oath::new(&me.site, &founding.voters, &disk, incarnation);
+        let mut node = Node {
+            cluster: founding.id(),
+            voters: founding.voters.clone(),
+            oath,
+            now,
+            may_speak: false,
+            leaving: None,
+            lease: Lease::new(config.terms, now),
+            noticed: None,
+            links: Links::new(config.patience),
+            table: LockTable::new(config.habits),
+            view: View::default(),
+            change: Change::default(),
+            leadership: None,
+            lead_at: Time::ZERO,
+            leader_hint: None,
+            unanswered: 0,
+            hurried: false,
+            heard: BTreeMap::new(),
+            rules_wanted: None,
+            questions: Questions::default(),
+            told_stale: None,
+            next_tick: now + config.tick,
+            writing: VecDeque::new(),
+            last_token: Token(0),
+            wanted: Vec::new(),
+            posted: Outgoing::new(),
+            arrived: 0,
+            first_rules: rules,
+            membership: None,
+            me,
+            config,
+        };
+        if is_new {
+            let writes = vec![Write::Founding(founding), Write::Pledges(node.oath.pledges())];
+            node.persist(writes, Purpose::Record, out);
+        }
+        node.begin_life(out);
+        node.membership = node.as_voter(disk);
+        if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
+            node.learn(view, out);
+        }
+        node.in_membership(out, |membership, out| membership.on_start(out));
+        node.lead_if_due(out);
+        Ok(node)
+    }
+
+    /// Something happened at `now`.
+    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        self.now = self.now.max(now);
+        self.pass_time(out);
+        match input {
+            Input::Time => {}
+            Input::Packet { from, packet } => self.on_packet(from, packet, out),
+            Input::Connected(site) => self.post(out, |links, now, post| links.on_connected(&site, now, post)),
+            Input::Persisted(token) => self.on_persisted(token, out),
+            Input::Call(call) => self.on_call(call, out),
+        }
+        if self.told_stale != Some(self.view.epoch) && self.table.wants_fresh_view() {
+            self.told_stale = Some(self.view.epoch);
+            self.reach_out(out);
+        }
+        self.lead_if_due(out);
+    }
+
+    fn lead_if_due(&mut self, out: &mut Vec<Output>) {
+        if self.now < self.lead_at {
+            return;
+        }
+        self.lead_at = Time::from_micros(u64::MAX);
+        self.lead(out);
+        let leader = self.leadership.as_ref().zip(self.membership.as_ref());
+        let due = leader.and_then(|(leadership, membership)| {
+            leadership.next_due(membership.view(), self.now, self.tempo())
+        });
+        self.lead_at = due.map_or(self.lead_at, |due| due.min(self.lead_at));
+    }
+
+    /// When it wants to be called next, if nothing happens before.
+    pub fn next_due(&self) -> Time {
+        let lease = [self.lease.notice_at(), self.lease.end()].into_iter().flatten();
+        let lease = lease.filter(|due| *due > self.now);
+        let leader = Some(self.lead_at).filter(|due| *due > self.now);
+        let questions = self.questions.next_due();
+        let others = [self.links.next_due(), self.table.next_due(), questions, leader].into_iter().flatten();
+        lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
+    }
+
+    /// This life of the site.
+    pub fn me(&self) -> &Member {
+        &self.me
+    }
+
+    /// What the cluster is called.
+    pub fn cluster_name(&self) -> &ClusterName {
+        &self.config.cluster
+    }
+
+    /// The sites that the cluster began with, in their order.
+    pub fn founders(&self) -> &[SiteName] {
+        &self.config.sites
+    }
+
+    /// Where the others reach this site.
+    pub fn address(&self) -> &Address {
+        &self.config.address
+    }
+
+    /// The view that was installed last.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Whether the machines of that view run.
+    pub fn is_open(&self) -> bool {
+        self.change.is_open()
+    }
+
+    /// The locks of this site.
+    pub fn table(&self) -> &LockTable {
+        &self.table
+    }
+
+    /// The lease of this site.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// The term in which this site leads, if it believes so.
+    pub fn leads(&self) -> Option<membership::Term> {
+        self.membership.as_ref()?.leads()
+    }
+
+    fn footing(&self) -> Footing {
+        let lease_end = self.lease.end().filter(|_| self.lease.is_comfortable(self.now));
+        Footing { now: self.now, lease_end }
+    }
+
+    fn tempo(&self) -> Tempo {
+        let Config { tick, terms, .. } = &self.config;
+        Tempo {
+            gather: tick.times(2),
+            expected: self.config.sites.len(),
+            forget_joiner: terms.length,
+            retry_round: tick.times(3),
+            longest_past: self.config.longest_past,
+        }
+    }
+
+    /// Does all that is due.
+    fn pass_time(&mut self, out: &mut Vec<Output>) {
+        if let (Some(notice), Some(end)) = (self.lease.notice_at(), self.lease.end())
+            && self.now >= notice
+            && self.noticed != Some(end)
+        {
+            self.noticed = Some(end);
+            if !mutant::is_on(Mutant::LapseKeepsLocks) {
+                self.in_table(out, |table, _, out| table.on_notice(end, out));
+            }
+        }
+        self.in_table(out, |table, footing, out| table.on_time(footing, out));
+        if self.now >= self.next_tick {
+            // However long the pause, it counts as one tick: nobody else's clock is missing.
+            self.next_tick = self.now + self.config.tick;
+            self.in_membership(out, |membership, out| membership.on_tick(out));
+            self.register(out);
+        }
+        if self.now >= self.lease.next_renewal() {
+            self.hurried = false;
+            self.reach_out(out);
+        }
+        self.post(out, Links::on_time);
+        self.pass_time_for_questions(out);
+    }
+
+    fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
+        while self.writing.front().is_some_and(|(first, _)| *first <= token) {
+            let (_, purpose) = self.writing.pop_front().expect("there is a first");
+            match purpose {
+                Purpose::Record => {}
+                Purpose::Registered(site) => self.on_written_down(site, out),
+                Purpose::Raft(token) => {
+                    self.in_membership(out, |membership, out| membership.on_persisted(token, out));
+                }
+                Purpose::Life(life) => {
+                    if life == self.me.incarnation {
+                        self.may_speak = true;
+                        self.register(out);
+                        self.reach_out(out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn in_membership(
+        &mut self,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Membership, &mut Vec<membership::Output>),
+    ) {
+        let Some(membership) = &mut self.membership else { return };
+        self.lead_at = Time::ZERO;
+        let mut wanted = Vec::new();
+        act(membership, &mut wanted);
+        for output in wanted {
+            match output {
+                membership::Output::Send { to, message } => self.send(to, Content::Raft(message), out),
+                membership::Output::Persist { token, writes } => {
+                    self.persist(writes, Purpose::Raft(token), out);
+                }
+                membership::Output::Agreed(view) => self.on_agreed(view, out),
+                membership::Output::Confirmed(round) => self.on_confirmed(round, out),
+            }
+        }
+    }
+
+    fn persist(&mut self, writes: Vec<Write>, purpose: Purpose, out: &mut Vec<Output>) {
+        self.last_token = Token(self.last_token.0 + 1);
+        self.writing.push_back((self.last_token, purpose));
+        out.push(Output::Persist { token: self.last_token, writes });
+    }
+}

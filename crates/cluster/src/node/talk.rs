@@ -1,0 +1,218 @@
+//! What a node says and hears: packets in, packets out, whom to ask.
+
+use super::packet::{Content, Letter, Packet};
+use super::{MOST_UNANSWERED, Node, Note, Output, RulesWanted};
+use crate::links::{Links, Outgoing};
+use crate::membership::message::RaftMessage;
+use crate::mutant::{self, Mutant};
+use crate::names::{Member, SiteName};
+use crate::rules::Rules;
+use crate::time::Time;
+use crate::view::View;
+
+type Post = Outgoing<Letter>;
+
+impl Node {
+    /// Once in a while: a member asks for its lease, another site to be let in.
+    pub(super) fn reach_out(&mut self, out: &mut Vec<Output>) {
+        self.lease.postpone(self.now);
+        if !self.may_speak {
+            return;
+        }
+        let is_member = self.view.contains(&self.me);
+        let Some(leader) = self.ask_whom().filter(|_| is_member || self.leaving.is_none()) else { return };
+        self.unanswered = self.unanswered.saturating_add(1);
+        if let Some(RulesWanted { base, rules, .. }) = self.rules_wanted.clone() {
+            self.send(leader.clone(), Content::SetRules { base, rules }, out);
+        }
+        let epoch = self.view.epoch;
+        if self.leaving.is_some() {
+            if !self.table.holds_anything() {
+                self.lease.give_up(self.now);
+                self.lease.postpone(self.now);
+                out.push(Output::Note(Note::GaveUp(self.me.clone())));
+                self.send(leader, Content::Leave, out);
+            }
+        } else if Rules::new(self.view.rules.clone()).is_err() {
+            // Others would wait for machines that this program does not have. Its lease runs out, they go on without it, and
+            // it asks to be let in when there are rules that it knows.
+        } else if is_member {
+            let unreachable = self.links.unreachable(self.now).cloned().collect();
+            let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view());
+            let renewal = self.lease.renew(leader.clone(), self.now);
+            let renew = Content::Renew { renewal, epoch, unreachable, leased, drained };
+            self.send(leader, renew, out);
+        } else {
+            let (now, lately) = (self.now, self.config.terms.length);
+            self.heard.retain(|_, heard| now.since(*heard) < lately);
+            let reached = self.heard.keys().cloned().collect();
+            let address = self.config.address.clone();
+            self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
+            let mut asked = self.others();
+            if leader != self.me.site && !asked.contains(&leader) {
+                asked.push(leader);
+            }
+            for site in asked {
+                self.send(site, Content::Ping, out);
+            }
+        }
+    }
+
+    /// The sites of the view but this one.
+    pub(super) fn others(&self) -> Vec<SiteName> {
+        let others = self.view.members.iter().filter(|member| member.site != self.me.site);
+        others.map(|member| member.site.clone()).collect()
+    }
+
+    /// Who probably leads. A voter knows it from the log, or soon hears that it was wrong; of others, if whoever was asked
+    /// does not answer, one voter after the other.
+    pub(super) fn ask_whom(&self) -> Option<SiteName> {
+        if self.leads().is_some() {
+            return Some(self.me.site.clone());
+        }
+        let known = self.membership.as_ref().and_then(|membership| membership.leader());
+        let hinted = self.leader_hint.as_ref().filter(|_| self.unanswered < MOST_UNANSWERED);
+        let next = self.unanswered as usize % self.voters.len();
+        known.or(hinted).or_else(|| self.voters.get(next)).cloned()
+    }
+
+    pub(super) fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<Output>) {
+        if from == self.me.site {
+            return Node::misbehaved(from, "speaks in this site's own name", out);
+        }
+        if packet.cluster != self.cluster && !mutant::is_on(Mutant::OtherClusterAccepted) {
+            return out.push(Output::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
+        }
+        let member = Member { site: from, incarnation: packet.incarnation };
+        self.on_content(member, packet.content, out);
+    }
+
+    pub(super) fn on_content(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
+        match content {
+            Content::Raft(message) => self.on_raft(from, message, out),
+            Content::Link { to, frame } => {
+                if to == self.me.incarnation && self.may_speak {
+                    self.on_frame(from, frame, out);
+                }
+            }
+            Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
+                self.lead_at = Time::ZERO;
+                self.on_petition(from, content, out);
+            }
+            Content::Granted { to, renewal, length } => {
+                self.on_answered(&from.site);
+                let before = self.lease.end();
+                if to == self.me.incarnation && self.lease.on_granted(renewal, &from.site, length, self.now) {
+                    if let Some(before) = before {
+                        self.table.note_renewal(before.since(self.now));
+                    }
+                    let end = self.lease.end().expect("a lease was just granted");
+                    self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
+                }
+            }
+            Content::TooOld { life, last } => self.on_too_old(from.site, life, last, out),
+            Content::Register { disk } => self.on_register(from.site, disk, out),
+            Content::Registered { disk } => self.on_registered(from.site, disk, out),
+            Content::NotLeader { leader } => self.on_hint(from.site, leader, out),
+            Content::View(view) => self.on_view(from.site, view, out),
+            Content::Ping if self.may_speak => self.send(from.site, Content::Pong, out),
+            Content::Ping => {}
+            Content::Ask { question, ask } => self.on_ask(&from, question, &ask, out),
+            Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
+            Content::Pong => {
+                self.on_answered(&from.site);
+                if self.view.contains(&from) || self.config.sites.contains(&from.site) {
+                    self.heard.insert(from, self.now);
+                }
+            }
+        }
+    }
+
+    /// The leader says what was agreed on.
+    fn on_view(&mut self, from: SiteName, view: View, out: &mut Vec<Output>) {
+        if !self.votes(&from) {
+            return Node::misbehaved(from, "a view from a site that does not vote", out);
+        }
+        if let Err(error) = Rules::new(view.rules.clone()) {
+            return Node::misbehaved(from, &error.to_string(), out);
+        }
+        if !view.agrees_with(&self.view) {
+            return Node::misbehaved(from, "a view with other terms than were agreed on", out);
+        }
+        self.unanswered = 0;
+        self.leader_hint = Some(from);
+        self.learn(view, out);
+    }
+
+    /// Whether this site is one of those that can lead.
+    pub(super) fn votes(&self, site: &SiteName) -> bool {
+        self.voters.contains(site)
+    }
+
+    /// Who leads, as far as this site knows.
+    pub(super) fn believed_leader(&self) -> Option<&SiteName> {
+        let known = self.membership.as_ref().and_then(|membership| membership.leader());
+        known.or(self.leader_hint.as_ref())
+    }
+
+    /// A site has answered something. If it is the one that probably leads, it is worth asking again.
+    fn on_answered(&mut self, from: &SiteName) {
+        if self.believed_leader() == Some(from) {
+            self.unanswered = 0;
+        }
+    }
+
+    /// A voter says that it does not lead, and perhaps who does. If that is news, the leader is asked at once; but only
+    /// once until the next renewal is due, because two sites may each believe that the other one leads.
+    fn on_hint(&mut self, from: SiteName, leader: Option<SiteName>, out: &mut Vec<Output>) {
+        if !self.votes(&from) || leader.as_ref().is_some_and(|leader| !self.votes(leader)) {
+            return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
+        }
+        self.leader_hint.take_if(|hint| *hint == from);
+        let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
+        let news = self.unanswered >= MOST_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
+        self.leader_hint = Some(leader);
+        if news {
+            self.unanswered = 0;
+            if !std::mem::replace(&mut self.hurried, true) {
+                self.reach_out(out);
+            }
+        }
+    }
+
+    pub(super) fn on_raft(&mut self, from: Member, message: RaftMessage, out: &mut Vec<Output>) {
+        let mut refused = None;
+        self.in_membership(out, |membership, out| {
+            refused = membership.on_message(&from.site, message, out).err();
+        });
+        if let Some(why) = refused {
+            Node::misbehaved(from.site, why, out);
+        }
+    }
+
+    pub(super) fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<Output>) {
+        if to == self.me.site {
+            return self.on_content(self.me.clone(), content, out);
+        }
+        let packet = Packet { cluster: self.cluster, incarnation: self.me.incarnation, content };
+        out.push(Output::Send { to, packet });
+    }
+
+    pub(super) fn misbehaved(site: SiteName, why: &str, out: &mut Vec<Output>) {
+        out.push(Output::Note(Note::Misbehaved { site, why: why.to_owned() }));
+    }
+
+    /// Lets the links do something and puts what they want sent on the wire.
+    pub(super) fn post(
+        &mut self,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Links<Letter>, Time, &mut Post),
+    ) {
+        let mut post = std::mem::take(&mut self.posted);
+        act(&mut self.links, self.now, &mut post);
+        for (to, frame) in post.drain(..) {
+            self.send(to.site, Content::Link { to: to.incarnation, frame }, out);
+        }
+        self.posted = post;
+    }
+}

@@ -1,0 +1,359 @@
+//! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
+
+mod leaving;
+mod questions;
+mod room;
+mod trace;
+
+use super::*;
+use crate::lease::Renewal;
+use crate::membership::disk::{Ballot, Pledges, Saved};
+use crate::membership::message::{Kind, RaftMessage};
+use crate::names::LockName;
+use crate::rules::{Clause, RulesText};
+use crate::table::{Session, Tell, Wait};
+use crate::time::Span;
+
+/// One node, its disk, and a clock that the test moves.
+pub(super) struct Lone {
+    pub(super) node: Node,
+    pub(super) disk: Disk,
+    unwritten: VecDeque<(Token, Vec<Write>)>,
+    now: Time,
+    pub(super) sent: Vec<(SiteName, Content)>,
+    answers: Vec<Answer>,
+    pub(super) notes: Vec<Note>,
+}
+
+impl Lone {
+    pub(super) fn start(sites: &[&str], disk: Disk) -> Self {
+        let sites: Vec<SiteName> = sites.iter().map(|site| site.parse().unwrap()).collect();
+        Lone::with(Config::new("a".parse().unwrap(), sites), disk)
+    }
+
+    fn with(config: Config, disk: Disk) -> Self {
+        let config = config.check().unwrap();
+        let mut out = Vec::new();
+        let node = Node::start(config, disk.clone(), Time::ZERO, &mut out).unwrap();
+        let (unwritten, sent, answers, notes) = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut lone = Lone { node, disk, unwritten, now: Time::ZERO, sent, answers, notes };
+        lone.take(out);
+        lone
+    }
+
+    fn take(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Send { to, packet } => self.sent.push((to, packet.content)),
+                Output::Persist { token, writes } => self.unwritten.push_back((token, writes)),
+                Output::Answer(answer) => self.answers.push(answer),
+                Output::Note(note) => self.notes.push(note),
+            }
+        }
+    }
+
+    pub(super) fn input(&mut self, input: Input) {
+        let mut out = Vec::new();
+        self.node.handle(self.now, input, &mut out);
+        self.take(out);
+    }
+
+    /// A life of another site of this cluster says something.
+    pub(super) fn hear(&mut self, from: &str, content: Content) {
+        let packet = Packet { cluster: self.node.cluster, incarnation: Incarnation::new(1), content };
+        self.input(Input::Packet { from: from.parse().unwrap(), packet });
+    }
+
+    pub(super) fn write(&mut self) {
+        while let Some((token, writes)) = self.unwritten.pop_front() {
+            for write in &writes {
+                self.disk.apply(write);
+            }
+            self.input(Input::Persisted(token));
+        }
+    }
+
+    /// Lets so much time pass, with a disk that is quick.
+    pub(super) fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.now < end {
+            self.now = self.node.next_due().max(self.now + Span::TICK).min(end);
+            self.input(Input::Time);
+            self.write();
+        }
+    }
+
+    fn acquire(&mut self, request: u64, lock: &str) {
+        let (session, request) = (Session(request), Request(request));
+        let lock: LockName = lock.parse().unwrap();
+        self.input(Input::Call(Call::Acquire { session, request, lock, wait: Wait::Forever, cause: None }));
+    }
+
+    fn has_granted(&self, request: u64) -> bool {
+        let of = |answer: &Answer| matches!(answer, Answer::Lock(Tell::Granted { request: of, .. }) if of.0 == request);
+        self.answers.iter().any(of)
+    }
+}
+
+#[test]
+fn a_site_alone_serves_its_clients_soon_after_its_start() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.pass(Span::from_millis(1));
+    assert!(lone.has_granted(1) && lone.node.is_open());
+    assert_eq!(lone.sent, []);
+}
+
+#[test]
+fn a_life_says_nothing_before_the_disk_knows_of_it() {
+    let mut lone = Lone::start(&["b", "c"], Disk::default());
+    lone.now = Time::ZERO + Span::from_millis(5000);
+    lone.input(Input::Time);
+    assert_eq!(lone.sent, []);
+    lone.write();
+    assert!(matches!(lone.sent.first(), Some((_, Content::Join { .. }))), "{:?}", lone.sent);
+    assert_eq!(lone.disk.incarnation, Incarnation::new(1));
+}
+
+#[test]
+fn every_start_is_a_new_life_that_waits_for_the_lease_of_the_last_one() {
+    let mut first = Lone::start(&["a"], Disk::default());
+    first.pass(Span::from_millis(2000));
+    let mut second = Lone::start(&["a"], first.disk);
+    second.acquire(1, "jobs");
+    second.pass(Span::from_millis(5000));
+    assert!(!second.has_granted(1), "elected at once, it waits for five seconds and the drift");
+    second.pass(Span::from_millis(2000));
+    assert!(second.has_granted(1));
+    assert_eq!(second.node.me().incarnation, Incarnation::new(2));
+}
+
+#[test]
+fn a_grant_for_an_earlier_life_or_from_a_site_that_was_not_asked_is_none() {
+    let mut disk = Disk::default();
+    disk.apply(&Write::Incarnation(Incarnation::new(6)));
+    let mut lone = Lone::start(&["b"], disk);
+    lone.write();
+    let me = lone.node.me().clone();
+    let view = View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], ..View::default() };
+    let mut from_b = |content| {
+        lone.hear("b", content);
+    };
+    from_b(Content::View(view));
+    lone.pass(Span::from_millis(1500));
+    let asked = lone.sent.iter().rev().find(|(_, content)| matches!(content, Content::Renew { .. }));
+    let Some((_, Content::Renew { renewal, .. })) = asked.cloned() else { panic!("it asks for its lease") };
+    let length = Span::from_millis(5000);
+    for (from, to, valid) in
+        [("b", Incarnation::new(6), false), ("z", me.incarnation, false), ("b", me.incarnation, true)]
+    {
+        let content = Content::Granted { to, renewal, length };
+        lone.hear(from, content);
+        assert_eq!(lone.node.lease().is_valid(lone.now), valid, "{from} grants to {to:?}");
+    }
+}
+
+#[test]
+fn who_leads_is_believed_of_voters_only_and_only_of_voters() {
+    let mut lone = Lone::start(&["b", "c"], Disk::default());
+    lone.write();
+    for (from, leader, asked) in [("z", "c", 0), ("c", "z", 0), ("b", "c", 1)] {
+        lone.sent.clear();
+        let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
+        lone.hear(from, content);
+        let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
+        assert_eq!(joins.count(), asked, "{from} says that {leader} leads");
+    }
+}
+
+#[test]
+fn a_voter_that_hears_its_leader_asks_nobody_else() {
+    let mut disk = Disk::default();
+    let pledges = Pledges { disk: Incarnation::new(1), sworn: true, roll: BTreeMap::new() };
+    disk.apply(&Write::Pledges(pledges));
+    let mut lone = Lone::start(&["a", "b", "c"], disk);
+    lone.write();
+    let heartbeat = RaftMessage {
+        kind: Kind::Heartbeat,
+        term: 2,
+        log_term: 0,
+        index: 0,
+        entries: Vec::new(),
+        commit: 0,
+        commit_term: 0,
+        snapshot: None,
+        reject: false,
+        reject_hint: 0,
+        context: Vec::new(),
+    };
+    let mut asked = Vec::new();
+    for _ in 0..100 {
+        lone.hear("b", Content::Raft(heartbeat.clone()));
+        lone.write();
+        lone.sent.clear();
+        lone.pass(Span::from_millis(100));
+        let joins = lone.sent.drain(..).filter(|(_, content)| matches!(content, Content::Join { .. }));
+        asked.extend(joins.map(|(to, _)| to));
+    }
+    assert!(asked.len() >= 9 && asked.iter().all(|to| to.as_str() == "b"), "{asked:?}");
+}
+
+#[test]
+fn two_sites_that_each_believe_the_other_one_leads_are_not_asked_again_and_again() {
+    let mut lone = Lone::start(&["b", "c"], Disk::default());
+    lone.write();
+    lone.sent.clear();
+    for round in 0..10 {
+        let (from, leader) = if round % 2 == 0 { ("b", "c") } else { ("c", "b") };
+        let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
+        lone.hear(from, content);
+    }
+    let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
+    assert_eq!(joins.count(), 1);
+}
+
+#[test]
+fn a_view_is_taken_from_voters_only() {
+    let mut lone = Lone::start(&["b"], Disk::default());
+    lone.write();
+    let view = View { epoch: Epoch::new(1).unwrap(), ..View::default() };
+    for (from, epoch) in [("z", 0), ("b", 1)] {
+        lone.hear(from, Content::View(view.clone()));
+        assert_eq!(lone.node.view().epoch.number(), epoch, "from {from}");
+    }
+    assert!(
+        lone.notes.iter().any(|note| matches!(note, Note::Misbehaved { why, .. } if why.contains("vote")))
+    );
+}
+
+#[test]
+fn a_site_whose_disk_was_lost_begins_a_life_after_the_one_that_others_know_of_it() {
+    let mut lone = Lone::start(&["b"], Disk::default());
+    lone.write();
+    let me = lone.node.me().clone();
+    // What it is called next would be a life that takes part already, with everything that it has promised.
+    let known = Member { incarnation: me.incarnation.next(), ..me.clone() };
+    let view = View { epoch: Epoch::new(1).unwrap(), members: vec![known.clone()], ..View::default() };
+    lone.hear("b", Content::View(view));
+    assert!(lone.node.me().incarnation > known.incarnation, "{:?}", lone.node.me());
+}
+
+#[test]
+fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
+    let mut lone = Lone::start(&["a"], Disk::default());
+    lone.pass(Span::from_millis(2000));
+    let rules = |algorithm| RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };
+    let request = Request(5);
+    lone.input(Input::Call(Call::SetRules { request, rules: rules("zookeeper") }));
+    assert!(
+        matches!(lone.answers.last(), Some(Answer::RulesRefused { why, .. }) if why.contains("'zookeeper'"))
+    );
+    let request = Request(6);
+    lone.input(Input::Call(Call::SetRules { request, rules: rules("maekawa") }));
+    lone.pass(Span::from_millis(2000));
+    assert!(matches!(lone.answers.last(), Some(Answer::RulesSet { request: Request(6), .. })));
+    assert_eq!(lone.node.view().rules, rules("maekawa"));
+    lone.acquire(7, "jobs");
+    let (request, lock) = (Request(8), "jobs".parse().unwrap());
+    lone.input(Input::Call(Call::Query { request, lock }));
+    let Some(Answer::Queue { algorithm, sites, epoch, .. }) = lone.answers.last() else {
+        panic!("an answer")
+    };
+    let holders = sites[0].lock.holders_in_all;
+    assert_eq!((*algorithm, holders, *epoch), (Some("maekawa"), 1, lone.node.view().epoch));
+}
+
+#[test]
+fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
+    let me = Member { site: "a".parse().unwrap(), incarnation: Incarnation::new(1) };
+    for (algorithm, opens) in [("maekawa", true), ("of-the-future", false)] {
+        let rules = RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };
+        let view =
+            View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], rules, ..View::default() };
+        let mut disk = Disk::default();
+        disk.apply(&Write::Install(Saved { index: 5, term: 1, view }));
+        disk.apply(&Write::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
+        let mut lone = Lone::start(&["a"], disk);
+        lone.acquire(1, "jobs");
+        lone.pass(Span::from_millis(1000));
+        let reported = |note: &Note| matches!(note, Note::CannotOpen { why, .. } if why.contains(algorithm));
+        assert_eq!((lone.node.is_open(), lone.has_granted(1)), (opens, opens), "{algorithm}");
+        assert_eq!(lone.notes.iter().any(reported), !opens, "{algorithm}");
+    }
+}
+
+/// Packets of all kinds but the voters' own, as nodes send them, with bytes changed at random: whatever can still be read
+/// is given to a node that is at work. (Voters are trusted to follow Raft; strangers' votes are refused by name.)
+#[test]
+fn mangled_packets_end_no_node() {
+    mangled_packets_end_not("a");
+}
+
+/// The same, where the stranger is believed when it sends views.
+#[test]
+fn mangled_packets_of_a_voter_end_no_node() {
+    mangled_packets_end_not("b");
+}
+
+fn mangled_packets_end_not(voter: &str) {
+    let mut draw = fastrand::Rng::with_seed(1);
+    let mut lone = Lone::start(&[voter], Disk::default());
+    lone.acquire(1, "jobs");
+    lone.pass(Span::from_millis(2000));
+    let (me, epoch) = (lone.node.me().clone(), lone.node.view().epoch);
+    let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
+    let letter = |matter| crate::links::Frame::Data { number: 1, ack: 0, body: Letter { epoch, matter } };
+    let link = |matter| Content::Link { to: me.incarnation, frame: letter(matter) };
+    let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
+    let question: Question = postcard::from_bytes(&[1, 1]).unwrap();
+    let patterns = [
+        Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
+        Content::Renew {
+            renewal: Renewal::default(),
+            epoch,
+            unreachable: vec![me.clone()],
+            leased: true,
+            drained: true,
+        },
+        Content::Granted { to: me.incarnation, renewal: Renewal::default(), length: Span::from_millis(5000) },
+        Content::SetRules { base: 0, rules: RulesText::default() },
+        Content::View(View { epoch, members: vec![me.clone(), b], ..View::default() }),
+        Content::NotLeader { leader: Some("b".parse().unwrap()) },
+        Content::Leave,
+        Content::Pong,
+        Content::Ask { question, ask: Ask::Queue("jobs".parse().unwrap()) },
+        Content::Ask { question, ask: Ask::Locks },
+        Content::Ask { question, ask: Ask::Leave(me.clone()) },
+        Content::Ask { question, ask: Ask::Break("jobs".parse().unwrap()) },
+        Content::Reply { question, reply: Reply::Broken(Vec::new()) },
+        Content::Reply { question, reply: Reply::Leaves(true) },
+        link(Matter::Census { holdings: vec![holding], last: true }),
+        link(Matter::Left("jobs".parse().unwrap())),
+    ];
+    let (mut read, mut refused) = (0, 0);
+    for round in 0..40_000 {
+        let content = patterns[round % patterns.len()].clone();
+        let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
+        let mut bytes = postcard::to_stdvec(&packet).unwrap();
+        for _ in 0..draw.usize(..4) {
+            let at = draw.usize(..bytes.len());
+            bytes[at] = draw.u8(..);
+        }
+        let Ok(packet) = postcard::from_bytes::<Packet>(&bytes) else {
+            refused += 1;
+            continue;
+        };
+        if matches!(packet.content, Content::Raft(_)) {
+            continue;
+        }
+        read += 1;
+        lone.input(Input::Packet { from: "b".parse().unwrap(), packet });
+        lone.write();
+        if round % 100 == 0 {
+            lone.pass(Span::from_millis(100));
+        }
+        assert_eq!(lone.node.table().check_invariants(), Ok(()));
+        lone.sent.clear();
+    }
+    assert!(read > 10_000 && refused > 1_000, "{read} read, {refused} refused");
+}

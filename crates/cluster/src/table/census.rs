@@ -1,0 +1,189 @@
+//! A view change, as the lock table sees it: machines stop, everyone says what its clients hold, machines start from that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use meshlock_protocol::{Epoch, FenceClock, Holders, SiteId};
+use serde::{Deserialize, Serialize};
+
+use super::lock::{Call, Env, Lane, Lock, Machines};
+use super::{Alarm, Footing, LockTable, Output, Seat};
+use crate::mutant::{self, Mutant};
+use crate::names::LockName;
+use crate::rules::Rule;
+use crate::view::Seating;
+
+/// One lock that clients of a site hold when its machines stop.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Holding {
+    /// The lock.
+    pub lock: LockName,
+    /// For each holder the number of its permit, where permits were numbered.
+    pub slots: Vec<Option<u32>>,
+}
+
+/// What the clients of one member hold: the same to every other member.
+pub type Census = Vec<Holding>;
+
+/// Who holds a lock when a view opens: the place of each member that does, with its slots.
+type Held = Vec<(usize, Vec<Option<u32>>)>;
+
+impl LockTable {
+    /// The view is over: stops all machines and says what clients of this site hold. They keep it.
+    pub fn stop(&mut self) -> Census {
+        self.seat = None;
+        self.tally.views_installed += 1;
+        self.draining = false;
+        self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Timer(..)));
+        self.locks.retain(|_, lock| {
+            lock.machines = Machines::Stopped;
+            !lock.clients.holds.is_empty() || !lock.clients.waiters.is_empty()
+        });
+        self.locks.shrink_to(2 * self.locks.len());
+        let mut census = Census::new();
+        for (name, lock) in &mut self.locks {
+            for (lane, hold) in lock.clients.holds.iter_mut().enumerate() {
+                hold.lane = lane;
+            }
+            if !lock.clients.holds.is_empty() {
+                let slots = lock.clients.holds.iter().map(|hold| hold.slot).collect();
+                census.push(Holding { lock: name.clone(), slots });
+            }
+        }
+        census
+    }
+
+    /// All members have said what their clients hold, in the order of their places: the machines start, holders inside,
+    /// and whoever waits here asks again.
+    pub fn open(&mut self, seat: Seat, census: &[Census], footing: Footing, out: &mut Vec<Output>) {
+        let mut held: BTreeMap<&LockName, Held> = BTreeMap::new();
+        for (place, holdings) in census.iter().enumerate() {
+            for Holding { lock, slots } in holdings.iter().filter(|holding| !holding.slots.is_empty()) {
+                held.entry(lock).or_default().push((place, slots.clone()));
+            }
+        }
+        let me = seat.me;
+        self.seat = Some(seat);
+        self.tally.views_opened += 1;
+        for (name, held) in held {
+            let mine = held.iter().find(|(place, _)| *place == me).map_or(0, |(_, slots)| slots.len());
+            self.draining |= self.with_lock_as_it_is(name, footing, out, |lock, env| {
+                lock.start(&held, env);
+                let drains = matches!(lock.machines, Machines::Draining { .. });
+                lock.make_good(mine, env);
+                drains
+            });
+        }
+        self.opened_with = self.locks.len();
+        self.seek_all(footing, out);
+    }
+
+    /// A member says that one of its clients has left a lock with more holders than permits.
+    pub fn on_left_elsewhere(&mut self, place: usize, lock: &LockName, out: &mut Vec<Output>) {
+        let lock = self.locks.get_mut(lock);
+        match lock.map(|lock| &mut lock.machines) {
+            Some(Machines::Draining { left }) if left.get(&place).is_some_and(|count| *count > 0) => {
+                left.entry(place).and_modify(|count| *count -= 1);
+            }
+            Some(_) | None => {
+                out.push(Output::Misbehaved { place, why: "leaves a lock that it does not hold" });
+            }
+        }
+    }
+
+    /// Whether some lock had more holders than permits and has them no more: a new view would let it run again.
+    pub fn has_drained(&self) -> bool {
+        let Some(seat) = self.seat.as_ref().filter(|_| self.draining) else { return false };
+        self.locks.iter().any(|(name, lock)| match &lock.machines {
+            Machines::Draining { left } => fits(seat.rules.rule(name), left.values().copied()),
+            Machines::Stopped | Machines::Running { .. } => false,
+        })
+    }
+}
+
+/// Whether so many holders at each member are no more than the rule allows.
+fn fits(rule: &Rule, counts: impl Iterator<Item = usize> + Clone) -> bool {
+    counts.clone().sum::<usize>() <= rule.permits as usize
+        && counts.max().unwrap_or(0) <= rule.per_site as usize
+}
+
+impl Lock {
+    /// Starts the machines of this site, with `held` inside; or waits, if those are too many.
+    pub(super) fn start(&mut self, held: &[(usize, Vec<Option<u32>>)], env: &mut Env<'_>) {
+        let Some(seat) = env.seat else { return };
+        let stale = mutant::is_on(Mutant::FenceNotCarried);
+        self.clock = FenceClock::new(if stale { Epoch::default() } else { seat.epoch });
+        let rule = seat.rules.rule(env.name);
+        if !fits(rule, held.iter().map(|(_, slots)| slots.len())) {
+            let left = held.iter().map(|(place, slots)| (*place, slots.len())).collect();
+            self.machines = Machines::Draining { left };
+            return;
+        }
+        let seating = Seating::new(env.name, seat.members);
+        let mut inside: BTreeMap<SiteId, Option<u32>> = BTreeMap::new();
+        for (place, slots) in held {
+            for (lane, slot) in slots.iter().enumerate() {
+                inside.insert(seating.site(*place, lane), *slot);
+            }
+        }
+        let cluster = rule.cluster(seat.members);
+        let holders = Holders::new(cluster, inside.keys().copied()).expect("they fit");
+        let plan = seat.plan(env.name);
+        let lane = |lane| {
+            let me = seating.site(seat.me, lane);
+            let slot = inside.keys().position(|site| *site == me).unwrap_or(0);
+            let slot = u32::try_from(slot).expect("fewer than permits");
+            Lane { site: plan.start(me, &holders), turns: 0, slot }
+        };
+        let lanes = (0..rule.per_site as usize).map(lane).collect();
+        let slots = renumbered(inside.values().copied(), rule.permits as usize);
+        let plain = slots.iter().zip(0..).all(|(slot, number)| *slot == number);
+        let slots = if plain { Box::default() } else { slots.into_boxed_slice() };
+        self.machines = Machines::Running { lanes, slots };
+    }
+
+    /// What the census said that clients here hold, `announced` of them, and what they no longer do: it is left now.
+    fn make_good(&mut self, announced: usize, env: &mut Env<'_>) {
+        for lane in 0..announced {
+            if self.clients.holds.iter().all(|hold| hold.lane != lane) {
+                match self.machines {
+                    Machines::Running { .. } => self.run(lane, Call::Release, env),
+                    Machines::Draining { .. } => self.leave_draining(env),
+                    Machines::Stopped => {}
+                }
+            }
+        }
+    }
+}
+
+/// What the outside calls the permits 0, 1, … of new machines. The first belong to the holders, who keep the numbers that
+/// they were told; every other permit gets the smallest number that is still free.
+fn renumbered(held: impl Iterator<Item = Option<u32>> + Clone, permits: usize) -> Vec<u32> {
+    let mut used: BTreeSet<u32> = held.clone().flatten().collect();
+    let mut kept = BTreeSet::new();
+    let mut free = move || {
+        let most = u32::try_from(used.len()).unwrap_or(u32::MAX);
+        let number = (0..=most).find(|number| !used.contains(number)).expect("one more than there are used");
+        used.insert(number);
+        number
+    };
+    let mut slots: Vec<u32> =
+        held.map(|slot| slot.filter(|number| kept.insert(*number)).unwrap_or_else(&mut free)).collect();
+    while slots.len() < permits {
+        slots.push(free());
+    }
+    slots
+}
+
+#[cfg(test)]
+mod renumbering {
+    use super::renumbered;
+
+    #[test]
+    fn holders_keep_their_numbers_and_the_others_get_what_is_free() {
+        assert_eq!(renumbered([Some(2), Some(0)].into_iter(), 4), [2, 0, 1, 3]);
+        assert_eq!(renumbered([None, Some(0), None].into_iter(), 3), [1, 0, 2]);
+        assert_eq!(renumbered([Some(5)].into_iter(), 2), [5, 0]);
+        // A lying census cannot give one number to two.
+        assert_eq!(renumbered([Some(1), Some(1)].into_iter(), 2), [1, 0]);
+    }
+}

@@ -1,0 +1,308 @@
+//! One lock at one site: its waiters, its holders, and a machine for each lane.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use meshlock_protocol::registry::info::Tokens;
+use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite};
+use meshlock_protocol::{Effect, Epoch, FenceClock, Phase, SiteId};
+use smallvec::SmallVec;
+
+use super::clients::{Clients, Hold, Spare, Waiter};
+use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Served, Tally, Tell, Watch, What};
+use crate::cause::Cause;
+use crate::mutant::{self, Mutant};
+use crate::names::LockName;
+use crate::time::Time;
+use crate::view::Seating;
+
+/// What the machines of a lock are doing.
+#[derive(Clone, Debug)]
+pub(super) enum Machines {
+    /// There are none: no view is open, or nobody has touched the lock in this one.
+    Stopped,
+    /// One for each lane.
+    Running {
+        lanes: SmallVec<[Lane; 1]>,
+        /// What the outside calls the permits that the machines number from 0; empty if the same.
+        slots: Box<[u32]>,
+    },
+    /// There are more holders than permits: nobody is let in before enough have left, which a new view will find.
+    Draining {
+        /// How many each member still has, by place.
+        left: BTreeMap<usize, usize>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    pub(super) site: AnySite,
+    /// How often in a row it was handed on among local clients.
+    pub(super) turns: u32,
+    /// The machine's number of the permit that it executes on.
+    pub(super) slot: u32,
+}
+
+/// One call of a machine.
+#[derive(Clone, Debug)]
+pub(super) enum Call {
+    Request,
+    Release,
+    ReleaseAndRequest,
+    Wake,
+    Receive(SiteId, AnyMessage),
+}
+
+/// What a lock needs from the table for one step.
+pub(super) struct Env<'a> {
+    pub(super) name: &'a LockName,
+    pub(super) footing: Footing,
+    pub(super) habits: Habits,
+    pub(super) seat: Option<&'a Seat>,
+    pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
+    /// Lent to a machine for one call; boxed, because it has a part for each algorithm.
+    pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
+    pub(super) spare: &'a mut Spare,
+    pub(super) tally: &'a mut Tally,
+    /// What lets someone in who is let in now.
+    pub(super) served: Served,
+    /// The wish for which something is done.
+    pub(super) cause: Option<Cause>,
+    pub(super) watches: &'a [Watch],
+    pub(super) out: &'a mut Vec<Output>,
+}
+
+impl Env<'_> {
+    pub(super) fn misbehaved(&mut self, place: usize, why: &'static str) {
+        self.out.push(Output::Misbehaved { place, why });
+    }
+
+    /// The algorithm's site for a lane of the member at `place`.
+    pub(super) fn site_of(&self, place: usize, lane: usize) -> SiteId {
+        let members = self.seat.map_or(1, |seat| seat.members);
+        Seating::new(self.name, members).site(place, lane)
+    }
+
+    /// When the lease ends, if something may be given to a client now.
+    fn may_grant(&self) -> Option<Time> {
+        let careless = mutant::is_on(Mutant::GrantWithoutLease);
+        self.footing.lease_end.or_else(|| careless.then_some(self.footing.now))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Lock {
+    pub(super) clients: Clients,
+    pub(super) clock: FenceClock,
+    pub(super) machines: Machines,
+}
+
+impl Lock {
+    pub(super) fn new() -> Self {
+        Lock {
+            clients: Clients::default(),
+            clock: FenceClock::new(Epoch::default()),
+            machines: Machines::Stopped,
+        }
+    }
+
+    pub(super) fn holds(&self, request: Request) -> bool {
+        self.hold(request).is_some()
+    }
+
+    pub(super) fn hold_mut(&mut self, request: Request) -> Option<&mut Hold> {
+        self.clients.holds.iter_mut().find(|hold| hold.request == request)
+    }
+
+    pub(super) fn hold(&self, request: Request) -> Option<&Hold> {
+        self.clients.holds.iter().find(|hold| hold.request == request)
+    }
+
+    /// Starts the machines if a view is open and they do not run: nobody held the lock when it opened.
+    pub(super) fn touch(&mut self, env: &mut Env<'_>) {
+        if matches!(self.machines, Machines::Stopped) && env.seat.is_some() {
+            self.start(&[], env);
+        }
+    }
+
+    /// Asks with as many lanes as clients wait, if the lease allows to serve them.
+    pub(super) fn seek(&mut self, env: &mut Env<'_>) {
+        if env.may_grant().is_none() {
+            return;
+        }
+        loop {
+            let Machines::Running { lanes, .. } = &self.machines else { return };
+            let asking = lanes.iter().filter(|lane| lane.site.phase() == Phase::Waiting).count();
+            let idle = lanes.iter().position(|lane| lane.site.phase() == Phase::Idle);
+            let Some(idle) = idle.filter(|_| asking < self.clients.waiters.len()) else { return };
+            env.cause = self.clients.waiters.get(asking).map(|waiter| waiter.cause);
+            self.run(idle, Call::Request, env);
+        }
+    }
+
+    /// Makes a call of a lane's machine and everything that follows from it at this site.
+    pub(super) fn run(&mut self, lane: usize, call: Call, env: &mut Env<'_>) {
+        // What machines of this site send each other comes later; mostly there is none, and nothing is allocated.
+        let (mut next, mut work) = (Some((lane, call)), VecDeque::new());
+        while let Some((lane, call)) = next.take().or_else(|| work.pop_front()) {
+            let Some(seat) = env.seat else { return };
+            let Machines::Running { lanes, .. } = &mut self.machines else {
+                if let Call::Receive(from, _) = call {
+                    let (place, _) = Seating::new(env.name, seat.members).place(from);
+                    env.misbehaved(place, "a message for a lock that nobody may enter yet");
+                }
+                return;
+            };
+            let site = &mut lanes[lane].site;
+            let mut outbox = env.outbox.take().unwrap_or_default();
+            match call {
+                Call::Request => site.request(&mut outbox),
+                Call::Release => site.release(&mut outbox),
+                Call::ReleaseAndRequest => site.release_and_request(&mut outbox),
+                Call::Wake => site.wake(&mut outbox),
+                Call::Receive(from, message) => site.receive(from, message, &mut outbox),
+            }
+            for effect in outbox.drain() {
+                self.perform(lane, effect, seat, env, &mut work);
+            }
+            *env.outbox = Some(outbox);
+        }
+    }
+
+    fn perform(
+        &mut self,
+        lane: usize,
+        effect: Effect<AnyMessage>,
+        seat: &Seat,
+        env: &mut Env<'_>,
+        work: &mut VecDeque<(usize, Call)>,
+    ) {
+        match effect {
+            Effect::Send { to, message } => {
+                let seating = Seating::new(env.name, seat.members);
+                let (place, to_lane) = seating.place(to);
+                if place == seat.me {
+                    return work.push_back((to_lane, Call::Receive(seating.site(place, lane), message)));
+                }
+                let number = |lane| u32::try_from(lane).expect("fewer lanes than permits");
+                let (from_lane, to_lane) = (number(lane), number(to_lane));
+                let (lock, stamp) = (env.name.clone(), self.clock.stamp());
+                env.tally.sent.count(&message);
+                let (cause, printed) = (env.cause, env.is_watched().then(|| message.printed()));
+                let message = LockMessage { lock, from_lane, to_lane, stamp, message, cause };
+                env.out.push(Output::Send { to: place, message });
+                // Behind it: then its number on the link is known.
+                if let Some(printed) = printed {
+                    env.trace(lane, || What::Send(place, printed));
+                }
+            }
+            Effect::Enter { slot } => self.on_enter(lane, slot.0, env, work),
+            Effect::Timer { delays } => {
+                let due = env.footing.now + env.habits.message_delay.times(u64::from(delays));
+                env.alarms.insert((due, Alarm::Timer(env.name.clone(), lane, seat.epoch)));
+            }
+            Effect::Misbehaved { peer, why } => {
+                env.misbehaved(Seating::new(env.name, seat.members).place(peer).0, why);
+            }
+        }
+    }
+
+    /// The machine has entered: the first waiter has the lock. Without one, or without a lease to give it on, the machine
+    /// leaves at once; once the lease is back, [`seek`](Lock::seek) asks again.
+    fn on_enter(&mut self, lane: usize, slot: u32, env: &mut Env<'_>, work: &mut VecDeque<(usize, Call)>) {
+        if let Machines::Running { lanes, .. } = &mut self.machines {
+            lanes[lane].turns = 0;
+            lanes[lane].slot = slot;
+        }
+        if !self.grant(lane, env) {
+            work.push_back((lane, Call::Release));
+        }
+    }
+
+    /// Gives the lane's permit to the first waiter, if there is one and the lease allows it.
+    fn grant(&mut self, lane: usize, env: &mut Env<'_>) -> bool {
+        let Some(lease_end) = env.may_grant() else { return false };
+        if self.clients.waiters.is_empty() {
+            return false;
+        }
+        let Some(waiter) = self.clients.waiters.pop_front() else { return false };
+        if let Some(deadline) = waiter.deadline {
+            env.alarms.remove(&(deadline, Alarm::Deadline(env.name.clone(), waiter.request)));
+        }
+        let stuck = mutant::is_on(Mutant::FenceStuck);
+        let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
+        let (slot, now) = (self.public_slot(lane, env), env.footing.now);
+        let (Waiter { request, since, cause, .. }, by) = (waiter, env.cause);
+        self.clients.holds.push(Hold { request, fence, slot, since: now, doomed: None, lane, cause });
+        let margin = env.habits.margin;
+        env.tally.granted(now.since(since), env.served);
+        env.trace(lane, || What::Enter(request, fence));
+        env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin, cause, by }));
+        true
+    }
+
+    /// What the outside calls the permit of a lane; nothing if several permits are not numbered.
+    fn public_slot(&self, lane: usize, env: &Env<'_>) -> Option<u32> {
+        let Machines::Running { lanes, slots } = &self.machines else { return None };
+        let rule = env.seat?.rules.rule(env.name);
+        let numbered = rule.permits == 1 || rule.spec.info.tokens == Tokens::PerPermit;
+        let slot = lanes[lane].slot as usize;
+        numbered.then(|| slots.get(slot).copied().unwrap_or(lanes[lane].slot))
+    }
+
+    /// A holder leaves: the next one here, or other sites.
+    pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
+        let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
+        let Hold { lane, doomed, since, cause, .. } = self.clients.holds.remove(at);
+        env.tally.holds.record(env.footing.now.since(since));
+        env.cause = Some(cause);
+        env.trace(lane, || What::Release(request));
+        if let Some(act_by) = doomed {
+            env.alarms.remove(&(act_by, Alarm::Doom(env.name.clone(), request)));
+        }
+        match &mut self.machines {
+            // What the census has said of it is made good when the view opens.
+            Machines::Stopped => {}
+            Machines::Draining { .. } => self.leave_draining(env),
+            Machines::Running { lanes, .. } => {
+                let turns = lanes[lane].turns;
+                lanes[lane].turns = turns + 1;
+                if turns < env.habits.local_turns && self.grant(lane, env) {
+                    return;
+                }
+                let next = self.clients.waiters.front().filter(|_| env.may_grant().is_some());
+                let again = next.map(|next| env.cause = Some(next.cause)).is_some();
+                self.run(lane, if again { Call::ReleaseAndRequest } else { Call::Release }, env);
+                self.seek(env);
+            }
+        }
+    }
+
+    /// One holder of a lock with too many is gone: all members are told.
+    pub(super) fn leave_draining(&mut self, env: &mut Env<'_>) {
+        if let (Machines::Draining { left }, Some(seat)) = (&mut self.machines, env.seat) {
+            left.entry(seat.me).and_modify(|count| *count = count.saturating_sub(1));
+            env.out.push(Output::Left(env.name.clone()));
+        }
+    }
+
+    pub(super) fn check_invariants(&self, is_open: bool) -> Result<(), &'static str> {
+        match &self.machines {
+            Machines::Stopped => {}
+            Machines::Draining { .. } if is_open => {}
+            Machines::Running { lanes, .. } if is_open => {
+                for (at, lane) in lanes.iter().enumerate() {
+                    lane.site.check_invariants()?;
+                    let holds = self.clients.holds.iter().filter(|hold| hold.lane == at).count();
+                    let executes = usize::from(lane.site.phase() == Phase::Executing);
+                    if holds != executes {
+                        return Err("T2: whoever holds a lock is the holder of one executing lane");
+                    }
+                }
+            }
+            Machines::Draining { .. } | Machines::Running { .. } => {
+                return Err("T1: machines run only while a view is open");
+            }
+        }
+        Ok(())
+    }
+}

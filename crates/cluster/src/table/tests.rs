@@ -1,0 +1,386 @@
+//! Lock tables of several sites, without network, leases or views of their own: the test hands everything on.
+
+mod reports;
+mod tally;
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::rules::{Clause, Rules, RulesText};
+use crate::time::Span;
+
+/// The tables of all members of a view, and what is on its way between them.
+struct Tables {
+    sites: Vec<LockTable>,
+    wire: VecDeque<(usize, usize, LockMessage)>,
+    told: Vec<(usize, Tell)>,
+    left: Vec<(usize, LockName)>,
+    misbehaved: Vec<&'static str>,
+    now: Time,
+    /// When everyone's lease ends; none while nobody has one.
+    lease_end: Option<Time>,
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+fn lock() -> LockName {
+    "jobs".parse().unwrap()
+}
+
+fn rules(clause: Clause) -> Rules {
+    Rules::new(RulesText { rules: Vec::new(), default: clause }).unwrap()
+}
+
+impl Tables {
+    fn of(members: usize, clause: Clause) -> Self {
+        let habits = Habits {
+            local_turns: 2,
+            message_delay: Span::from_millis(1),
+            try_within: Span::from_millis(5),
+            most_locks: 10,
+            margin: Span::from_millis(200),
+        };
+        let mut tables = Tables {
+            sites: vec![LockTable::new(habits); members],
+            wire: VecDeque::new(),
+            told: Vec::new(),
+            left: Vec::new(),
+            misbehaved: Vec::new(),
+            now: at(1),
+            lease_end: Some(at(1000)),
+        };
+        tables.change_view(1, clause);
+        tables
+    }
+
+    fn act(&mut self, at: usize, act: impl FnOnce(&mut LockTable, Footing, &mut Vec<Output>)) {
+        let mut out = Vec::new();
+        act(&mut self.sites[at], Footing { now: self.now, lease_end: self.lease_end }, &mut out);
+        for output in out {
+            match output {
+                Output::Tell(tell) => self.told.push((at, tell)),
+                Output::Send { to, message } => self.wire.push_back((at, to, message)),
+                Output::Left(lock) => self.left.push((at, lock)),
+                Output::Misbehaved { why, .. } => self.misbehaved.push(why),
+                Output::Trace(_) => panic!("nobody watches"),
+            }
+        }
+        assert_eq!(self.sites[at].check_invariants(), Ok(()));
+    }
+
+    fn settle(&mut self) {
+        while let Some((from, to, message)) = self.wire.pop_front() {
+            self.act(to, |table, footing, out| table.on_message(from, message, footing, out));
+        }
+        for (from, lock) in std::mem::take(&mut self.left) {
+            for to in (0..self.sites.len()).filter(|&to| to != from) {
+                self.act(to, |table, _, out| table.on_left_elsewhere(from, &lock, out));
+            }
+        }
+    }
+
+    /// Stops all machines, and starts those of the next view.
+    fn change_view(&mut self, epoch: u32, clause: Clause) {
+        self.wire.clear();
+        let census: Vec<Census> = self.sites.iter_mut().map(LockTable::stop).collect();
+        self.open(epoch, clause, &census);
+    }
+
+    fn open(&mut self, epoch: u32, clause: Clause, census: &[Census]) {
+        let members = self.sites.len();
+        for me in 0..members {
+            let epoch = Epoch::new(epoch).unwrap();
+            let seat = Seat::new(epoch, members, me, rules(clause.clone()));
+            self.act(me, |table, footing, out| table.open(seat, census, footing, out));
+        }
+        self.settle();
+    }
+
+    fn acquire(&mut self, at: usize, request: u64, wait: Wait) {
+        let (session, request) = (Session(request), Request(request));
+        let wish = Wish { session, request, lock: lock(), wait, cause: None };
+        self.act(at, |table, footing, out| table.acquire(wish, footing, out));
+        self.settle();
+    }
+
+    fn release(&mut self, at: usize, request: u64) {
+        self.act(at, |table, footing, out| table.release(Request(request), footing, out));
+        self.settle();
+    }
+
+    fn time(&mut self, millis: u64) {
+        self.now = at(millis);
+        for at in 0..self.sites.len() {
+            self.act(at, |table, footing, out| table.on_time(footing, out));
+        }
+        self.settle();
+    }
+
+    /// What was told since the last question: place and request of grants, in order.
+    fn granted(&mut self) -> Vec<(usize, u64)> {
+        let told = std::mem::take(&mut self.told);
+        told.iter()
+            .filter_map(|(at, tell)| match tell {
+                Tell::Granted { request, .. } => Some((*at, request.0)),
+                Tell::Extended { .. }
+                | Tell::Lost { .. }
+                | Tell::Released { .. }
+                | Tell::Cancelled { .. }
+                | Tell::TimedOut { .. }
+                | Tell::Busy { .. }
+                | Tell::Refused { .. } => None,
+            })
+            .collect()
+    }
+
+    fn fence(&self, at: usize) -> i64 {
+        self.sites[at].report(&lock(), self.now).holders[0].fence.value()
+    }
+}
+
+#[test]
+fn clients_of_a_site_are_served_in_order_and_other_sites_get_in_after_two_local_turns() {
+    let mut tables = Tables::of(2, Clause::exclusive("ricart-agrawala"));
+    for request in 1..=5 {
+        tables.acquire(0, request, Wait::Forever);
+    }
+    tables.acquire(1, 9, Wait::Forever);
+    assert_eq!(tables.granted(), [(0, 1)]);
+    let mut order = Vec::new();
+    for holder in [(0, 1), (0, 2), (0, 3), (1, 9), (0, 4), (0, 5)] {
+        tables.release(holder.0, holder.1);
+        order.extend(tables.granted());
+    }
+    assert_eq!(order, [(0, 2), (0, 3), (1, 9), (0, 4), (0, 5)]);
+}
+
+#[test]
+fn a_deadline_ends_the_wait_and_the_request_that_runs_on_harms_nobody() {
+    let mut tables = Tables::of(2, Clause::exclusive("naimi-trehel"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(1, 2, Wait::Until(at(50)));
+    tables.time(49);
+    assert_eq!(tables.told.last(), Some(&(0, tables.told[0].1.clone())), "nothing but the grant");
+    tables.time(50);
+    assert_eq!(tables.told.last(), Some(&(1, Tell::TimedOut { request: Request(2) })));
+    tables.release(0, 1);
+    tables.acquire(0, 3, Wait::Forever);
+    assert_eq!(tables.granted(), [(0, 1), (0, 3)]);
+}
+
+#[test]
+fn whoever_does_not_want_to_wait_is_told_so_at_once_or_after_the_time_that_asking_takes() {
+    let mut tables = Tables::of(2, Clause::exclusive("central"));
+    tables.acquire(0, 1, Wait::Try);
+    assert_eq!(tables.granted(), [(0, 1)]);
+    tables.acquire(0, 2, Wait::Try);
+    assert_eq!(tables.told, [(0, Tell::Busy { request: Request(2) })]);
+    tables.acquire(1, 3, Wait::Try);
+    tables.time(6);
+    assert_eq!(tables.told.last(), Some(&(1, Tell::Busy { request: Request(3) })));
+}
+
+#[test]
+fn a_cancelled_wait_ends_and_a_cancelled_grant_is_given_back() {
+    let mut tables = Tables::of(2, Clause::exclusive("lamport"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(1, 2, Wait::Forever);
+    tables.acquire(1, 3, Wait::Forever);
+    tables.act(1, |table, footing, out| table.cancel(Request(2), footing, out));
+    tables.act(0, |table, footing, out| table.cancel(Request(1), footing, out));
+    tables.settle();
+    assert!(tables.told.contains(&(1, Tell::Cancelled { request: Request(2) })));
+    assert!(tables.told.contains(&(0, Tell::Released { request: Request(1) })));
+    assert_eq!(tables.granted(), [(0, 1), (1, 3)]);
+}
+
+#[test]
+fn a_client_that_is_gone_neither_holds_nor_waits() {
+    let mut tables = Tables::of(2, Clause::exclusive("suzuki-kasami"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(1, 2, Wait::Forever);
+    tables.acquire(1, 3, Wait::Forever);
+    tables.act(1, |table, footing, out| table.on_session_ended(Session(2), footing, out));
+    tables.act(0, |table, footing, out| table.on_session_ended(Session(1), footing, out));
+    tables.settle();
+    assert_eq!(tables.granted(), [(0, 1), (1, 3)]);
+    assert!(!tables.sites[0].holds_anything());
+}
+
+#[test]
+fn what_was_lost_stays_lost_and_is_free_for_others_when_its_time_is_over() {
+    let mut tables = Tables::of(2, Clause::exclusive("raymond"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(1, 2, Wait::Forever);
+    tables.time(800);
+    tables.act(0, |table, _, out| table.on_notice(at(1000), out));
+    assert_eq!(tables.told.last(), Some(&(0, Tell::Lost { request: Request(1), act_by: at(1000) })));
+    // The lease is renewed after all: nothing comes back, and nobody is told of an extension.
+    tables.lease_end = Some(at(2000));
+    tables.act(0, |table, footing, out| table.on_extended(at(2000), footing, out));
+    assert!(!tables.told.iter().any(|(_, tell)| matches!(tell, Tell::Extended { .. })));
+    tables.time(999);
+    assert_eq!(tables.granted(), [(0, 1)]);
+    tables.time(1000);
+    assert_eq!(tables.granted(), [(1, 2)]);
+}
+
+#[test]
+fn whoever_stops_when_told_frees_the_lock_before_its_time_is_over() {
+    let mut tables = Tables::of(2, Clause::exclusive("raymond"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(1, 2, Wait::Forever);
+    tables.act(0, |table, _, out| table.on_notice(at(1000), out));
+    tables.release(0, 1);
+    assert_eq!(tables.granted(), [(0, 1), (1, 2)]);
+}
+
+#[test]
+fn nothing_is_granted_without_a_lease_and_everything_asked_again_with_one() {
+    let mut tables = Tables::of(2, Clause::exclusive("token-ring"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(1, 2, Wait::Forever);
+    // The other site's lease is gone when its turn comes: it lets go at once, so that others can get in.
+    tables.act(0, |table, footing, out| table.release(Request(1), footing, out));
+    tables.lease_end = None;
+    tables.settle();
+    assert_eq!(tables.granted(), [(0, 1)]);
+    assert_eq!(tables.sites[1].report(&lock(), tables.now).waiters.len(), 1);
+    tables.lease_end = Some(at(3000));
+    tables.acquire(0, 3, Wait::Forever);
+    assert_eq!(tables.granted(), [(0, 3)]);
+    tables.release(0, 3);
+    tables.act(1, |table, footing, out| table.on_extended(at(3000), footing, out));
+    tables.settle();
+    assert_eq!(tables.granted(), [(1, 2)]);
+}
+
+#[test]
+fn a_holder_keeps_its_lock_through_a_change_of_the_algorithm_and_later_fences_are_larger() {
+    let mut tables = Tables::of(3, Clause::exclusive("maekawa"));
+    tables.acquire(2, 1, Wait::Forever);
+    tables.acquire(0, 2, Wait::Forever);
+    let first = tables.fence(2);
+    for (epoch, algorithm) in [(2, "lamport"), (3, "naimi-trehel"), (4, "delegated"), (5, "sanders")] {
+        tables.change_view(epoch, Clause::exclusive(algorithm));
+        assert_eq!(tables.fence(2), first, "{algorithm}");
+    }
+    assert_eq!(tables.granted(), [(2, 1)]);
+    tables.release(2, 1);
+    assert_eq!(tables.granted(), [(0, 2)]);
+    assert!(tables.fence(0) > first && tables.fence(0) >> 40 == 5);
+}
+
+#[test]
+fn what_is_released_during_a_view_change_is_free_in_the_new_view() {
+    let mut tables = Tables::of(2, Clause::exclusive("carvalho-roucairol"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(1, 2, Wait::Forever);
+    let census: Vec<Census> = tables.sites.iter_mut().map(LockTable::stop).collect();
+    tables.wire.clear();
+    tables.release(0, 1);
+    tables.open(2, Clause::exclusive("carvalho-roucairol"), &census);
+    assert_eq!(tables.granted(), [(0, 1), (1, 2)]);
+}
+
+#[test]
+fn one_site_can_hold_several_permits_and_all_together_never_more_than_there_are() {
+    for algorithm in ["raymond-k", "bulgannawar-vaidya", "srimani-reddy", "makki", "delegated"] {
+        let mut tables = Tables::of(2, Clause::shared(algorithm, 3));
+        for request in 1..=3 {
+            tables.acquire(0, request, Wait::Forever);
+            tables.acquire(1, 10 + request, Wait::Forever);
+        }
+        // Some algorithms look for idle permits only after a while.
+        tables.time(20);
+        let mut all = tables.granted();
+        assert_eq!(all.len(), 3, "{algorithm}: {all:?}");
+        let mut holders: VecDeque<(usize, u64)> = all.iter().copied().collect();
+        while let Some((at, request)) = holders.pop_front() {
+            tables.release(at, request);
+            tables.time(tables.now.micros() / 1000 + 5);
+            let next = tables.granted();
+            all.extend(&next);
+            holders.extend(next);
+        }
+        all.sort_unstable();
+        assert_eq!(all, [(0, 1), (0, 2), (0, 3), (1, 11), (1, 12), (1, 13)], "{algorithm}");
+    }
+}
+
+#[test]
+fn permits_keep_their_numbers_through_a_view_change() {
+    let mut tables = Tables::of(3, Clause::shared("srimani-reddy", 3));
+    for site in 0..3 {
+        tables.acquire(site, site as u64, Wait::Forever);
+    }
+    let slot = |tables: &Tables, at: usize| tables.sites[at].report(&lock(), tables.now).holders[0].slot;
+    let before: Vec<_> = (0..3).map(|at| slot(&tables, at)).collect();
+    let given_back = before[0];
+    tables.release(0, 0);
+    tables.change_view(2, Clause::shared("srimani-reddy", 3));
+    assert_eq!([slot(&tables, 1), slot(&tables, 2)], [before[1], before[2]]);
+    tables.acquire(0, 7, Wait::Forever);
+    assert_eq!(slot(&tables, 0), given_back);
+}
+
+#[test]
+fn with_fewer_permits_than_holders_nobody_gets_in_before_enough_have_left() {
+    let mut tables = Tables::of(3, Clause::shared("raymond-k", 3));
+    for site in 0..3 {
+        tables.acquire(site, site as u64, Wait::Forever);
+    }
+    tables.acquire(0, 7, Wait::Forever);
+    assert_eq!(tables.granted().len(), 3);
+    tables.change_view(2, Clause::exclusive("lamport"));
+    assert_eq!(tables.sites.iter().filter(|table| table.holds_anything()).count(), 3, "nobody is thrown out");
+    tables.release(0, 0);
+    assert!(tables.sites.iter().all(|table| !table.has_drained()));
+    tables.release(1, 1);
+    assert!(tables.sites.iter().all(LockTable::has_drained), "all know that one is left");
+    assert_eq!(tables.granted(), []);
+    tables.change_view(3, Clause::exclusive("lamport"));
+    assert_eq!(tables.granted(), [], "the one permit is still held");
+    tables.release(2, 2);
+    assert_eq!(tables.granted(), [(0, 7)]);
+}
+
+#[test]
+fn what_no_correct_member_sends_changes_nothing_and_is_reported() {
+    let mut tables = Tables::of(2, Clause::exclusive("ricart-agrawala"));
+    tables.acquire(0, 1, Wait::Forever);
+    let (session, request, wait) = (Session(2), Request(2), Wait::Forever);
+    let wish = Wish { session, request, lock: lock(), wait, cause: None };
+    tables.act(1, |table, footing, out| table.acquire(wish, footing, out));
+    let (_, _, request) = tables.wire.pop_front().unwrap();
+    let mut send = |message: LockMessage| {
+        tables.act(0, |table, footing, out| table.on_message(1, message, footing, out));
+        tables.misbehaved.pop()
+    };
+    let lane = LockMessage { to_lane: 1, ..request.clone() };
+    assert_eq!(send(lane), Some("names a lane that does not exist"));
+    assert_eq!(send(request.clone()), None);
+    assert_eq!(send(request), Some("a request that is not newer than its last"));
+    tables.act(0, |table, _, out| table.on_left_elsewhere(1, &lock(), out));
+    assert_eq!(tables.misbehaved, ["leaves a lock that it does not hold"]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_reason() {
+    let mut tables = Tables::of(1, Clause::exclusive("central"));
+    tables.acquire(0, 1, Wait::Forever);
+    tables.acquire(0, 1, Wait::Forever);
+    tables.release(0, 9);
+    tables.act(0, |table, footing, out| table.cancel(Request(9), footing, out));
+    let refused = tables.told.iter().filter(|(_, tell)| matches!(tell, Tell::Refused { .. }));
+    assert_eq!(refused.count(), 3);
+    for number in 0..20 {
+        let name: LockName = format!("lock {number}").parse().unwrap();
+        let (session, request, wait) = (Session(5), Request(100 + number), Wait::Forever);
+        let wish = Wish { session, request, lock: name, wait, cause: None };
+        tables.act(0, |table, footing, out| table.acquire(wish, footing, out));
+    }
+    assert_eq!(tables.granted().len(), 1 + 9, "a site keeps ten locks here");
+}

@@ -1,0 +1,75 @@
+//! An alarm on the clock that leases are counted on. Other timers stand still while the machine is suspended; this one rings
+//! as soon as it is awake again, if its time has come meanwhile.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use meshlock_cluster::time::Time;
+
+/// One alarm.
+pub(super) struct Alarm(AsyncFd<OwnedFd>);
+
+impl Alarm {
+    /// An alarm on the runtime that this is called in.
+    #[allow(
+        deprecated,
+        reason = "an owned descriptor stays the same; what takes its place needs unsafe code"
+    )]
+    pub(super) fn new() -> io::Result<Self> {
+        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        Ok(Alarm(AsyncFd::with_interest(timer, Interest::READABLE)?))
+    }
+
+    /// Waits until then. Only the last one that was begun rings.
+    pub(super) async fn until(&self, due: Time) -> io::Result<()> {
+        let value = moment(due);
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::ABSTIME, &once)?;
+        let mut rings = [0; 8];
+        // Setting it takes back that it has rung before; what was noted of that is not believed.
+        loop {
+            if let Ok(read) =
+                self.0.readable().await?.try_io(|timer| Ok(rustix::io::read(timer, &mut rings)?))
+            {
+                return read.map(|_| ());
+            }
+        }
+    }
+}
+
+/// As the system wants it: nothing at all would switch it off.
+fn moment(due: Time) -> Timespec {
+    let micros = due.micros().clamp(1, u64::try_from(i64::MAX / 1000).unwrap_or(u64::MAX));
+    let part = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    Timespec { tv_sec: part(micros / 1_000_000), tv_nsec: part(micros % 1_000_000 * 1000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meshlock_cluster::time::Span;
+    use meshlock_system::now;
+
+    #[tokio::test]
+    async fn an_alarm_rings_at_its_time_and_not_before() {
+        let alarm = Alarm::new().unwrap();
+        let due = now() + Span::from_millis(3);
+        alarm.until(due).await.unwrap();
+        assert!(now() >= due);
+    }
+
+    #[tokio::test]
+    async fn an_alarm_for_a_moment_that_has_passed_rings_at_once_and_can_be_set_again() {
+        let alarm = Alarm::new().unwrap();
+        alarm.until(Time::ZERO).await.unwrap();
+        let never = alarm.until(Time::from_micros(u64::MAX));
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, never).await.is_err());
+        alarm.until(now()).await.unwrap();
+    }
+}

@@ -1,0 +1,198 @@
+//! The node behind the engine's lock, and how what it wants done is done.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::disk::Sink;
+use super::engine::{Listener, Shared, Stand};
+use super::log;
+use super::meter::{Meter, Via};
+use super::net::Peer;
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::{Answer, Input, Node, Note, Output, Token};
+use meshlock_cluster::table::{Request, Session, Tell};
+use meshlock_cluster::time::Time;
+use meshlock_system::now;
+
+pub(super) struct Core {
+    pub(super) node: Node,
+    pub(super) outputs: Vec<Output>,
+    pub(super) disk: Sink,
+    /// Batches that count as written though there is no disk.
+    pub(super) written: Option<Token>,
+    pub(super) peers: BTreeMap<SiteName, Arc<Peer>>,
+    pub(super) requests: FxHashMap<Request, Arc<dyn Listener>>,
+    pub(super) sessions: FxHashMap<Session, Arc<dyn Listener>>,
+    pub(super) last_request: u64,
+    pub(super) last_session: u64,
+    /// Until when the clock's task sleeps.
+    pub(super) armed: Time,
+    /// How many calls there were since anyone looked what the other sites say.
+    pub(super) unheard: u32,
+    /// Whether the node has panicked.
+    pub(super) has_failed: bool,
+    pub(super) meter: Meter,
+}
+
+/// After so many calls whoever makes the next one looks what the other sites say. The site's own thread may not get to it while clients
+/// keep all cores busy, and then one site would keep a lock that others wait for, far beyond its turns. Clients acquire and
+/// release, so these are as many entries as a site may have while others wait.
+const MOST_UNHEARD: u32 = 32;
+
+/// Sites that something was sent to: mostly none or one.
+pub(super) type Touched = Vec<Arc<Peer>>;
+
+/// Writes to the sockets, outside of the lock.
+pub(super) fn flush(touched: Touched) {
+    for peer in touched {
+        peer.flush();
+    }
+}
+
+impl Core {
+    pub(super) fn new(node: Node, outputs: Vec<Output>) -> Self {
+        Core {
+            node,
+            outputs,
+            disk: Sink::Memory,
+            written: None,
+            peers: BTreeMap::new(),
+            requests: FxHashMap::default(),
+            sessions: FxHashMap::default(),
+            last_request: 0,
+            last_session: 0,
+            armed: Time::ZERO,
+            unheard: 0,
+            has_failed: false,
+            meter: Meter::default(),
+        }
+    }
+
+    /// Whoever makes a call has to hear these sites first: mostly none.
+    pub(super) fn peers_unheard(&mut self) -> Vec<Arc<Peer>> {
+        self.unheard += 1;
+        if self.unheard < MOST_UNHEARD {
+            return Vec::new();
+        }
+        self.unheard = 0;
+        self.peers.values().cloned().collect()
+    }
+
+    /// Lets the node handle what happened; it was first noticed at `since`, unless only now.
+    pub(super) fn handle(
+        &mut self,
+        input: Input,
+        since: Option<Time>,
+        shared: &Arc<Shared>,
+        touched: &mut Touched,
+    ) {
+        if self.has_failed {
+            return self.answer_for_the_failed(&input);
+        }
+        let handled = catch_unwind(AssertUnwindSafe(|| self.let_node_handle(input, since, shared, touched)));
+        if handled.is_err() {
+            self.on_panic();
+            shared.stand.send_modify(|stand| (stand.open, stand.failed) = (false, true));
+        }
+    }
+
+    fn let_node_handle(
+        &mut self,
+        input: Input,
+        since: Option<Time>,
+        shared: &Arc<Shared>,
+        touched: &mut Touched,
+    ) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let mut next = Some(input);
+        while let Some(input) = next {
+            let (via, at) = (Via::of(&input), now());
+            log::input(&input, &self.node);
+            self.node.handle(at, input, &mut outputs);
+            for output in outputs.drain(..) {
+                let grants = matches!(output, Output::Answer(Answer::Lock(Tell::Granted { .. })));
+                self.perform(output, shared, touched);
+                if let Some(via) = via.filter(|_| grants) {
+                    self.meter.handed_over(via, now().since(since.unwrap_or(at)));
+                }
+            }
+            next = self.written.take().map(Input::Persisted);
+        }
+        self.outputs = outputs;
+    }
+
+    fn perform(&mut self, output: Output, shared: &Arc<Shared>, touched: &mut Touched) {
+        match output {
+            Output::Send { to, packet } => {
+                log::sends(&self.node.me().site, &to, &packet);
+                let peer = self.peers.entry(to).or_insert_with_key(|to| shared.net.peer(to, shared));
+                peer.push(&packet);
+                if !touched.iter().any(|other| Arc::ptr_eq(other, peer)) {
+                    touched.push(peer.clone());
+                }
+            }
+            Output::Persist { token, writes } => match &self.disk {
+                Sink::Memory => self.written = Some(token),
+                Sink::Closed => {}
+                // If the disk's thread is gone, so is the node soon.
+                Sink::Thread(disk) => drop(disk.send((token, writes))),
+            },
+            Output::Answer(answer) => {
+                log::tells(&self.node.me().site, &answer);
+                self.answer(&answer);
+            }
+            Output::Note(note) => Core::note(&note, shared),
+        }
+    }
+
+    pub(super) fn answer(&mut self, answer: &Answer) {
+        let (request, over) = match answer {
+            Answer::Lock(Tell::Extended { session, .. }) => {
+                if let Some(listener) = self.sessions.get(session) {
+                    listener.hear(answer);
+                }
+                return;
+            }
+            Answer::Lock(Tell::Granted { request, .. } | Tell::Lost { request, .. })
+            | Answer::Traced { request, .. } => (request, false),
+            Answer::Lock(
+                Tell::Released { request }
+                | Tell::Cancelled { request }
+                | Tell::TimedOut { request }
+                | Tell::Busy { request }
+                | Tell::Refused { request, .. },
+            )
+            | Answer::Queue { request, .. }
+            | Answer::Overview { request, .. }
+            | Answer::Broken { request, .. }
+            | Answer::Locks { request, .. }
+            | Answer::Leaves { request, .. }
+            | Answer::RulesSet { request, .. }
+            | Answer::RulesRefused { request, .. }
+            | Answer::Left { request } => (request, true),
+        };
+        let listener = if over { self.requests.remove(request) } else { self.requests.get(request).cloned() };
+        if let Some(listener) = listener {
+            listener.hear(answer);
+        }
+    }
+
+    /// Writes a note down, and lets those know who wait for it; and a view says where its members are reached.
+    fn note(note: &Note, shared: &Shared) {
+        log::note(note);
+        if let Note::Opened(_) = note {
+            shared.stand.send_modify(|stand| stand.open = true);
+        }
+        let Note::Installed(view) = note else { return };
+        let (epoch, members) = (view.epoch, view.members.len());
+        shared.stand.send_replace(Stand { epoch, members, open: false, failed: false });
+        for member in &view.members {
+            if let Some(address) = view.address(&member.site) {
+                shared.net.learn_address(member.site.clone(), address.to_string());
+            }
+        }
+    }
+}

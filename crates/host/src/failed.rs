@@ -1,0 +1,58 @@
+//! What is left of a node that has panicked: a bug of ours, after which nothing that it says can be believed.
+//!
+//! It is never asked again. It renews no lease, so that the others go on without it; whoever holds something here is told
+//! that it is lost, whoever asks for something that there is nobody to ask.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::core::Core;
+use meshlock_cluster::node::{Answer, Call, Input};
+use meshlock_cluster::table::{Request, Tell};
+use meshlock_system::now;
+
+const FAILED: &str =
+    "this node has failed because of a bug; its log says more. Start it again, or ask another one";
+
+impl Core {
+    /// The node has panicked: everyone is told how it ends for them.
+    pub(super) fn on_panic(&mut self) {
+        tracing::error!("the node has panicked, which is a bug: what its clients hold is lost");
+        self.has_failed = true;
+        let node = &self.node;
+        // Whether they can still be told apart nobody knows; holding nothing is what it is safe to believe.
+        let holding = catch_unwind(AssertUnwindSafe(|| -> BTreeSet<Request> {
+            node.table().holders().map(|(_, request, _)| request).collect()
+        }));
+        let act_by = self.node.lease().end().unwrap_or_else(now);
+        for request in self.requests.keys().copied().collect::<Vec<_>>() {
+            let tell = match &holding {
+                Ok(holding) if !holding.contains(&request) => Tell::Refused { request, why: FAILED },
+                Ok(_) | Err(_) => Tell::Lost { request, act_by },
+            };
+            let answer = Answer::Lock(tell);
+            // A listener may be what has panicked.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.answer(&answer)));
+        }
+    }
+
+    /// Answers in the place of a node that has failed.
+    pub(super) fn answer_for_the_failed(&mut self, input: &Input) {
+        let Input::Call(call) = input else { return };
+        let refused = |request| Answer::Lock(Tell::Refused { request, why: FAILED });
+        let answer = match *call {
+            Call::Release(request) | Call::Cancel(request) => Answer::Lock(Tell::Released { request }),
+            Call::Leave { request } => Answer::Left { request },
+            Call::Acquire { request, .. }
+            | Call::Query { request, .. }
+            | Call::Overview { request }
+            | Call::Break { request, .. }
+            | Call::Locks { request }
+            | Call::Remove { request, .. }
+            | Call::SetRules { request, .. } => refused(request),
+            Call::Watch(ref watch) => refused(watch.request),
+            Call::SessionEnded(_) | Call::Introduce { .. } | Call::TakeAllAway => return,
+        };
+        self.answer(&answer);
+    }
+}

@@ -1,0 +1,146 @@
+//! What the gate counts and writes down.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::*;
+use meshlock_cluster::access::RuleText;
+
+fn named(name: &str) -> Principal {
+    Principal::Named(name.parse().unwrap())
+}
+
+fn caller(principal: Principal) -> Caller {
+    Caller { principal, origin: Origin::Network(([10, 0, 0, 1], 4000).into()), request: RequestId(7) }
+}
+
+fn policy(principal: &str, locks: &str, verbs: &[Verb]) -> Policy {
+    let rule = RuleText { principal: principal.into(), locks: locks.into(), verbs: verbs.to_vec() };
+    Policy { access: Access::new(&[rule]).unwrap(), tokens: Tokens::default() }
+}
+
+fn lock() -> LockName {
+    "deploy/web".parse().unwrap()
+}
+
+fn lines(path: &std::path::Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn whoever_opens_the_socket_is_bound_by_no_rule_and_others_by_those_of_now() {
+    let gate = Gate::new(policy("local", "*", &[]), Each::default(), Audit::default());
+    let socket = Caller { origin: Origin::Socket { user: Some(1) }, ..caller(Principal::Local) };
+    assert!(gate.check(&socket, Verb::Break, &lock()).is_ok());
+    assert!(gate.check(&caller(Principal::Local), Verb::Break, &lock()).is_err());
+    assert!(gate.check(&caller(named("ci")), Verb::Acquire, &lock()).is_err());
+    gate.replace(policy("ci", "deploy/*", &[Verb::Acquire]));
+    assert!(gate.check(&caller(named("ci")), Verb::Acquire, &lock()).is_ok());
+}
+
+#[test]
+fn each_principal_has_a_pace_and_connections_of_its_own() {
+    let each = Each { connections: 2, pace: Pace { rate: 1, burst: 3 } };
+    let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
+    let asked = |name: &str, times: usize| {
+        (0..times).filter(|_| gate.pace(&caller(named(name)), Kind::Ask).is_ok()).count()
+    };
+    // A second may pass meanwhile on a machine that is slow, and gives one more.
+    assert!((3..=4).contains(&asked("flood", 1000)));
+    assert_eq!(asked("other", 3), 3);
+    let error = gate.pace(&caller(named("flood")), Kind::Ask).unwrap_err().to_string();
+    assert!(gate.pace(&caller(named("flood")), Kind::Renew).is_ok(), "what it has it can keep");
+    assert!(error.starts_with("'flood' asks faster than 1 times a second"), "{error}");
+    let held = [gate.connect(&named("flood")).unwrap(), gate.connect(&named("flood")).unwrap()];
+    assert!(gate.connect(&named("flood")).is_err());
+    assert!(gate.connect(&named("other")).is_ok());
+    drop(held);
+    assert!(gate.connect(&named("flood")).is_ok());
+}
+
+#[test]
+fn what_is_denied_counts_more_than_what_is_done() {
+    let each = Each { pace: Pace { rate: 1, burst: 100 }, ..Each::default() };
+    let gate = Gate::new(Policy::default(), each, Audit::default());
+    let who = caller(named("ci"));
+    let asked = (0..1000).take_while(|_| gate.pace(&who, Kind::Ask).is_ok());
+    let denied = asked.filter(|_| gate.check(&who, Verb::Break, &lock()).is_err()).count();
+    // A slow machine gives it a little more.
+    assert!((5..10).contains(&denied), "{denied}");
+}
+
+#[test]
+fn those_who_are_quiet_are_forgotten() {
+    // A full bucket after each request, so that nobody is remembered for what it asked.
+    let each = Each { connections: 2, pace: Pace { rate: u32::MAX, burst: 1 } };
+    let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
+    let stays = gate.connect(&named("stays")).unwrap();
+    for at in 0..10 * MANY {
+        drop(gate.connect(&named(&format!("client-{at}"))));
+    }
+    assert!(gate.meters().len() <= MANY, "{}", gate.meters().len());
+    assert!(gate.meters().contains_key(&named("stays")));
+    drop(stays);
+}
+
+#[test]
+fn what_happens_is_written_as_one_object_a_line_for_its_owner_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.jsonl");
+    let audit = Audit::open(&Place::File(path.clone())).unwrap();
+    let gate = Gate::new(Policy::default(), Each::default(), audit);
+    assert!(gate.check(&caller(named("ci")), Verb::Break, &lock()).is_err());
+    gate.audit().note(&caller(named("ci")), Some(&lock()), Act::Granted { fence: i64::MAX });
+    gate.audit().flush();
+    let written = lines(&path);
+    assert_eq!(written.len(), 2);
+    assert_eq!(written[0]["event"], "denied");
+    assert_eq!(written[0]["verb"], "break");
+    assert_eq!(written[0]["principal"], "ci");
+    assert_eq!(written[0]["lock"], "deploy/web");
+    assert_eq!(written[0]["from"], "10.0.0.1:4000");
+    assert_eq!(written[0]["request"], "0000000000000007");
+    assert_eq!(written[1]["fence"], i64::MAX.to_string());
+    let time = written[0]["time"].as_str().unwrap();
+    assert!(time.len() == 27 && time.starts_with("20") && time.ends_with('Z'), "{time}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_file_that_was_moved_away_is_made_anew_when_that_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, old) = (dir.path().join("audit.jsonl"), dir.path().join("audit.1"));
+    let audit = Audit::open(&Place::File(path.clone())).unwrap();
+    let note = |fence| audit.note(&caller(named("ci")), Some(&lock()), Act::Granted { fence });
+    note(1);
+    audit.flush();
+    fs::rename(&path, &old).unwrap();
+    note(2);
+    audit.flush();
+    audit.reopen();
+    note(3);
+    audit.flush();
+    let fences = |path| lines(path).iter().map(|line| line["fence"].to_string()).collect::<Vec<_>>();
+    assert_eq!(fences(&old), ["\"1\"", "\"2\""]);
+    assert_eq!(fences(&path), ["\"3\""]);
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted_and_nobody_waits() {
+    // A disk that is full.
+    let audit = Audit::open(&Place::File("/dev/full".into())).unwrap();
+    let note = || audit.note(&caller(named("ci")), Some(&lock()), Act::Granted { fence: 1 });
+    (0..100_000).for_each(|_| note());
+    audit.flush();
+    assert!(audit.lost() > 0);
+}
+
+#[test]
+fn tokens_are_long_and_never_the_same() {
+    let (one, other) = (new_token().unwrap(), new_token().unwrap());
+    assert_ne!(one, other);
+    assert_eq!(one.len(), "meshlock_".len() + 64);
+}

@@ -1,0 +1,34 @@
+//! Runs one node: sockets, TLS, the disk, threads and the clock around the pure machine. Nothing here decides anything about a lock.
+//!
+//! An [`Engine`] drives one [`Node`](meshlock_cluster::node::Node). Whoever has something for it (a client's call, a packet, a
+//! completed write, time) takes the engine's lock, lets the node handle it, and carries out what the node wants done, all on
+//! its own thread:
+//!
+//! ```text
+//!  caller ─▶ lock ─▶ node.handle ─▶ answers to listeners, packets to queues, writes to the disk's thread ─▶ unlock ─▶ write to sockets
+//! ```
+//!
+//! So a lock whose token is here is taken without waking another thread, and what a release sends to another site is on the
+//! wire before the release returns.
+
+mod alarm;
+mod channel;
+mod core;
+mod disk;
+pub mod door;
+mod engine;
+mod failed;
+pub mod gate;
+mod lobby;
+mod log;
+mod meter;
+pub(crate) mod net;
+mod permits;
+pub mod store;
+mod thread;
+
+pub use engine::{Engine, Handle, Listener, Setup, Stand, StartError};
+pub use lobby::{Lobby, Seat};
+pub use meter::{Readings, SessionEnd, Via};
+pub use net::{IntroduceError, ListenError, Traffic, learn_of_cluster, listen, tune};
+pub use permits::{PermitsError, agree_on_permits, agree_on_permits_within, needs_rule};

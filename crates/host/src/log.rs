@@ -1,0 +1,138 @@
+//! What a node notes, as lines of the log; and, for those who ask for the target `meshlock::lock` at the level debug, what becomes of
+//! each wish: a line wherever a message is sent or handled for it, with its cause.
+
+use meshlock_protocol::Message;
+use tracing::Level;
+
+use meshlock_cluster::cause::Cause;
+use meshlock_cluster::names::SiteName;
+use meshlock_cluster::node::{Answer, Call, Input, Node, Note, Packet};
+use meshlock_cluster::table::{Request, Tell};
+
+/// What lines about wishes are asked for by.
+const LOCK: &str = "meshlock::lock";
+
+/// Whether anybody wants to know what becomes of wishes. As good as nothing if not.
+fn follows_wishes() -> bool {
+    tracing::enabled!(target: LOCK, Level::DEBUG)
+}
+
+/// Something is about to be handled.
+pub(super) fn input(input: &Input, node: &Node) {
+    if !follows_wishes() {
+        return;
+    }
+    let site = &node.me().site;
+    match input {
+        Input::Packet { from, packet } => {
+            if let Some(message) = packet.content.lock_message() {
+                let (lock, kind, cause) = (&message.lock, message.message.kind(), shown(message.cause));
+                tracing::debug!(target: LOCK, %site, %from, %lock, kind, cause, "heard");
+            }
+        }
+        Input::Call(Call::Acquire { request, lock, cause, .. }) => {
+            let cause = cause.unwrap_or_else(|| node.table().cause(*request));
+            tracing::debug!(target: LOCK, %site, %lock, request = request.0, %cause, "asked");
+        }
+        Input::Call(Call::Release(request)) => {
+            tracing::debug!(target: LOCK, %site, request = request.0, "gives back");
+        }
+        Input::Call(_) | Input::Time | Input::Connected(_) | Input::Persisted(_) => {}
+    }
+}
+
+/// A wish is over because its session is: it gives back what it has, or does not wait any more.
+pub(super) fn ends(site: &SiteName, request: Request) {
+    if follows_wishes() {
+        tracing::debug!(target: LOCK, %site, request = request.0, "ends");
+    }
+}
+
+/// Something is sent.
+pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
+    if !follows_wishes() {
+        return;
+    }
+    if let Some(message) = packet.content.lock_message() {
+        let (lock, kind, cause) = (&message.lock, message.message.kind(), shown(message.cause));
+        tracing::debug!(target: LOCK, %site, %to, %lock, kind, cause, "sends");
+    }
+}
+
+/// A client is told something.
+pub(super) fn tells(site: &SiteName, answer: &Answer) {
+    let Answer::Lock(tell) = answer else { return };
+    if !follows_wishes() {
+        return;
+    }
+    let (request, what) = match tell {
+        Tell::Granted { request, fence, cause, by, .. } => {
+            let (request, fence, by) = (request.0, fence.value(), shown(*by));
+            return tracing::debug!(target: LOCK, %site, request, fence, %cause, by, "granted");
+        }
+        Tell::Lost { request, .. } => (request, "lost"),
+        Tell::TimedOut { request } => (request, "timed out"),
+        Tell::Busy { request } => (request, "busy"),
+        Tell::Cancelled { request } => (request, "cancelled"),
+        Tell::Refused { request, why } => (request, *why),
+        Tell::Extended { .. } | Tell::Released { .. } => return,
+    };
+    tracing::debug!(target: LOCK, %site, request = request.0, "{what}");
+}
+
+/// A cause as a line of the log has it; nothing if none is known, as from a site that speaks version 1 of the wire.
+fn shown(cause: Option<Cause>) -> Option<String> {
+    cause.map(|cause| cause.to_string())
+}
+
+/// Writes a note down.
+pub(super) fn note(note: &Note) {
+    match note {
+        Note::Installed(view) => {
+            tracing::info!(epoch = view.epoch.number(), members = ?view.members, "view installed");
+        }
+        Note::Opened(epoch) => tracing::info!(epoch = epoch.number(), "view open"),
+        Note::CannotOpen { epoch, why } => {
+            tracing::error!(
+                epoch = epoch.number(),
+                why,
+                "cannot follow the rules of this view; is this program older?"
+            );
+        }
+        Note::Excluded { epoch, member } => {
+            tracing::warn!(epoch = epoch.number(), %member, "left out of the view: everything held here is lost");
+        }
+        Note::OtherCluster { site, cluster } => {
+            tracing::error!(%site, %cluster, "a site of another cluster speaks; compare the configurations");
+        }
+        Note::OtherTerms { agreed, configured } => {
+            tracing::warn!(
+                ?agreed,
+                ?configured,
+                "the cluster agreed on other leases than are configured here: it goes by those"
+            );
+        }
+        Note::DiskReplaced { by, .. } => {
+            tracing::error!(
+                %by,
+                "this disk is not the one that this voter came with first: it takes part, but does not vote; put the first disk \
+                 back, or found the cluster anew with empty disks if no majority of voters is left"
+            );
+        }
+        Note::FirstStartWaits { silent } => {
+            tracing::warn!(
+                ?silent,
+                "the first start of this cluster waits until more of these sites have answered"
+            );
+        }
+        Note::TooOld(member) => {
+            tracing::warn!(%member, "this life is too old to be let in, a later one begins; was the disk lost, or the clock set back?");
+        }
+        Note::EpochsExhausted => {
+            tracing::error!("there is no number left for another view: found another cluster");
+        }
+        Note::Misbehaved { site, why } => tracing::warn!(%site, why, "a peer misbehaves"),
+        Note::Leads(term) => tracing::info!(term = term.0, "leads"),
+        Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
+    }
+}

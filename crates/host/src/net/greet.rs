@@ -1,0 +1,224 @@
+//! How a connection begins: TLS if it is wanted, then both sides say who they are.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::Connection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use meshlock_tls::{TlsError, drain_tls, open_tls, site_of};
+
+use super::super::channel::{Channel, Stream};
+use meshlock_cluster::names::SiteName;
+use meshlock_wire::sites::{FrameError, Hello, Versions, greeting, take_greeting};
+use meshlock_wire::sites::{Introduction, IntroductionError};
+
+/// How long a new connection may take until both have said who they are.
+pub(super) const GREET_WITHIN: Duration = Duration::from_secs(5);
+
+/// After how long without an acknowledgement by the other machine a connection is given up.
+pub(in super::super) const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
+
+/// After how long without traffic the other machine is asked whether it is still there; then every second, thrice.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GreetError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(
+        "it says that it is the site '{found}', not '{expected}'; compare the addresses in the configuration"
+    )]
+    OtherSite { expected: SiteName, found: SiteName },
+    #[error(
+        "it looks for the site '{sought}', and this is '{me}'; compare the addresses in its configuration"
+    )]
+    NotMe { sought: SiteName, me: SiteName },
+    #[error("it says that it is the site '{said}', but its certificate is that of '{certified}'")]
+    Impostor { said: SiteName, certified: SiteName },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("no answer within {} seconds", GREET_WITHIN.as_secs())]
+    Silent,
+    #[error(transparent)]
+    Introduction(#[from] IntroductionError),
+}
+
+/// A connection that has greeted.
+pub(super) struct Greeted {
+    pub(super) channel: Arc<Channel>,
+    pub(super) hello: Hello,
+    /// Which version of the wire both speak from here on.
+    pub(super) version: u16,
+    /// What has come behind the greeting.
+    pub(super) rest: Vec<u8>,
+}
+
+/// A connection that is still to greet: bytes both ways, TLS or not.
+struct Newcomer {
+    stream: TcpStream,
+    tls: Option<Connection>,
+    plain: Vec<u8>,
+    speaks: Versions,
+}
+
+impl Newcomer {
+    fn new(stream: TcpStream, mut tls: Option<Connection>, speaks: Versions) -> Self {
+        if let Some(tls) = &mut tls {
+            // What is said is bounded before it comes here.
+            tls.set_buffer_limit(None);
+        }
+        Newcomer { stream, tls, plain: Vec::new(), speaks }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return self.stream.write_all(bytes).await };
+        io::Write::write_all(&mut tls.writer(), bytes)?;
+        self.write_tls().await
+    }
+
+    async fn write_tls(&mut self) -> io::Result<()> {
+        let mut wire = Vec::new();
+        if let Some(tls) = &mut self.tls {
+            drain_tls(tls, &mut wire)?;
+        }
+        self.stream.write_all(&wire).await
+    }
+
+    async fn read(&mut self) -> Result<(), GreetError> {
+        let mut bytes = [0; 4096];
+        let count = self.stream.read(&mut bytes).await?;
+        if count == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        let Some(tls) = &mut self.tls else {
+            self.plain.extend_from_slice(&bytes[..count]);
+            return Ok(());
+        };
+        let opened = open_tls(tls, &bytes[..count], &mut self.plain);
+        // Also where TLS ends in an error it has something to say: why.
+        let answers = opened.as_ref().map(Clone::clone).unwrap_or_default();
+        self.stream.write_all(&answers).await?;
+        self.write_tls().await?;
+        opened.map(drop).map_err(|error| TlsError::of(error).into())
+    }
+
+    async fn say(&mut self, hello: &Hello) -> io::Result<()> {
+        let greeting = greeting(hello, self.speaks);
+        self.write(&greeting).await
+    }
+
+    /// Hears the other side's greeting, and which version both speak.
+    async fn hello(&mut self) -> Result<(Hello, u16), GreetError> {
+        loop {
+            if let Some(hello) = take_greeting(&mut self.plain, self.speaks)? {
+                return Ok(hello);
+            }
+            self.read().await?;
+        }
+    }
+
+    fn greeted(self, hello: Hello, version: u16) -> Greeted {
+        let channel = Arc::new(Channel::new(Stream::Tcp(self.stream), self.tls));
+        Greeted { channel, hello, version, rest: self.plain }
+    }
+}
+
+/// Greets the site that was dialled.
+pub(super) async fn greet(
+    stream: TcpStream,
+    tls: Option<Connection>,
+    me: Hello,
+    speaks: Versions,
+) -> Result<Greeted, GreetError> {
+    tune(&stream, UNACKNOWLEDGED)?;
+    let mut newcomer = Newcomer::new(stream, tls, speaks);
+    let expected = me.to.clone();
+    newcomer.write_tls().await?;
+    newcomer.say(&me).await?;
+    let (hello, version) = newcomer.hello().await?;
+    if hello.from != expected {
+        return Err(GreetError::OtherSite { expected, found: hello.from });
+    }
+    check_certificate(newcomer.tls.as_ref(), &hello)?;
+    Ok(newcomer.greeted(hello, version))
+}
+
+/// Lets a connection that came in say who it is, and answers; nothing is left of one that only wanted to know about the cluster.
+pub(super) async fn welcome(
+    stream: TcpStream,
+    tls: Option<Connection>,
+    (me, life, speaks): (&SiteName, u64, Versions),
+    introduce: impl FnOnce() -> Introduction,
+) -> Result<Option<Greeted>, GreetError> {
+    tune(&stream, UNACKNOWLEDGED)?;
+    let mut newcomer = Newcomer::new(stream, tls, speaks);
+    let hello = newcomer.hello().await;
+    if let Ok((hello, _)) = &hello {
+        check_certificate(newcomer.tls.as_ref(), hello)?;
+    }
+    let to = hello.as_ref().map_or_else(|_| me.clone(), |(hello, _)| hello.from.clone());
+    if matches!(&hello, Ok(_) | Err(GreetError::Frame(FrameError::Version { .. }))) {
+        // Also to a peer of another version: it can tell its user why.
+        newcomer.say(&Hello { from: me.clone(), to, life }).await?;
+    }
+    let (hello, version) = hello?;
+    if hello.to == hello.from {
+        newcomer.write(&introduce().frame()).await?;
+        return Ok(None);
+    }
+    if hello.to != *me {
+        return Err(GreetError::NotMe { sought: hello.to, me: me.clone() });
+    }
+    Ok(Some(newcomer.greeted(hello, version)))
+}
+
+/// Asks whoever is there which cluster it is of. Nobody looks for itself: a site that says so wants to know.
+pub(super) async fn ask_about(
+    stream: TcpStream,
+    tls: Option<Connection>,
+    me: &SiteName,
+) -> Result<Introduction, GreetError> {
+    tune(&stream, UNACKNOWLEDGED)?;
+    let mut newcomer = Newcomer::new(stream, tls, Versions::default());
+    newcomer.write_tls().await?;
+    newcomer.say(&Hello { from: me.clone(), to: me.clone(), life: 0 }).await?;
+    let (hello, _) = newcomer.hello().await?;
+    check_certificate(newcomer.tls.as_ref(), &hello)?;
+    loop {
+        if let Some(introduction) = Introduction::take(&newcomer.plain)? {
+            return Ok(introduction);
+        }
+        newcomer.read().await?;
+    }
+}
+
+/// Whoever has a certificate of the cluster can speak for the site that it names, and for no other.
+fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), GreetError> {
+    let Some(tls) = tls else { return Ok(()) };
+    let certified = site_of(tls)?;
+    if certified == hello.from {
+        return Ok(());
+    }
+    Err(GreetError::Impostor { said: hello.from.clone(), certified })
+}
+
+/// No delay, and an end in seconds for connections that lead nowhere: they are given up after so long without an acknowledgement.
+pub fn tune(stream: &TcpStream, unacknowledged: Duration) -> io::Result<()> {
+    use rustix::net::sockopt::{
+        set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+    };
+    stream.set_nodelay(true)?;
+    let timeout = u32::try_from(unacknowledged.as_millis()).unwrap_or(u32::MAX);
+    set_tcp_user_timeout(stream, timeout)?;
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, IDLE)?;
+    set_tcp_keepintvl(stream, Duration::from_secs(1))?;
+    set_tcp_keepcnt(stream, 3)?;
+    Ok(())
+}

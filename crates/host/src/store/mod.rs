@@ -1,0 +1,191 @@
+//! The disk of a site: a directory with a database (`redb`) in which every batch of [`Write`]s is one durable transaction.
+//!
+//! ```text
+//! DIR/            0700
+//!   lock          held while a process lives here; its number, for people
+//!   state.redb    0600: whose it is, the format, and what a voter must not forget
+//! ```
+//!
+//! What a voter has promised must not be forgotten, or two leaders are elected. So what is damaged is never repaired by going
+//! back to something older: it is an error, and the message says what to do. Only what a crash interrupted, which nobody was
+//! told was written, is dropped.
+
+mod error;
+mod lock;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::Database;
+
+pub use error::StoreError;
+use lock::DirectoryLock;
+use meshlock_cluster::membership::disk::{Disk, Write};
+use meshlock_cluster::names::SiteName;
+use tables::Reader;
+
+const FILE: &str = "state.redb";
+const NEW_FILE: &str = "state.redb.new";
+
+/// All that is kept is small; the default of a gigabyte is for other uses.
+const CACHE_BYTES: usize = 1 << 20;
+
+/// How the file is opened; tests put a disk under it that fails.
+type Opener = Box<dyn Fn(&Path) -> Result<Database, redb::Error> + Send>;
+
+/// A site's directory, in use.
+pub struct Store {
+    dir: PathBuf,
+    file: PathBuf,
+    site: SiteName,
+    open: Opener,
+    condition: Condition,
+    /// Given back last.
+    _lock: DirectoryLock,
+}
+
+enum Condition {
+    Open(Database),
+    /// There was no room for a batch: the database must be opened anew before the next one.
+    WasFull,
+    /// It is not known what is on the disk.
+    Failed,
+}
+
+impl Store {
+    /// Takes the directory of `site`, makes it if there is none, and reads what is there.
+    pub fn open(dir: &Path, site: &SiteName) -> Result<(Store, Disk), StoreError> {
+        Store::open_with(dir, site, Box::new(open_file))
+    }
+
+    fn open_with(dir: &Path, site: &SiteName, open: Opener) -> Result<(Store, Disk), StoreError> {
+        make_directory(dir)?;
+        let lock = DirectoryLock::take(dir)?;
+        let file = dir.join(FILE);
+        let exists = file.try_exists().map_err(StoreError::io(&file, "cannot be looked at"))?;
+        if !exists {
+            found(dir, &file, site)?;
+        }
+        let (database, disk) = read(dir, &file, site, &open)?;
+        let condition = Condition::Open(database);
+        let store = Store { dir: dir.to_owned(), file, site: site.clone(), open, condition, _lock: lock };
+        Ok((store, disk))
+    }
+
+    /// Writes a batch, and waits for the disk. When this returns `Ok` all of it survives whatever happens; when it does not,
+    /// all of it or nothing will be there, and everything written before is.
+    ///
+    /// After an error that [is passing](StoreError::is_passing) the same batch may be written again, and must be before any
+    /// other; writing it twice does no harm. After any other error every further write is refused.
+    pub fn write(&mut self, batch: &[Write]) -> Result<(), StoreError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let database = match std::mem::replace(&mut self.condition, Condition::Failed) {
+            Condition::Open(database) => Ok(database),
+            Condition::WasFull => self.read_again(),
+            Condition::Failed => return Err(StoreError::Closed { file: self.file.clone() }),
+        };
+        let written = database.and_then(|database| {
+            guarded(&self.file, || {
+                let done = tables::commit(&database, batch);
+                done.map_err(StoreError::database(&self.file, "cannot be written"))?;
+                Ok(database)
+            })
+        });
+        match written {
+            Ok(database) => {
+                self.condition = Condition::Open(database);
+                Ok(())
+            }
+            Err(error) => {
+                if error.is_passing() {
+                    self.condition = Condition::WasFull;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn read_again(&self) -> Result<Database, StoreError> {
+        let (database, _) = read(&self.dir, &self.file, &self.site, &self.open)?;
+        Ok(database)
+    }
+}
+
+/// Makes the directory, for its owner only; what is made is there after a crash.
+fn make_directory(dir: &Path) -> Result<(), StoreError> {
+    let missing: Vec<&Path> =
+        dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(StoreError::io(dir, "cannot be made a directory"))?;
+    for dir in missing {
+        sync_directory(parent(dir))?;
+    }
+    Ok(())
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn sync_directory(dir: &Path) -> Result<(), StoreError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io(dir, "cannot be made durable"))
+}
+
+/// Makes the file under another name first: under its own it is there whole, or not at all.
+fn found(dir: &Path, file: &Path, site: &SiteName) -> Result<(), StoreError> {
+    let new = dir.join(NEW_FILE);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(StoreError::io(&new, "is left over, and cannot be removed")(error));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let handle = options.open(&new).map_err(StoreError::io(&new, "cannot be made"))?;
+    let database = Database::builder()
+        .set_cache_size(CACHE_BYTES)
+        .create_file(handle)
+        .map_err(|error| StoreError::database(&new, "cannot be made")(error.into()))?;
+    tables::found(&database, site).map_err(StoreError::database(&new, "cannot be written"))?;
+    drop(database);
+    let synced = File::open(&new).and_then(|file| file.sync_all());
+    synced.map_err(StoreError::io(&new, "cannot be made durable"))?;
+    fs::rename(&new, file).map_err(StoreError::io(file, "cannot be put in place"))?;
+    sync_directory(dir)
+}
+
+fn open_file(file: &Path) -> Result<Database, redb::Error> {
+    Ok(Database::builder().set_cache_size(CACHE_BYTES).open(file)?)
+}
+
+/// Opens the file, and reads and checks all of it.
+fn read(dir: &Path, file: &Path, site: &SiteName, open: &Opener) -> Result<(Database, Disk), StoreError> {
+    guarded(file, || {
+        let mut database = open(file).map_err(StoreError::database(file, "cannot be opened"))?;
+        let checked = database.check_integrity();
+        checked.map_err(|error| StoreError::database(file, "cannot be read")(error.into()))?;
+        let reader = Reader::new(dir, file, &database)?;
+        reader.check_identity(site)?;
+        let disk = reader.disk()?;
+        Ok((database, disk))
+    })
+}
+
+/// `redb` trusts a file that was closed in order, and panics on some of those whose bits have changed since. Whatever it was
+/// doing is dropped with all its state, so nothing half done is seen.
+fn guarded<T>(file: &Path, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        Err(StoreError::Damaged { file: file.to_owned(), what: format!("the database gives up: {text}") })
+    })
+}

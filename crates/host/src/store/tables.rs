@@ -1,0 +1,200 @@
+//! The tables of the database: how a batch becomes a transaction, and how what is there becomes a [`Disk`] again.
+
+use std::path::Path;
+
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use serde::de::DeserializeOwned;
+
+use super::error::StoreError;
+use meshlock_cluster::founding::Founding;
+use meshlock_cluster::membership::disk::{Ballot, Disk, LogEntry, Pledges, Saved, Write};
+use meshlock_cluster::names::{Incarnation, SiteName};
+use meshlock_wire::disk as record;
+use meshlock_wire::disk::RecordError;
+
+/// The tables below, and what they mean. One more with every change that an older program would misread.
+pub(super) const FORMAT: u8 = 1;
+
+/// Whose file this is: the format as one byte, the site's name as text. Every format has this table.
+const IDENTITY: TableDefinition<&str, &[u8]> = TableDefinition::new("meshlock identity");
+/// Single values, as records.
+const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
+/// Entries by index, as records.
+const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
+
+const FOUNDING: &str = "founding";
+const PLEDGES: &str = "pledges";
+const INCARNATION: &str = "incarnation";
+const BALLOT: &str = "ballot";
+const SAVED: &str = "saved";
+
+/// The first transaction of a new file.
+pub(super) fn found(database: &Database, site: &SiteName) -> Result<(), redb::Error> {
+    let transaction = begin(database)?;
+    {
+        let mut identity = transaction.open_table(IDENTITY)?;
+        identity.insert("format", [FORMAT].as_slice())?;
+        identity.insert("site", site.as_str().as_bytes())?;
+        transaction.open_table(STATE)?;
+        transaction.open_table(LOG)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Writes a batch in one durable transaction.
+pub(super) fn commit(database: &Database, batch: &[Write]) -> Result<(), redb::Error> {
+    let transaction = begin(database)?;
+    for write in batch {
+        apply(&transaction, write)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// With two phases a commit counts only when all of it is on the disk. With one phase a damaged commit looks like one that a
+/// crash interrupted, and the database would go back to the one before without a word: a voter would forget its vote.
+fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    Ok(transaction)
+}
+
+/// The same as [`Disk::apply`] does.
+fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Error> {
+    match write {
+        Write::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
+        Write::Pledges(pledges) => put(transaction, PLEDGES, &record::encode(pledges)),
+        Write::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
+        Write::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
+        Write::Append(entries) => {
+            let Some(first) = entries.first() else { return Ok(()) };
+            let mut log = transaction.open_table(LOG)?;
+            log.retain_in(first.index.., |_, _| false)?;
+            for entry in entries {
+                log.insert(entry.index, record::encode(entry).as_slice())?;
+            }
+            Ok(())
+        }
+        Write::Compact(saved) => {
+            transaction.open_table(LOG)?.retain_in(..=saved.index, |_, _| false)?;
+            put(transaction, SAVED, &record::encode(saved))
+        }
+        Write::Install(saved) => {
+            transaction.open_table(LOG)?.retain(|_, _| false)?;
+            put(transaction, SAVED, &record::encode(saved))
+        }
+    }
+}
+
+fn put(transaction: &WriteTransaction, key: &str, record: &[u8]) -> Result<(), redb::Error> {
+    transaction.open_table(STATE)?.insert(key, record)?;
+    Ok(())
+}
+
+/// Reads all of a file, and checks it.
+pub(super) struct Reader<'a> {
+    dir: &'a Path,
+    file: &'a Path,
+    transaction: ReadTransaction,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(dir: &'a Path, file: &'a Path, database: &Database) -> Result<Self, StoreError> {
+        let transaction = database.begin_read().map_err(|error| broken(file)(error.into()))?;
+        Ok(Reader { dir, file, transaction })
+    }
+
+    /// Whether the file is of a format that this program knows, and of this site.
+    pub(super) fn check_identity(&self, site: &SiteName) -> Result<(), StoreError> {
+        let format = self.value(IDENTITY, "format").map_err(broken(self.file))?;
+        match format.as_deref() {
+            Some([FORMAT]) => {}
+            Some(&[found]) if found > FORMAT => return Err(self.newer(found, FORMAT)),
+            Some(_) | None => return Err(self.damaged("its format is not a number".to_owned())),
+        }
+        let found = self.value(IDENTITY, "site").map_err(broken(self.file))?;
+        let found = found.ok_or_else(|| self.damaged("no site's name is in it".to_owned()))?;
+        if found == site.as_str().as_bytes() {
+            return Ok(());
+        }
+        let found = String::from_utf8_lossy(&found).into_owned();
+        Err(StoreError::OtherSite { dir: self.dir.to_owned(), found, wanted: site.clone() })
+    }
+
+    /// What was written, as if it had been applied to an empty [`Disk`].
+    pub(super) fn disk(&self) -> Result<Disk, StoreError> {
+        let mut disk = Disk::default();
+        if let Some(founding) = self.record::<Founding>(FOUNDING)? {
+            disk.apply(&Write::Founding(founding));
+        }
+        if let Some(pledges) = self.record::<Pledges>(PLEDGES)? {
+            disk.apply(&Write::Pledges(pledges));
+        }
+        if let Some(incarnation) = self.record::<Incarnation>(INCARNATION)? {
+            disk.apply(&Write::Incarnation(incarnation));
+        }
+        let saved = self.record::<Saved>(SAVED)?.unwrap_or_default();
+        let entries = self.entries(saved.index)?;
+        let ballot = self.record::<Ballot>(BALLOT)?.unwrap_or_default();
+        let last = saved.index + entries.len() as u64;
+        if ballot.commit < saved.index || ballot.commit > last {
+            let (commit, first) = (ballot.commit, saved.index);
+            return Err(self.damaged(format!("entry {commit} is committed, and there are {first} to {last}")));
+        }
+        disk.apply(&Write::Install(saved));
+        disk.apply(&Write::Append(entries));
+        disk.apply(&Write::Ballot(ballot));
+        Ok(disk)
+    }
+
+    /// The log, which goes on where the saved state ends.
+    fn entries(&self, saved: u64) -> Result<Vec<LogEntry>, StoreError> {
+        let records = self.log().map_err(broken(self.file))?;
+        let mut entries = Vec::with_capacity(records.len());
+        for (expected, (index, bytes)) in (saved.saturating_add(1)..).zip(records) {
+            let entry: LogEntry = self.decode("an entry", &bytes)?;
+            if index != expected || entry.index != expected {
+                return Err(self.damaged(format!("entry {index} is where {expected} should be")));
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
+    fn log(&self) -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
+        let log = self.transaction.open_table(LOG)?;
+        let rows = log.iter()?.map(|row| row.map(|(index, bytes)| (index.value(), bytes.value().to_vec())));
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn record<T: DeserializeOwned>(&self, key: &'static str) -> Result<Option<T>, StoreError> {
+        let bytes = self.value(STATE, key).map_err(broken(self.file))?;
+        bytes.map(|bytes| self.decode(key, &bytes)).transpose()
+    }
+
+    fn value(
+        &self,
+        table: TableDefinition<&'static str, &'static [u8]>,
+        key: &str,
+    ) -> Result<Option<Vec<u8>>, redb::Error> {
+        Ok(self.transaction.open_table(table)?.get(key)?.map(|bytes| bytes.value().to_vec()))
+    }
+
+    fn decode<T: DeserializeOwned>(&self, what: &str, bytes: &[u8]) -> Result<T, StoreError> {
+        record::decode(bytes).map_err(|error| match error {
+            RecordError::Version(found) => self.newer(found, record::VERSION),
+            RecordError::Malformed => self.damaged(format!("{what} cannot be read")),
+        })
+    }
+
+    fn newer(&self, found: u8, known: u8) -> StoreError {
+        StoreError::Newer { file: self.file.to_owned(), found, known }
+    }
+
+    fn damaged(&self, what: String) -> StoreError {
+        StoreError::Damaged { file: self.file.to_owned(), what }
+    }
+}
+
+fn broken(file: &Path) -> impl FnOnce(redb::Error) -> StoreError {
+    StoreError::database(file, "cannot be read")
+}

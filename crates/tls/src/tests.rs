@@ -1,0 +1,320 @@
+//! Handshakes in memory, with certificates made for the purpose.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::Connection;
+use rustls::pki_types::UnixTime;
+use tempfile::TempDir;
+
+use super::*;
+use meshlock_cluster::names::SiteName;
+
+fn site(name: &str) -> Bearer {
+    Bearer::Site(name.parse().unwrap())
+}
+
+fn client(name: &str) -> Bearer {
+    Bearer::Client(name.parse().unwrap())
+}
+
+fn named(name: &str) -> SiteName {
+    name.parse().unwrap()
+}
+
+fn authority() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    ca::init(dir.path(), ca::AUTHORITY_DAYS).unwrap();
+    dir
+}
+
+fn issued(dir: &Path, bearer: &Bearer) -> Identity {
+    Identity::load(&ca::issue(dir, bearer, ca::BEARER_DAYS).unwrap()).unwrap()
+}
+
+/// What both sides get when `caller` calls `wanted` and `called` answers.
+fn shake(
+    caller: &Identity,
+    wanted: &str,
+    called: &Identity,
+) -> (Result<(), TlsError>, Result<Bearer, TlsError>) {
+    shake_hands(caller.call(&named(wanted)).unwrap(), called.answer().unwrap())
+}
+
+fn shake_hands(
+    mut calling: Connection,
+    mut called: Connection,
+) -> (Result<(), TlsError>, Result<Bearer, TlsError>) {
+    let (mut caller, mut answerer) = (Ok(()), Ok(()));
+    for _ in 0..4 {
+        answerer = answerer.and_then(|()| pass(&mut calling, &mut called));
+        caller = caller.and_then(|()| pass(&mut called, &mut calling));
+    }
+    assert!(caller.is_err() || !calling.is_handshaking(), "the caller is done");
+    assert!(answerer.is_err() || caller.is_err() || !called.is_handshaking(), "so is the other side");
+    (caller, answerer.and_then(|()| bearer_of(&called)))
+}
+
+/// Passes on what one side has to say.
+fn pass(from: &mut Connection, to: &mut Connection) -> Result<(), TlsError> {
+    let mut wire = Vec::new();
+    while from.wants_write() {
+        from.write_tls(&mut wire).unwrap();
+    }
+    hear(to, &wire)
+}
+
+fn hear(connection: &mut Connection, mut wire: &[u8]) -> Result<(), TlsError> {
+    while !wire.is_empty() {
+        connection.read_tls(&mut wire).unwrap();
+        let heard = connection.process_new_packets();
+        heard.map_err(|error| TlsError::of(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn two_sites_know_each_other_by_name() {
+    let dir = authority();
+    let (a, b) = (issued(dir.path(), &site("a")), issued(dir.path(), &site("B_2.eu")));
+    let (caller, called) = shake(&a, "B_2.eu", &b);
+    assert_eq!((caller.unwrap(), called.unwrap()), ((), site("a")));
+}
+
+#[test]
+fn another_site_at_the_address_is_refused_by_the_caller() {
+    let dir = authority();
+    let (a, b) = (issued(dir.path(), &site("a")), issued(dir.path(), &site("b")));
+    let (caller, called) = shake(&a, "c", &b);
+    let error = caller.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the site 'b' answers where the site 'c' should; look at its address in the configuration"
+    );
+    assert!(matches!(called.unwrap_err(), TlsError::Refused(_)));
+}
+
+#[test]
+fn a_client_may_call_but_is_never_taken_for_a_site() {
+    let dir = authority();
+    let (a, other) = (issued(dir.path(), &site("a")), issued(dir.path(), &client("a")));
+    let (caller, called) = shake(&other, "a", &a);
+    assert_eq!((caller.unwrap(), called.unwrap()), ((), client("a")));
+    let (caller, called) = shake(&a, "a", &other);
+    let error = caller.unwrap_err();
+    assert!(matches!(error, TlsError::Peer(Fault::Use)), "{error}");
+    assert!(matches!(called.unwrap_err(), TlsError::Refused(_)));
+}
+
+#[test]
+fn whoever_looks_for_any_site_learns_which_it_is_and_takes_no_client_for_one() {
+    let dir = authority();
+    let (a, other) = (issued(dir.path(), &site("a")), issued(dir.path(), &client("a")));
+    let mut calling = other.call_any_site().unwrap();
+    let mut called = a.answer().unwrap();
+    for _ in 0..4 {
+        pass(&mut calling, &mut called).unwrap();
+        pass(&mut called, &mut calling).unwrap();
+    }
+    assert_eq!(site_of(&calling).unwrap(), named("a"));
+    assert_eq!(client_of(&called).unwrap().to_string(), "a");
+    let (caller, _) = shake_hands(a.call_any_site().unwrap(), other.answer().unwrap());
+    assert!(matches!(caller.unwrap_err(), TlsError::Peer(Fault::Use)));
+    // A site is no client either.
+    let (_, called) = shake(&a, "a", &a);
+    assert_eq!(called.unwrap(), site("a"));
+    let mut calling = a.call_any_site().unwrap();
+    let mut called = a.answer().unwrap();
+    for _ in 0..4 {
+        pass(&mut calling, &mut called).unwrap();
+        pass(&mut called, &mut calling).unwrap();
+    }
+    assert!(matches!(client_of(&called).unwrap_err(), TlsError::NotAClient { .. }));
+}
+
+#[test]
+fn certificates_of_another_authority_are_refused_by_both_sides() {
+    let (ours, theirs) = (authority(), authority());
+    let (a, b) = (issued(ours.path(), &site("a")), issued(theirs.path(), &site("b")));
+    let (caller, _) = shake(&a, "b", &b);
+    let error = caller.unwrap_err();
+    assert!(matches!(error, TlsError::Peer(Fault::OtherAuthority)), "{error}");
+
+    // One that believes both authorities calls one that does not.
+    let files = Files::in_directory(&ours.path().join("site-a"));
+    let both =
+        [&files.authority, &theirs.path().join("ca.pem")].map(|file| fs::read_to_string(file).unwrap());
+    fs::write(&files.authority, both.concat()).unwrap();
+    let (caller, called) = shake(&Identity::load(&files).unwrap(), "b", &b);
+    let error = called.unwrap_err();
+    assert!(matches!(error, TlsError::Peer(Fault::OtherAuthority)), "{error}");
+    let error = caller.unwrap_err().to_string();
+    assert_eq!(error, "the peer refuses this side's certificate: the peer has another authority's ca.pem");
+}
+
+/// A clock that is so many days ahead.
+#[derive(Debug)]
+struct Ahead(u64);
+
+impl rustls::time_provider::TimeProvider for Ahead {
+    fn current_time(&self) -> Option<UnixTime> {
+        let ahead = Duration::from_secs(self.0 * 24 * 3600);
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs()) + ahead))
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_refused_by_both_sides() {
+    let dir = authority();
+    let [old, new] = [("old", 10), ("new", 30)]
+        .map(|(name, days)| Identity::load(&ca::issue(dir.path(), &site(name), days).unwrap()).unwrap());
+    let hands = |caller: &Identity, wanted: &str, called: &Identity| {
+        let (mut calling, mut answering) = (caller.calling(Some(&named(wanted))), called.called());
+        calling.time_provider = Arc::new(Ahead(20));
+        answering.time_provider = Arc::new(Ahead(20));
+        let calling = connect::begin_call(Arc::new(calling)).unwrap();
+        shake_hands(calling, connect::begin_answer(Arc::new(answering)).unwrap())
+    };
+    let (caller, called) = hands(&new, "old", &old);
+    let error = caller.unwrap_err();
+    assert!(matches!(error, TlsError::Peer(Fault::Expired { .. })), "{error}");
+    let error = called.unwrap_err().to_string();
+    assert_eq!(error, "the peer refuses this side's certificate: it has expired, by the peer's clock");
+
+    let (caller, called) = hands(&old, "new", &new);
+    assert!(matches!(caller.unwrap_err(), TlsError::Refused(why) if why.contains("expired")));
+    let error = called.unwrap_err().to_string();
+    assert!(error.starts_with("the peer's certificate: it has expired; issue a new one"), "{error}");
+}
+
+#[test]
+fn a_certificate_is_judged_by_the_time_it_is_looked_at() {
+    let dir = authority();
+    let files = ca::issue(dir.path(), &site("a"), 10).unwrap();
+    let authority = identity::read_authority(&files.authority).unwrap();
+    let certificate = identity::certificates(&files.certificate).unwrap().remove(0);
+    let now = UnixTime::now().as_secs();
+    let at = |seconds: u64| {
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        authority.judge(&certificate, &[], webpki::KeyUsage::client_auth(), time)
+    };
+    assert_eq!(at(now), Ok(site("a")));
+    let error = at(now + 15 * 24 * 3600).unwrap_err().to_string();
+    assert!(error.starts_with("it has expired 5 days ago; issue a new one"), "{error}");
+    let error = at(now - 5 * 24 * 3600).unwrap_err().to_string();
+    assert!(error.starts_with("it is not valid yet, but in 4 days; set the clocks"), "{error}");
+}
+
+#[test]
+fn who_does_not_speak_tls_gets_an_error_and_not_a_connection() {
+    let dir = authority();
+    let mut called = issued(dir.path(), &site("a")).answer().unwrap();
+    let error = hear(&mut called, b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
+    assert!(matches!(error, TlsError::OtherProtocol(_)), "{error}");
+    assert!(error.to_string().contains("is it set to plain TCP?"), "{error}");
+    assert!(matches!(bearer_of(&called), Err(TlsError::Anonymous)));
+}
+
+#[test]
+fn who_shows_no_certificate_is_refused() {
+    let dir = authority();
+    let a = issued(dir.path(), &site("a"));
+    let mut anonymous = a.calling(Some(&named("a")));
+    anonymous.client_auth_cert_resolver = Arc::new(Nobody);
+    let calling = connect::begin_call(Arc::new(anonymous)).unwrap();
+    let (caller, called) = shake_hands(calling, a.answer().unwrap());
+    let error = called.unwrap_err();
+    assert!(matches!(error, TlsError::Anonymous), "{error}");
+    assert_eq!(
+        caller.unwrap_err().to_string(),
+        "the peer refuses this side's certificate: the peer got none"
+    );
+}
+
+#[test]
+fn where_only_sites_may_be_a_client_is_refused_by_name() {
+    let dir = authority();
+    let (a, laptop) = (issued(dir.path(), &site("a")), issued(dir.path(), &client("laptop")));
+    let (mut calling, mut called) = (laptop.call(&named("a")).unwrap(), a.answer().unwrap());
+    for _ in 0..4 {
+        pass(&mut calling, &mut called).unwrap();
+        pass(&mut called, &mut calling).unwrap();
+    }
+    assert_eq!(site_of(&calling).unwrap(), named("a"));
+    let error = site_of(&called).unwrap_err().to_string();
+    assert!(error.starts_with("the peer is the client 'laptop', and only sites may call here"), "{error}");
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl rustls::client::ResolvesClientCert for Nobody {
+    fn resolve(&self, _: &[&[u8]], _: &[rustls::SignatureScheme]) -> Option<Arc<rustls::sign::CertifiedKey>> {
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn keys_are_for_their_owner_only_and_nothing_is_overwritten() {
+    let dir = authority();
+    let files = ca::issue(dir.path(), &site("a"), 30).unwrap();
+    for key in [dir.path().join("ca-key.pem"), files.key.clone()] {
+        assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600, "{}", key.display());
+    }
+    let before = fs::read(&files.key).unwrap();
+    let error = ca::issue(dir.path(), &site("a"), 30).unwrap_err();
+    assert!(matches!(error, ca::CaError::Exists { .. }), "{error}");
+    let error = ca::init(dir.path(), 30).unwrap_err();
+    assert!(error.to_string().contains("ca.pem exists, and is never overwritten; move it away"), "{error}");
+    assert_eq!(fs::read(&files.key).unwrap(), before);
+}
+
+#[test]
+fn a_site_whose_name_is_a_path_gets_a_directory_inside_all_the_same() {
+    let dir = authority();
+    let files = ca::issue(dir.path(), &site(".."), 30).unwrap();
+    assert_eq!(files.key, dir.path().join("site-../key.pem"));
+    assert_eq!(Identity::load(&files).unwrap().bearer(), &site(".."));
+}
+
+#[test]
+fn the_key_of_another_authority_issues_nothing() {
+    let (ours, theirs) = (authority(), authority());
+    fs::copy(theirs.path().join("ca-key.pem"), ours.path().join("ca-key.pem")).unwrap();
+    let error = ca::issue(ours.path(), &site("a"), 30).unwrap_err().to_string();
+    assert!(error.contains("it is not from this cluster's authority"), "{error}");
+    assert!(!ours.path().join("site-a").exists(), "nothing is left behind");
+}
+
+#[test]
+fn files_that_cannot_be_an_identity_are_named() {
+    let dir = authority();
+    let a = ca::issue(dir.path(), &site("a"), 30).unwrap();
+    let b = ca::issue(dir.path(), &site("b"), 30).unwrap();
+    let says = |files: Files, text: &str| {
+        let error = Identity::load(&files).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    };
+    says(Files { key: dir.path().join("none"), ..a.clone() }, "none: cannot be read: No such file");
+    says(Files { key: b.key.clone(), ..a.clone() }, "site-b/key.pem: not the key of ");
+    says(Files { certificate: a.key.clone(), ..a.clone() }, "key.pem: no certificate in PEM form is in it");
+    says(Files { certificate: a.authority.clone(), ..a.clone() }, "ca.pem");
+    fs::write(&b.key, "no key").unwrap();
+    says(Files { key: b.key.clone(), ..a.clone() }, "key.pem: no private key in PEM form is in it");
+    fs::set_permissions(&a.key, fs::Permissions::from_mode(0o644)).unwrap();
+    says(a, "everyone on this machine can read this key; `chmod 600 ");
+}
+
+#[test]
+fn an_error_of_a_stream_that_is_not_about_tls_stays_what_it_is() {
+    let error = TlsError::of(io::Error::from(io::ErrorKind::ConnectionReset));
+    assert!(matches!(error, TlsError::Io(error) if error.kind() == io::ErrorKind::ConnectionReset));
+}

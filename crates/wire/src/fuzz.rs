@@ -1,0 +1,200 @@
+//! What fuzzers feed: every decoder of bytes that a network, a disk or an operator brings, with what must be true of whatever it
+//! reads. Only with the feature `fuzz`.
+//!
+//! The folder `fuzz/` at the root drives them by coverage, for as long as one likes; tests drive them briefly, with good bytes that
+//! were [changed](change) at random.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clients::{self as protocol, Patience, ToClient, ToNode};
+use crate::disk::fuzz as store;
+use crate::sites::fuzz as net;
+use crate::sites::lock_packet;
+use meshlock_cluster::address::Address;
+use meshlock_cluster::cause::Cause;
+use meshlock_cluster::founding::Founding;
+use meshlock_cluster::membership::disk::{Ballot, LogEntry, Pledges, Saved};
+use meshlock_cluster::names::{ClientLabel, ClusterName, Incarnation, LockName, SiteName};
+use meshlock_cluster::node::{Content, Packet};
+use meshlock_cluster::rules::{Clause, Rules, RulesText};
+
+/// One decoder.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// What it is called.
+    pub name: &'static str,
+    /// Lets it read these bytes. Panics if something is wrong with it, never because something is wrong with them.
+    pub run: fn(&[u8]),
+    /// Good bytes to begin with.
+    pub models: fn() -> Vec<Vec<u8>>,
+}
+
+/// Every decoder of this crate.
+pub const TARGETS: &[Target] = &[
+    Target { name: "greeting", run: net::greeting, models: net::greetings },
+    Target { name: "introduction", run: net::introduction, models: net::introductions },
+    Target { name: "packets", run: net::packets, models: packet_models },
+    Target { name: "client", run: client, models: client_models },
+    Target { name: "disk", run: disk, models: disk_models },
+    Target { name: "names", run: names, models: name_models },
+    Target { name: "rules", run: rules, models: rule_models },
+];
+
+/// Lets the decoder of that name read these bytes.
+///
+/// # Panics
+/// If something is wrong with the decoder, or there is none of that name.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("a decoder of that name");
+    (target.run)(bytes);
+}
+
+/// Changes bytes: a few of them, or their number.
+pub fn change(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
+    for _ in 0..=random.usize(..3) {
+        let at = random.usize(..bytes.len().max(1));
+        match random.u8(..6) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at.min(bytes.len()), random.u8(..)),
+            2 if at < bytes.len() => drop(bytes.remove(at)),
+            3 if at < bytes.len() => bytes[at] ^= 1 << random.u8(..8),
+            4 if at < bytes.len() => bytes[at] = *random.choice(&[0, 1, 2, 127, 128, 255]).unwrap_or(&0),
+            _ if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
+            _ => {}
+        }
+    }
+}
+
+/// Calls `each` with so many changed copies of the models, the same ones for the same seed.
+pub fn drive(models: &[Vec<u8>], seed: u64, cases: usize, mut each: impl FnMut(&[u8])) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for model in models {
+        each(model);
+    }
+    for _ in 0..cases {
+        let mut bytes = models[random.usize(..models.len())].clone();
+        change(&mut bytes, &mut random);
+        each(&bytes);
+    }
+}
+
+fn packet_models() -> Vec<Vec<u8>> {
+    let cluster = Founding::new("c".parse().expect("a name"), &["a".parse().expect("a name")]).id();
+    let contents = [Content::Ping, Content::Pong, Content::Leave];
+    let packet = |content| Packet { cluster, incarnation: Incarnation::new(3), content };
+    let locks = [None, Cause::new(7), Cause::new(u64::MAX)].map(lock_packet);
+    contents.map(packet).into_iter().chain(locks).map(|packet| net::frames(&[packet])).collect()
+}
+
+/// What was read is written so that it is read again: nobody else is told something else than was heard.
+fn reads_again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T) {
+    let bytes = postcard::to_stdvec(value).expect("what was read can be written");
+    assert_eq!(postcard::from_bytes::<T>(&bytes).as_ref(), Ok(value));
+}
+
+/// Clients and nodes.
+fn client(bytes: &[u8]) {
+    fn all<M: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(mut bytes: &[u8]) {
+        while let Ok(Some((message, taken))) = protocol::take::<M>(bytes) {
+            reads_again(&message);
+            bytes = &bytes[taken..];
+        }
+    }
+    all::<ToNode>(bytes);
+    all::<ToClient>(bytes);
+}
+
+fn client_models() -> Vec<Vec<u8>> {
+    let lock = || "jobs/1".parse().expect("a name");
+    let says = [
+        ToNode::Hello { version: protocol::VERSION, who: "me".parse().expect("a label") },
+        ToNode::Acquire { tag: 1, lock: lock(), patience: Patience::Forever, permits: Some(2) },
+        ToNode::Break { tag: 3, lock: lock() },
+        ToNode::SetRules { tag: 4, rules: RulesText::default() },
+        ToNode::Remove { tag: 5, site: "a".parse().expect("a name") },
+    ];
+    let framed = says.iter().map(|message| {
+        let mut bytes = Vec::new();
+        protocol::put(message, &mut bytes);
+        bytes
+    });
+    framed.collect()
+}
+
+/// The disk: a damaged value is told apart, and never read as another one.
+fn disk(bytes: &[u8]) {
+    store::read::<Founding>(bytes);
+    store::read::<Pledges>(bytes);
+    store::read::<Incarnation>(bytes);
+    store::read::<Ballot>(bytes);
+    store::read::<LogEntry>(bytes);
+    store::read::<Saved>(bytes);
+}
+
+fn disk_models() -> Vec<Vec<u8>> {
+    vec![
+        store::written(&Incarnation::new(300)),
+        store::written(&Ballot { term: 2, vote: 3, commit: 4 }),
+        store::written(&LogEntry { index: 7, term: 2, data: vec![9, 8] }),
+        store::written(&Founding::new("c".parse().expect("a name"), &["a".parse().expect("a name")])),
+    ]
+}
+
+/// What people and other programs call things: what is taken for a name is printed and taken again as the same.
+fn names(bytes: &[u8]) {
+    fn same<T: std::str::FromStr + ToString + PartialEq + std::fmt::Debug>(text: &str) {
+        if let Ok(name) = text.parse::<T>() {
+            assert_eq!(name.to_string().parse::<T>().ok(), Some(name), "{text:?}");
+        }
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    same::<LockName>(text);
+    same::<SiteName>(text);
+    same::<ClusterName>(text);
+    same::<ClientLabel>(text);
+    same::<Address>(text);
+    if let Ok(spec) = text.parse::<meshlock_protocol::Spec>() {
+        let printed = spec.to_string();
+        let again = printed.parse::<meshlock_protocol::Spec>().map(|spec| spec.to_string());
+        assert_eq!(again, Ok(printed), "{text:?}");
+    }
+}
+
+fn name_models() -> Vec<Vec<u8>> {
+    let texts = [
+        "jobs/1",
+        "site-1.example",
+        "10.0.0.1:7400",
+        "[::1]:7400",
+        "a label",
+        "maekawa:quorums=grid,deadlock=fail",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+/// Rules: the first line is a pattern, the second an algorithm, the third its permits.
+fn rules(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut lines = text.split('\n');
+    let mut next = || lines.next().unwrap_or_default();
+    let (pattern, algorithm) = (next().to_owned(), next().to_owned());
+    let permits = next().parse().unwrap_or(1);
+    let clause = Clause { algorithm, permits, per_site: next().parse().unwrap_or(1) };
+    let text = RulesText { rules: vec![(pattern, clause.clone())], default: clause };
+    let Ok(rules) = Rules::new(text) else { return };
+    // Rules that were taken run among any members there may be.
+    for members in [1, 3, 7] {
+        rules.rule(&"jobs/1".parse().expect("a name")).plan(members);
+        rules.default_rule().plan(members);
+    }
+}
+
+fn rule_models() -> Vec<Vec<u8>> {
+    let texts = [
+        "jobs/*\nbulgannawar-vaidya:inform=2\n3\n2",
+        "one\nmaekawa:quorums=grid\n1\n1",
+        "*\nraymond:tree=star",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}

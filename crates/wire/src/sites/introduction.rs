@@ -1,0 +1,61 @@
+//! What a site tells a newcomer that knows nothing but its address: what the cluster is called, with which sites it began, and
+//! where they are reached.
+
+use meshlock_cluster::address::Address;
+use meshlock_cluster::names::{ClusterName, SiteName};
+use serde::{Deserialize, Serialize};
+
+/// The longest that is read: a thousand sites with long names fit.
+const MOST_BYTES: usize = 1 << 19;
+
+/// What a site says of its cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Introduction {
+    /// What it is called.
+    pub cluster: ClusterName,
+    /// The sites that it began with, in their order, and where they are reached as far as that is known.
+    pub sites: Vec<(SiteName, Option<Address>)>,
+}
+
+/// The bytes are not an introduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what it says of its cluster cannot be read")]
+pub struct IntroductionError;
+
+impl Introduction {
+    /// As it lies on the wire: a length and itself.
+    pub fn frame(&self) -> Vec<u8> {
+        let body = postcard::to_stdvec(self).expect("an introduction is plain data");
+        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        [&length.to_le_bytes() as &[u8], &body].concat()
+    }
+
+    /// Reads it from the front of `bytes`, if all of it is there.
+    pub fn take(bytes: &[u8]) -> Result<Option<Self>, IntroductionError> {
+        let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        if length > MOST_BYTES {
+            return Err(IntroductionError);
+        }
+        let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
+        postcard::from_bytes(body).map(Some).map_err(|_| IntroductionError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_introduction_is_read_once_it_is_whole_and_not_if_it_is_too_long() {
+        let sites = vec![("a".parse().unwrap(), Some("a:1".parse().unwrap())), ("b".parse().unwrap(), None)];
+        let introduction = Introduction { cluster: "c".parse().unwrap(), sites };
+        let whole = introduction.frame();
+        for cut in 0..whole.len() {
+            assert!(matches!(Introduction::take(&whole[..cut]), Ok(None)), "{cut} bytes");
+        }
+        assert_eq!(Introduction::take(&whole).unwrap(), Some(introduction));
+        assert!(Introduction::take(&u32::MAX.to_le_bytes()).is_err());
+        assert!(Introduction::take(&[1, 0, 0, 0, 255]).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! What sites say to each other: a greeting that agrees on a version, then frames with packets.
+
+mod frame;
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz;
+mod introduction;
+mod packet;
+
+pub use frame::{FrameError, Hello, Versions, greeting, put_packet, take_greeting, take_packets};
+pub use introduction::{Introduction, IntroductionError};
+#[cfg(feature = "fuzz")]
+pub(crate) use packet::lock_packet;
+pub use packet::{MAX_PACKET_BYTES, PacketError, VERSIONS, append_packet, decode_packet, encode_packet};
