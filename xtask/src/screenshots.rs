@@ -86,7 +86,8 @@ fn draw_live(root: &Path, picture: &Path) -> anyhow::Result<()> {
 
 /// Draws every view into `docs/lab`.
 pub(crate) fn draw(root: &Path) -> anyhow::Result<()> {
-    let status = Command::new(env!("CARGO")).current_dir(root).args(["build", "-p", "meshlock-cli"]).status()?;
+    let status =
+        Command::new(env!("CARGO")).current_dir(root).args(["build", "-p", "meshlock-cli"]).status()?;
     ensure!(status.success(), "meshlock does not build");
     let mut command = Command::new(root.join("target/debug/meshlock"));
     command.args(["lab", "--no-open"]).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -12,7 +12,7 @@ const CLIENTS: usize = 48;
 /// Bytes of this process for each lock that a site keeps, after three sites have used so many once and then left them alone.
 pub(super) async fn bytes_per_idle_lock(locks: usize) -> anyhow::Result<f64> {
     let cluster = Cluster::local_with(SITES, |_, setup| {
-        let most = &mut setup.config.habits.most_locks;
+        let most = &mut setup.config.table_config.max_locks;
         *most = (*most).max(2 * locks);
     })?;
     cluster.ready().await;

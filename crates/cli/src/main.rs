@@ -14,7 +14,6 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use meshlock_host::IntroduceError;
 
 use cli::{Cli, Command};
 use embedded::EmbeddedError;
@@ -49,7 +48,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Exit(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("meshlock: {error:#}");
+            eprintln!("meshlock: {error:#}{}", hint(&error));
             exit_code(&error)
         }
     }
@@ -91,7 +90,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.is::<Usage>() {
         return ExitCode::from(EXIT_USAGE);
     }
-    if error.is::<EmbeddedError>() || error.is::<IntroduceError>() {
+    if error.is::<EmbeddedError>() || error.is::<commands::node::NoCluster>() {
         return ExitCode::from(EXIT_NO_NODE);
     }
     match (error.downcast_ref::<ConnectionError>(), error.downcast_ref::<PlaceError>()) {
@@ -99,6 +98,16 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
         (None, Some(PlaceError::NoNode(_))) => ExitCode::from(EXIT_NO_NODE),
         (None, Some(_)) => ExitCode::from(EXIT_USAGE),
         (Some(_), _) | (None, None) => ExitCode::FAILURE,
+    }
+}
+
+/// What a user can do about it, where the library that the error comes from cannot know.
+fn hint(error: &anyhow::Error) -> &'static str {
+    match error.downcast_ref::<ConnectionError>() {
+        Some(ConnectionError::Nobody(_)) => {
+            " (`meshlock node` starts one; --socket and --node name another)"
+        }
+        Some(_) | None => "",
     }
 }
 

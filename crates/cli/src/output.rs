@@ -51,13 +51,11 @@ pub(crate) fn table(heads: &[&str]) -> Table {
 
 /// Reads the text that a user names, up to so many bytes: what is larger, or never ends, is refused before it fills the
 /// memory.
-pub(crate) fn read_text(from: impl Read, most_bytes: u64) -> io::Result<String> {
+pub(crate) fn read_text(from: impl Read, max_bytes: u64) -> io::Result<String> {
     let mut text = String::new();
-    from.take(most_bytes + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > most_bytes {
-        return Err(io::Error::other(format!(
-            "more than {most_bytes} bytes, which is the most that is read"
-        )));
+    from.take(max_bytes + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > max_bytes {
+        return Err(io::Error::other(format!("more than {max_bytes} bytes, which is the most that is read")));
     }
     Ok(text)
 }

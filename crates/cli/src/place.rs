@@ -60,13 +60,15 @@ impl Place {
     }
 
     /// Connects for as long as this program runs.
-    pub(crate) fn connect(&self, who: ClientLabel) -> Result<Connection, ConnectionError> {
-        Connection::connect(&self.endpoint, who, Keeping::Thread)
+    pub(crate) fn connect(&self, who: &ClientLabel) -> Result<Connection, ConnectionError> {
+        Connection::connect(&self.endpoint, who, &Keeping::Thread)
     }
 
     /// Connects so that processes which this program starts keep the session.
-    pub(crate) fn connect_for_children(&self, who: ClientLabel) -> Result<Connection, ConnectionError> {
-        Connection::connect(&self.endpoint, who, Keeping::Process(keeper::command(self.certificate.clone())))
+    pub(crate) fn connect_for_children(&self, who: &ClientLabel) -> Result<Connection, ConnectionError> {
+        let certificate = self.certificate.clone();
+        let keeper = Keeping::Process(Box::new(move || keeper::command(certificate.clone())));
+        Connection::connect(&self.endpoint, who, &keeper)
     }
 }
 

@@ -4,88 +4,29 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use meshlock_cluster::address::Address;
 use meshlock_cluster::names::{ClientLabel, SiteName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use meshlock_tls::Security;
-use meshlock_wire::clients::{ProtocolError, Tag, ToClient, ToNode, VERSION, put, take};
+use meshlock_wire::clients::{REFUSAL_BY_V2, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 use super::endpoint::Endpoint;
+use super::error::ConnectionError;
 use super::keeper::{self, Keeper, Keeping, Kept};
 
 /// How long a node may take to greet; it does so without asking anyone.
 const WELCOME_WITHIN: Duration = Duration::from_secs(5);
 
-/// A greeting that takes longer than this says too little about the node's clock, and it is asked again, so often.
+/// If the greeting takes longer than this, the offset of the node's clock is too uncertain; retry up to `MAX_CLOCK_SAMPLES` times.
 const GREETED_SOON: Span = Span::from_millis(20);
-const CLOCK_LOOKS: usize = 3;
+const MAX_CLOCK_SAMPLES: usize = 3;
+
+/// How long to read what has come already.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// How much is read at once.
 const READ_BYTES: usize = 16 << 10;
-
-/// Why there is no talking with a node.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectionError {
-    /// Nobody serves there.
-    #[error(
-        "no node serves clients at {0}; start one with `meshlock node`, or name another with --socket or --node"
-    )]
-    Nobody(Endpoint),
-    /// The system does not let us.
-    #[error("cannot talk to the node at {endpoint}: {error}")]
-    Io {
-        /// Where.
-        endpoint: Endpoint,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// It has gone, or has cut us off.
-    #[error("the node at {0} has closed the connection; look at its log")]
-    Closed(Endpoint),
-    /// It does not let us in, or we do not trust it.
-    #[error("cannot use the node at {endpoint}: {why}")]
-    Untrusted {
-        /// Where.
-        endpoint: Endpoint,
-        /// Why.
-        why: String,
-    },
-    /// It does not answer.
-    #[error("the node at {endpoint} does not answer within {} s; look whether it is stopped or overloaded", within.as_secs())]
-    Silent {
-        /// Where.
-        endpoint: Endpoint,
-        /// How long was waited.
-        within: Duration,
-    },
-    /// It does not want us.
-    #[error("the node at {endpoint} refuses: {why}")]
-    Refused {
-        /// Where.
-        endpoint: Endpoint,
-        /// In its words.
-        why: String,
-    },
-    /// It says what no node says.
-    #[error("the node at {endpoint} is not understood: {error}")]
-    Protocol {
-        /// Where.
-        endpoint: Endpoint,
-        /// What is wrong.
-        error: ProtocolError,
-    },
-}
-
-impl ConnectionError {
-    /// Whether there is no node that answers, in contrast to one that refuses something.
-    pub fn is_unreachable(&self) -> bool {
-        !matches!(self, ConnectionError::Refused { .. })
-    }
-}
 
 /// A connection to a node: a session, which ends when this is dropped and no other process has the descriptor.
 #[derive(Debug)]
@@ -106,38 +47,45 @@ pub struct Connection {
 impl Connection {
     /// Connects to the node that serves clients at `endpoint`, as `who`. `keeping` says who keeps the session if a network is
     /// in between.
-    pub fn connect(endpoint: &Endpoint, who: ClientLabel, keeping: Keeping) -> Result<Self, ConnectionError> {
-        match endpoint {
-            Endpoint::Socket(path) => Connection::connect_to_socket(path, who),
-            Endpoint::Tcp { address, security } => {
-                Connection::connect_over_tcp(address, security, who, keeping)
+    pub fn connect(
+        endpoint: &Endpoint,
+        who: &ClientLabel,
+        keeping: &Keeping,
+    ) -> Result<Self, ConnectionError> {
+        let (oldest, newest) = VERSIONS;
+        match Connection::connect_in(newest, endpoint, who, keeping) {
+            // Nodes of that time refuse every version but their own.
+            Err(ConnectionError::Refused { why, .. } | ConnectionError::Untrusted { why, .. })
+                if why.starts_with(REFUSAL_BY_V2) =>
+            {
+                Connection::connect_in(oldest, endpoint, who, keeping)
             }
+            connected => connected,
         }
     }
 
-    /// Connects to a node of this machine.
-    pub fn connect_to_socket(path: &Path, who: ClientLabel) -> Result<Self, ConnectionError> {
-        let endpoint = Endpoint::Socket(path.to_owned());
-        let stream = UnixStream::connect(path).map_err(|error| unreachable(&endpoint, error))?;
-        Connection::new(endpoint, stream).greet(who)
-    }
-
-    fn connect_over_tcp(
-        address: &Address,
-        security: &Security,
-        who: ClientLabel,
-        keeping: Keeping,
+    fn connect_in(
+        version: u16,
+        endpoint: &Endpoint,
+        who: &ClientLabel,
+        keeping: &Keeping,
     ) -> Result<Self, ConnectionError> {
-        let endpoint = Endpoint::Tcp { address: address.clone(), security: security.clone() };
-        let node = keeper::connect(address).map_err(|error| unreachable(&endpoint, error))?;
+        let (address, security) = match endpoint {
+            Endpoint::Tcp { address, security } => (address, security),
+            Endpoint::Socket(path) => {
+                let stream = UnixStream::connect(path).map_err(|error| unreachable(endpoint, error))?;
+                return Connection::new(endpoint.clone(), stream).greet(version, who);
+            }
+        };
+        let node = keeper::connect(address).map_err(|error| unreachable(endpoint, error))?;
         let kept = keeper::keep(node, security, keeping);
         let Kept { stream, line, keeper } =
             kept.map_err(|error| ConnectionError::Io { endpoint: endpoint.clone(), error })?;
-        let mut connection = Connection::new(endpoint, stream);
+        let mut connection = Connection::new(endpoint.clone(), stream);
         (connection.line, connection.keeper) = (Some(line), Some(keeper));
-        let greeted = connection.greet(who);
+        let greeted = connection.greet(version, who);
         // The relay or the node refuses, mostly because of a certificate.
-        if let Err(ConnectionError::Refused { endpoint, why }) = greeted {
+        if let Err(ConnectionError::Refused { endpoint, why, .. }) = greeted {
             return Err(ConnectionError::Untrusted { endpoint, why });
         }
         greeted
@@ -158,10 +106,10 @@ impl Connection {
         }
     }
 
-    fn greet(mut self, who: ClientLabel) -> Result<Self, ConnectionError> {
+    fn greet(mut self, version: u16, who: &ClientLabel) -> Result<Self, ConnectionError> {
         let asked = now();
-        self.say(&ToNode::Hello { version: VERSION, who })?;
-        match self.hear(Some(WELCOME_WITHIN))? {
+        self.send(&ToNode::Hello { version, who: who.clone() })?;
+        match self.receive(Some(WELCOME_WITHIN))? {
             Some(ToClient::Welcome { site, time, .. }) => {
                 self.site = site;
                 // What comes through a relay says moments of our own clock.
@@ -169,8 +117,8 @@ impl Connection {
                 self.compare_clocks()?;
                 Ok(self)
             }
-            Some(ToClient::Refused { why, .. }) => {
-                Err(ConnectionError::Refused { endpoint: self.endpoint.clone(), why })
+            Some(ToClient::Refused { kind, why, .. }) => {
+                Err(ConnectionError::Refused { endpoint: self.endpoint.clone(), kind, why })
             }
             Some(_) => Err(ConnectionError::Closed(self.endpoint.clone())),
             None => Err(self.silent(WELCOME_WITHIN)),
@@ -179,7 +127,7 @@ impl Connection {
 
     /// Asks what time it is there, should the greeting have taken long: so much would be taken off every lease.
     fn compare_clocks(&mut self) -> Result<(), ConnectionError> {
-        for _ in 0..CLOCK_LOOKS {
+        for _ in 0..MAX_CLOCK_SAMPLES {
             let (here, asked) = (self.clocks.0, now());
             if self.keeper.is_some() || asked.since(here) < GREETED_SOON {
                 return Ok(());
@@ -234,18 +182,18 @@ impl Connection {
     }
 
     /// Says something.
-    pub fn say(&mut self, message: &ToNode) -> Result<(), ConnectionError> {
+    pub fn send(&mut self, message: &ToNode) -> Result<(), ConnectionError> {
         let mut bytes = Vec::new();
-        put(message, &mut bytes);
+        put_to_node(message, &mut bytes);
         let said = self.stream.write_all(&bytes);
         said.map_err(|error| self.failed(error))
     }
 
     /// Waits for what the node says next, for ever or so long; nothing if it has said nothing until then.
-    pub fn hear(&mut self, within: Option<Duration>) -> Result<Option<ToClient>, ConnectionError> {
+    pub fn receive(&mut self, within: Option<Duration>) -> Result<Option<ToClient>, ConnectionError> {
         let until = within.map(|within| Instant::now() + within);
         loop {
-            if let Some(message) = self.heard()? {
+            if let Some(message) = self.received()? {
                 return Ok(Some(message));
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -259,8 +207,8 @@ impl Connection {
 
     /// What has been read already and not been looked at, without waiting. Whoever polls the descriptor must empty this
     /// first.
-    pub fn heard(&mut self) -> Result<Option<ToClient>, ConnectionError> {
-        let taken = take(&self.bytes);
+    pub fn received(&mut self) -> Result<Option<ToClient>, ConnectionError> {
+        let taken = take_to_client(&self.bytes);
         let taken =
             taken.map_err(|error| ConnectionError::Protocol { endpoint: self.endpoint.clone(), error })?;
         Ok(taken.map(|(message, length)| {
@@ -277,13 +225,13 @@ impl Connection {
         question: impl FnOnce(Tag) -> ToNode,
     ) -> Result<ToClient, ConnectionError> {
         let tag = self.tag();
-        self.say(&question(tag))?;
+        self.send(&question(tag))?;
         let until = Instant::now() + within;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.hear(Some(left))? {
-                Some(ToClient::Refused { tag: of, why }) if of == tag => {
-                    return Err(ConnectionError::Refused { endpoint: self.endpoint.clone(), why });
+            match self.receive(Some(left))? {
+                Some(ToClient::Refused { tag: of, kind, why }) if of == tag => {
+                    return Err(ConnectionError::Refused { endpoint: self.endpoint.clone(), kind, why });
                 }
                 Some(answer) if answer.tag() == Some(tag) => return Ok(answer),
                 Some(_) => {}
@@ -296,6 +244,12 @@ impl Connection {
     pub fn local(&self, node_time: Time) -> Time {
         let (here, there) = self.clocks;
         if node_time >= there { here + node_time.since(there) } else { here.before(there.since(node_time)) }
+    }
+
+    /// Reads what is there, without waiting for more than a moment. Whoever polls the descriptor calls it when it is readable.
+    pub fn read_available(&mut self) -> Result<(), ConnectionError> {
+        self.stream.set_read_timeout(Some(AT_ONCE)).map_err(|error| self.failed(error))?;
+        self.read()
     }
 
     /// Reads once, at most as long as the stream's timeout says.

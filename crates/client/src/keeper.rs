@@ -23,13 +23,12 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const UNACKNOWLEDGED: u32 = 30_000;
 
 /// Whether a session has to outlive the program that opened it.
-#[derive(Debug)]
 pub enum Keeping {
     /// No: a thread of this program keeps it.
     Thread,
     /// Yes, because processes that the program starts rely on it: this command, started with the client's socket as its standard
     /// input and the connection to the node as its standard output, calls [`Relay::run`](super::relay::Relay::run).
-    Process(Command),
+    Process(Box<dyn Fn() -> Command>),
 }
 
 /// Who keeps a session.
@@ -63,7 +62,7 @@ pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
 }
 
 /// Gives a connection to whoever keeps it.
-pub(super) fn keep(node: TcpStream, security: &Security, keeping: Keeping) -> io::Result<Kept> {
+pub(super) fn keep(node: TcpStream, security: &Security, keeping: &Keeping) -> io::Result<Kept> {
     let (stream, other) = UnixStream::pair()?;
     let line = node.as_fd().try_clone_to_owned()?;
     let keeper = match keeping {
@@ -72,7 +71,8 @@ pub(super) fn keep(node: TcpStream, security: &Security, keeping: Keeping) -> io
             // Whoever asked sees that the connection has ended.
             Keeper::Thread(Some(std::thread::spawn(move || drop(relay.run()))))
         }
-        Keeping::Process(mut command) => {
+        Keeping::Process(start) => {
+            let mut command = start();
             command.stdin(Stdio::from(OwnedFd::from(other))).stdout(Stdio::from(OwnedFd::from(node)));
             Keeper::Process(command.stderr(Stdio::null()).spawn()?)
         }

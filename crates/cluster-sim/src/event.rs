@@ -32,7 +32,7 @@ pub(super) enum Event {
     /// A disk has completed a batch.
     Synced {
         machine: usize,
-        life: u64,
+        incarnation: u64,
         token: Token,
     },
     /// Two sites try to connect again.
@@ -40,7 +40,7 @@ pub(super) enum Event {
     /// A client calls its node.
     Call {
         machine: usize,
-        life: u64,
+        incarnation: u64,
         call: Call,
     },
     /// A client process is told something.

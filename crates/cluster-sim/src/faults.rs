@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::settings::{Settings, rules};
-use meshlock_cluster::membership::MOST_VOTERS;
+use meshlock_cluster::membership::MAX_VOTERS;
 use meshlock_cluster::rules::RulesText;
 
 /// How many things go wrong at most.
@@ -226,7 +226,7 @@ pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
 /// Whether this site's disk may be lost, besides those that are: of the voters' only a minority, or nothing would be left of
 /// what they agreed on.
 fn may_lose(machine: usize, lost: &mut BTreeSet<usize>, settings: &Settings) -> bool {
-    let voters = settings.founders.min(MOST_VOTERS);
+    let voters = settings.founders.min(MAX_VOTERS);
     if machine < voters && (lost.contains(&machine) || lost.len() < (voters - 1) / 2) {
         lost.insert(machine);
         return true;

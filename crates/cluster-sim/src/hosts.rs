@@ -18,8 +18,8 @@ impl World {
         if self.machines[machine].node.is_some() {
             return Ok(());
         }
-        self.machines[machine].life += 1;
-        let start = self.machines[machine].life;
+        self.machines[machine].incarnation += 1;
+        let start = self.machines[machine].incarnation;
         let config = self.settings.config(machine, start).check().expect("drawn to be sound");
         let host = &mut self.machines[machine];
         host.dying = None;
@@ -100,8 +100,8 @@ impl World {
                 let delay = self.within(most);
                 let host = &mut self.machines[machine];
                 host.unsynced.push_back((token, writes));
-                let life = host.life;
-                self.after(delay, Event::Synced { machine, life, token });
+                let incarnation = host.incarnation;
+                self.after(delay, Event::Synced { machine, incarnation, token });
             }
             Output::Answer(answer) => return self.answer(machine, answer),
             Output::Note(note) => return self.note(machine, note),
@@ -154,9 +154,9 @@ impl World {
         }
     }
 
-    pub(super) fn synced(&mut self, machine: usize, life: u64, token: Token) -> Verdict {
+    pub(super) fn synced(&mut self, machine: usize, incarnation: u64, token: Token) -> Verdict {
         let host = &mut self.machines[machine];
-        if host.life != life || host.node.is_none() {
+        if host.incarnation != incarnation || host.node.is_none() {
             return Ok(());
         }
         // Batches complete in their order: whatever was given to the disk before is complete too.

@@ -6,9 +6,9 @@ use super::event::Event;
 use super::properties::exclusion::Grant;
 use super::properties::{Verdict, sound};
 use super::world::World;
-use meshlock_cluster::node::{Answer, Note};
+use meshlock_cluster::node::{Answer, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
-use meshlock_cluster::table::Tell;
+use meshlock_cluster::table::LockEvent;
 use meshlock_cluster::view::View;
 
 impl World {
@@ -92,7 +92,7 @@ impl World {
                 self.machines[machine].is_out = true;
                 None
             }
-            Answer::Queue { missing, .. } => {
+            Answer::Queue { queue: LockQueue { missing, .. }, .. } => {
                 self.coverage.saw(if missing.is_empty() { Rare::Queue } else { Rare::QueueInPart });
                 None
             }
@@ -114,9 +114,9 @@ impl World {
         Ok(())
     }
 
-    fn judge(&mut self, machine: usize, tell: &Tell) -> Verdict {
+    fn judge(&mut self, machine: usize, tell: &LockEvent) -> Verdict {
         match *tell {
-            Tell::Granted { request, fence, slot, lease_end, .. } => {
+            LockEvent::Granted { request, fence, slot, lease_end, .. } => {
                 self.coverage.saw(Rare::Granted);
                 // One step may grant and then install another view: what counts is what the node had said before.
                 let Asked { lock, session, .. } =
@@ -134,19 +134,19 @@ impl World {
                 self.fences.on_granted(&lock, machine, slot, fence, self.now)?;
                 self.trace.entered(self.now, machine, &lock, fence);
             }
-            Tell::Extended { session, lease_end } => {
+            LockEvent::Extended { session, lease_end } => {
                 self.coverage.saw(Rare::Extended);
                 self.exclusion.on_extended(session, lease_end, self.now)?;
             }
-            Tell::Lost { request, act_by } => {
+            LockEvent::Lost { request, act_by, .. } => {
                 self.coverage.saw(Rare::Lost);
                 self.exclusion.on_lost(request, act_by);
             }
-            Tell::Released { request } => self.exclusion.on_left(request),
-            Tell::Cancelled { .. } => self.coverage.saw(Rare::Cancelled),
-            Tell::TimedOut { .. } => self.coverage.saw(Rare::TimedOut),
-            Tell::Busy { .. } => self.coverage.saw(Rare::Busy),
-            Tell::Refused { .. } => self.coverage.saw(Rare::Refused),
+            LockEvent::Released { request } => self.exclusion.on_left(request),
+            LockEvent::Cancelled { .. } => self.coverage.saw(Rare::Cancelled),
+            LockEvent::TimedOut { .. } => self.coverage.saw(Rare::TimedOut),
+            LockEvent::Busy { .. } => self.coverage.saw(Rare::Busy),
+            LockEvent::Refused { .. } => self.coverage.saw(Rare::Refused),
         }
         Ok(())
     }

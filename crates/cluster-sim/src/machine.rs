@@ -17,7 +17,7 @@ use meshlock_cluster::node::{Node, Token};
 pub(super) struct Machine {
     pub(super) node: Option<Node>,
     /// Which process.
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
     pub(super) disk: Disk,
     /// Whether it has lost its disk, once or more.
     pub(super) lost_disk: bool,
@@ -43,7 +43,7 @@ impl Machine {
     pub(super) fn new(clock: Clock) -> Self {
         Machine {
             node: None,
-            life: 0,
+            incarnation: 0,
             disk: Disk::default(),
             lost_disk: false,
             unsynced: VecDeque::new(),

@@ -8,7 +8,7 @@ use super::event::Event;
 use super::properties::starvation::LONGEST_HOLD_UP;
 use super::world::World;
 use meshlock_cluster::node::{Answer, Call};
-use meshlock_cluster::table::{Request, Session, Tell, Wait};
+use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
 
 impl World {
@@ -36,10 +36,10 @@ impl World {
 
     fn call(&mut self, process: usize, call: Call) {
         let machine = self.processes[process].machine;
-        let (delay, life) = (self.within(200), self.machines[machine].life);
+        let (delay, incarnation) = (self.within(200), self.machines[machine].incarnation);
         let at = self.now.after(delay).max(self.processes[process].last_call);
         self.processes[process].last_call = at;
-        self.at(at, Event::Call { machine, life, call });
+        self.at(at, Event::Call { machine, incarnation, call });
     }
 
     /// Something that the client planned for now.
@@ -77,18 +77,17 @@ impl World {
         self.processes[process].session = Some(session);
         let request = self.new_request();
         let lock = self.settings.locks[self.draw.usize(..self.settings.locks.len())].clone();
-        let clock = self.machines[machine].clock.at(self.now);
         let patience = Span::from_micros(self.draw.u64(1_000..3_000_000));
         let wait = match self.draw.usize(..10) {
             _ if self.calm => Wait::Forever,
             0..6 => Wait::Forever,
-            6..9 => Wait::Until(clock + patience),
+            6..9 => Wait::Within(patience),
             _ => Wait::Try,
         };
         self.clients[client].state = State::Waiting { request, lock: lock.clone() };
         self.asked.insert(request, Asked { lock: lock.clone(), session, client });
         self.clients[client].timer += 1;
-        self.call(process, Call::Acquire { session, request, lock, wait, cause: None });
+        self.call(process, Call::Acquire(Acquire { session, request, lock, wait, cause: None }));
         if !self.calm && self.draw.usize(..8) == 0 {
             let patience = self.draw.u64(1_000..2_000_000);
             self.set_timer(client, patience);
@@ -103,16 +102,16 @@ impl World {
     }
 
     /// The process that is told this, if it still lives.
-    pub(super) fn whom(&self, tell: &Tell) -> Option<usize> {
+    pub(super) fn whom(&self, tell: &LockEvent) -> Option<usize> {
         let session = match tell {
-            Tell::Extended { session, .. } => *session,
-            Tell::Granted { request, .. }
-            | Tell::Lost { request, .. }
-            | Tell::Released { request }
-            | Tell::Cancelled { request }
-            | Tell::TimedOut { request }
-            | Tell::Busy { request }
-            | Tell::Refused { request, .. } => self.asked.get(request)?.session,
+            LockEvent::Extended { session, .. } => *session,
+            LockEvent::Granted { request, .. }
+            | LockEvent::Lost { request, .. }
+            | LockEvent::Released { request }
+            | LockEvent::Cancelled { request }
+            | LockEvent::TimedOut { request }
+            | LockEvent::Busy { request }
+            | LockEvent::Refused { request, .. } => self.asked.get(request)?.session,
         };
         self.processes.iter().position(|process| process.session == Some(session))
     }
@@ -124,8 +123,8 @@ impl World {
             return;
         }
         match tell {
-            Tell::Granted { request, fence, lease_end, .. } => self.enter(request, fence, lease_end),
-            Tell::Extended { lease_end, .. } => {
+            LockEvent::Granted { request, fence, lease_end, .. } => self.enter(request, fence, lease_end),
+            LockEvent::Extended { lease_end, .. } => {
                 for client in self.clients_in(process) {
                     if let State::Inside(inside) = &mut self.clients[client].state
                         && !inside.lost
@@ -134,16 +133,16 @@ impl World {
                     }
                 }
             }
-            Tell::Lost { request, act_by } => {
+            LockEvent::Lost { request, act_by, .. } => {
                 if let Some(client) = self.who_asked(request) {
                     self.lose(client, request, act_by);
                 }
             }
-            Tell::Released { .. } => {}
-            Tell::Cancelled { request }
-            | Tell::TimedOut { request }
-            | Tell::Busy { request }
-            | Tell::Refused { request, .. } => {
+            LockEvent::Released { .. } => {}
+            LockEvent::Cancelled { request }
+            | LockEvent::TimedOut { request }
+            | LockEvent::Busy { request }
+            | LockEvent::Refused { request, .. } => {
                 if let Some(client) = self.who_asked(request) {
                     self.rest(client);
                 }

@@ -149,13 +149,13 @@ impl Settings {
         config.longest_log = self.longest_log;
         config.longest_past = self.longest_past;
         config.start_stamp = if self.set_back { 1_000_u64.saturating_sub(start) } else { 1_000 + start };
-        config.habits.local_turns = 2;
-        config.habits.message_delay = Span::from_micros(self.delay.max(1));
+        config.table_config.local_turns = 2;
+        config.table_config.message_delay = Span::from_micros(self.delay.max(1));
         // In some runs two locks are a crowd, and views are changed to make room.
         if self.seed % 8 == 3 {
-            config.habits.most_locks = 4;
+            config.table_config.max_locks = 4;
         }
-        config.habits.try_within = Span::from_micros(self.delay * 4 + 1000);
+        config.table_config.try_within = Span::from_micros(self.delay * 4 + 1000);
         config.seed = self.seed ^ (machine as u64) << 32;
         config
     }

@@ -75,8 +75,8 @@ impl World {
 
     /// An operator calls a node.
     fn operate(&mut self, machine: usize, call: Call) {
-        let life = self.machines[machine].life;
-        self.after(0, Event::Call { machine, life, call });
+        let incarnation = self.machines[machine].incarnation;
+        self.after(0, Event::Call { machine, incarnation, call });
     }
 
     /// A partition is over.

@@ -9,7 +9,7 @@ use super::network::{Sent, Way};
 use super::properties::{Verdict, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
-use meshlock_cluster::node::{Content, Input, Letter, Matter, Packet};
+use meshlock_cluster::node::{Content, Input, LinkMessage, LinkPayload, Packet};
 
 impl World {
     /// A node sends a packet, which travels as bytes.
@@ -32,22 +32,23 @@ impl World {
 
     fn count_packet(&mut self, packet: &Packet) {
         self.coverage.count(Group::Packet, packet.content.kind(), "");
-        let Content::Link { frame: Frame::Data { body: Letter { epoch, matter }, .. }, .. } = &packet.content
+        let Content::Link { frame: Frame::Data { body: LinkMessage { epoch, payload }, .. }, .. } =
+            &packet.content
         else {
             return;
         };
-        match matter {
-            Matter::Lock(message) => {
+        match payload {
+            LinkPayload::Lock(message) => {
                 // The step that sent it may have gone on to another view.
                 if let Some(rules) = self.rules.get(epoch) {
                     let algorithm = rules.rule(&message.lock).spec.info.name;
                     self.coverage.count(Group::Message, algorithm, message.message.kind());
                 }
             }
-            Matter::Census { holdings, .. } if !holdings.is_empty() => {
+            LinkPayload::Census { holdings, .. } if !holdings.is_empty() => {
                 self.coverage.saw(Rare::HoldersCarried);
             }
-            Matter::Census { .. } | Matter::Left(_) => {}
+            LinkPayload::Census { .. } | LinkPayload::Left(_) => {}
         }
     }
 

@@ -202,10 +202,10 @@ impl World {
             }
             Event::Packet { from, to, generation, packet } => self.arrive((from, to), generation, packet),
             Event::Late { from, to, packet } => self.arrive_late((from, to), *packet),
-            Event::Synced { machine, life, token } => self.synced(machine, life, token),
+            Event::Synced { machine, incarnation, token } => self.synced(machine, incarnation, token),
             Event::Connect(a, b) => self.connect(a, b),
-            Event::Call { machine, life, call } => {
-                if self.machines[machine].life != life {
+            Event::Call { machine, incarnation, call } => {
+                if self.machines[machine].incarnation != incarnation {
                     return Ok(());
                 }
                 if let Call::SessionEnded(session) = call {

@@ -102,7 +102,7 @@ fn a_site_that_sends_nonsense_brings_no_other_down() {
 const CASES: usize = 20_000;
 
 /// What a decoder may take at once: `serde` sets aside up to a mebibyte for each list whose length it is told, and lists nest.
-const MOST_AT_ONCE: u64 = 8 << 20;
+const MAX_AT_ONCE: u64 = 8 << 20;
 
 #[test]
 fn no_decoder_is_brought_down_by_changed_bytes_or_takes_memory_that_they_do_not_pay_for() {
@@ -112,7 +112,7 @@ fn no_decoder_is_brought_down_by_changed_bytes_or_takes_memory_that_they_do_not_
             let used = measure(|| (target.run)(bytes));
             assert_eq!(used.bytes_current, 0, "{} keeps memory after {bytes:?}", target.name);
             assert!(
-                used.bytes_max <= MOST_AT_ONCE,
+                used.bytes_max <= MAX_AT_ONCE,
                 "{} takes {} after {bytes:?}",
                 target.name,
                 used.bytes_max

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::SiteName;
 
-/// Where a life of a site is reached, such as `db-1.example:7400`. Views carry it; nothing here looks inside.
+/// Where a incarnation of a site is reached, such as `db-1.example:7400`. Views carry it; nothing here looks inside.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Address(Arc<str>);
@@ -20,7 +20,7 @@ pub enum AddressError {
     #[error("a site's address is empty; give where other sites reach it, such as 'host:port'")]
     Empty,
     /// It would not fit a message.
-    #[error("a site's address has {bytes} bytes; at most {} are allowed: '{start}…'", Address::MOST_BYTES)]
+    #[error("a site's address has {bytes} bytes; at most {} are allowed: '{start}…'", Address::MAX_BYTES)]
     TooLong {
         /// How long it is.
         bytes: usize,
@@ -42,7 +42,7 @@ pub enum AddressError {
 
 impl Address {
     /// How long it may be, in bytes.
-    pub const MOST_BYTES: usize = 255;
+    pub const MAX_BYTES: usize = 255;
 
     /// The text.
     pub fn as_str(&self) -> &str {
@@ -57,7 +57,7 @@ impl FromStr for Address {
         if text.is_empty() {
             return Err(AddressError::Empty);
         }
-        if text.len() > Self::MOST_BYTES {
+        if text.len() > Self::MAX_BYTES {
             let start = text.chars().filter(|c| !c.is_control()).take(20).collect();
             return Err(AddressError::TooLong { bytes: text.len(), start });
         }

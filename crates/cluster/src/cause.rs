@@ -57,7 +57,7 @@ impl fmt::Debug for Cause {
     }
 }
 
-/// Where the causes of one life of a site come from that nobody gave: each of its requests has its own, and hardly ever one of
+/// Where the causes of one incarnation of a site come from that nobody gave: each of its requests has its own, and hardly ever one of
 /// another site.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin(u64);
@@ -94,7 +94,10 @@ mod tests {
     fn requests_of_a_few_sites_and_lives_have_causes_of_their_own() {
         let sites = ["one", "two", "three"].map(|site| site.parse().unwrap());
         let members = sites.iter().flat_map(|site| {
-            (1..4).map(|life| Member { site: Clone::clone(site), incarnation: Incarnation::new(life) })
+            (1..4).map(|incarnation| Member {
+                site: Clone::clone(site),
+                incarnation: Incarnation::new(incarnation),
+            })
         });
         let all: Vec<Cause> = members
             .flat_map(|member| (0..1000).map(move |request| Origin::new(&member).cause(Request(request))))

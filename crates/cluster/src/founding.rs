@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::membership::MOST_VOTERS;
+use crate::membership::MAX_VOTERS;
 use crate::names::{ClusterName, SiteName, fnv_1a};
 
 /// What a cluster began as.
@@ -54,7 +54,7 @@ pub enum StartError {
     /// The list of voters was changed.
     #[error(
         "this cluster was founded by the voters [{}], but the configuration begins its list of sites with [{}]{}; the first \
-         {MOST_VOTERS} of that list never change: put them back, or give every site an empty disk to found another cluster",
+         {MAX_VOTERS} of that list never change: put them back, or give every site an empty disk to found another cluster",
         list(disk),
         list(config),
         differences(disk, config)
@@ -88,7 +88,7 @@ fn differences(disk: &[SiteName], config: &[SiteName]) -> String {
 impl Founding {
     /// Of the cluster with this name that begins with these sites: the first few of them vote.
     pub fn new(cluster: ClusterName, sites: &[SiteName]) -> Self {
-        Founding { cluster, voters: sites.iter().take(MOST_VOTERS).cloned().collect() }
+        Founding { cluster, voters: sites.iter().take(MAX_VOTERS).cloned().collect() }
     }
 
     /// The short hash that packets carry.

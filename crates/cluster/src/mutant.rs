@@ -36,7 +36,7 @@ pub enum Mutant {
     FenceStuck,
     /// Packets of another cluster are taken for this one's.
     OtherClusterAccepted,
-    /// A site that has lost its disk begins with its first life again.
+    /// A site that has lost its disk begins with its first incarnation again.
     StampIgnored,
     /// A voter that has lost its disk votes again.
     LostDiskVotes,

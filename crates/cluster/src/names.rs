@@ -58,7 +58,7 @@ fn measured(what: &'static str, text: &str, most: usize) -> Result<(), NameError
 
 /// Checks a name that also stands in files and addresses.
 fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
-    measured(what, text, SiteName::MOST_BYTES)?;
+    measured(what, text, SiteName::MAX_BYTES)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     match text.chars().find(|&c| !allowed(c)) {
         Some(found) => Err(NameError::BadCharacter { what, name: text.to_owned(), found }),
@@ -107,7 +107,7 @@ pub struct SiteName(Arc<str>);
 
 impl SiteName {
     /// How long it may be, in bytes.
-    pub const MOST_BYTES: usize = 64;
+    pub const MAX_BYTES: usize = 64;
 
     /// The text.
     pub fn as_str(&self) -> &str {
@@ -131,7 +131,7 @@ pub struct LockName(Arc<str>);
 
 impl LockName {
     /// How long it may be, in bytes.
-    pub const MOST_BYTES: usize = 255;
+    pub const MAX_BYTES: usize = 255;
 
     /// The text.
     pub fn as_str(&self) -> &str {
@@ -152,7 +152,7 @@ impl FromStr for LockName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        measured("lock", text, Self::MOST_BYTES)?;
+        measured("lock", text, Self::MAX_BYTES)?;
         Ok(LockName(text.into()))
     }
 }
@@ -164,7 +164,7 @@ pub struct ClientLabel(Arc<str>);
 
 impl ClientLabel {
     /// How long it may be, in bytes.
-    pub const MOST_BYTES: usize = 200;
+    pub const MAX_BYTES: usize = 200;
 
     /// The text.
     pub fn as_str(&self) -> &str {
@@ -176,7 +176,7 @@ impl FromStr for ClientLabel {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        measured("client", text, Self::MOST_BYTES)?;
+        measured("client", text, Self::MAX_BYTES)?;
         match text.chars().find(|&c| is_invisible(c)) {
             Some(found) => Err(NameError::Invisible { code: u32::from(found) }),
             None => Ok(ClientLabel(text.into())),
@@ -220,14 +220,14 @@ macro_rules! prints_as_its_text {
 
 prints_as_its_text! { ClusterName SiteName LockName ClientLabel }
 
-/// Which life of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
-/// every start and whenever the site finds itself excluded. So that a site that has lost its disk does not live a life
+/// Which incarnation of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
+/// every start and whenever the site finds itself excluded. So that a site that has lost its disk does not live a incarnation
 /// again, its upper bits are what the host stamps a start with, such as the time of day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(u64);
 
 impl Incarnation {
-    /// The `number`-th life; the first one is 1.
+    /// The `number`-th incarnation; the first one is 1.
     pub const fn new(number: u64) -> Self {
         Incarnation(number)
     }
@@ -240,13 +240,13 @@ impl Incarnation {
     /// How many lives a start has room for, in bits, before it runs into the next stamp.
     const BITS_BELOW_THE_STAMP: u32 = 20;
 
-    /// The first life of a start that the host has stamped so.
+    /// The first incarnation of a start that the host has stamped so.
     pub const fn stamped(stamp: u64) -> Self {
         let most = u64::MAX >> Self::BITS_BELOW_THE_STAMP;
         Incarnation((if stamp < most { stamp } else { most }) << Self::BITS_BELOW_THE_STAMP)
     }
 
-    /// The life after this one.
+    /// The incarnation after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Incarnation(self.0.saturating_add(1))
@@ -261,12 +261,12 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// One life of one site: what a view lists.
+/// One incarnation of one site: what a view lists.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member {
     /// The site.
     pub site: SiteName,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
@@ -330,7 +330,7 @@ mod tests {
         let (first, second) = (Incarnation::stamped(7), Incarnation::stamped(8));
         assert!(Incarnation::new(1) < first && first < first.next() && first.next() < second);
         assert_eq!(
-            [first, first.next(), Incarnation::new(3)].map(|life| life.to_string()),
+            [first, first.next(), Incarnation::new(3)].map(|incarnation| incarnation.to_string()),
             ["7.0", "7.1", "3"]
         );
         assert!(Incarnation::stamped(u64::MAX) < Incarnation::stamped(u64::MAX).next());

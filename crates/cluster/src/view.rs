@@ -16,11 +16,11 @@ use crate::rules::RulesText;
 pub struct View {
     /// Its number; 0 is the view before the first one, without members.
     pub epoch: Epoch,
-    /// One life of each site that takes part, by name.
+    /// One incarnation of each site that takes part, by name.
     pub members: Vec<Member>,
-    /// The last life of sites that took part and do not now, by name: no life takes part a second time.
+    /// The last incarnation of sites that took part and do not now, by name: no incarnation takes part a second time.
     pub past: Vec<Member>,
-    /// Of sites that are not listed any more no life up to this one takes part: all that have are among them.
+    /// Of sites that are not listed any more no incarnation up to this one takes part: all that have are among them.
     pub floor: Incarnation,
     /// Where each member is reached, by name, as it said when it asked to be let in.
     pub addresses: BTreeMap<SiteName, Address>,
@@ -33,7 +33,7 @@ pub struct View {
 }
 
 /// How many past lives a view lists at most, however its leader is configured.
-pub const MOST_PAST: usize = 1024;
+pub const MAX_PAST: usize = 1024;
 
 /// Why a list of sites cannot start a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,17 +71,17 @@ pub fn check_sites(sites: &[SiteName]) -> Result<(), SitesError> {
 }
 
 impl View {
-    /// The place of this life of a site among the members.
+    /// The place of this incarnation of a site among the members.
     pub fn place(&self, member: &Member) -> Option<usize> {
         self.members.binary_search(member).ok()
     }
 
-    /// Whether this life of a site takes part.
+    /// Whether this incarnation of a site takes part.
     pub fn contains(&self, member: &Member) -> bool {
         self.place(member).is_some()
     }
 
-    /// The life of `site` that takes part, if one does.
+    /// The incarnation of `site` that takes part, if one does.
     pub fn member(&self, site: &SiteName) -> Option<&Member> {
         let at = self.members.binary_search_by(|member| member.site.cmp(site)).ok()?;
         Some(&self.members[at])
@@ -93,21 +93,21 @@ impl View {
         first || self.terms == other.terms
     }
 
-    /// Where the life of `site` that takes part is reached.
+    /// Where the incarnation of `site` that takes part is reached.
     pub fn address(&self, site: &SiteName) -> Option<&Address> {
         self.addresses.get(site)
     }
 
-    /// No later life of `site` than this one takes part or has taken part. Of a site that is not listed that is the floor:
-    /// whoever was listed once and is not now had no later life.
-    pub fn last_life(&self, site: &SiteName) -> Incarnation {
+    /// No later incarnation of `site` than this one takes part or has taken part. Of a site that is not listed that is the floor:
+    /// whoever was listed once and is not now had no later incarnation.
+    pub fn last_incarnation(&self, site: &SiteName) -> Incarnation {
         let past = self.past.binary_search_by(|past| past.site.cmp(site)).ok().map(|at| &self.past[at]);
         self.member(site).or(past).map_or(self.floor, |member| member.incarnation)
     }
 
-    /// Whether this life of a site may be let in: its site does not take part, and never has in this life or a later one.
+    /// Whether this incarnation of a site may be let in: its site does not take part, and never has in this incarnation or a later one.
     pub fn may_join(&self, member: &Member) -> bool {
-        self.last_life(&member.site) < member.incarnation
+        self.last_incarnation(&member.site) < member.incarnation
     }
 
     /// The past lives, and the floor, of the view with `members` that follows on this one. If more than `longest` would be
@@ -128,7 +128,7 @@ impl View {
     /// sense.
     pub fn is_well_formed(&self) -> bool {
         let sorted = |members: &[Member]| members.windows(2).all(|pair| pair[0].site < pair[1].site);
-        self.past.len() <= MOST_PAST
+        self.past.len() <= MAX_PAST
             && self.terms.check().is_ok()
             && sorted(&self.members)
             && sorted(&self.past)
@@ -139,15 +139,15 @@ impl View {
 /// Where the members of a view stand in the algorithm of one lock. The lock's home is site 0; a member that may hold
 /// several permits takes part several times, once for each *lane*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seating {
+pub struct Placement {
     members: usize,
     home: usize,
 }
 
-impl Seating {
+impl Placement {
     /// For the lock `name` in a view of so many members.
     pub fn new(name: &LockName, members: usize) -> Self {
-        Seating { members, home: name.home(members) }
+        Placement { members, home: name.home(members) }
     }
 
     /// The algorithm's site for a lane of the member at `place`.
@@ -201,10 +201,14 @@ mod tests {
         let (past, floor) = first.past_without(&members[3..], 1);
         assert_eq!((&past, floor), (&vec![member("b", 9)], Incarnation::new(6)));
         let second = View { past, floor, members: members[3..].to_vec(), ..View::default() };
-        for life in &members {
-            assert!(!second.may_join(life) && second.last_life(&life.site) >= life.incarnation, "{life}");
+        for incarnation in &members {
+            assert!(
+                !second.may_join(incarnation)
+                    && second.last_incarnation(&incarnation.site) >= incarnation.incarnation,
+                "{incarnation}"
+            );
         }
-        // A site that was never there waits for a life above the floor; one that is listed has its own.
+        // A site that was never there waits for a incarnation above the floor; one that is listed has its own.
         assert!(!second.may_join(&member("e", 6)) && second.may_join(&member("e", 7)));
         assert!(second.may_join(&member("d", 3)) && second.may_join(&member("b", 10)));
     }
@@ -223,13 +227,13 @@ mod tests {
     fn every_lane_of_every_member_has_a_seat_of_its_own_and_the_home_has_the_first() {
         for lock in ["jobs", "a", "z"] {
             let lock: LockName = lock.parse().unwrap();
-            let seating = Seating::new(&lock, 5);
-            assert_eq!(seating.site(lock.home(5), 0), SiteId::new(0));
+            let placement = Placement::new(&lock, 5);
+            assert_eq!(placement.site(lock.home(5), 0), SiteId::new(0));
             let mut seats = BTreeSet::new();
             for lane in 0..3 {
                 for place in 0..5 {
-                    let site = seating.site(place, lane);
-                    assert_eq!(seating.place(site), (place, lane));
+                    let site = placement.site(place, lane);
+                    assert_eq!(placement.place(site), (place, lane));
                     seats.insert(site);
                 }
             }

@@ -13,10 +13,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 
 /// How much may wait for a slow peer before the connection is given up. Links send again what matters.
-const MOST_WAITING: usize = 16 << 20;
+const MAX_WAITING: usize = 16 << 20;
 
 /// While so much has not been taken by the socket, what is queued stays where it is counted.
-const MOST_SEALED: usize = 1 << 20;
+const MAX_SEALED: usize = 1 << 20;
 
 /// What a connection runs over.
 pub(super) enum Stream {
@@ -131,7 +131,7 @@ impl Channel {
             return false;
         }
         put(&mut queue.bytes);
-        if queue.bytes.len() > MOST_WAITING {
+        if queue.bytes.len() > MAX_WAITING {
             tracing::warn!("the other side takes too slowly what it is sent; its connection is closed");
             drop(queue);
             self.close();
@@ -182,7 +182,7 @@ impl Channel {
         while !locked(&self.queue).bytes.is_empty() {
             // Whoever is writing looks at the queue once more after it is done.
             let Ok(mut wire) = self.wire.try_lock() else { return };
-            if wire.len() < MOST_SEALED {
+            if wire.len() < MAX_SEALED {
                 self.seal(&mut wire);
             }
             match self.write(&mut wire) {
@@ -242,7 +242,7 @@ impl Channel {
                 }
                 let done = {
                     let mut wire = locked(&self.wire);
-                    if wire.len() < MOST_SEALED {
+                    if wire.len() < MAX_SEALED {
                         self.seal(&mut wire);
                     }
                     self.write(&mut wire)
@@ -314,7 +314,7 @@ impl Channel {
     }
 
     /// The same for others, who read only if nobody does and something is there. What ends the connection is left to its own task.
-    pub(super) fn hear_now(&self, take: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn read_now(&self, take: impl FnOnce(&mut Vec<u8>)) {
         let Ok(mut inbox) = self.inbox.try_lock() else { return };
         let inbox = &mut *inbox;
         // Its own task has not begun.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::disk::Sink;
-use super::engine::{Listener, Shared, Stand};
+use super::engine::{Listener, NodeState, Shared};
 use super::log;
 use super::meter::{Meter, Via};
 use super::net::Peer;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{Answer, Input, Node, Note, Output, Token};
-use meshlock_cluster::table::{Request, Session, Tell};
+use meshlock_cluster::table::{LockEvent, Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
 
@@ -40,7 +40,7 @@ pub(super) struct Core {
 /// After so many calls whoever makes the next one looks what the other sites say. The site's own thread may not get to it while clients
 /// keep all cores busy, and then one site would keep a lock that others wait for, far beyond its turns. Clients acquire and
 /// release, so these are as many entries as a site may have while others wait.
-const MOST_UNHEARD: u32 = 32;
+const MAX_UNHEARD: u32 = 32;
 
 /// Sites that something was sent to: mostly none or one.
 pub(super) type Touched = Vec<Arc<Peer>>;
@@ -74,7 +74,7 @@ impl Core {
     /// Whoever makes a call has to hear these sites first: mostly none.
     pub(super) fn peers_unheard(&mut self) -> Vec<Arc<Peer>> {
         self.unheard += 1;
-        if self.unheard < MOST_UNHEARD {
+        if self.unheard < MAX_UNHEARD {
             return Vec::new();
         }
         self.unheard = 0;
@@ -95,7 +95,7 @@ impl Core {
         let handled = catch_unwind(AssertUnwindSafe(|| self.let_node_handle(input, since, shared, touched)));
         if handled.is_err() {
             self.on_panic();
-            shared.stand.send_modify(|stand| (stand.open, stand.failed) = (false, true));
+            shared.state.send_modify(|state| (state.open, state.failed) = (false, true));
         }
     }
 
@@ -113,7 +113,7 @@ impl Core {
             log::input(&input, &self.node);
             self.node.handle(at, input, &mut outputs);
             for output in outputs.drain(..) {
-                let grants = matches!(output, Output::Answer(Answer::Lock(Tell::Granted { .. })));
+                let grants = matches!(output, Output::Answer(Answer::Lock(LockEvent::Granted { .. })));
                 self.perform(output, shared, touched);
                 if let Some(via) = via.filter(|_| grants) {
                     self.meter.handed_over(via, now().since(since.unwrap_or(at)));
@@ -150,20 +150,20 @@ impl Core {
 
     pub(super) fn answer(&mut self, answer: &Answer) {
         let (request, over) = match answer {
-            Answer::Lock(Tell::Extended { session, .. }) => {
+            Answer::Lock(LockEvent::Extended { session, .. }) => {
                 if let Some(listener) = self.sessions.get(session) {
-                    listener.hear(answer);
+                    listener.on_answer(answer);
                 }
                 return;
             }
-            Answer::Lock(Tell::Granted { request, .. } | Tell::Lost { request, .. })
+            Answer::Lock(LockEvent::Granted { request, .. } | LockEvent::Lost { request, .. })
             | Answer::Traced { request, .. } => (request, false),
             Answer::Lock(
-                Tell::Released { request }
-                | Tell::Cancelled { request }
-                | Tell::TimedOut { request }
-                | Tell::Busy { request }
-                | Tell::Refused { request, .. },
+                LockEvent::Released { request }
+                | LockEvent::Cancelled { request }
+                | LockEvent::TimedOut { request }
+                | LockEvent::Busy { request }
+                | LockEvent::Refused { request, .. },
             )
             | Answer::Queue { request, .. }
             | Answer::Overview { request, .. }
@@ -176,7 +176,7 @@ impl Core {
         };
         let listener = if over { self.requests.remove(request) } else { self.requests.get(request).cloned() };
         if let Some(listener) = listener {
-            listener.hear(answer);
+            listener.on_answer(answer);
         }
     }
 
@@ -184,11 +184,11 @@ impl Core {
     fn note(note: &Note, shared: &Shared) {
         log::note(note);
         if let Note::Opened(_) = note {
-            shared.stand.send_modify(|stand| stand.open = true);
+            shared.state.send_modify(|state| state.open = true);
         }
         let Note::Installed(view) = note else { return };
         let (epoch, members) = (view.epoch, view.members.len());
-        shared.stand.send_replace(Stand { epoch, members, open: false, failed: false });
+        shared.state.send_replace(NodeState { epoch, members, open: false, failed: false });
         for member in &view.members {
             if let Some(address) = view.address(&member.site) {
                 shared.net.learn_address(member.site.clone(), address.to_string());

@@ -86,13 +86,13 @@ mod tests {
         let done = move |token: Token| to_say.lock().unwrap().push((token, seen.lock().unwrap().len()));
         let (sink, thread) = start("disk".to_owned(), write, done, channel().1).unwrap();
         let Sink::Thread(sender) = sink else { panic!("a thread was asked for") };
-        let life = |number| Write::Incarnation(Incarnation::new(number));
+        let incarnation = |number| Write::Incarnation(Incarnation::new(number));
         for number in 1..=10 {
-            sender.send((Token(number), vec![life(number)])).unwrap();
+            sender.send((Token(number), vec![incarnation(number)])).unwrap();
         }
         drop(sender);
         thread.join().unwrap();
-        assert_eq!(*written.lock().unwrap(), (1..=10).map(life).collect::<Vec<_>>());
+        assert_eq!(*written.lock().unwrap(), (1..=10).map(incarnation).collect::<Vec<_>>());
         let said = said.lock().unwrap();
         assert_eq!(said.last(), Some(&(Token(10), 10)));
         assert!(said.iter().all(|(token, count)| *count as u64 == token.0), "{said:?}");

@@ -78,10 +78,9 @@ pub enum StartError {
     Threads(#[from] std::io::Error),
 }
 
-/// Who hears what a node has to say to a client. Called with the node's lock held: it must not wait, nor call the engine.
+/// Receives a node's answers. Called with the node's lock held: it must not wait, nor call the engine.
 pub trait Listener: Send + Sync {
-    /// Something has been answered.
-    fn hear(&self, answer: &Answer);
+    fn on_answer(&self, answer: &Answer);
 }
 
 /// One running node. It stops when this is dropped.
@@ -101,9 +100,9 @@ pub struct Handle {
     tasks: tokio::runtime::Handle,
 }
 
-/// Where a node stands, for whoever waits for it.
+/// How far a node is, for whoever waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stand {
+pub struct NodeState {
     /// The number of the view that is installed.
     pub epoch: Epoch,
     /// How many members it has.
@@ -114,9 +113,16 @@ pub struct Stand {
     pub failed: bool,
 }
 
+/// The node with its lock held.
+pub(crate) struct Locked<'a> {
+    core: MutexGuard<'a, Core>,
+    shared: &'a Arc<Shared>,
+    touched: Touched,
+}
+
 pub(super) struct Shared {
     core: Mutex<Core>,
-    pub(super) stand: watch::Sender<Stand>,
+    pub(super) state: watch::Sender<NodeState>,
     pub(super) net: Arc<Net>,
     /// The clock's task has to look again when it is due.
     alarm: Notify,
@@ -150,10 +156,10 @@ impl Engine {
             Alarm::new()?
         };
         let net = Net::new(site.clone(), fastrand::u64(..), (security, speaks), addresses, tasks.clone());
-        let (core, stand) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(Stand::default()));
+        let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
         let shared = Arc::new(Shared {
             core,
-            stand,
+            state,
             net: Arc::new(net),
             alarm: Notify::new(),
             rules_gate: tokio::sync::Mutex::default(),
@@ -197,61 +203,73 @@ impl Handle {
         &self.shared.rules_gate
     }
 
-    /// Begins a session for a client, which hears what concerns all that it holds.
-    pub fn open_session(&self, listener: Arc<dyn Listener>) -> Session {
-        let mut core = self.shared.lock();
-        core.last_session += 1;
-        let session = Session(core.last_session);
-        core.sessions.insert(session, listener);
+    /// Runs `act` with the node's lock held once: to everyone else all that it does is one step.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Locked<'_>) -> R) -> R {
+        let mut locked = Locked { core: self.shared.lock(), shared: &self.shared, touched: Touched::new() };
+        let result = act(&mut locked);
+        let Locked { mut core, touched, .. } = locked;
+        self.shared.arm(&mut core);
+        let unheard = core.peers_unheard();
+        drop(core);
+        flush(touched);
+        for peer in unheard {
+            peer.read_now(&self.shared);
+        }
+        result
+    }
+
+    /// Waits until `wanted` holds of the node's state.
+    pub async fn until(&self, wanted: impl FnMut(&NodeState) -> bool) -> NodeState {
+        let mut state = self.shared.state.subscribe();
+        *state.wait_for(wanted).await.expect("this handle keeps the other end")
+    }
+
+    /// Reads something of the node, with its lock held.
+    pub fn look<R>(&self, look: impl FnOnce(&Node) -> R) -> R {
+        look(&self.shared.lock().node)
+    }
+}
+
+impl Locked<'_> {
+    pub(crate) fn node(&self) -> &Node {
+        &self.core.node
+    }
+
+    /// Opens a session; `listener` receives what concerns all that it holds.
+    pub(crate) fn open_session(&mut self, listener: Arc<dyn Listener>) -> Session {
+        self.core.last_session += 1;
+        let session = Session(self.core.last_session);
+        self.core.sessions.insert(session, listener);
         session
     }
 
-    /// Ends a session: what it holds is free, and neither it nor those who listen to its `requests` hear anything more.
-    pub fn close_session(&self, session: Session, requests: impl IntoIterator<Item = Request>) {
-        self.shared.step(|core| {
-            core.sessions.remove(&session);
-            for request in requests {
-                core.requests.remove(&request);
-                log::ends(&core.node.me().site, request);
-            }
-            Input::Call(Call::SessionEnded(session))
-        });
+    /// Ends a session: what it holds is free, and neither it nor the listeners of its `requests` are told anything more.
+    pub(crate) fn close_session(&mut self, session: Session, requests: impl IntoIterator<Item = Request>) {
+        self.core.sessions.remove(&session);
+        for request in requests {
+            self.core.requests.remove(&request);
+            log::ends(&self.core.node.me().site, request);
+        }
+        self.call(Call::SessionEnded(session));
     }
 
-    /// Makes a call with a number of its own, whose answers `listener` hears: perhaps before this returns.
-    pub fn ask(&self, listener: Arc<dyn Listener>, call: impl FnOnce(Request) -> Call) -> Request {
-        let mut request = Request(0);
-        self.shared.step(|core| {
-            core.last_request += 1;
-            request = Request(core.last_request);
-            core.requests.insert(request, listener);
-            Input::Call(call(request))
-        });
+    /// Makes a call with a number of its own, whose answers go to `listener`: perhaps before this returns.
+    pub(crate) fn ask(&mut self, listener: Arc<dyn Listener>, call: impl FnOnce(Request) -> Call) -> Request {
+        self.core.last_request += 1;
+        let request = Request(self.core.last_request);
+        self.core.requests.insert(request, listener);
+        self.call(call(request));
         request
     }
 
-    /// Makes a call about a request that exists; its answers go where those of the request go.
-    pub fn tell(&self, call: Call) {
-        self.shared.step(|_| Input::Call(call));
+    /// Makes a call about something that exists.
+    pub(crate) fn call(&mut self, call: Call) {
+        self.core.handle(Input::Call(call), None, self.shared, &mut self.touched);
     }
 
-    /// Nobody listens to this request any more; `call` is the last that is said of it.
-    pub fn forget(&self, request: Request, call: Call) {
-        self.shared.step(|core| {
-            core.requests.remove(&request);
-            Input::Call(call)
-        });
-    }
-
-    /// Waits until the node stands as `wanted` says.
-    pub async fn until(&self, wanted: impl FnMut(&Stand) -> bool) -> Stand {
-        let mut stand = self.shared.stand.subscribe();
-        *stand.wait_for(wanted).await.expect("this handle keeps the other end")
-    }
-
-    /// Looks at the node.
-    pub fn look<R>(&self, look: impl FnOnce(&Node) -> R) -> R {
-        look(&self.shared.lock().node)
+    /// Nobody listens to the answers of this request any more.
+    pub(crate) fn forget(&mut self, request: Request) {
+        self.core.requests.remove(&request);
     }
 }
 
@@ -341,20 +359,16 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the node handle one input, and carries out what it wants done.
+    /// Lets the node handle one input that is no client's call, and carries out what it wants done.
     fn step(self: &Arc<Self>, input: impl FnOnce(&mut Core) -> Input) {
         let mut touched = Touched::new();
-        let unheard = {
+        {
             let mut core = self.lock();
             let input = input(&mut core);
             core.handle(input, None, self, &mut touched);
             self.arm(&mut core);
-            core.peers_unheard()
-        };
-        flush(touched);
-        for peer in unheard {
-            peer.hear_now(self);
         }
+        flush(touched);
     }
 
     /// Sees to it that the clock's task wakes in time.

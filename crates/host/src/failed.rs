@@ -8,11 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::core::Core;
 use meshlock_cluster::node::{Answer, Call, Input};
-use meshlock_cluster::table::{Request, Tell};
+use meshlock_cluster::table::{LockEvent, LossReason, Refusal, Request};
 use meshlock_system::now;
-
-const FAILED: &str =
-    "this node has failed because of a bug; its log says more. Start it again, or ask another one";
 
 impl Core {
     /// The node has panicked: everyone is told how it ends for them.
@@ -27,9 +24,14 @@ impl Core {
         let act_by = self.node.lease().end().unwrap_or_else(now);
         for request in self.requests.keys().copied().collect::<Vec<_>>() {
             let tell = match &holding {
-                Ok(holding) if !holding.contains(&request) => Tell::Refused { request, why: FAILED },
-                Ok(_) | Err(_) => Tell::Lost { request, act_by },
+                Ok(holding) if !holding.contains(&request) => {
+                    LockEvent::Refused { request, why: Refusal::Failed }
+                }
+                Ok(_) | Err(_) => LockEvent::Lost { request, act_by, why: LossReason::Failed },
             };
+            if let LockEvent::Lost { .. } = tell {
+                self.meter.lost_by_failure();
+            }
             let answer = Answer::Lock(tell);
             // A listener may be what has panicked.
             let _ = catch_unwind(AssertUnwindSafe(|| self.answer(&answer)));
@@ -39,17 +41,17 @@ impl Core {
     /// Answers in the place of a node that has failed.
     pub(super) fn answer_for_the_failed(&mut self, input: &Input) {
         let Input::Call(call) = input else { return };
-        let refused = |request| Answer::Lock(Tell::Refused { request, why: FAILED });
+        let refused = |request| Answer::Lock(LockEvent::Refused { request, why: Refusal::Failed });
         let answer = match *call {
-            Call::Release(request) | Call::Cancel(request) => Answer::Lock(Tell::Released { request }),
+            Call::Release(request) | Call::Cancel(request) => Answer::Lock(LockEvent::Released { request }),
             Call::Leave { request } => Answer::Left { request },
-            Call::Acquire { request, .. }
-            | Call::Query { request, .. }
+            Call::Query { request, .. }
             | Call::Overview { request }
             | Call::Break { request, .. }
             | Call::Locks { request }
             | Call::Remove { request, .. }
             | Call::SetRules { request, .. } => refused(request),
+            Call::Acquire(ref wanted) => refused(wanted.request),
             Call::Watch(ref watch) => refused(watch.request),
             Call::SessionEnded(_) | Call::Introduce { .. } | Call::TakeAllAway => return,
         };

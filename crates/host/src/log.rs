@@ -7,19 +7,19 @@ use tracing::Level;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{Answer, Call, Input, Node, Note, Packet};
-use meshlock_cluster::table::{Request, Tell};
+use meshlock_cluster::table::{Acquire, LockEvent, Request};
 
 /// What lines about wishes are asked for by.
 const LOCK: &str = "meshlock::lock";
 
 /// Whether anybody wants to know what becomes of wishes. As good as nothing if not.
-fn follows_wishes() -> bool {
+fn follows_requests() -> bool {
     tracing::enabled!(target: LOCK, Level::DEBUG)
 }
 
 /// Something is about to be handled.
 pub(super) fn input(input: &Input, node: &Node) {
-    if !follows_wishes() {
+    if !follows_requests() {
         return;
     }
     let site = &node.me().site;
@@ -30,7 +30,7 @@ pub(super) fn input(input: &Input, node: &Node) {
                 tracing::debug!(target: LOCK, %site, %from, %lock, kind, cause, "heard");
             }
         }
-        Input::Call(Call::Acquire { request, lock, cause, .. }) => {
+        Input::Call(Call::Acquire(Acquire { request, lock, cause, .. })) => {
             let cause = cause.unwrap_or_else(|| node.table().cause(*request));
             tracing::debug!(target: LOCK, %site, %lock, request = request.0, %cause, "asked");
         }
@@ -43,14 +43,14 @@ pub(super) fn input(input: &Input, node: &Node) {
 
 /// A wish is over because its session is: it gives back what it has, or does not wait any more.
 pub(super) fn ends(site: &SiteName, request: Request) {
-    if follows_wishes() {
+    if follows_requests() {
         tracing::debug!(target: LOCK, %site, request = request.0, "ends");
     }
 }
 
 /// Something is sent.
 pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
-    if !follows_wishes() {
+    if !follows_requests() {
         return;
     }
     if let Some(message) = packet.content.lock_message() {
@@ -62,20 +62,22 @@ pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
 /// A client is told something.
 pub(super) fn tells(site: &SiteName, answer: &Answer) {
     let Answer::Lock(tell) = answer else { return };
-    if !follows_wishes() {
+    if !follows_requests() {
         return;
     }
     let (request, what) = match tell {
-        Tell::Granted { request, fence, cause, by, .. } => {
+        LockEvent::Granted { request, fence, cause, by, .. } => {
             let (request, fence, by) = (request.0, fence.value(), shown(*by));
             return tracing::debug!(target: LOCK, %site, request, fence, %cause, by, "granted");
         }
-        Tell::Lost { request, .. } => (request, "lost"),
-        Tell::TimedOut { request } => (request, "timed out"),
-        Tell::Busy { request } => (request, "busy"),
-        Tell::Cancelled { request } => (request, "cancelled"),
-        Tell::Refused { request, why } => (request, *why),
-        Tell::Extended { .. } | Tell::Released { .. } => return,
+        LockEvent::Lost { request, .. } => (request, "lost"),
+        LockEvent::TimedOut { request } => (request, "timed out"),
+        LockEvent::Busy { request } => (request, "busy"),
+        LockEvent::Cancelled { request } => (request, "cancelled"),
+        LockEvent::Refused { request, why } => {
+            return tracing::debug!(target: LOCK, %site, request = request.0, "{why}");
+        }
+        LockEvent::Extended { .. } | LockEvent::Released { .. } => return,
     };
     tracing::debug!(target: LOCK, %site, request = request.0, "{what}");
 }
@@ -126,7 +128,7 @@ pub(super) fn note(note: &Note) {
             );
         }
         Note::TooOld(member) => {
-            tracing::warn!(%member, "this life is too old to be let in, a later one begins; was the disk lost, or the clock set back?");
+            tracing::warn!(%member, "this incarnation is too old to be let in, a later one begins; was the disk lost, or the clock set back?");
         }
         Note::EpochsExhausted => {
             tracing::error!("there is no number left for another view: found another cluster");

@@ -5,7 +5,7 @@ use super::engine::Handle;
 use super::net::Traffic;
 use meshlock_cluster::histogram::Histogram;
 use meshlock_cluster::node::{Call, Input};
-use meshlock_cluster::table::Tally;
+use meshlock_cluster::table::{LossReason, Tally};
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
 
@@ -67,11 +67,17 @@ impl SessionEnd {
 pub(super) struct Meter {
     hand_overs: [Histogram; Via::ALL.len()],
     sessions: [u64; SessionEnd::ALL.len()],
+    lost_by_failure: u64,
 }
 
 impl Meter {
     pub(super) fn handed_over(&mut self, via: Via, took: Span) {
         self.hand_overs[via as usize].record(took);
+    }
+
+    /// A client has lost what it held because the node has failed.
+    pub(super) fn lost_by_failure(&mut self) {
+        self.lost_by_failure += 1;
     }
 
     pub(super) fn session_ended(&mut self, end: SessionEnd) {
@@ -113,6 +119,12 @@ impl Readings {
     /// How long hand-overs of this kind took within this site.
     pub fn hand_overs(&self, via: Via) -> &Histogram {
         &self.meter.hand_overs[via as usize]
+    }
+
+    /// How many clients lost what they held for this reason.
+    pub fn losses(&self, reason: LossReason) -> u64 {
+        let by_failure = if reason == LossReason::Failed { self.meter.lost_by_failure } else { 0 };
+        self.tally.losses(reason) + by_failure
     }
 
     /// How many sessions ended so.

@@ -15,7 +15,7 @@ async fn stand(site: usize, node: Node, told: mpsc::UnboundedSender<String>) {
     let _ = told.send(format!("site {site} leads, with fence {}", leadership.fence()));
     let term = Duration::from_millis(50);
     tokio::select! {
-        () = leadership.lost() => { let _ = told.send(format!("site {site} was cut off and has stopped")); }
+        loss = leadership.lost() => { let _ = told.send(format!("site {site} has stopped: {}", loss.reason)); }
         () = tokio::time::sleep(term) => { let _ = told.send(format!("site {site} steps down")); }
     }
 }

@@ -13,6 +13,15 @@ impl Wake for Unpark {
     }
 }
 
+/// Runs a future on this thread until it is done, without a runtime: for the futures of this crate, whose work other threads do.
+///
+/// ```
+/// assert_eq!(meshlock::block_on(async { 7 }), 7);
+/// ```
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    wait_for(future)
+}
+
 /// Runs a future on this thread until it is done. The node's own threads do its work meanwhile.
 pub(crate) fn wait_for<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);

@@ -27,7 +27,7 @@
 //! assert!(matches!(busy, Err(meshlock::AcquireError::Busy { .. })));
 //!
 //! tokio::select! {
-//!     () = guard.lost() => {} // cut off from the others: stop, within `guard.margin()`
+//!     loss = guard.lost() => eprintln!("{}", loss.reason), // stop, within `guard.margin()`
 //!     () = work() => {}
 //! }
 //! # Ok(())
@@ -35,17 +35,44 @@
 //! # async fn work() {}
 //! ```
 //!
-//! `meshlock_host::Setup` describes a site of a real cluster: where it listens, where the others are, its certificate and
-//! its disk. The algorithms themselves are in `meshlock_protocol`, as pure state machines, to be driven by a host of your own.
+//! Where a node runs in another process (`meshlock node`), a [`Client`] gets the same locks from it:
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use meshlock::{Client, Endpoint};
+//!
+//! let client = Client::connect([Endpoint::socket("/run/meshlock/db-1.sock")]).await?;
+//! let guard = client.lock("orders").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`Node::builder`] describes a site of a real cluster: where it listens, where the others are, its certificate and its disk.
+//! - [`Guard`] is a lock that is held, with its [fence](Guard::fence), and tells when it is [lost](Guard::lost).
+//! - [`Semaphore`] is a lock that several may hold.
+//! - With the feature `api` a node also serves programs in other languages, and clients of etcd and Consul.
 
 mod blocking;
+mod builder;
+mod client;
 mod cluster;
+pub mod config;
+mod error;
 mod guard;
+mod join;
+mod lease_end;
+mod locking;
 mod node;
 mod semaphore;
-mod wish;
+mod tls;
 
+pub use blocking::block_on;
+pub use builder::NodeBuilder;
+pub use client::{AddressError, Client, Endpoint};
 pub use cluster::Cluster;
-pub use guard::{Guard, Guards};
-pub use node::{AcquireError, Node};
+pub use error::{AcquireError, ConnectError, NameError, Refusal, StartError};
+pub use guard::{Guard, Guards, Loss, LossReason, Lost};
+pub use node::{Node, View};
 pub use semaphore::Semaphore;
+pub use tls::{Tls, TlsError};

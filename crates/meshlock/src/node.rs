@@ -1,213 +1,319 @@
 //! A node in this process.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meshlock_cluster::names::{LockName, NameError};
-use meshlock_cluster::node::{Answer, Call, Config};
-use meshlock_cluster::table::{Request, Session, Wait};
-use meshlock_cluster::time::{Span, Time};
-use meshlock_host::{Engine, Listener, Setup, StartError};
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::table::{Session, Wait};
+use meshlock_cluster::time::Span;
+use meshlock_host::front::{AcquireState, Acquisition, Admitted, Ended, Front, LockRequest, Owner};
+use meshlock_host::gate::Policy;
+use meshlock_host::{Engine, door};
 use meshlock_system::now;
-use tokio::sync::watch;
+use tokio::time::timeout;
 
-use super::blocking::wait_for;
-use super::guard::{Guard, Guards};
-use super::semaphore::Semaphore;
-use super::wish::{LeaseEnd, Stage, Wish};
+use crate::blocking::wait_for;
+use crate::builder::{NodeBuilder, Served};
+use crate::config::{AccessRule, Token, policy};
+use crate::error::{AcquireError, StartError};
+use crate::guard::{Guard, Guards};
+use crate::lease_end::LeaseEnd;
+use crate::locking::locking_methods;
+use crate::semaphore::{Semaphore, Source};
+
+/// How long the cluster may take to agree that a site without holders has left.
+const AGREE_WITHIN: Duration = Duration::from_secs(3);
 
 /// A site of the cluster, in this process. Clones are the same node; it stops with the last of them and the last guard.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = meshlock::Node::local()?; // or Node::builder() for a site of a cluster
+/// let guard = node.lock_blocking("orders")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Node {
     inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
-    pub(crate) engine: Engine,
-    pub(crate) session: Session,
+    /// Before the node: it gives back what its clients hold.
+    served: Served,
+    front: Front,
+    me: Admitted,
+    session: Session,
     pub(crate) lease_end: Arc<LeaseEnd>,
+    engine: Engine,
 }
 
-/// Why there is no lock.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AcquireError {
-    /// The lock's name.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// Someone else has it, and the caller did not want to wait.
-    #[error("the lock '{lock}' is held by someone else")]
-    Busy {
-        /// Which lock.
-        lock: LockName,
-    },
-    /// The caller did not want to wait any longer.
-    #[error("did not get the lock '{lock}' in time")]
-    TimedOut {
-        /// Which lock.
-        lock: LockName,
-    },
-    /// The node cannot grant it.
-    #[error("cannot have the lock '{lock}': {why}")]
-    Refused {
-        /// Which lock.
-        lock: LockName,
-        /// Why, and what would be right.
-        why: String,
-    },
+/// How far a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct View {
+    /// The number of the view that is installed: it rises with every change of the members or rules.
+    pub epoch: u32,
+    /// The names of its members, this site's own among them once it takes part.
+    pub members: Vec<String>,
 }
 
 impl Node {
-    /// Starts a site of a cluster.
-    pub fn start(setup: Setup) -> Result<Self, StartError> {
-        let engine = Engine::start(setup)?;
-        let lease_end = Arc::new(LeaseEnd::default());
-        let session = engine.open_session(lease_end.clone());
-        Ok(Node { inner: Arc::new(Inner { engine, session, lease_end }) })
+    /// Describes a site of a cluster, to be [started](NodeBuilder::start).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::builder()
+    ///     .site("db-1")
+    ///     .sites([("db-1", "127.0.0.1:0")])
+    ///     .plaintext() // trust the network; or .tls(…)
+    ///     .in_memory() // for a test; or .data(…)
+    ///     .start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::new()
     }
 
     /// Starts a site that is a cluster of its own: locks among the tasks and threads of this process.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::local()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local() -> Result<Self, StartError> {
-        let site: meshlock_cluster::names::SiteName = "local".parse().expect("a name");
-        Node::start(Setup::new(Config::new(site.clone(), vec![site])))
+        Node::builder().in_memory().start()
     }
 
-    /// Waits until this site is a member of the cluster. Nothing needs to: locks wait for it by themselves.
+    pub(crate) fn new(engine: Engine, front: Front, served: Served) -> Self {
+        let lease_end = Arc::new(LeaseEnd::default());
+        let session = front.open_session(lease_end.clone());
+        let me = front.in_process();
+        Node { inner: Arc::new(Inner { served, front, me, session, lease_end, engine }) }
+    }
+
+    /// Waits until this site is a member of the cluster and may grant locks. Nothing needs to: locks wait for it by themselves.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.ready().await;
+    /// assert!(node.is_ready());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ready(&self) {
-        self.inner.engine.until(|stand| stand.open).await;
+        self.inner.front.until_ready().await;
     }
 
-    /// Waits for a lock, as long as it takes.
-    pub async fn lock(&self, name: &str) -> Result<Guard, AcquireError> {
-        self.acquire(name.parse()?, Wait::Forever).await
+    /// Whether this site is a member of the cluster and may grant locks.
+    pub fn is_ready(&self) -> bool {
+        self.inner.front.is_ready()
     }
 
-    /// Takes a lock if it is free, without waiting for another holder.
-    pub async fn try_lock(&self, name: &str) -> Result<Guard, AcquireError> {
-        self.acquire(name.parse()?, Wait::Try).await
+    /// The name of this site.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// assert_eq!(meshlock::Node::local()?.site(), "local");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn site(&self) -> &str {
+        self.inner.front.site().as_str()
     }
 
-    /// Waits for a lock, but not longer than this.
-    pub async fn lock_within(&self, name: &str, longest: Duration) -> Result<Guard, AcquireError> {
-        self.acquire(name.parse()?, until(longest)).await
+    /// The view of the cluster that this site has installed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.ready().await;
+    /// assert_eq!(node.view().members, ["local"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn view(&self) -> View {
+        self.inner.front.node().look(|node| View {
+            epoch: node.view().epoch.number(),
+            members: node.view().members.iter().map(|member| member.site.to_string()).collect(),
+        })
     }
 
-    /// Waits for several locks. They are taken in the order of their names, whatever the order here, so that two callers who
-    /// want the same ones never wait for each other; a name that is given twice is taken once.
-    pub async fn lock_all<'a>(
-        &self,
-        names: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Guards, AcquireError> {
-        let names = names.into_iter().map(str::parse).collect::<Result<BTreeSet<LockName>, _>>()?;
-        let mut guards = Vec::with_capacity(names.len());
-        for name in names {
-            guards.push(self.acquire(name, Wait::Forever).await?);
-        }
-        Ok(Guards::new(guards))
+    /// The names of the sites that the cluster began with, in their order.
+    pub fn founding_sites(&self) -> Vec<String> {
+        self.inner.front.node().look(|node| node.founders().iter().map(ToString::to_string).collect())
     }
 
-    /// [`lock`](Node::lock) without async.
-    pub fn lock_blocking(&self, name: &str) -> Result<Guard, AcquireError> {
-        wait_for(self.lock(name))
+    /// Where other sites reach this one.
+    pub fn listen_address(&self) -> Option<SocketAddr> {
+        self.inner.engine.listening()
     }
 
-    /// [`try_lock`](Node::try_lock) without async.
-    pub fn try_lock_blocking(&self, name: &str) -> Result<Guard, AcquireError> {
-        wait_for(self.try_lock(name))
+    /// Where clients on other machines reach it.
+    pub fn clients_address(&self) -> Option<SocketAddr> {
+        self.inner.served.clients
     }
 
-    /// [`lock_within`](Node::lock_within) without async.
-    pub fn lock_within_blocking(&self, name: &str, longest: Duration) -> Result<Guard, AcquireError> {
-        wait_for(self.lock_within(name, longest))
+    /// The socket on which it serves clients of this machine.
+    pub fn socket(&self) -> Option<&Path> {
+        self.inner.served.socket.as_deref()
     }
 
-    /// A lock that `permits` may hold at once.
-    pub fn semaphore(&self, name: &str, permits: u32) -> Semaphore {
-        Semaphore::new(self.clone(), name.to_owned(), permits)
+    /// Where the API is served.
+    #[cfg(feature = "api")]
+    pub fn api_address(&self) -> Option<SocketAddr> {
+        self.inner.served.api.as_ref().map(meshlock_service::Serving::address)
+    }
+
+    /// What the site says of itself to Prometheus, as text: the page `/metrics` of the API. None where the API is not served.
+    #[cfg(feature = "api")]
+    pub fn metrics(&self) -> Option<String> {
+        self.inner.served.api.as_ref().map(meshlock_service::Serving::metrics)
     }
 
     /// Leaves the cluster: the other sites need not wait for this one. Nothing more is granted here; it completes once all that is
     /// held here is given back and the others have agreed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.leave().await;
+    /// assert!(node.lock("orders").await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn leave(&self) {
-        let left = Arc::new(Left(watch::Sender::new(false)));
-        self.inner.engine.ask(left.clone(), |request| Call::Leave { request });
-        let _ = left.0.subscribe().wait_for(|left| *left).await;
+        // In this process nobody is denied it; a node that stops has left.
+        let _ = self.inner.front.leave(&self.inner.me).await;
     }
 
-    /// What drives the node: for whoever builds on more than locks.
-    pub fn engine(&self) -> &Engine {
-        &self.inner.engine
-    }
-
-    pub(super) async fn acquire(&self, lock: LockName, wait: Wait) -> Result<Guard, AcquireError> {
-        let wish = Arc::new(Wish::new());
-        let session = self.inner.session;
-        let (wanted, listener) = (lock.clone(), wish.clone());
-        let call = |request| Call::Acquire { session, request, lock: wanted, wait, cause: None };
-        let request = self.inner.engine.ask(listener, call);
-        let mut pending = Pending { node: Some(&self.inner), request };
-        let mut stage = wish.stage();
-        // Not for a lock whose token is here: then no task is switched.
-        if stage == Stage::Waiting {
-            stage = wish.until(|stage| *stage != Stage::Waiting).await;
+    /// Leaves the cluster in bounded time: no more clients are served; those that there are have `grace` to give back what they hold,
+    /// then they are told that it is lost. Returns whether the others have agreed; if not, they wait until the site's lease is
+    /// over.
+    pub async fn shut_down(&self, grace: Duration) -> bool {
+        let Inner { front, served, .. } = &*self.inner;
+        served.stop_accepting();
+        let mut leaving = std::pin::pin!(self.leave());
+        if timeout(grace, leaving.as_mut()).await.is_ok() {
+            return true;
         }
-        pending.node = None;
-        match stage {
-            Stage::Held(grant) => Ok(Guard::new(self.inner.clone(), lock, request, wish, grant)),
-            Stage::TimedOut => Err(AcquireError::TimedOut { lock }),
-            Stage::Busy => Err(AcquireError::Busy { lock }),
-            Stage::Refused { why } => Err(AcquireError::Refused { lock, why: why.to_owned() }),
-            Stage::Waiting | Stage::Lost { .. } | Stage::Over => {
-                pending.node = Some(&self.inner);
-                Err(AcquireError::Refused {
-                    lock,
-                    why: "it was lost as it was granted; ask again".to_owned(),
-                })
+        let holders = front.take_all_away();
+        if holders > 0 {
+            tracing::warn!(holders, "clients hold locks: they are told that they have lost them");
+        }
+        let margin = front.node().look(|node| node.lease().terms().margin);
+        timeout(Duration::from_micros(margin.micros()) + AGREE_WITHIN, leaving).await.is_ok()
+    }
+
+    /// Completes when the node has failed because of a bug and all that its clients held is over. It grants nothing any more.
+    pub async fn failed(&self) {
+        let front = &self.inner.front;
+        front.node().until(|state| state.failed).await;
+        let left = front.lease_end().map_or(Span::ZERO, |end| end.since(now()));
+        tokio::time::sleep(Duration::from_micros(left.micros())).await;
+    }
+
+    /// Replaces who may do what over `clients` and the API. What was granted before is kept.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// use meshlock::config::{AccessRule, Verb};
+    ///
+    /// node.set_access(&[AccessRule::new("ci-*", "deploy/*", [Verb::Acquire])], &[])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_access(&self, access: &[AccessRule], tokens: &[Token]) -> Result<(), StartError> {
+        let policy: Policy = policy(access, tokens)?;
+        self.inner.front.gate().replace(policy);
+        Ok(())
+    }
+
+    /// Opens the audit log anew, after it was moved away.
+    pub fn reopen_audit_log(&self) {
+        self.inner.front.gate().audit().reopen();
+    }
+
+    /// Waits until what was written to the audit log is on its way to the disk, but not for long.
+    pub fn flush_audit_log(&self) {
+        self.inner.front.gate().audit().flush();
+    }
+
+    /// The one way in to the node, for what this crate's own companions build on it.
+    #[doc(hidden)]
+    pub fn front(&self) -> &Front {
+        &self.inner.front
+    }
+
+    locking_methods!(Node, "node", "# let node = meshlock::Node::local()?;");
+
+    pub(crate) async fn acquire(
+        &self,
+        lock: LockName,
+        wait: Wait,
+        permits: Option<u32>,
+    ) -> Result<Guard, AcquireError> {
+        let Inner { front, me, session, .. } = &*self.inner;
+        let wanted = LockRequest { lock, wait, permits, cause: None };
+        let mut pending = Pending(Some(front.acquire(me, Owner::Session(*session), wanted, ())));
+        let Some(acquisition) = &pending.0 else { unreachable!("just asked") };
+        let mut state = acquisition.state();
+        // Not for a lock whose token is here: then no task is switched.
+        if state == AcquireState::Waiting {
+            state = acquisition.until(|state| *state != AcquireState::Waiting).await;
+        }
+        let lock = acquisition.lock().as_str();
+        match state {
+            AcquireState::Held(grant) => {
+                let acquisition = pending.0.take().expect("it is taken once");
+                Ok(Guard::of_node(self.inner.clone(), acquisition, grant))
             }
+            AcquireState::Ended(Ended::NotGranted(error)) => Err(AcquireError::of_node(lock, &error)),
+            AcquireState::Ended(Ended::Released | Ended::Cancelled | Ended::SessionOver)
+            | AcquireState::Lost { .. }
+            | AcquireState::Waiting => Err(AcquireError::gone_again(lock)),
         }
     }
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node").field("member", &self.inner.engine.look(|node| node.me().clone())).finish()
+        f.debug_struct("Node").field("site", &self.site()).finish_non_exhaustive()
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.engine.close_session(self.session, []);
+        self.front.close_session::<()>(self.session, []);
     }
 }
 
-/// A wish that is taken back if its caller goes away before it is answered.
-struct Pending<'a> {
-    node: Option<&'a Arc<Inner>>,
-    request: Request,
-}
+/// An acquisition that is taken back if its caller goes away before it is granted.
+struct Pending(Option<Arc<Acquisition<()>>>);
 
-impl Drop for Pending<'_> {
+impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(node) = self.node {
-            node.engine.forget(self.request, Call::Cancel(self.request));
+        if let Some(acquisition) = &self.0 {
+            acquisition.abandon();
         }
     }
 }
 
-/// Whether the site has left.
-struct Left(watch::Sender<bool>);
-
-impl Listener for Left {
-    fn hear(&self, answer: &Answer) {
-        if let Answer::Left { .. } = answer {
-            self.0.send_replace(true);
-        }
-    }
+/// For so long at most.
+pub(crate) fn within(longest: Duration) -> Wait {
+    Wait::Within(Span::from_micros(u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
 }
 
-/// Until so long from now.
-pub(super) fn until(longest: Duration) -> Wait {
-    let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-    let now: Time = now();
-    Wait::Until(now + Span::from_micros(micros))
-}
+/// What serves clients in other processes.
+pub(crate) type DoorServing = door::Serving;

@@ -2,29 +2,43 @@
 
 use std::time::Duration;
 
-use meshlock_cluster::names::LockName;
 use meshlock_cluster::table::Wait;
-use meshlock_host::{agree_on_permits, agree_on_permits_within};
-use meshlock_system::now;
 
-use super::blocking::wait_for;
-use super::guard::Guard;
-use super::node::{AcquireError, Node, until};
+use crate::blocking::wait_for;
+use crate::client::Client;
+use crate::error::AcquireError;
+use crate::guard::Guard;
+use crate::node::{Node, within};
 
-/// How long the cluster may take to agree on the permits for a caller that does not want to wait for another holder.
-const TRY_WITHIN: Duration = Duration::from_secs(1);
+/// Where permits come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Node(Node),
+    Client(Client),
+}
 
-/// A lock that several may hold at once, of all processes of all sites together.
+/// A lock that several may hold at once, of all processes of all sites together. Made by [`Node::semaphore`] and
+/// [`Client::semaphore`](crate::Client::semaphore).
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = meshlock::Node::local()?;
+/// let pool = node.semaphore("pool", 2);
+/// let permit = pool.acquire_blocking()?;
+/// assert_eq!(permit.slot(), Some(0)); // which of the two
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    node: Node,
+    source: Source,
     name: String,
     permits: u32,
 }
 
 impl Semaphore {
-    pub(super) fn new(node: Node, name: String, permits: u32) -> Self {
-        Semaphore { node, name, permits }
+    pub(crate) fn new(source: Source, name: String, permits: u32) -> Self {
+        Semaphore { source, name, permits }
     }
 
     /// Waits for a permit, as long as it takes.
@@ -32,14 +46,14 @@ impl Semaphore {
         self.acquire_as(Wait::Forever).await
     }
 
-    /// Takes a permit if one is free.
+    /// Takes a permit if one is free, without waiting for another holder.
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
         self.acquire_as(Wait::Try).await
     }
 
     /// Waits for a permit, but not longer than this.
     pub async fn acquire_within(&self, longest: Duration) -> Result<Guard, AcquireError> {
-        self.acquire_as(until(longest)).await
+        self.acquire_as(within(longest)).await
     }
 
     /// [`acquire`](Semaphore::acquire) without async.
@@ -47,23 +61,21 @@ impl Semaphore {
         wait_for(self.acquire())
     }
 
+    /// [`try_acquire`](Semaphore::try_acquire) without async.
+    pub fn try_acquire_blocking(&self) -> Result<Guard, AcquireError> {
+        wait_for(self.try_acquire())
+    }
+
+    /// [`acquire_within`](Semaphore::acquire_within) without async.
+    pub fn acquire_within_blocking(&self, longest: Duration) -> Result<Guard, AcquireError> {
+        wait_for(self.acquire_within(longest))
+    }
+
     async fn acquire_as(&self, wait: Wait) -> Result<Guard, AcquireError> {
-        let lock: LockName = self.name.parse()?;
-        let (node, permits) = (self.node.engine(), self.permits);
-        let within = match wait {
-            Wait::Forever => None,
-            Wait::Until(deadline) => Some(Duration::from_micros(deadline.since(now()).micros())),
-            Wait::Try => Some(TRY_WITHIN),
-        };
-        let agreed = match within {
-            None => Some(agree_on_permits(node, &lock, permits).await),
-            Some(within) => agree_on_permits_within(node, &lock, permits, within).await,
-        };
-        match agreed {
-            Some(Ok(())) => self.node.acquire(lock, wait).await,
-            Some(Err(error)) => Err(AcquireError::Refused { lock, why: error.to_string() }),
-            None if wait == Wait::Try => Err(AcquireError::Busy { lock }),
-            None => Err(AcquireError::TimedOut { lock }),
+        let (lock, permits) = (self.name.parse()?, Some(self.permits));
+        match &self.source {
+            Source::Node(node) => node.acquire(lock, wait, permits).await,
+            Source::Client(client) => client.acquire(lock, wait, permits).await,
         }
     }
 }

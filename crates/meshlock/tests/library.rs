@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use meshlock::{AcquireError, Cluster, Node};
-use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{Answer, Call, Config};
-use meshlock_host::door::{listen, serve};
-use meshlock_host::{Listener, Setup, StartError};
-use meshlock_tls::Security;
-use meshlock_tls::{Bearer, Identity, ca};
-use meshlock_wire::clients::{self, ToClient, ToNode};
+use meshlock::{AcquireError, Cluster, LossReason, Node, Refusal, StartError, Tls};
+use meshlock_cluster::node::Answer;
+use meshlock_cluster::table::{Wait, Watch};
+use meshlock_host::Listener;
+use meshlock_testing::{eventually, eventually_async};
+use meshlock_tls::{Bearer, ca};
+use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 #[tokio::test]
 async fn a_local_node_grants_a_lock_and_takes_it_back_when_the_guard_is_dropped() {
@@ -68,7 +67,7 @@ fn a_site_whose_own_thread_is_busy_still_hands_a_lock_over() {
     drop(here.lock_blocking("a").unwrap());
     let (busy, is_busy) = std::sync::mpsc::channel();
     let (over, is_over) = std::sync::mpsc::channel::<()>();
-    here.engine().tasks().spawn(async move {
+    here.front().node().tasks().spawn(async move {
         busy.send(()).unwrap();
         let _ = is_over.recv();
     });
@@ -92,16 +91,14 @@ fn a_site_whose_own_thread_is_busy_still_hands_a_lock_over() {
         false
     });
     // Whoever waits here waits for the thread that is busy, once the lock is handed over.
-    while !wanted.is_finished() && !kept.is_finished() {
-        std::thread::yield_now();
-    }
+    eventually("the lock is handed over, or lost", || wanted.is_finished() || kept.is_finished());
     drop(over);
     wanted.join().unwrap();
     assert!(!kept.join().unwrap(), "the site kept the lock until its lease was over");
 }
 
 fn waiters(node: &Node) -> usize {
-    node.engine().look(|node| node.table().counts().waiters)
+    node.front().node().look(|node| node.table().counts().waiters)
 }
 
 #[tokio::test]
@@ -112,9 +109,7 @@ async fn a_caller_that_goes_away_while_it_waits_leaves_no_trace() {
         let node = node.clone();
         async move { node.lock("a").await.map(drop) }
     });
-    while waiters(&node) == 0 {
-        tokio::task::yield_now().await;
-    }
+    eventually_async("the caller waits", tokio::time::sleep, || waiters(&node) == 1).await;
     waiting.abort();
     assert!(waiting.await.is_err());
     assert!(waiters(&node) == 0);
@@ -190,28 +185,25 @@ async fn a_site_that_leaves_holds_nobody_up() {
     drop(held);
     cluster[0].leave().await;
     assert!(waiting.await.unwrap().unwrap() > fence);
-    cluster[1].engine().until(|stand| stand.open && stand.members == 2).await;
-    assert!(matches!(cluster[0].lock("a").await, Err(AcquireError::Refused { .. })));
+    cluster[1].front().node().until(|state| state.open && state.members == 2).await;
+    let refused = cluster[0].lock("a").await;
+    assert!(matches!(refused, Err(AcquireError::Refused { cause: Refusal::Leaving, .. })), "{refused:?}");
 }
 
-/// Three sites, each with the certificate that `identity` makes for it.
-fn secured(mut identity: impl FnMut(&SiteName) -> Identity) -> Cluster {
-    Cluster::local_with(3, |site, setup| setup.security = Security::Tls(identity(site)))
-        .expect("a test's own set-up")
-}
-
-fn certified(authority: &Path, site: &SiteName) -> Identity {
-    Identity::load(
-        &ca::issue(authority, &Bearer::Site(site.clone()), ca::BEARER_DAYS).expect("a test's own set-up"),
-    )
-    .expect("a test's own set-up")
+fn certified(authority: &Path, site: &str) -> Tls {
+    let bearer = Bearer::Site(site.parse().expect("a name"));
+    let files = ca::issue(authority, &bearer, ca::BEARER_DAYS).expect("an authority");
+    let [ca, cert, key] =
+        [files.authority, files.certificate, files.key].map(|file| std::fs::read(file).expect("a file"));
+    Tls::from_pem(&ca, &cert, &key).expect("a certificate")
 }
 
 #[tokio::test]
 async fn sites_with_certificates_of_one_authority_share_locks() {
     let authority = tempfile::tempdir().unwrap();
     ca::init(authority.path(), ca::AUTHORITY_DAYS).unwrap();
-    let cluster = secured(|site| certified(authority.path(), site));
+    let cluster =
+        Cluster::local_with(3, |site, builder| builder.tls(certified(authority.path(), site))).unwrap();
     cluster.ready().await;
     let mut last = 0;
     for turn in 0..30 {
@@ -226,29 +218,27 @@ async fn a_site_with_a_certificate_of_another_authority_is_not_heard() {
     let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     ca::init(ours.path(), ca::AUTHORITY_DAYS).unwrap();
     ca::init(theirs.path(), ca::AUTHORITY_DAYS).unwrap();
-    let names: Vec<SiteName> = vec!["site-1".parse().unwrap(), "site-2".parse().unwrap()];
-    let cluster = Cluster::local_with(3, |site, setup| {
-        let stranger = !names.contains(site);
-        let authority = if stranger { theirs.path() } else { ours.path() };
-        setup.security = Security::Tls(certified(authority, site));
-        setup.config.sites.clone_from(&names);
-    })
-    .unwrap();
-    for node in &cluster.nodes()[..2] {
-        node.engine().until(|stand| stand.open && stand.members == 2).await;
-    }
+    let cluster = Cluster::local_with(2, |site, builder| builder.tls(certified(ours.path(), site))).unwrap();
+    cluster.ready().await;
+    let address = |at: usize| cluster[at].listen_address().unwrap().to_string();
+    let stranger = Node::builder()
+        .site("site-3")
+        .sites([("site-1", address(0)), ("site-2", address(1))])
+        .listen("127.0.0.1:0")
+        .advertise("127.0.0.1:1")
+        .tls(certified(theirs.path(), "site-3"))
+        .in_memory()
+        .start()
+        .unwrap();
     for turn in 0..30 {
         let _guard = cluster[turn % 2].lock("a").await.unwrap();
     }
-    assert!(cluster[2].engine().look(|node| node.view().members.is_empty() && !node.is_open()));
-    assert!(cluster[0].engine().look(|node| node.view().members.len() == 2));
+    assert!(stranger.view().members.is_empty() && !stranger.is_ready());
+    assert_eq!(cluster[0].view().members.len(), 2);
 }
 
 fn on_disk(data: &Path) -> Result<Node, StartError> {
-    let site: SiteName = "a".parse().expect("a test's own set-up");
-    let mut setup = Setup::new(Config::new(site.clone(), vec![site]));
-    setup.data = Some(data.to_owned());
-    Node::start(setup)
+    Node::builder().site("a").data(data).start()
 }
 
 #[tokio::test]
@@ -257,7 +247,7 @@ async fn a_disk_is_one_nodes_and_the_next_ones_fences_are_higher() {
     let node = on_disk(data.path()).unwrap();
     let fence = node.lock("a").await.unwrap().fence();
     let second = on_disk(data.path());
-    assert!(matches!(second, Err(StartError::Store(_))), "{second:?}");
+    assert!(matches!(second, Err(StartError::Data(_))), "{second:?}");
     // It leaves, so that the next one need not wait for its lease.
     node.leave().await;
     drop(node);
@@ -277,7 +267,7 @@ async fn semaphores_that_many_use_for_the_first_time_at_once_are_all_agreed_on()
     for client in clients {
         client.await.unwrap().unwrap();
     }
-    let rules = cluster[0].engine().look(|node| node.view().rules.clone());
+    let rules = cluster[0].front().node().look(|node| node.view().rules.clone());
     let mut names: Vec<&str> = rules.rules.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["pool", "queue"]);
@@ -287,23 +277,25 @@ async fn semaphores_that_many_use_for_the_first_time_at_once_are_all_agreed_on()
 async fn a_semaphore_whose_name_would_be_a_pattern_is_refused() {
     let node = Node::local().unwrap();
     let refused = node.semaphore("job-*", 2).acquire().await;
-    assert!(matches!(refused, Err(AcquireError::Refused { why, .. }) if why.contains('*')));
+    assert!(
+        matches!(refused, Err(AcquireError::Refused { cause: Refusal::Permits, why, .. }) if why.contains('*'))
+    );
 }
 
 /// Sends messages over a new connection, and waits until the node has answered the last of them.
 fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("a test's own set-up");
     let (mut said, mut heard) = (Vec::new(), Vec::new());
-    clients::put(
-        &ToNode::Hello { version: clients::VERSION, who: "test".parse().expect("a test's own set-up") },
+    put_to_node(
+        &ToNode::Hello { version: VERSIONS.1, who: "test".parse().expect("a test's own set-up") },
         &mut said,
     );
     for message in messages {
-        clients::put(message, &mut said);
+        put_to_node(message, &mut said);
     }
     stream.write_all(&said).expect("a test's own set-up");
     loop {
-        if let Some((message, length)) = clients::take::<ToClient>(&heard).expect("a test's own set-up") {
+        if let Some((message, length)) = take_to_client(&heard).expect("a test's own set-up") {
             heard.drain(..length);
             if last(&message) {
                 return stream;
@@ -318,16 +310,15 @@ fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool
 }
 
 fn acquire(tag: u64) -> ToNode {
-    let (lock, patience) = ("a".parse().expect("a test's own set-up"), clients::Patience::Forever);
-    ToNode::Acquire { tag, lock, patience, permits: None }
+    let lock = "a".parse().expect("a test's own set-up");
+    ToNode::Acquire { tag, lock, wait: Wait::Forever, permits: None }
 }
 
 #[test]
 fn clients_that_go_while_they_hold_leave_neither_their_lock_nor_a_descriptor_behind() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("node.sock");
-    let node = Node::local().unwrap();
-    serve(node.engine(), listen(&socket).unwrap(), std::sync::Arc::default(), |_| {});
+    let _node = Node::builder().in_memory().socket(&socket).start().unwrap();
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let granted = |message: &ToClient| matches!(message, ToClient::Granted { .. });
     drop(converse(&socket, &[acquire(1)], granted));
@@ -340,11 +331,10 @@ fn clients_that_go_while_they_hold_leave_neither_their_lock_nor_a_descriptor_beh
 }
 
 #[test]
-fn a_wish_that_is_given_back_before_it_is_granted_is_taken_back() {
+fn a_request_that_is_given_back_before_it_is_granted_is_taken_back() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("node.sock");
-    let node = Node::local().unwrap();
-    serve(node.engine(), listen(&socket).unwrap(), std::sync::Arc::default(), |_| {});
+    let node = Node::builder().in_memory().socket(&socket).start().unwrap();
     let held = node.lock_blocking("a").unwrap();
     let cancelled = |message: &ToClient| matches!(message, ToClient::Cancelled(1));
     let client = converse(&socket, &[acquire(1), ToNode::Release(1)], cancelled);
@@ -357,7 +347,7 @@ fn a_wish_that_is_given_back_before_it_is_granted_is_taken_back() {
 struct Bug;
 
 impl Listener for Bug {
-    fn hear(&self, _: &Answer) {
+    fn on_answer(&self, _: &Answer) {
         panic!("on purpose");
     }
 }
@@ -370,11 +360,15 @@ async fn a_node_that_panics_tells_its_holders_and_grants_nothing_more() {
         let node = node.clone();
         async move { node.lock("orders").await.map(drop) }
     });
-    node.engine().ask(Arc::new(Bug), |request| Call::Overview { request });
-    held.lost().await;
+    let front = node.front();
+    let session = front.open_session(Arc::new(Bug));
+    let watch = |request| Watch { session, request, pattern: None, states: false };
+    front.watch(&front.in_process(), Arc::new(Bug), watch).unwrap();
+    assert_eq!(held.lost().await.reason, LossReason::NodeFailed);
     assert!(held.is_lost());
-    assert!(matches!(waiting.await.unwrap(), Err(AcquireError::Refused { .. })));
-    assert!(matches!(node.lock("bills").await, Err(AcquireError::Refused { .. })));
-    assert!(node.engine().until(|stand| stand.failed).await.failed);
+    let failed = |error| matches!(error, AcquireError::Refused { cause: Refusal::NodeFailed, .. });
+    assert!(waiting.await.unwrap().is_err_and(failed));
+    assert!(node.lock("bills").await.is_err_and(failed));
+    assert!(node.front().node().until(|state| state.failed).await.failed);
     node.leave().await;
 }

@@ -21,6 +21,8 @@ pub mod count;
 pub mod fence;
 pub mod information;
 pub mod mutant;
+#[cfg(feature = "serde")]
+mod numbered;
 pub mod outbox;
 pub mod quorum;
 pub mod registry;
@@ -44,3 +46,8 @@ pub use site_id::SiteId;
 pub use site_set::SiteSet;
 pub use start::{Cluster, Holders, PlanError};
 pub use view::View;
+
+/// For what [`numbered!`] writes.
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub use serde;

@@ -8,13 +8,13 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use meshlock_cluster::cause::Cause;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 
 /// What lines of the log about acquisitions are asked for by.
 const LOCK: &str = "meshlock::lock";
 
 /// The longest name that is looked at.
-const MOST_BYTES: usize = 256;
+const MAX_BYTES: usize = 256;
 
 tokio::task_local! {
     static CAUSE: Cause;
@@ -27,7 +27,7 @@ pub(crate) fn current() -> Option<Cause> {
 
 /// Serves a request under its cause.
 pub(crate) async fn follow(request: Request, next: Next) -> Response {
-    let caller = request.extensions().get::<Caller>();
+    let caller = request.extensions().get::<Admitted>();
     let cause = given(request.headers()).or_else(|| Cause::new(caller?.request.number()));
     let Some(cause) = cause else { return next.run(request).await };
     let mut response = CAUSE.scope(cause, next.run(request)).await;
@@ -39,7 +39,7 @@ pub(crate) async fn follow(request: Request, next: Next) -> Response {
 
 /// What the client calls it, if it says so.
 fn given(headers: &HeaderMap) -> Option<Cause> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().filter(|text| text.len() <= MOST_BYTES);
+    let text = |name: &str| headers.get(name)?.to_str().ok().filter(|text| text.len() <= MAX_BYTES);
     let parent = text("traceparent").and_then(|parent| Some((parent, trace_id(parent)?)));
     if let Some((traceparent, trace)) = parent {
         let cause = Cause::named(trace);

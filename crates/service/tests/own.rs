@@ -4,8 +4,10 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
+use meshlock_host::front::Front;
 use meshlock_host::{Engine, Setup};
 use meshlock_service::{Limits, ServeError, Serving};
 use meshlock_tls::Security;
@@ -25,13 +27,11 @@ impl Api {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let setup = meshlock_service::Setup {
-            listener,
-            security: Security::Plain,
-            limits,
-            gate: std::sync::Arc::default(),
-        };
-        Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine }
+        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits };
+        Api {
+            serving: Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap(),
+            _engine: engine,
+        }
     }
 
     fn curl(&self, path: &str) -> Command {
@@ -267,13 +267,11 @@ fn a_site_whose_cluster_is_not_there_says_so() {
     let sites: [meshlock_cluster::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
     let engine = Engine::start(Setup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup = meshlock_service::Setup {
-        listener,
-        security: Security::Plain,
-        limits: Limits::default(),
-        gate: std::sync::Arc::default(),
+    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let api = Api {
+        serving: Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap(),
+        _engine: engine,
     };
-    let api = Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine };
     assert_eq!(api.ask("GET", "/healthz", "").0, 200);
     let (code, ready) = api.ask("GET", "/readyz", "");
     assert_eq!((code, &ready["ok"]), (503, &json!(false)), "{ready}");
@@ -292,13 +290,8 @@ fn without_protection_only_this_machine_is_served() {
     let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    let setup = meshlock_service::Setup {
-        listener,
-        security: Security::Plain,
-        limits: Limits::default(),
-        gate: std::sync::Arc::default(),
-    };
-    let error = Serving::start(&engine, setup).unwrap_err();
+    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let error = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap_err();
     assert!(matches!(error, ServeError::Open(_)));
     assert!(error.to_string().contains("open to everyone who reaches 0.0.0.0:"), "{error}");
 }

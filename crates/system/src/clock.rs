@@ -13,7 +13,7 @@ pub fn now() -> Time {
 }
 
 /// What a start is stamped with: the milliseconds of the calendar clock. It may be set back; then a site that has lost its disk
-/// as well hears from the leader that its life is too old.
+/// as well hears from the leader that its incarnation is too old.
 pub fn stamp() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

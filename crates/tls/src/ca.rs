@@ -31,7 +31,7 @@ pub const AUTHORITY_DAYS: u32 = 3650;
 /// How long a certificate is valid, unless told otherwise: two years.
 pub const BEARER_DAYS: u32 = 730;
 /// The longest that can be asked for.
-pub const MOST_DAYS: u32 = 36_500;
+pub const MAX_DAYS: u32 = 36_500;
 
 /// All authorities are called so; their keys tell them apart.
 const SUBJECT: &str = "meshlock cluster CA";
@@ -181,7 +181,7 @@ fn params_for(bearer: &Bearer, hosts: &[String], days: u32) -> Result<Certificat
 /// From a little before now, for so many days.
 fn validity<T: From<SystemTime>>(days: u32) -> (T, T) {
     let now = SystemTime::now();
-    let length = Duration::from_secs(u64::from(days.min(MOST_DAYS)) * 24 * 3600);
+    let length = Duration::from_secs(u64::from(days.min(MAX_DAYS)) * 24 * 3600);
     ((now - HEAD_START).into(), (now + length).into())
 }
 

@@ -16,7 +16,7 @@ use super::name::Bearer;
 use super::verify::Authority;
 
 /// The largest file that is read; a chain of certificates has a few thousand bytes.
-const MOST_BYTES: u64 = 1 << 18;
+const MAX_BYTES: u64 = 1 << 18;
 
 /// Where the three files are.
 #[derive(Clone, Debug)]
@@ -47,9 +47,24 @@ pub struct Identity {
 impl Identity {
     /// Reads the files, and checks that they belong together and are valid now.
     pub fn load(files: &Files) -> Result<Self, IdentityError> {
-        let authority = read_authority(&files.authority)?;
-        let chain = certificates(&files.certificate)?;
-        let key = read_key(&files.key)?;
+        let authority = read(&files.authority)?;
+        let certificate = read(&files.certificate)?;
+        Identity::new(files, &authority, &certificate, &read_secret(&files.key)?)
+    }
+
+    /// The same from memory, in PEM.
+    pub fn from_pem(authority: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
+        let named = |what: &str| PathBuf::from(format!("the {what} in memory"));
+        let files =
+            Files { authority: named("authority"), certificate: named("certificate"), key: named("key") };
+        Identity::new(&files, authority, certificate, key)
+    }
+
+    fn new(files: &Files, authority: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
+        let authority = authority_in(&files.authority, authority)?;
+        let chain = certificates_in(&files.certificate, certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| IdentityError::Content { file: files.key.clone(), what: "private key" })?;
         let mismatch = |error: rustls::Error| IdentityError::Key {
             key: files.key.clone(),
             certificate: files.certificate.clone(),
@@ -72,27 +87,25 @@ impl Identity {
     }
 }
 
-pub(super) fn read_authority(file: &Path) -> Result<Authority, IdentityError> {
+fn authority_in(file: &Path, bytes: &[u8]) -> Result<Authority, IdentityError> {
     let wrong =
         |error: webpki::Error| IdentityError::Authority { file: file.to_owned(), why: error.to_string() };
-    Authority::new(&certificates(file)?).map_err(wrong)
+    Authority::new(&certificates_in(file, bytes)?).map_err(wrong)
 }
 
 /// The certificates in a file, at least one.
+#[cfg(feature = "authority")]
 pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
-    let bytes = read(file)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    certificates_in(file, &read(file)?)
+}
+
+fn certificates_in(file: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
     let missing = || IdentityError::Content { file: file.to_owned(), what: "certificate" };
     found.ok().filter(|found| !found.is_empty()).ok_or_else(missing)
 }
 
-/// The key in a file that not everyone can read.
-pub(super) fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
-    let bytes = read_secret(file)?;
-    PrivateKeyDer::from_pem_slice(&bytes)
-        .map_err(|_| IdentityError::Content { file: file.to_owned(), what: "private key" })
-}
-
+/// What is in a file that not everyone can read.
 pub(super) fn read_secret(file: &Path) -> Result<Vec<u8>, IdentityError> {
     let metadata = std::fs::metadata(file).map_err(|error| unreadable(file, error))?;
     if metadata.permissions().mode() & 0o007 != 0 {
@@ -103,10 +116,10 @@ pub(super) fn read_secret(file: &Path) -> Result<Vec<u8>, IdentityError> {
 
 fn read(file: &Path) -> Result<Vec<u8>, IdentityError> {
     let mut bytes = Vec::new();
-    let opened = File::open(file).and_then(|from| from.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    let opened = File::open(file).and_then(|from| from.take(MAX_BYTES + 1).read_to_end(&mut bytes));
     opened.map_err(|error| unreadable(file, error))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(unreadable(file, io::Error::other(format!("more than {MOST_BYTES} bytes"))));
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(unreadable(file, io::Error::other(format!("more than {MAX_BYTES} bytes"))));
     }
     Ok(bytes)
 }

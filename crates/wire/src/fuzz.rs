@@ -7,17 +7,18 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::clients::{self as protocol, Patience, ToClient, ToNode};
+use crate::clients::{self, ToClient, ToNode};
 use crate::disk::fuzz as store;
 use crate::sites::fuzz as net;
 use crate::sites::lock_packet;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::founding::Founding;
-use meshlock_cluster::membership::disk::{Ballot, LogEntry, Pledges, Saved};
+use meshlock_cluster::membership::disk::{Ballot, LogEntry, Registrations, Saved};
 use meshlock_cluster::names::{ClientLabel, ClusterName, Incarnation, LockName, SiteName};
 use meshlock_cluster::node::{Content, Packet};
 use meshlock_cluster::rules::{Clause, Rules, RulesText};
+use meshlock_cluster::table::Wait;
 
 /// One decoder.
 #[derive(Clone, Copy, Debug)]
@@ -95,28 +96,30 @@ fn reads_again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(va
 
 /// Clients and nodes.
 fn client(bytes: &[u8]) {
-    fn all<M: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(mut bytes: &[u8]) {
-        while let Ok(Some((message, taken))) = protocol::take::<M>(bytes) {
-            reads_again(&message);
-            bytes = &bytes[taken..];
-        }
+    let mut rest = bytes;
+    while let Ok(Some((message, taken))) = clients::take_to_node(rest) {
+        reads_again::<ToNode>(&message);
+        rest = &rest[taken..];
     }
-    all::<ToNode>(bytes);
-    all::<ToClient>(bytes);
+    rest = bytes;
+    while let Ok(Some((message, taken))) = clients::take_to_client(rest) {
+        reads_again::<ToClient>(&message);
+        rest = &rest[taken..];
+    }
 }
 
 fn client_models() -> Vec<Vec<u8>> {
     let lock = || "jobs/1".parse().expect("a name");
     let says = [
-        ToNode::Hello { version: protocol::VERSION, who: "me".parse().expect("a label") },
-        ToNode::Acquire { tag: 1, lock: lock(), patience: Patience::Forever, permits: Some(2) },
+        ToNode::Hello { version: clients::VERSIONS.1, who: "me".parse().expect("a label") },
+        ToNode::Acquire { tag: 1, lock: lock(), wait: Wait::Forever, permits: Some(2) },
         ToNode::Break { tag: 3, lock: lock() },
         ToNode::SetRules { tag: 4, rules: RulesText::default() },
         ToNode::Remove { tag: 5, site: "a".parse().expect("a name") },
     ];
     let framed = says.iter().map(|message| {
         let mut bytes = Vec::new();
-        protocol::put(message, &mut bytes);
+        clients::put_to_node(message, &mut bytes);
         bytes
     });
     framed.collect()
@@ -125,7 +128,7 @@ fn client_models() -> Vec<Vec<u8>> {
 /// The disk: a damaged value is told apart, and never read as another one.
 fn disk(bytes: &[u8]) {
     store::read::<Founding>(bytes);
-    store::read::<Pledges>(bytes);
+    store::read::<Registrations>(bytes);
     store::read::<Incarnation>(bytes);
     store::read::<Ballot>(bytes);
     store::read::<LogEntry>(bytes);

@@ -12,7 +12,7 @@ pub(super) const NO_NODE: i32 = -101;
 pub(super) const NODE_EXISTS: i32 = -110;
 
 /// The longest frame that is believed.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 const CREATE: i32 = 1;
 const DELETE: i32 = 2;
@@ -151,7 +151,7 @@ impl Session {
 
     async fn frame(&mut self) -> anyhow::Result<Vec<u8>> {
         let length = usize::try_from(self.stream.read_u32().await?)?;
-        if length > MOST_BYTES {
+        if length > MAX_BYTES {
             bail!("an answer of {length} bytes: not one of ZooKeeper");
         }
         let mut bytes = vec![0; length];

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use meshlock_tls::ca::{self, AUTHORITY_DAYS, BEARER_DAYS, CaError, MOST_DAYS};
+use meshlock_tls::ca::{self, AUTHORITY_DAYS, BEARER_DAYS, CaError, MAX_DAYS};
 use meshlock_tls::{Bearer, ClientName, Files};
 use serde_json::json;
 
@@ -47,7 +47,7 @@ enum What {
 }
 
 fn days() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=i64::from(MOST_DAYS))
+    clap::value_parser!(u32).range(1..=i64::from(MAX_DAYS))
 }
 
 #[derive(Debug, Args)]

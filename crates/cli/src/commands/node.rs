@@ -1,7 +1,6 @@
 //! `meshlock node`: one site of a cluster, for as long as it is wanted.
 
 mod daemon;
-mod learn;
 mod otlp;
 mod service_manager;
 
@@ -9,9 +8,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use meshlock::Node;
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
-use meshlock_host::gate::Policy;
 use tracing::Level;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::Layer;
@@ -22,8 +21,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::output::{Outcome, Usage};
 use crate::settings::example::EXAMPLE;
 use crate::settings::file::{self, File, ListedSite, Source};
-use crate::settings::guard::policy_of;
-use crate::settings::{Flags, Settings};
+use crate::settings::guard::access_of;
+use crate::settings::{Flags, Settings, located};
 use otlp::{Endpoint, Exporter};
 
 /// Arguments of `meshlock node`.
@@ -138,31 +137,16 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
         config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
     let _log = start_log(log, log_level, collector(otlp)?)?;
     let (named, at) = split(join)?;
-    let mut flags = Flags {
-        site,
-        data,
-        listen,
-        socket,
-        api,
-        clients,
-        join: named,
-        cluster: None,
-        founders: Vec::new(),
-        plain,
-    };
-    if !at.is_empty() && !check {
-        learn::into(&mut flags, &file, &source, &at)?;
-    }
+    // Whoever only looks asks nobody.
+    let join = if check { Vec::new() } else { at };
+    let flags = Flags { site, data, listen, socket, api, clients, sites: named, join, plain };
     let settings = Settings::new(file, &source, flags)?;
     if check {
-        writeln!(
-            out,
-            "{} of {}: the configuration makes sense",
-            settings.config.site, settings.config.cluster
-        )?;
+        let (site, cluster) = settings.node.names()?;
+        writeln!(out, "{site} of {cluster}: the configuration makes sense")?;
         return Ok(Outcome::Done);
     }
-    daemon::run(settings, &reload, out)
+    daemon::run(settings, &source, &reload, out)
 }
 
 /// Where the rules and tokens are read anew from.
@@ -172,11 +156,13 @@ struct Reload {
 }
 
 impl Reload {
-    /// What the file says now; nothing where there is none.
-    fn policy(&self) -> Result<Option<Policy>, Usage> {
-        let Some(path) = &self.config else { return Ok(None) };
+    /// Lets the node go by what the file says now; returns whether there is a file.
+    fn access(&self, node: &Node) -> anyhow::Result<bool> {
+        let Some(path) = &self.config else { return Ok(false) };
         let (file, source) = file::read(path)?;
-        policy_of(file, &source).map(Some)
+        let (access, tokens) = access_of(file);
+        node.set_access(&access, &tokens).map_err(|error| located(&source, error))?;
+        Ok(true)
     }
 }
 
@@ -227,6 +213,11 @@ fn start_log(
     }
     Ok((guard, exporter))
 }
+
+/// No site of the cluster that is to be joined answers.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NoCluster(String);
 
 /// What an operator has to change, in contrast to what the machine has run out of.
 fn refused(error: impl std::fmt::Display) -> anyhow::Error {

@@ -4,9 +4,10 @@ use std::io::Write;
 
 use clap::Args;
 use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::LockQueue;
 use meshlock_cluster::node::{Age, InLine, line};
 use meshlock_cluster::table::HolderReport;
-use meshlock_wire::clients::{Queue, ToClient, ToNode};
+use meshlock_wire::clients::{ToClient, ToNode};
 use serde_json::{Value, json};
 
 use super::status::who;
@@ -36,17 +37,17 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 }
 
 /// Asks the cluster about a lock.
-pub(super) fn ask(remote: &mut Connection, lock: &LockName) -> anyhow::Result<Queue> {
+pub(super) fn ask(remote: &mut Connection, lock: &LockName) -> anyhow::Result<LockQueue> {
     let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Queue { tag, lock: lock.clone() })?;
     if let ToClient::Queue { queue, .. } = answer { Ok(queue) } else { Err(unexpected(remote, &answer)) }
 }
 
 /// All who hold it, with their sites.
-pub(super) fn holders(queue: &Queue) -> impl Iterator<Item = (&SiteName, &HolderReport)> {
+pub(super) fn holders(queue: &LockQueue) -> impl Iterator<Item = (&SiteName, &HolderReport)> {
     queue.sites.iter().flat_map(|site| site.lock.holders.iter().map(|holder| (&site.site, holder)))
 }
 
-fn document(name: &LockName, queue: &Queue) -> Value {
+fn document(name: &LockName, queue: &LockQueue) -> Value {
     let millis = |span: meshlock_cluster::time::Span| span.micros() / 1000;
     let holder = |(site, holder): (&SiteName, &HolderReport)| {
         json!({
@@ -74,14 +75,14 @@ fn document(name: &LockName, queue: &Queue) -> Value {
 }
 
 /// How many hold and wait, also those that are not listed.
-fn totals(queue: &Queue) -> (u64, u64) {
+fn totals(queue: &LockQueue) -> (u64, u64) {
     let sum = |of: fn(&meshlock_cluster::table::LockReport) -> u64| {
         queue.sites.iter().fold(0_u64, |sum, site| sum.saturating_add(of(&site.lock)))
     };
     (sum(|lock| lock.holders_in_all), sum(|lock| lock.waiters_in_all))
 }
 
-fn print(name: &LockName, queue: &Queue, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(name: &LockName, queue: &LockQueue, out: &mut dyn Write) -> anyhow::Result<()> {
     let algorithm = queue.algorithm.as_deref().unwrap_or("rules that this node does not know");
     let permits = if queue.permits == 1 { String::new() } else { format!(", {} permits", queue.permits) };
     let (holding, waiting) = totals(queue);

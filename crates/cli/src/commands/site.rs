@@ -19,7 +19,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How many of the sites that a cluster began with vote.
-const MOST_VOTERS: usize = 7;
+const MAX_VOTERS: usize = 7;
 
 /// Arguments of `meshlock site`.
 #[derive(Debug, Args)]
@@ -91,7 +91,7 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
         output::json(out, &json!({ "epoch": status.view.epoch.number(), "sites": sites }))?;
         return Ok(Outcome::Done);
     }
-    let mut table = output::table(&["site", "life", "address"]);
+    let mut table = output::table(&["site", "incarnation", "address"]);
     for member in members {
         let address = status.view.address(&member.site).map(ToString::to_string).unwrap_or_default();
         table.add_row([member.site.to_string(), member.incarnation.number().to_string(), address]);
@@ -190,7 +190,7 @@ fn remove(target: &Target, name: &SiteName, yes: bool, out: &mut dyn Write) -> a
         let ToClient::Leaves { leaves, .. } = answer else { return Err(unexpected(&remote, &answer)) };
         heard |= leaves;
         // Nothing else is said to this session: it only passes the time.
-        remote.hear(Some(LOOK_EVERY))?;
+        remote.receive(Some(LOOK_EVERY))?;
     }
     tell_removed(target, &status, name, heard, out)
 }
@@ -225,7 +225,7 @@ fn tell_removed(
         writeln!(out, "{name} did not answer. Its lease is over, and it is no member any more.")?;
     }
     if voter {
-        let voters = status.sites.len().min(MOST_VOTERS);
+        let voters = status.sites.len().min(MAX_VOTERS);
         writeln!(
             out,
             "It stays one of the {voters} sites that vote: {} of them must be reachable for anything to change.",
@@ -236,7 +236,7 @@ fn tell_removed(
 }
 
 fn is_voter(status: &Status, name: &SiteName) -> bool {
-    status.sites.iter().take(MOST_VOTERS).any(|site| site == name)
+    status.sites.iter().take(MAX_VOTERS).any(|site| site == name)
 }
 
 #[cfg(test)]

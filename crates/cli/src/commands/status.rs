@@ -38,7 +38,7 @@ fn document(status: &Status) -> Value {
             "leader": status.leader.as_ref() == Some(&member.site),
         })
     };
-    let held = |held: &meshlock_wire::clients::Held| json!({ "lock": held.lock, "who": held.who, "fence": held.fence, "held_ms": held.age.micros() / 1000 });
+    let held = |held: &meshlock_wire::clients::HeldEntry| json!({ "lock": held.lock, "who": held.who, "fence": held.fence, "held_ms": held.age.micros() / 1000 });
     json!({
         "site": status.site,
         "cluster": status.cluster,
@@ -80,16 +80,16 @@ pub(super) fn who(label: Option<&ClientLabel>) -> &str {
 
 fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     let leaving = if status.leaving { ", and is about to leave" } else { "" };
-    // A life shows as the millisecond in which its program began, and its number since.
-    let life = Incarnation::new(status.incarnation);
-    writeln!(out, "{} (life {life}) {}{leaving}.", status.site, standing(&status.standing))?;
+    // A incarnation shows as the millisecond in which its program began, and its number since.
+    let incarnation = Incarnation::new(status.incarnation);
+    writeln!(out, "{} (incarnation {incarnation}) {}{leaving}.", status.site, standing(&status.standing))?;
     match status.lease_left {
         Some(left) => writeln!(out, "Its lease lasts {} if it is not renewed.", Age(left))?,
         None => writeln!(out, "It has no lease: it is cut off, or the cluster has no leader.")?,
     }
     writeln!(out)?;
     writeln!(out, "View {} of the cluster {}:", status.view.epoch.number(), status.cluster)?;
-    let mut members = output::table(&["site", "life", "address", ""]);
+    let mut members = output::table(&["site", "incarnation", "address", ""]);
     for member in &status.view.members {
         let address = status.view.address(&member.site).map(ToString::to_string).unwrap_or_default();
         let leads = if status.leader.as_ref() == Some(&member.site) { "leads" } else { "" };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use meshlock_cluster::names::{ClientLabel, LockName};
-use meshlock_wire::clients::{Status, ToClient, ToNode};
+use meshlock_wire::clients::{RefusalKind, Status, ToClient, ToNode};
 
 use crate::place::Where;
 use meshlock_client::{Connection, ConnectionError};
@@ -27,7 +27,7 @@ impl Target {
     pub(crate) fn connect(&self, command: &str) -> anyhow::Result<Connection> {
         let place = self.node.find()?;
         let label = format!("meshlock {command}, process {}", std::process::id());
-        Ok(place.connect(label.parse::<ClientLabel>()?)?)
+        Ok(place.connect(&label.parse::<ClientLabel>()?)?)
     }
 }
 
@@ -47,6 +47,7 @@ pub(crate) fn unexpected(remote: &Connection, answer: &ToClient) -> anyhow::Erro
     tracing::debug!(?answer, "unexpected");
     ConnectionError::Refused {
         endpoint: remote.endpoint().clone(),
+        kind: RefusalKind::Other,
         why: "its answer is to another question; is it of another version?".to_owned(),
     }
     .into()

@@ -13,7 +13,7 @@ use children::Children;
 use plan::Plan;
 
 /// The most sites: each is a process.
-const MOST_SITES: i64 = 50;
+const MAX_SITES: i64 = 50;
 
 /// Arguments of `meshlock up`.
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ const MOST_SITES: i64 = 50;
 )]
 pub(crate) struct Arguments {
     /// How many sites
-    #[arg(short = 'n', long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=MOST_SITES))]
+    #[arg(short = 'n', long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=MAX_SITES))]
     sites: u16,
     /// Where configurations, certificates, data, sockets and logs are kept; a new directory under the system's temporary one
     /// unless said

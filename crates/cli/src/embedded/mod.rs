@@ -27,17 +27,17 @@ use std::time::Duration;
 use meshlock_cluster::names::{ClientLabel, SiteName};
 
 use crate::settings::places::{self, PlaceError};
-use meshlock_client::{Connection, ConnectionError};
+use meshlock_client::{Connection, ConnectionError, Endpoint, Keeping};
 pub(crate) use node::{Arguments, NAME, run};
 
 /// How long another process may take to start the node, or the last one to go away.
 const START_WITHIN: Duration = Duration::from_secs(20);
 
 /// How often a node that is just going away may be met in a row.
-const MOST_TRIES: usize = 5;
+const MAX_TRIES: usize = 5;
 
 /// How long a log grows before it is begun anew.
-const MOST_LOG_BYTES: u64 = 1 << 20;
+const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// Why there is no node of this user.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +116,7 @@ impl Home {
         let path = self.file("log");
         let failed = |error| EmbeddedError::Files { path: path.clone(), error };
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(failed)?;
-        if file.metadata().is_ok_and(|metadata| metadata.len() > MOST_LOG_BYTES) {
+        if file.metadata().is_ok_and(|metadata| metadata.len() > MAX_LOG_BYTES) {
             file.set_len(0).map_err(failed)?;
         }
         Ok(file)
@@ -137,7 +137,7 @@ pub(crate) fn is_embedded(socket: &Path) -> bool {
 /// Connects to this user's node, and starts it if it does not run.
 pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
     let home = Home::find()?;
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_TRIES {
         if let Some(remote) = try_connect(&home, who)? {
             return Ok(remote);
         }
@@ -155,7 +155,7 @@ pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
 /// Connects, if a node is there and stays.
 fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Connection>, ConnectionError> {
     let Some(socket) = home.socket() else { return Ok(None) };
-    match Connection::connect_to_socket(&socket, who.clone()) {
+    match Connection::connect(&Endpoint::Socket(socket), who, &Keeping::Thread) {
         Ok(remote) => Ok(Some(remote)),
         Err(ConnectionError::Nobody(_) | ConnectionError::Closed(_)) => Ok(None),
         Err(error) => Err(error),

@@ -5,14 +5,11 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use clap::Args;
 use meshlock::Node;
-use meshlock_cluster::node::Config;
-use meshlock_host::Setup;
 use meshlock_host::door::{listen, serve};
 
 use super::{Home, site};
@@ -71,14 +68,10 @@ struct Served {
 
 impl Served {
     fn start(home: &Home, arguments: &Arguments) -> anyhow::Result<Self> {
-        let mut config = Config::new(site(), vec![site()]);
-        config.seed = fastrand::u64(..);
-        let mut setup = Setup::new(config);
-        setup.data = Some(home.file("data"));
-        let node = Node::start(setup)?;
+        let node = Node::builder().site(site().to_string()).data(home.file("data")).start()?;
         let listener = listen(&arguments.socket)?;
         let (sender, counts) = channel();
-        serve(node.engine(), listener, Arc::default(), move |count| {
+        serve(node.front(), listener, move |count| {
             // Nobody listens any more once it goes away.
             let _ = sender.send(count);
         });

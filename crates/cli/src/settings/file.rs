@@ -15,7 +15,7 @@ use super::lasting::Lasting;
 use crate::output::{Usage, read_text};
 
 /// The largest file that is read.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A configuration file as it is written. [`EXAMPLE`](super::example::EXAMPLE) explains each key.
 #[derive(Debug, Default, Deserialize)]
@@ -199,7 +199,7 @@ impl Source {
 
 /// Reads a configuration file.
 pub(crate) fn read(path: &Path) -> Result<(File, Source), Usage> {
-    let text = Handle::open(path).and_then(|file| read_text(file, MOST_BYTES));
+    let text = Handle::open(path).and_then(|file| read_text(file, MAX_BYTES));
     let text = text.map_err(|error| {
         Usage::new(format!(
             "--config {}: cannot be read: {error}; `meshlock node --example-config` prints one to begin with",

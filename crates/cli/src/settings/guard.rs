@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
-use meshlock_host::gate::{Each, Place, Policy};
-use meshlock_service::{EachClient, Limits};
+use meshlock::config::{AccessRule, Audit, Limits, Token, Verb};
+use meshlock_cluster::access::{RuleText, Verb as FileVerb};
 
 use super::file::{File, LimitsEntry, NamedToken, Source};
 use crate::output::Usage;
@@ -13,63 +12,56 @@ use crate::output::Usage;
 const LOG: &str = "log";
 
 /// The rules and tokens that a file has; the rest of it is not looked at.
-pub(crate) fn policy_of(file: File, source: &Source) -> Result<Policy, Usage> {
-    policy(&file.access, file.tokens, source)
+pub(crate) fn access_of(file: File) -> (Vec<AccessRule>, Vec<Token>) {
+    (access(file.access), tokens(file.tokens))
 }
 
-pub(super) fn policy(access: &[RuleText], tokens: Vec<NamedToken>, source: &Source) -> Result<Policy, Usage> {
-    let access =
-        Access::new(access).map_err(|(at, error)| source.wrong(&format!("access[{}]", at + 1), error))?;
-    let tokens = tokens.into_iter().map(|token| (token.name, token.sha256)).collect();
-    let tokens =
-        Tokens::new(tokens).map_err(|(at, error)| source.wrong(&format!("tokens[{}]", at + 1), error))?;
-    Ok(Policy { access, tokens })
+pub(super) fn access(rules: Vec<RuleText>) -> Vec<AccessRule> {
+    let verb = |verb: &FileVerb| match verb {
+        FileVerb::Acquire => Verb::Acquire,
+        FileVerb::Watch => Verb::Watch,
+        FileVerb::Break => Verb::Break,
+        FileVerb::Admin => Verb::Admin,
+    };
+    let rule = |rule: RuleText| AccessRule::new(rule.principal, rule.locks, rule.verbs.iter().map(verb));
+    rules.into_iter().map(rule).collect()
 }
 
-pub(super) fn audit(said: Option<String>, source: &Source) -> Result<Place, Usage> {
+pub(super) fn tokens(tokens: Vec<NamedToken>) -> Vec<Token> {
+    let token = |token: NamedToken| Token::new(token.name.to_string(), token.sha256.to_string());
+    tokens.into_iter().map(token).collect()
+}
+
+pub(super) fn audit(said: Option<String>, source: &Source) -> Result<Audit, Usage> {
     match said.as_deref() {
-        None => Ok(Place::Notable),
-        Some(LOG) => Ok(Place::Log),
+        None => Ok(Audit::Notable),
+        Some(LOG) => Ok(Audit::Log),
         Some("") => Err(source.wrong("audit", "say which file, or \"log\"")),
-        Some(path) => Ok(Place::File(source.resolve(PathBuf::from(path)))),
+        Some(path) => Ok(Audit::File(source.resolve(PathBuf::from(path)))),
     }
 }
 
-pub(super) fn limits(said: LimitsEntry, source: &Source) -> Result<(Limits, Each), Usage> {
-    let (all, each) = (Limits::default(), Each::default());
-    let count = |key: &str, said: Option<usize>, default: usize| match said {
-        Some(0) => Err(source.wrong(&format!("limits.{key}"), "give 1 or more")),
-        Some(most) => Ok(most),
-        None => Ok(default),
-    };
-    let pace = |key: &str, said: Option<u32>, default: u32| match said {
-        Some(0) => Err(source.wrong(&format!("limits.each.{key}"), "give 1 or more")),
-        Some(most) => Ok(most),
-        None => Ok(default),
-    };
-    let slow_reader = said.slow_reader.map_or(all.slow_reader, |slow| slow.duration());
-    if slow_reader.is_zero() {
-        return Err(source.wrong("limits.slow_reader", "give a moment at least, such as '1s'"));
+pub(super) fn limits(said: LimitsEntry) -> Limits {
+    fn set<T>(limit: &mut T, said: Option<T>) {
+        if let Some(said) = said {
+            *limit = said;
+        }
     }
-    let one = said.each;
-    let limits = Limits {
-        connections: count("connections", said.connections, all.connections)?,
-        sessions: count("sessions", said.sessions, all.sessions)?,
-        keys: count("locks", said.locks, all.keys)?,
-        waiters_of_a_lock: count("waiters", said.waiters, all.waiters_of_a_lock)?,
-        watched_locks: count("watched_locks", said.watched_locks, all.watched_locks)?,
-        request_bytes: count("request_bytes", said.request_bytes, all.request_bytes)?,
-        slow_reader,
-        each: EachClient {
-            sessions: count("each.sessions", one.sessions, all.each.sessions)?,
-            keys: count("each.locks", one.locks, all.each.keys)?,
-            waiters_of_a_lock: count("each.waiters", one.waiters, all.each.waiters_of_a_lock)?,
-            watched_locks: count("each.watched_locks", one.watched_locks, all.each.watched_locks)?,
-        },
-    };
-    let pace = Pace {
-        rate: pace("rate", one.rate, each.pace.rate)?,
-        burst: pace("burst", one.burst, each.pace.burst)?,
-    };
-    Ok((limits, Each { connections: count("each.connections", one.connections, each.connections)?, pace }))
+    let mut limits = Limits::default();
+    set(&mut limits.connections, said.connections);
+    set(&mut limits.sessions, said.sessions);
+    set(&mut limits.locks, said.locks);
+    set(&mut limits.waiters, said.waiters);
+    set(&mut limits.watched_locks, said.watched_locks);
+    set(&mut limits.request_bytes, said.request_bytes);
+    set(&mut limits.slow_reader, said.slow_reader.map(|slow| slow.duration()));
+    let each = said.each;
+    set(&mut limits.each.connections, each.connections);
+    set(&mut limits.each.sessions, each.sessions);
+    set(&mut limits.each.locks, each.locks);
+    set(&mut limits.each.waiters, each.waiters);
+    set(&mut limits.each.watched_locks, each.watched_locks);
+    set(&mut limits.each.rate, each.rate);
+    set(&mut limits.each.burst, each.burst);
+    limits
 }

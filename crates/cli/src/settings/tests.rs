@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use meshlock_cluster::time::Span;
 use meshlock_wire::fuzz;
 
 use super::example::EXAMPLE;
@@ -23,42 +22,47 @@ fn refused(text: &str) -> String {
     settings(text).expect_err(text).to_string()
 }
 
-#[test]
-fn a_site_without_a_configuration_is_a_cluster_of_its_own() {
-    let settings = Settings::new(super::File::default(), &Source::default(), flags()).unwrap();
-    assert_eq!(settings.config.site.as_str(), "local");
-    assert_eq!(settings.config.sites, std::slice::from_ref(&settings.config.site));
-    assert!(settings.listen.is_none());
+/// All that a configuration comes to.
+fn described(text: &str) -> String {
+    settings(text).unwrap().node.describe().unwrap()
 }
 
 #[test]
-fn the_example_has_every_key_and_only_those() {
+fn a_site_without_a_configuration_is_a_cluster_of_its_own() {
+    let settings = Settings::new(super::File::default(), &Source::default(), flags()).unwrap();
+    assert_eq!(settings.node.names().unwrap(), ("local".to_owned(), "meshlock".to_owned()));
+    assert_eq!(settings.node.describe().unwrap(), described("site = 'local'"));
+}
+
+#[test]
+fn the_example_has_every_key_and_shows_the_defaults() {
     let (file, _) = parse(Path::new("example"), EXAMPLE).unwrap();
     assert_eq!(file.sites.len(), 3);
     // With the comments taken away from what is a key, everything is said and still understood.
-    let all: Vec<&str> = EXAMPLE
-        .lines()
-        .map(|line| {
-            line.strip_prefix('#')
-                .filter(|key| key.starts_with(|c: char| c.is_ascii_lowercase()))
-                .unwrap_or(line)
-        })
-        .collect();
+    let uncommented = |line: &'static str| {
+        line.strip_prefix('#').filter(|key| key.starts_with(|c: char| c.is_ascii_lowercase())).unwrap_or(line)
+    };
+    let all: Vec<&str> = EXAMPLE.lines().map(uncommented).collect();
     let (file, source) = parse(Path::new("example"), &all.join("\n")).unwrap();
     for key in super::file::all_keys() {
         assert!(source.has(&key), "the example does not explain {key}");
     }
-    let plain = super::Tls::Off(super::file::Off::Off);
-    let settings = Settings::new(super::File { tls: Some(plain), ..file }, &source, flags()).unwrap();
-    let defaults =
-        meshlock_cluster::node::Config::new("db-1".parse().unwrap(), settings.config.sites.clone());
-    assert_eq!(settings.config.terms, defaults.terms, "the example shows the defaults");
-    assert_eq!(settings.config.habits.local_turns, defaults.habits.local_turns);
-    assert_eq!(settings.config.cluster, defaults.cluster);
-    assert_eq!(settings.config.rules.default, defaults.rules.default);
-    assert_eq!(settings.limits, meshlock_service::Limits::default());
-    assert_eq!(settings.each, meshlock_host::gate::Each::default());
-    assert_eq!(settings.shutdown_grace, super::SHUTDOWN_GRACE);
+    // What is commented out is what holds if it is not said, but for where things are.
+    let plain = || Some(super::TlsEntry::Off(super::file::Off::Off));
+    let said = super::File {
+        tls: plain(),
+        listen: None,
+        advertise: None,
+        clients: None,
+        api: None,
+        audit: None,
+        ..file
+    };
+    let said = Settings::new(said, &source, flags()).unwrap();
+    let (silent, source) = parse(Path::new("example"), EXAMPLE).unwrap();
+    let silent = Settings::new(super::File { tls: plain(), ..silent }, &source, flags()).unwrap();
+    assert_eq!(said.node.describe().unwrap(), silent.node.describe().unwrap());
+    assert_eq!(said.shutdown_grace, super::SHUTDOWN_GRACE);
 }
 
 #[test]
@@ -69,19 +73,18 @@ fn flags_come_before_the_file() {
     let flags =
         Flags { site: Some("b".parse().unwrap()), listen: Some("[::]:9".parse().unwrap()), ..flags() };
     let settings = Settings::new(file, &source, flags).unwrap();
-    assert_eq!(settings.config.site.as_str(), "b");
-    assert_eq!(settings.listen.unwrap().as_str(), "[::]:9");
-    assert_eq!(settings.config.address.as_str(), "b:1");
-    assert_eq!(settings.addresses.len(), 2);
+    assert_eq!(settings.node.site_name().unwrap(), "b");
+    let said = format!("{text}\nlisten = '[::]:9'").replace("site = 'a'", "site = 'b'");
+    assert_eq!(settings.node.describe().unwrap(), described(&said));
 }
 
 #[test]
 fn lease_terms_and_rules_are_taken_over() {
     let text = "[lease]\nlength = '9s'\n[[rules]]\npattern = 'p*'\nalgorithm = 'raymond-k'\npermits = 4\nper_site = 2";
-    let config = settings(text).unwrap().config;
-    assert_eq!(config.terms.length, Span::from_millis(9000));
-    let (pattern, clause) = &config.rules.rules[0];
-    assert_eq!((pattern.as_str(), clause.permits, clause.per_site), ("p*", 4, 2));
+    let described = described(text);
+    for part in ["9000000", "\"p*\"", "raymond-k", "permits: 4, per_site: 2"] {
+        assert!(described.contains(part), "{part} in {described}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use meshlock_cluster::names::{ClientLabel, SiteName};
 use meshlock_lab::live::{ClusterNews, SiteNews};
 use meshlock_sim::trace::{Kind, Whose, Written};
-use meshlock_wire::clients::{Status, Tag, ToClient, ToNode};
+use meshlock_wire::clients::{RefusalKind, Status, Tag, ToClient, ToNode};
 
 use super::lines::written;
 use super::{Watching, unreached};
@@ -34,7 +34,7 @@ struct Followed {
 impl Watching {
     pub(super) fn connect(&self, place: &Place) -> anyhow::Result<Connection> {
         let label = format!("meshlock {}, process {}", self.wanted.command, std::process::id());
-        Ok(place.connect(label.parse::<ClientLabel>()?)?)
+        Ok(place.connect(&label.parse::<ClientLabel>()?)?)
     }
 
     /// Starts a thread for the node at a place; not if its site is followed already.
@@ -75,6 +75,7 @@ impl Watching {
                 Ok(Ending::Another) => return,
                 Ok(Ending::Refused(why)) => {
                     let error = anyhow::Error::from(ConnectionError::Refused {
+                        kind: RefusalKind::Other,
                         endpoint: place.endpoint.clone(),
                         why,
                     });
@@ -102,14 +103,14 @@ impl Watching {
             if Instant::now() >= next {
                 if followed.gap {
                     let watch = followed.watch;
-                    remote.say(&ToNode::Cancel(watch))?;
+                    remote.send(&ToNode::Cancel(watch))?;
                     self.watch(remote, &mut followed)?;
                 }
                 followed.asked = remote.tag();
-                remote.say(&ToNode::Status { tag: followed.asked })?;
+                remote.send(&ToNode::Status { tag: followed.asked })?;
                 next = Instant::now() + ASK_EVERY;
             }
-            match remote.hear(Some(next.saturating_duration_since(Instant::now())))? {
+            match remote.receive(Some(next.saturating_duration_since(Instant::now())))? {
                 Some(ToClient::Traced { tag, origin, lines, lost }) if tag == followed.watch => {
                     let name = followed.site.as_str();
                     let lines: Vec<Written> =
@@ -121,7 +122,9 @@ impl Watching {
                         return Ok(Ending::Another);
                     }
                 }
-                Some(ToClient::Refused { tag, why }) if tag == followed.watch || tag == followed.asked => {
+                Some(ToClient::Refused { tag, why, .. })
+                    if tag == followed.watch || tag == followed.asked =>
+                {
                     return Ok(Ending::Refused(why));
                 }
                 Some(_) | None => {}
@@ -136,7 +139,7 @@ impl Watching {
         }
         (followed.watch, followed.begun) = (remote.tag(), false);
         let (pattern, states) = (self.wanted.pattern.clone(), self.wanted.states);
-        remote.say(&ToNode::Watch { tag: followed.watch, pattern, states })
+        remote.send(&ToNode::Watch { tag: followed.watch, pattern, states })
     }
 
     fn pass_on(&self, followed: &mut Followed, mut lines: Vec<Written>, lost: u64) {

@@ -7,12 +7,12 @@ use meshlock_sim::trace::{Kind, Whose, Written};
 /// A line of `site`, whose machine's calendar clock showed `origin` microseconds when the clock of the line showed nothing.
 #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 are exact for another 200 years")]
 pub(super) fn written(site: &str, origin: u64, line: TraceLine) -> Written {
-    let TraceLine { time, epoch, lock, seat, event, state } = line;
+    let TraceLine { time, epoch, lock, machine, event, state } = line;
     let time = origin.saturating_add(time.micros()) as f64;
     let lock = lock.map_or_else(String::new, |lock| lock.to_string());
     let base = |kind| Written {
         epoch: Some(epoch.number()),
-        seat,
+        seat: machine,
         state,
         ..Written::new(time, kind, Whose::Name(site.to_owned()), lock)
     };

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use meshlock_cluster::rules::RulesText;
+use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use meshlock_wire::clients::{Patience, Status, Tag, ToClient, ToNode, VERSION, put, take};
+use meshlock_wire::clients::{Status, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 /// How often a client that waits for its node looks whether the test is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -39,7 +40,7 @@ impl Session {
         stream.set_read_timeout(Some(LOOK_EVERY))?;
         let asked = now();
         let mut session = Session { stream, bytes: Vec::new(), last_tag: 0, clocks: (asked, asked) };
-        session.say(&ToNode::Hello { version: VERSION, who: who.parse().expect("a label") })?;
+        session.say(&ToNode::Hello { version: VERSIONS.1, who: who.parse().expect("a label") })?;
         let answer = session.hear(over)?;
         let ToClient::Welcome { time, .. } = answer else {
             return Err(io::Error::other(format!("not a welcome: {answer:?}")));
@@ -50,14 +51,14 @@ impl Session {
 
     fn say(&mut self, message: &ToNode) -> io::Result<()> {
         let mut bytes = Vec::new();
-        put(message, &mut bytes);
+        put_to_node(message, &mut bytes);
         self.stream.write_all(&bytes)
     }
 
     /// What the node says next; an error once it is gone or `over` says so.
     pub(crate) fn hear(&mut self, over: &mut dyn FnMut() -> bool) -> io::Result<ToClient> {
         loop {
-            if let Some((message, length)) = take(&self.bytes).map_err(io::Error::other)? {
+            if let Some((message, length)) = take_to_client(&self.bytes).map_err(io::Error::other)? {
                 self.bytes.drain(..length);
                 return Ok(message);
             }
@@ -94,7 +95,7 @@ impl Session {
     pub(crate) fn want(&mut self, lock: &str) -> io::Result<Tag> {
         self.last_tag += 1;
         let (tag, lock) = (self.last_tag, lock.parse().expect("a name"));
-        self.say(&ToNode::Acquire { tag, lock, patience: Patience::Forever, permits: None })?;
+        self.say(&ToNode::Acquire { tag, lock, wait: Wait::Forever, permits: None })?;
         Ok(tag)
     }
 

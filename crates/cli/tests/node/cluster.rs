@@ -19,7 +19,7 @@ fn a_site_alone_needs_no_configuration_and_is_found_by_its_user() {
     let mut node = Process::start(command, files.home().join("log"));
     assert!(node.line().starts_with("local is ready: view 1 with local; clients: "));
     let text = says(files.home(), &["status"]);
-    assert!(text.starts_with("local (life ") && text.contains(") takes part."), "{text}");
+    assert!(text.starts_with("local (incarnation ") && text.contains(") takes part."), "{text}");
     let second = meshlock(files.home()).arg("node").output().unwrap();
     let error = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(64), "{error}");

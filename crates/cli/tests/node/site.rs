@@ -9,7 +9,8 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use meshlock_wire::clients::{Patience, ToClient, ToNode, VERSION, put, take};
+use meshlock_cluster::table::Wait;
+use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 /// Nothing here takes as long; a test that waits longer has failed.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
@@ -194,7 +195,7 @@ impl Files {
         let stream = UnixStream::connect(self.home().join(format!("{site}.sock"))).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let mut client = Client { stream, bytes: Vec::new(), last_tag: 0 };
-        client.say(&ToNode::Hello { version: VERSION, who: who.parse().unwrap() });
+        client.say(&ToNode::Hello { version: VERSIONS.1, who: who.parse().unwrap() });
         assert!(matches!(client.hear(), ToClient::Welcome { .. }));
         client
     }
@@ -210,7 +211,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn say(&mut self, message: &ToNode) {
         let mut bytes = Vec::new();
-        put(message, &mut bytes);
+        put_to_node(message, &mut bytes);
         self.stream.write_all(&bytes).unwrap();
     }
 
@@ -219,7 +220,7 @@ impl Client {
         let end = Instant::now() + LIMIT;
         loop {
             assert!(Instant::now() < end, "the node says nothing but that leases last longer");
-            if let Some((message, length)) = take(&self.bytes).unwrap() {
+            if let Some((message, length)) = take_to_client(&self.bytes).unwrap() {
                 self.bytes.drain(..length);
                 if !matches!(message, ToClient::Extended { .. }) {
                     return message;
@@ -235,9 +236,9 @@ impl Client {
 
     /// Asks for a lock; it may have to wait.
     pub(crate) fn want(&mut self, lock: &str) {
-        let (lock, patience) = (lock.parse().unwrap(), Patience::Forever);
+        let (lock, wait) = (lock.parse().unwrap(), Wait::Forever);
         self.last_tag += 1;
-        self.say(&ToNode::Acquire { tag: self.last_tag, lock, patience, permits: None });
+        self.say(&ToNode::Acquire { tag: self.last_tag, lock, wait, permits: None });
     }
 
     /// Gives back what it asked for last, and waits until that is done.

@@ -1,26 +1,18 @@
 //! Sites of which some speak an older version of the wire than others, as while a cluster is being upgraded.
 
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use meshlock::Node;
 use meshlock_cluster::cause::Cause;
-use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{Answer, Call, Config};
-use meshlock_cluster::table::{Request, Tell, Wait};
-use meshlock_host::{Engine, Listener, Setup};
-use meshlock_wire::sites::Versions;
-
-/// Longer than anything here takes: what hangs must say so.
-const SOON: Duration = Duration::from_mins(1);
+use meshlock_cluster::table::{Session, Wait};
+use meshlock_host::Listener;
+use meshlock_host::front::{AcquireEvent, Acquisition, Ended, LockRequest, Observer, Owner};
+use meshlock_testing::{WITHIN, eventually};
 
 /// Sites in this process, over real connections, each with the versions that it speaks and a disk.
 struct Sites {
-    book: BTreeMap<SiteName, SocketAddr>,
+    book: Vec<(String, String)>,
     data: tempfile::TempDir,
     running: Vec<Option<Node>>,
     runtime: tokio::runtime::Runtime,
@@ -28,124 +20,122 @@ struct Sites {
 
 impl Sites {
     fn start(versions: &[u16]) -> Self {
-        let name = |at: usize| -> SiteName { format!("site-{at}").parse().unwrap() };
-        let listeners: Vec<TcpListener> =
-            versions.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
-        let book = listeners.iter().enumerate();
-        let book = book.map(|(at, listener)| (name(at), listener.local_addr().unwrap())).collect();
+        // Loopback addresses that no other process of these tests uses.
+        let [high, low, ..] = std::process::id().to_le_bytes();
+        let book =
+            (0..versions.len()).map(|at| (format!("site-{at}"), format!("127.{high}.{low}.{}:7400", at + 1)));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let mut sites = Sites { book, data: tempfile::tempdir().unwrap(), running: Vec::new(), runtime };
-        for (at, (listener, version)) in listeners.into_iter().zip(versions).enumerate() {
-            let node = sites.node(at, listener, *version);
+        let data = tempfile::tempdir().unwrap();
+        let mut sites = Sites { book: book.collect(), data, running: Vec::new(), runtime };
+        for (at, version) in versions.iter().enumerate() {
+            let node = sites.node(at, *version);
             sites.running.push(Some(node));
         }
         sites.until_whole();
         sites
     }
 
-    fn node(&self, at: usize, listener: TcpListener, version: u16) -> Node {
-        let names: Vec<SiteName> = self.book.keys().cloned().collect();
-        let mut config = Config::new(names[at].clone(), names.clone());
-        config.address = self.book[&names[at]].to_string().parse().unwrap();
-        let mut setup = Setup::new(config);
-        setup.listen = Some(listener);
-        setup.addresses = self.book.iter().map(|(name, at)| (name.clone(), at.to_string())).collect();
-        setup.speaks = Versions::up_to(version);
-        setup.data = Some(Path::new(self.data.path()).join(names[at].as_str()));
-        Node::start(setup).unwrap()
+    fn node(&self, at: usize, version: u16) -> Node {
+        let site = &self.book[at].0;
+        let node = Node::builder().site(site).sites(self.book.clone()).plaintext();
+        node.data(self.data.path().join(site)).speak_up_to(version).start().unwrap()
     }
 
-    fn engine(&self, at: usize) -> &Engine {
-        self.running[at].as_ref().unwrap().engine()
+    fn at(&self, at: usize) -> &Node {
+        self.running[at].as_ref().unwrap()
+    }
+
+    fn wait_for<T>(&self, what: &str, future: impl Future<Output = T>) -> T {
+        let within = self.runtime.block_on(async { tokio::time::timeout(WITHIN, future).await });
+        within.unwrap_or_else(|_| panic!("not in time: {what}"))
     }
 
     /// Until all are members of one view, and its locks run.
     fn until_whole(&self) {
         for node in self.running.iter().flatten() {
-            let whole = node.engine().until(|stand| stand.open && stand.members == self.book.len());
-            self.runtime.block_on(async { tokio::time::timeout(SOON, whole).await.unwrap() });
+            let whole = node.front().node().until(|state| state.open && state.members == self.book.len());
+            self.wait_for("all are members", whole);
         }
     }
 
     /// Stops one site in good order and starts it again as another program.
     fn restart(&mut self, at: usize, version: u16) {
         let node = self.running[at].take().unwrap();
-        self.runtime.block_on(async { tokio::time::timeout(SOON, node.leave()).await.unwrap() });
+        self.wait_for("it leaves", node.leave());
         drop(node);
-        let address = self.book.values().nth(at).unwrap();
-        let node = self.node(at, TcpListener::bind(address).unwrap(), version);
-        self.running[at] = Some(node);
+        self.running[at] = Some(self.node(at, version));
         self.until_whole();
     }
 
     /// Which versions are spoken on the connections of a site.
     fn spoken(&self, at: usize) -> Vec<u16> {
-        self.engine(at).readings().traffic.iter().filter_map(|peer| peer.version).collect()
+        self.at(at).front().node().readings().traffic.iter().filter_map(|peer| peer.version).collect()
     }
 
     /// Waits until a message of the algorithm has come to a site that had so many.
     fn until_more_than(&self, at: usize, before: u64) {
-        while self.heard(at) <= before {
-            std::thread::yield_now();
-        }
+        eventually("a message of the algorithm arrives", || self.heard(at) > before);
     }
 
     fn heard(&self, at: usize) -> u64 {
-        self.engine(at).readings().tally.received.counts().map(|(_, _, count)| count).sum()
+        self.at(at).front().node().readings().tally.received.counts().map(|(_, _, count)| count).sum()
     }
 }
 
-/// Hears what a wish is told.
-struct Ear(Mutex<Sender<Tell>>);
+/// Passes on what happens to a request.
+struct Told(Mutex<Sender<AcquireEvent>>);
 
-impl Listener for Ear {
-    fn hear(&self, answer: &Answer) {
-        if let Answer::Lock(tell) = answer {
-            let _ = self.0.lock().unwrap().send(tell.clone());
-        }
+impl Observer for Told {
+    fn on_event(&self, _: &Acquisition<Self>, event: &AcquireEvent) {
+        let _ = self.0.lock().unwrap().send(event.clone());
     }
 }
 
-/// A wish at one site.
-struct Wish<'a> {
-    engine: &'a Engine,
-    request: Request,
-    told: Receiver<Tell>,
+/// A session that is not told of extensions.
+struct Quiet;
+
+impl Listener for Quiet {
+    fn on_answer(&self, _: &meshlock_cluster::node::Answer) {}
 }
 
-impl<'a> Wish<'a> {
-    fn new(engine: &'a Engine, lock: &str, cause: u64) -> Self {
+/// A request at one site.
+struct Asked {
+    acquisition: Arc<Acquisition<Told>>,
+    told: Receiver<AcquireEvent>,
+}
+
+impl Asked {
+    fn new(node: &Node, lock: &str, cause: u64) -> Self {
         let (says, told) = channel();
-        let ear = Arc::new(Ear(Mutex::new(says)));
-        let session = engine.open_session(ear.clone());
-        let (lock, cause) = (lock.parse().unwrap(), Cause::new(cause));
-        let call = |request| Call::Acquire { session, request, lock, wait: Wait::Forever, cause };
-        let request = engine.ask(ear, call);
-        Wish { engine, request, told }
+        let front = node.front();
+        let session: Session = front.open_session(Arc::new(Quiet));
+        let lock = lock.parse().unwrap();
+        let wanted = LockRequest { lock, wait: Wait::Forever, permits: None, cause: Cause::new(cause) };
+        let told_by = Told(Mutex::new(says));
+        let acquisition = front.acquire(&front.in_process(), Owner::Session(session), wanted, told_by);
+        Asked { acquisition, told }
     }
 
-    /// The fence that it is granted, and for what that was done which let it in.
+    /// The fence that it is granted, and the request that let it in.
     fn granted(&self) -> (i64, Option<u64>) {
-        loop {
-            let told = self.told.recv_timeout(SOON).unwrap();
-            if let Tell::Granted { fence, by, .. } = told {
-                return (fence.value(), by.map(Cause::number));
-            }
-            assert!(matches!(told, Tell::Extended { .. }), "{told:?}");
-        }
+        let event = self.told.recv_timeout(WITHIN).unwrap();
+        let AcquireEvent::Granted(grant) = event else { panic!("not granted: {event:?}") };
+        (grant.fence.value(), grant.by.map(Cause::number))
     }
 
+    /// Gives the lock back, and waits until that is done.
     fn release(self) {
-        self.engine.tell(Call::Release(self.request));
+        self.acquisition.release();
+        assert_eq!(self.told.recv_timeout(WITHIN).unwrap(), AcquireEvent::Ended(Ended::Released));
     }
 }
 
 /// Hands a lock over from one site to another, who waits for it; gives back what let it in.
 fn hand_over(sites: &Sites, from: usize, to: usize, cause: u64) -> Option<u64> {
-    let holds = Wish::new(sites.engine(from), "jobs", cause);
+    let holds = Asked::new(sites.at(from), "jobs", cause);
     let (before, _) = holds.granted();
     let heard = sites.heard(from);
-    let waits = Wish::new(sites.engine(to), "jobs", cause + 1);
+    let waits = Asked::new(sites.at(to), "jobs", cause + 1);
     sites.until_more_than(from, heard);
     holds.release();
     let (after, by) = waits.granted();
@@ -175,29 +165,15 @@ fn a_cluster_is_upgraded_one_site_at_a_time_while_its_locks_are_held_and_handed_
     for upgraded in 0..3 {
         // Somebody at another site holds a lock throughout, and keeps it.
         let other = (upgraded + 1) % 3;
-        let (says, told) = channel();
-        let ear = Arc::new(Ear(Mutex::new(says)));
-        let request = {
-            let engine = sites.engine(other);
-            let session = engine.open_session(ear.clone());
-            let lock = "kept".parse().unwrap();
-            engine.ask(ear, |request| Call::Acquire {
-                session,
-                request,
-                lock,
-                wait: Wait::Forever,
-                cause: None,
-            })
-        };
-        assert!(matches!(told.recv_timeout(SOON).unwrap(), Tell::Granted { .. }));
+        let kept = Asked::new(sites.at(other), "kept", 3);
+        kept.granted();
         sites.restart(upgraded, 2);
-        assert!(told.try_iter().all(|tell| matches!(tell, Tell::Extended { .. })), "it is kept");
-        sites.engine(other).tell(Call::Release(request));
-        assert!(told.iter().any(|tell| matches!(tell, Tell::Released { .. })));
+        assert_eq!(kept.told.try_recv().ok(), None, "it is kept");
+        kept.release();
         // The lock goes round, between all pairs of old and new.
         for (from, to) in [(0, 1), (1, 2), (2, 0)] {
             hand_over(&sites, from, to, 100);
-            let last = Wish::new(sites.engine(to), "jobs", 7);
+            let last = Asked::new(sites.at(to), "jobs", 7);
             let (next, _) = last.granted();
             assert!(next > fence, "fences rise through upgrades: {fence} and {next}");
             last.release();

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, 
 use std::time::{Duration, Instant};
 
 use meshlock_cluster::names::LockName;
-use meshlock_wire::clients::{ToClient, ToNode, VERSION, put, take};
+use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::time::Timespec;
@@ -85,8 +85,8 @@ impl User {
         let mut stream = UnixStream::connect(self.file("runtime/meshlock/embedded.sock")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut bytes = Vec::new();
-        put(&ToNode::Hello { version: VERSION, who: "test".parse().unwrap() }, &mut bytes);
-        put(question, &mut bytes);
+        put_to_node(&ToNode::Hello { version: VERSIONS.1, who: "test".parse().unwrap() }, &mut bytes);
+        put_to_node(question, &mut bytes);
         stream.write_all(&bytes).unwrap();
         let mut heard = Vec::new();
         loop {
@@ -94,7 +94,7 @@ impl User {
             let count = stream.read(&mut scratch).unwrap();
             assert!(count > 0, "the node has gone");
             heard.extend_from_slice(&scratch[..count]);
-            while let Some((message, length)) = take::<ToClient>(&heard).unwrap() {
+            while let Some((message, length)) = take_to_client(&heard).unwrap() {
                 heard.drain(..length);
                 if !matches!(message, ToClient::Welcome { .. }) {
                     return message;

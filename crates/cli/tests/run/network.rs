@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use meshlock_cluster::rules::{Clause, RulesText};
+use meshlock_cluster::table::Wait;
 use meshlock_tls::{Files, Identity, Wrap};
-use meshlock_wire::clients::{Patience, ToClient, ToNode, VERSION, put, take};
+use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use rustix::process::Signal;
 
 use crate::desk::{Running, User, send, wait_for_end};
@@ -110,20 +111,20 @@ impl Raw {
         stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         stream.write_all(wire).unwrap();
         let mut raw = Raw { stream, wrap, bytes: Vec::new() };
-        raw.say(&ToNode::Hello { version: VERSION, who: "raw".parse().unwrap() });
+        raw.say(&ToNode::Hello { version: VERSIONS.1, who: "raw".parse().unwrap() });
         raw
     }
 
     fn say(&mut self, message: &ToNode) {
         let (mut plain, mut wire) = (Vec::new(), Vec::new());
-        put(message, &mut plain);
+        put_to_node(message, &mut plain);
         self.wrap.seal(&plain, &mut wire).unwrap();
         self.stream.write_all(&wire).unwrap();
     }
 
     fn hear(&mut self) -> ToClient {
         loop {
-            if let Some((message, length)) = take(&self.bytes).unwrap() {
+            if let Some((message, length)) = take_to_client(&self.bytes).unwrap() {
                 self.bytes.drain(..length);
                 return message;
             }
@@ -137,8 +138,8 @@ impl Raw {
 
     fn acquire(&mut self, lock: &str) {
         assert!(matches!(self.hear(), ToClient::Welcome { contact: Some(_), .. }));
-        let (lock, patience) = (lock.parse().unwrap(), Patience::Forever);
-        self.say(&ToNode::Acquire { tag: 1, lock, patience, permits: None });
+        let (lock, wait) = (lock.parse().unwrap(), Wait::Forever);
+        self.say(&ToNode::Acquire { tag: 1, lock, wait, permits: None });
         assert!(matches!(self.hear(), ToClient::Granted { .. }));
     }
 }
@@ -337,7 +338,7 @@ fn without_tls_the_end_of_a_connection_is_that_of_its_client_and_a_guard_is_refu
     plain.say(&ToNode::Guard { group: 12 });
     let refused = plain.hear();
     assert!(
-        matches!(&refused, ToClient::Refused { tag: 0, why } if why.contains("of another machine")),
+        matches!(&refused, ToClient::Refused { tag: 0, why, .. } if why.contains("of another machine")),
         "{refused:?}"
     );
     plain.stream.shutdown(Shutdown::Write).unwrap();

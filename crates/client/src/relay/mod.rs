@@ -23,7 +23,9 @@ use std::time::{Duration, Instant};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{Alarm, Group, now};
 use meshlock_tls::{Security, Wrap};
-use meshlock_wire::clients::{ToClient, ToNode, put, take};
+use meshlock_wire::clients::{
+    RefusalKind, ToClient, ToNode, VERSIONS, put_to_client, put_to_node, take_to_client, take_to_node,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
@@ -163,7 +165,7 @@ impl Relay {
                 Err(error) => return Err(error),
             }
         }
-        while let Some((said, length)) = take(&self.from_client).map_err(io::Error::other)? {
+        while let Some((said, length)) = take_to_node(&self.from_client).map_err(io::Error::other)? {
             self.from_client.drain(..length);
             self.on_client(said);
         }
@@ -188,7 +190,7 @@ impl Relay {
         }
         let opened = self.wrap.open(&came, &mut self.from_node, &mut self.to_node);
         loop {
-            match take::<ToClient>(&self.from_node) {
+            match take_to_client(&self.from_node) {
                 Ok(Some((said, length))) => {
                     self.from_node.drain(..length);
                     self.on_node(said);
@@ -214,10 +216,10 @@ impl Relay {
         match self.session.on_client(said, now()) {
             // What cannot be sealed is not sent, and the session ends in time.
             Said::Pass(said) => drop(self.say_to_node(&said)),
-            Said::Answer(answer) => put(&answer, &mut self.to_client),
+            Said::Answer(answer) => self.tell(&answer),
             Said::Guard(group) => match Group::of(group, Some(rustix::process::getuid().as_raw())) {
                 Ok(group) => self.group = Some(group),
-                Err(error) => put(&ToClient::Refused { tag: 0, why: error.to_string() }, &mut self.to_client),
+                Err(error) => self.refuse(RefusalKind::BadRequest, error.to_string()),
             },
         }
     }
@@ -235,7 +237,7 @@ impl Relay {
         // One that has not read what it was told before learns nothing from being told again that all is well.
         let is_news = !matches!(said, ToClient::Extended { .. });
         if is_news || self.to_client.is_empty() {
-            put(&said, &mut self.to_client);
+            self.tell(&said);
         } else {
             self.owes_extension = true;
         }
@@ -246,14 +248,23 @@ impl Relay {
         if self.owes_extension && self.to_client.is_empty() {
             self.owes_extension = false;
             if let Some(extended) = self.session.extended() {
-                put(&extended, &mut self.to_client);
+                self.tell(&extended);
             }
         }
     }
 
+    /// Queues a message for the client, which is of the same program.
+    fn tell(&mut self, message: &ToClient) {
+        put_to_client(message, VERSIONS.1, &mut self.to_client);
+    }
+
+    fn refuse(&mut self, kind: RefusalKind, why: String) {
+        self.tell(&ToClient::Refused { tag: 0, kind, why });
+    }
+
     fn say_to_node(&mut self, said: &ToNode) -> io::Result<()> {
         let mut plain = Vec::new();
-        put(said, &mut plain);
+        put_to_node(said, &mut plain);
         self.wrap.seal(&plain, &mut self.to_node).map_err(io::Error::other)
     }
 
@@ -315,7 +326,7 @@ impl Relay {
             let why = why.unwrap_or(
                 "it ended the connection without a word; is one side set to TLS and the other not, or has it too many connections?",
             );
-            put(&ToClient::Refused { tag: 0, why: why.to_owned() }, &mut self.to_client);
+            self.refuse(RefusalKind::Other, why.to_owned());
         }
         let _ = write_some(&mut self.client, &mut self.to_client);
         // What it has been told already can still be read.

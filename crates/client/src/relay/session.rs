@@ -75,10 +75,10 @@ impl Session {
                 self.holds.insert(tag);
                 Some(ToClient::Granted { tag, fence, slot, lease_end: estimate.end(), margin })
             }
-            ToClient::Lost { tag, act_by } => {
+            ToClient::Lost { tag, act_by, why } => {
                 let act_by = estimate.local(act_by).min(estimate.end());
                 self.act_by = Some(self.act_by.map_or(act_by, |known| known.min(act_by)));
-                Some(ToClient::Lost { tag, act_by })
+                Some(ToClient::Lost { tag, act_by, why })
             }
             ToClient::Released(tag) => {
                 self.holds.remove(&tag);
@@ -88,7 +88,9 @@ impl Session {
             | ToClient::Cancelled(_)
             | ToClient::TimedOut(_)
             | ToClient::Busy(_)
+            | ToClient::LostV2 { .. }
             | ToClient::Refused { .. }
+            | ToClient::RefusedV2 { .. }
             | ToClient::Queue { .. }
             | ToClient::Status { .. }
             | ToClient::Broken { .. }
@@ -137,7 +139,9 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use meshlock_cluster::time::{Drift, Span};
-    use meshlock_wire::clients::{Contact, VERSION};
+    use meshlock_wire::clients::{Contact, LossKind};
+
+    const VERSION: u16 = 3;
 
     use super::*;
 
@@ -179,12 +183,16 @@ mod tests {
         assert_eq!(session.next_ping(), Some(at(2000)));
     }
 
+    fn lost(act_by: Time) -> ToClient {
+        ToClient::Lost { tag: 1, act_by, why: LossKind::Broken }
+    }
+
     #[test]
     fn a_lock_that_is_lost_is_lost_by_the_clients_clock() {
         let mut session = session();
         session.on_node(granted(1, at(104_000)), at(1020));
-        let heard = session.on_node(ToClient::Lost { tag: 1, act_by: at(100_500) }, at(1030));
-        assert_eq!(heard, Some(ToClient::Lost { tag: 1, act_by: at(1500) }));
+        let heard = session.on_node(lost(at(100_500)), at(1030));
+        assert_eq!(heard, Some(lost(at(1500))));
         assert_eq!(session.end(), Some(at(1500)));
         session.on_node(ToClient::Released(1), at(1040));
         assert_eq!(session.end(), None, "nothing is left to be ended for");

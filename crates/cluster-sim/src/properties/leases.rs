@@ -2,7 +2,7 @@
 //!
 //! Checked twice, by what each side can know. When a leader proposes a view: on its own clock the inequality of
 //! [`meshlock_cluster::lease`] holds for everyone left out, recomputed here from the grants that were seen. When a view is installed
-//! anywhere: no life that it leaves out has a valid lease, on that life's own clock, whether its process still runs or not.
+//! anywhere: no incarnation that it leaves out has a valid lease, on that incarnation's own clock, whether its process still runs or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use meshlock_cluster::names::Member;
 use meshlock_cluster::time::Time;
 use meshlock_cluster::view::View;
 
-/// What every life and every leader has been seen to know.
+/// What every incarnation and every leader has been seen to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     clocks: Vec<Clock>,
     strict: bool,
-    /// For each life the machine and the end of its lease there.
+    /// For each incarnation the machine and the end of its lease there.
     ends: BTreeMap<Member, (usize, Time)>,
     /// For each machine that leads: since when, and whom it granted when.
     leaders: BTreeMap<usize, (Time, BTreeMap<Member, Time>)>,
@@ -35,7 +35,7 @@ impl Leases {
         Leases { clocks, strict, ends, leaders, gave_up, newest: Epoch::default() }
     }
 
-    /// The lease of a life, as its node has it after a step.
+    /// The lease of a incarnation, as its node has it after a step.
     pub(crate) fn on_lease(&mut self, member: &Member, machine: usize, end: Option<Time>) {
         match end {
             Some(end) => {

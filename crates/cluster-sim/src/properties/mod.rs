@@ -9,7 +9,7 @@
 //! | of each epoch there is one view | or two views would run at once | [`agreement`] | packets of another cluster are accepted |
 //! | a client that is gone holds nothing | crashed clients free their locks at once | [`departed`] | the locks of a client that is gone stay with it |
 //! | after faults have stopped everyone who wants in gets in, in a time that is derived from the terms | no deadlock, no starvation | [`starvation`] | a message is lost with its connection |
-//! | machines' own invariants hold, what is sent can be read, and no correct peer is blamed | our own bugs show early | [`sound`] | messages of an old view are accepted; a vote is sent before it is written; a voter votes without its disk; a life is lived twice, because a disk was lost or past lives are forgotten |
+//! | machines' own invariants hold, what is sent can be read, and no correct peer is blamed | our own bugs show early | [`sound`] | messages of an old view are accepted; a vote is sent before it is written; a voter votes without its disk; a incarnation is lived twice, because a disk was lost or past lives are forgotten |
 //! | the same seed gives the same events | or nothing found could be found again | the tests of [`super`] | – |
 //!
 //! The tests ask for each pair of mutant and property that a seed shows it. (A disk that keeps half a batch is caught as well,

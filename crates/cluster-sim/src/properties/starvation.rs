@@ -17,8 +17,8 @@
 //! | elections | 2 · (2 · election + voters) ticks | the last voter's timeout and its handicap; and once more, for a leader that only some hear gives up |
 //! | find | (2 + voters) · renew_every | two questions without an answer, then every voter is asked; meanwhile leases run out |
 //! | silence | max(L, unreachable_after + renew_every) | until the leader knows that a member does not hear it, or that two do not hear each other |
-//! | leases | L · (1 + drift) | until the lease of such a member, or of an old life, is certainly over |
-//! | rejoin | 5 · renew_every + gather | a member that was left out learns it, pings, asks to be let in, and perhaps once more because its life is too old |
+//! | leases | L · (1 + drift) | until the lease of such a member, or of an old incarnation, is certainly over |
+//! | rejoin | 5 · renew_every + gather | a member that was left out learns it, pings, asks to be let in, and perhaps once more because its incarnation is too old |
 //! | changes | 2 · machines · (4 trips + 2 writes) | a view for each that goes and each that comes: proposed, written, agreed on, told, opened by a census |
 //!
 //! Whoever got in before the calm, and may be held up between its look at the clock and its write, is out again by then.
@@ -29,7 +29,7 @@
 use super::{Verdict, broken};
 use crate::clock::Moment;
 use crate::settings::Settings;
-use meshlock_cluster::membership::MOST_VOTERS;
+use meshlock_cluster::membership::MAX_VOTERS;
 
 /// How long a client is held up at most between its look at the clock and its write, in microseconds.
 pub(crate) const LONGEST_HOLD_UP: u64 = 5_000_000;
@@ -54,7 +54,7 @@ pub(crate) struct Bound {
 impl Bound {
     pub(crate) fn new(settings: &Settings) -> Self {
         let config = settings.config(0, 1);
-        let (machines, voters) = (settings.machines as u64, config.sites.len().min(MOST_VOTERS) as u64);
+        let (machines, voters) = (settings.machines as u64, config.sites.len().min(MAX_VOTERS) as u64);
         let (trip, terms) = (settings.delay, settings.terms);
         let renew_every = terms.renew_every.micros();
         let resend = config.patience.resend_after.times(8).micros();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::{Answer, Call, Config, Input, Node, Output, Packet};
 use meshlock_cluster::rules::{Clause, RulesText};
-use meshlock_cluster::table::{Request, Session, Tell, Wait};
+use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
 
 /// Nodes, and what is on its way between them.
@@ -135,7 +135,8 @@ impl Cluster {
     pub(crate) fn acquire(&mut self, at: usize, lock: &LockName) -> Request {
         self.last += 1;
         let (session, request) = (Session(1), Request(self.last));
-        let call = Call::Acquire { session, request, lock: lock.clone(), wait: Wait::Forever, cause: None };
+        let call =
+            Call::Acquire(Acquire { session, request, lock: lock.clone(), wait: Wait::Forever, cause: None });
         self.input(at, Input::Call(call));
         request
     }
@@ -147,7 +148,7 @@ impl Cluster {
 
     /// Whether the request was granted, of all that was told since the last look; and forgets what was told.
     pub(crate) fn is_granted(&mut self, wanted: Request) -> bool {
-        let granted = |answer: &Answer| matches!(answer, Answer::Lock(Tell::Granted { request, .. }) if *request == wanted);
+        let granted = |answer: &Answer| matches!(answer, Answer::Lock(LockEvent::Granted { request, .. }) if *request == wanted);
         let is_granted = self.told.iter().any(granted);
         self.told.clear();
         is_granted

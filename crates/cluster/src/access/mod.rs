@@ -22,7 +22,7 @@ pub use principal::{ClientName, ClientNameError, Principal};
 pub use token::{TokenHash, TokenHashError, Tokens, TokensError};
 
 /// How many rules there may be.
-pub const MOST_RULES: usize = 1000;
+pub const MAX_RULES: usize = 1000;
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -87,7 +87,7 @@ pub enum AccessError {
     )]
     NoVerbs,
     /// More than anyone can read.
-    #[error("{0} rules; at most {MOST_RULES} are allowed: use patterns")]
+    #[error("{0} rules; at most {MAX_RULES} are allowed: use patterns")]
     TooMany(usize),
 }
 
@@ -233,8 +233,8 @@ impl Rule {
 impl Access {
     /// Reads rules; what is wrong is said with the number of the rule, from zero.
     pub fn new(rules: &[RuleText]) -> Result<Self, (usize, AccessError)> {
-        if rules.len() > MOST_RULES {
-            return Err((MOST_RULES, AccessError::TooMany(rules.len())));
+        if rules.len() > MAX_RULES {
+            return Err((MAX_RULES, AccessError::TooMany(rules.len())));
         }
         let rule = |(at, text)| Rule::new(text).map_err(|error| (at, error));
         let rules = rules.iter().enumerate().map(rule).collect::<Result<Vec<_>, _>>()?;

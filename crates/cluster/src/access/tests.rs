@@ -94,7 +94,7 @@ fn rules_that_make_no_sense_are_refused_with_their_number() {
         assert_eq!(at, 1, "{bad:?}");
         assert!(error.to_string().starts_with(says), "{bad:?}: {error}");
     }
-    assert!(Access::new(&vec![good; MOST_RULES + 1]).is_err());
+    assert!(Access::new(&vec![good; MAX_RULES + 1]).is_err());
 }
 
 #[test]

@@ -13,10 +13,10 @@ use subtle::ConstantTimeEq;
 use super::ClientName;
 
 /// How many tokens a site may know: each is looked at for every request that shows one.
-const MOST_TOKENS: usize = 1000;
+const MAX_TOKENS: usize = 1000;
 
 /// The longest token that is looked at.
-const MOST_BYTES: usize = 512;
+const MAX_BYTES: usize = 512;
 
 /// The SHA-256 of a token.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -81,7 +81,7 @@ pub enum TokensError {
     #[error("a token cannot be called '{0}', which means something else in rules; give it another name")]
     Reserved(ClientName),
     /// More than can be looked at for every request.
-    #[error("{0} tokens; at most {MOST_TOKENS} are allowed: give clients certificates")]
+    #[error("{0} tokens; at most {MAX_TOKENS} are allowed: give clients certificates")]
     TooMany(usize),
 }
 
@@ -92,8 +92,8 @@ pub struct Tokens(Vec<(ClientName, TokenHash)>);
 impl Tokens {
     /// These; what is wrong is said with the number of the token, from zero.
     pub fn new(tokens: Vec<(ClientName, TokenHash)>) -> Result<Self, (usize, TokensError)> {
-        if tokens.len() > MOST_TOKENS {
-            return Err((MOST_TOKENS, TokensError::TooMany(tokens.len())));
+        if tokens.len() > MAX_TOKENS {
+            return Err((MAX_TOKENS, TokensError::TooMany(tokens.len())));
         }
         for (at, (name, hash)) in tokens.iter().enumerate() {
             if name.is_reserved() {
@@ -113,7 +113,7 @@ impl Tokens {
 
     /// Whose token this is. All are looked at, whichever it is.
     pub fn bearer(&self, token: &str) -> Option<&ClientName> {
-        if token.is_empty() || token.len() > MOST_BYTES {
+        if token.is_empty() || token.len() > MAX_BYTES {
             return None;
         }
         let shown = TokenHash::of(token);

@@ -21,13 +21,13 @@
 //! not yet reached, so it was asked for before e, and the same holds with e for g. *Why no less.* At x one tick earlier,
 //! with s = g and the member's clock slowest, the lease is still valid: the tests show that tick.
 //!
-//! A restarted site's old life is no exception. Its process is gone, but a client in a process of its own may not have
-//! noticed yet, and was promised the time until s+L. So the new life cannot vouch for the old one.
+//! A restarted site's old incarnation is no exception. Its process is gone, but a client in a process of its own may not have
+//! noticed yet, and was promised the time until s+L. So the new incarnation cannot vouch for the old one.
 //!
 //! A member tells its clients `margin` before the end that they have lost what they hold. Whatever happens then, they do
 //! not get it back: a grant that arrives later gives the member a lease again, not the locks.
 
-mod landlord;
+mod grants;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use crate::mutant::{self, Mutant};
 use crate::names::SiteName;
 use crate::time::{Drift, Span, Time};
-pub use landlord::Landlord;
+pub use grants::LeaseGrants;
 
 /// What leader and members have agreed on. The first view has it, from the configuration of whoever led then; every later
 /// view has the same, and every site goes by it, whatever its own configuration says. So no leader waits for less than
@@ -124,7 +124,7 @@ struct Sent {
 }
 
 /// How many renewals may be unanswered; an older one could hardly be granted in time.
-const MOST_UNANSWERED: usize = 16;
+const MAX_UNANSWERED: usize = 16;
 
 impl Lease {
     /// No lease yet; the first renewal is due at once.
@@ -151,7 +151,7 @@ impl Lease {
     /// A renewal is sent now, to the site that probably leads: its number goes with it.
     pub fn renew(&mut self, to: SiteName, now: Time) -> Renewal {
         self.last = Renewal(self.last.0 + 1);
-        if self.sent.len() == MOST_UNANSWERED {
+        if self.sent.len() == MAX_UNANSWERED {
             self.sent.pop_front();
         }
         self.sent.push_back(Sent { renewal: self.last, to, at: now });
@@ -175,7 +175,7 @@ impl Lease {
         true
     }
 
-    /// Forgets the lease and every renewal that could still be granted: this life of the site is over.
+    /// Forgets the lease and every renewal that could still be granted: this incarnation of the site is over.
     pub fn give_up(&mut self, now: Time) {
         *self = Lease { last: self.last, ..Lease::new(self.terms, now) };
     }

@@ -29,29 +29,29 @@ fn slowest(micros: u64) -> Time {
 
 /// A renewal that is sent, confirmed and granted in the same instant, on the two clocks that drift apart the most: the
 /// member's lease and when the leader may exclude it.
-fn tightest() -> (Lease, Landlord) {
+fn tightest() -> (Lease, LeaseGrants) {
     let mut lease = Lease::new(TERMS, Time::ZERO);
     let renewal = lease.renew(leader(), Time::ZERO);
-    let mut landlord = Landlord::new(TERMS, &[member()], Time::ZERO);
-    assert!(landlord.grant(&member(), Time::ZERO));
+    let mut grants = LeaseGrants::new(TERMS, &[member()], Time::ZERO);
+    assert!(grants.grant(&member(), Time::ZERO));
     assert!(lease.on_granted(renewal, &leader(), TERMS.length, Time::ZERO));
-    (lease, landlord)
+    (lease, grants)
 }
 
 #[test]
 fn exclusion_is_possible_at_the_very_tick_at_which_the_slowest_clock_has_ended_the_lease() {
-    let (lease, landlord) = tightest();
-    let over = landlord.over_at(&member());
+    let (lease, grants) = tightest();
+    let over = grants.over_at(&member());
     assert_eq!(over, at(1_050_000));
-    assert!(landlord.is_over(&member(), over));
+    assert!(grants.is_over(&member(), over));
     assert!(!lease.is_valid(slowest(over.micros())));
 }
 
 #[test]
 fn one_tick_earlier_the_lease_may_still_hold() {
-    let (lease, landlord) = tightest();
-    let early = landlord.over_at(&member()).before(Span::TICK);
-    assert!(!landlord.is_over(&member(), early));
+    let (lease, grants) = tightest();
+    let early = grants.over_at(&member()).before(Span::TICK);
+    assert!(!grants.is_over(&member(), early));
     assert!(lease.is_valid(slowest(early.micros())));
     // So a leader that excludes one tick early excludes a member that still holds.
     let (lease, hasty) = tightest();
@@ -132,27 +132,27 @@ fn a_life_that_is_over_takes_no_grant_any_more() {
 
 #[test]
 fn a_new_leader_waits_for_leases_that_the_last_one_may_have_granted() {
-    let landlord = Landlord::new(TERMS, &[member()], at(7));
-    assert_eq!(landlord.over_at(&member()), at(1_050_007));
+    let grants = LeaseGrants::new(TERMS, &[member()], at(7));
+    assert_eq!(grants.over_at(&member()), at(1_050_007));
 }
 
 #[test]
 fn whoever_gives_up_is_over_at_once_and_gets_no_grant_for_what_it_sent_before() {
-    let mut landlord = Landlord::new(TERMS, &[member()], at(7));
-    assert!(landlord.grant(&member(), at(8)));
-    landlord.on_gave_up(&member());
-    assert!(landlord.is_over(&member(), at(9)));
-    assert!(!landlord.grant(&member(), at(9)));
+    let mut grants = LeaseGrants::new(TERMS, &[member()], at(7));
+    assert!(grants.grant(&member(), at(8)));
+    grants.on_gave_up(&member());
+    assert!(grants.is_over(&member(), at(9)));
+    assert!(!grants.grant(&member(), at(9)));
 }
 
 #[test]
 fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
-    let mut landlord = Landlord::new(TERMS, &[], at(7));
-    landlord.on_agreed(&[member()], TERMS, at(5_000_000));
-    assert_eq!(landlord.over_at(&member()), at(6_050_000));
+    let mut grants = LeaseGrants::new(TERMS, &[], at(7));
+    grants.on_agreed(&[member()], TERMS, at(5_000_000));
+    assert_eq!(grants.over_at(&member()), at(6_050_000));
     // A view that keeps it changes nothing about that.
-    landlord.on_agreed(&[member()], TERMS, at(5_500_000));
-    assert_eq!(landlord.over_at(&member()), at(6_050_000));
+    grants.on_agreed(&[member()], TERMS, at(5_500_000));
+    assert_eq!(grants.over_at(&member()), at(6_050_000));
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn a_leader_that_is_configured_with_shorter_leases_waits_for_as_long_as_was_agre
     let (lease, _) = tightest();
     // Elected in the instant of the grant, before it has applied the first view.
     let after_first_view = || {
-        let mut landlord = Landlord::new(short, &[], Time::ZERO);
-        landlord.on_agreed(&[member()], TERMS, Time::ZERO);
-        landlord.over_at(&member())
+        let mut grants = LeaseGrants::new(short, &[], Time::ZERO);
+        grants.on_agreed(&[member()], TERMS, Time::ZERO);
+        grants.over_at(&member())
     };
     let over = after_first_view();
     assert_eq!(over, at(1_050_000));

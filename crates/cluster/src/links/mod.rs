@@ -11,9 +11,9 @@
 //!  a ──3 4────▶ b         reconnected: 3 again; b has had it, delivers 4
 //! ```
 //!
-//! A link belongs to one life of the peer. A newer life gets a new link; frames of an older one are not looked at.
+//! A link belongs to one incarnation of the peer. A newer incarnation gets a new link; frames of an older one are not looked at.
 //!
-//! **Bounds.** At most [`MOST_UNACKNOWLEDGED`] messages wait for acknowledgement. One more, and the link is *broken*: it
+//! **Bounds.** At most [`MAX_UNACKNOWLEDGED`] messages wait for acknowledgement. One more, and the link is *broken*: it
 //! forgets them and reports the peer as unreachable until one of the two lives is over, because a message that was
 //! promised and dropped cannot be made good. A peer whose oldest message waits longer than the patience is reported too,
 //! until it acknowledges.
@@ -28,9 +28,10 @@ use serde::{Deserialize, Serialize};
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::time::{Span, Time};
+use meshlock_protocol::numbered;
 
 /// How many messages may wait for their acknowledgement before a link breaks.
-pub const MOST_UNACKNOWLEDGED: usize = 1 << 14;
+pub const MAX_UNACKNOWLEDGED: usize = 1 << 14;
 
 /// How many messages are sent again at once; the acknowledgement of these asks for the next.
 const RESEND_WINDOW: usize = 256;
@@ -50,7 +51,7 @@ pub struct Patience {
 }
 
 /// What travels on a link.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Frame<B> {
     /// A message.
     Data {
@@ -68,6 +69,11 @@ pub enum Frame<B> {
     },
 }
 
+numbered! { Frame<B> {
+    0 => Data { number, ack, body },
+    1 => Ack { ack },
+} }
+
 /// What a peer did that no correct peer does; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -84,7 +90,7 @@ pub enum Fault {
 /// What is to be put on the wire, to whom.
 pub type Outgoing<B> = Vec<(Member, Frame<B>)>;
 
-/// All links of one life of one site.
+/// All links of one incarnation of one site.
 #[derive(Clone, Debug)]
 pub struct Links<B> {
     patience: Patience,
@@ -120,14 +126,14 @@ impl<B: Clone> Links<B> {
         Links { patience, peers: BTreeMap::new() }
     }
 
-    /// Sends `body` to `to`. To an older life than the one that is known, nothing is sent.
+    /// Sends `body` to `to`. To an older incarnation than the one that is known, nothing is sent.
     pub fn send(&mut self, to: &Member, body: B, now: Time, out: &mut Outgoing<B>) {
         let patience = self.patience;
         let Some(link) = self.link(to) else { return };
         if link.broken {
             return;
         }
-        if link.unacknowledged.len() == MOST_UNACKNOWLEDGED {
+        if link.unacknowledged.len() == MAX_UNACKNOWLEDGED {
             link.broken = true;
             link.unacknowledged = VecDeque::new();
             return;
@@ -140,7 +146,7 @@ impl<B: Clone> Links<B> {
         out.push((to.clone(), link.data(number, body)));
     }
 
-    /// The number of the last message to this life, or of the next if it is still to be the first.
+    /// The number of the last message to this incarnation, or of the next if it is still to be the first.
     pub(crate) fn last_sent(&self, to: &Member) -> u64 {
         let link = self.peers.get(&to.site).filter(|link| link.peer == *to);
         link.map_or(0, |link| link.first + link.unacknowledged.len() as u64 - 1)
@@ -223,7 +229,7 @@ impl<B: Clone> Links<B> {
         self.peers.retain(|_, link| keep(&link.peer));
     }
 
-    /// The link to `peer`, made if there is none or only one to an older life; none if a newer life is known.
+    /// The link to `peer`, made if there is none or only one to an older incarnation; none if a newer incarnation is known.
     fn link(&mut self, peer: &Member) -> Option<&mut Link<B>> {
         let link = self.peers.entry(peer.site.clone()).or_insert_with(|| Link::new(peer.clone()));
         if link.peer.incarnation < peer.incarnation {

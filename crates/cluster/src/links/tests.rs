@@ -98,23 +98,23 @@ fn a_peer_is_unreachable_while_its_oldest_message_waits_too_long() {
 fn a_link_that_owes_too_much_breaks_for_good_and_holds_nothing() {
     let b = member("b", 1);
     let (mut at_a, mut out) = (links(), Vec::new());
-    for number in 0..=MOST_UNACKNOWLEDGED {
+    for number in 0..=MAX_UNACKNOWLEDGED {
         at_a.send(&b, u32::try_from(number).unwrap(), at(0), &mut out);
     }
-    assert_eq!(out.len(), MOST_UNACKNOWLEDGED);
+    assert_eq!(out.len(), MAX_UNACKNOWLEDGED);
     assert_eq!(at_a.unreachable(at(0)).collect::<Vec<_>>(), [&b]);
     assert_eq!(at_a.receive(&b, Frame::Ack { ack: 5 }, at(1), |_| true), Ok(None));
     assert_eq!(at_a.unreachable(at(1)).collect::<Vec<_>>(), [&b]);
     out.clear();
     at_a.on_connected(&b.site, at(2), &mut out);
     assert_eq!(out, []);
-    // Only a new life of the peer is a new beginning.
+    // Only a new incarnation of the peer is a new beginning.
     at_a.send(&member("b", 2), 1, at(3), &mut out);
     assert_eq!(out, [(member("b", 2), data(1, 0, 1))]);
 }
 
 /// Sends `count` messages over a network that loses whole connections, and gives back what arrived.
-fn through_bad_weather(seed: u64, count: u32) -> Vec<u32> {
+fn through_broken_connections(seed: u64, count: u32) -> Vec<u32> {
     let mut draw = fastrand::Rng::with_seed(seed);
     let (a, b) = (member("a", 1), member("b", 1));
     let (mut at_a, mut at_b) = (Links::new(PATIENCE), Links::new(PATIENCE));
@@ -160,7 +160,7 @@ fn through_bad_weather(seed: u64, count: u32) -> Vec<u32> {
 fn every_message_arrives_once_and_in_order_whatever_connections_do() {
     let all: Vec<u32> = (0..500).collect();
     for seed in 0..50 {
-        assert_eq!(through_bad_weather(seed, 500), all, "seed {seed}");
+        assert_eq!(through_broken_connections(seed, 500), all, "seed {seed}");
     }
 }
 
@@ -168,7 +168,7 @@ fn every_message_arrives_once_and_in_order_whatever_connections_do() {
 fn a_link_that_drops_one_message_on_reconnection_is_caught() {
     let all: Vec<u32> = (0..500).collect();
     // Where the oldest message without an acknowledgement has arrived each time, and only that was lost, nothing is.
-    let arrived = |seed| mutant::with(Mutant::ReconnectDropsOne, || through_bad_weather(seed, 500));
+    let arrived = |seed| mutant::with(Mutant::ReconnectDropsOne, || through_broken_connections(seed, 500));
     let caught = (0..50).filter(|&seed| arrived(seed) != all).count();
     assert!(caught >= 45, "{caught} of 50");
 }

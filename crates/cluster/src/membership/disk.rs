@@ -107,10 +107,10 @@ impl Default for Ballot {
     }
 }
 
-/// With which disks voters have come first. A disk is told from another one of the same site by the life that wrote to it
+/// With which disks voters have come first. A disk is told from another one of the same site by the incarnation that wrote to it
 /// first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Pledges {
+pub struct Registrations {
     /// This disk.
     pub disk: Incarnation,
     /// Whether this site may vote with it.
@@ -125,8 +125,8 @@ pub enum Write {
     /// What the cluster is: at the first start.
     Founding(Founding),
     /// What this site knows of voters' disks.
-    Pledges(Pledges),
-    /// The life that begins.
+    Registrations(Registrations),
+    /// The incarnation that begins.
     Incarnation(Incarnation),
     /// Term, vote, commit.
     Ballot(Ballot),
@@ -144,8 +144,8 @@ pub struct Disk {
     /// What the cluster is; nothing before the first start.
     pub founding: Option<Founding>,
     /// What this site knows of voters' disks; nothing before the first start.
-    pub pledges: Option<Pledges>,
-    /// The last life that has begun.
+    pub registrations: Option<Registrations>,
+    /// The last incarnation that has begun.
     pub incarnation: Incarnation,
     pub(super) ballot: Ballot,
     pub(super) saved: Saved,
@@ -169,7 +169,7 @@ impl Disk {
     pub fn apply(&mut self, write: &Write) {
         match write {
             Write::Founding(founding) => self.founding = Some(founding.clone()),
-            Write::Pledges(pledges) => self.pledges = Some(pledges.clone()),
+            Write::Registrations(registrations) => self.registrations = Some(registrations.clone()),
             Write::Incarnation(incarnation) => self.incarnation = *incarnation,
             Write::Ballot(ballot) => self.ballot = *ballot,
             Write::Append(entries) => {

@@ -4,13 +4,14 @@
 //! deep as the sender likes. On the wire and on disk we use this mirror of it: bounded, typed, and without the kinds
 //! that a correct voter never sends.
 
+use meshlock_protocol::numbered;
 use raft::eraftpb;
 use serde::{Deserialize, Serialize};
 
 use super::disk::{LogEntry, Saved};
 
 /// The kinds that voters send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// From the leader: append these entries.
     Append,
@@ -31,6 +32,18 @@ pub enum Kind {
     /// You do.
     HeartbeatResponse,
 }
+
+numbered! { Kind {
+    0 => Append,
+    1 => AppendResponse,
+    2 => RequestVote,
+    3 => RequestVoteResponse,
+    4 => RequestPreVote,
+    5 => RequestPreVoteResponse,
+    6 => Snapshot,
+    7 => Heartbeat,
+    8 => HeartbeatResponse,
+} }
 
 const KINDS: [(Kind, eraftpb::MessageType); 9] = [
     (Kind::Append, eraftpb::MessageType::MsgAppend),

@@ -31,7 +31,7 @@ use message::RaftMessage;
 use writing::{Batch, Writing};
 
 /// How many sites vote at most: beyond it agreement only gets slower.
-pub const MOST_VOTERS: usize = 7;
+pub const MAX_VOTERS: usize = 7;
 
 /// The log is cut, to half of it, when it is longer than this; unless a host wants otherwise.
 pub const LONGEST_LOG: usize = 64;
@@ -112,7 +112,7 @@ impl Membership {
         longest_log: usize,
         seed: u64,
     ) -> Self {
-        assert!(me < voters.len() && voters.len() <= MOST_VOTERS, "one of at most {MOST_VOTERS} voters");
+        assert!(me < voters.len() && voters.len() <= MAX_VOTERS, "one of at most {MAX_VOTERS} voters");
         let least = pace.election + me;
         let config = raft::Config {
             id: me as u64 + 1,

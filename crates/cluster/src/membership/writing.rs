@@ -7,7 +7,7 @@ use raft::eraftpb;
 use super::Token;
 
 /// How many messages wait for one write at most. Of more, the oldest are dropped: Raft takes them for lost on the way.
-pub(super) const MOST_WAITING: usize = 64;
+pub(super) const MAX_WAITING: usize = 64;
 
 /// A batch on its way to the disk, or what waits for the batches before it.
 pub(super) struct Batch {
@@ -39,7 +39,7 @@ impl Writing {
         let Some(last) = last else { return self.batches.push_back(batch) };
         last.number = batch.number;
         last.then_send.extend(batch.then_send);
-        let surplus = last.then_send.len().saturating_sub(MOST_WAITING);
+        let surplus = last.then_send.len().saturating_sub(MAX_WAITING);
         last.then_send.drain(..surplus);
     }
 

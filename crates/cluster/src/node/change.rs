@@ -11,21 +11,21 @@ use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
-use super::packet::{Letter, Matter};
+use super::packet::{LinkMessage, LinkPayload};
 use super::{Answer, Node, Note, Output, Purpose, TraceEvent};
 use crate::links::Frame;
 use crate::membership::disk::Write;
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
-use crate::table::{self, Census, Footing, Holding, LockTable, Seat};
+use crate::table::{self, Census, Holding, LeaseClock, LocalView, LockTable};
 use crate::view::View;
 
-/// How many letters of one member wait for a view to open; more are sent again later.
-const MOST_EARLY: usize = 4096;
+/// How many messages of one member wait for a view to open; more are sent again later.
+const MAX_EARLY: usize = 4096;
 
 /// How many locks the clients of one member can hold: no correct site keeps more.
-const MOST_HELD: usize = 4 << 20;
+const MAX_HELD: usize = 4 << 20;
 
 /// How long a piece of a census may be, in bytes: far below what a packet may be, so that nothing else waits long for it.
 const PIECE: usize = 128 << 10;
@@ -55,7 +55,7 @@ pub(super) struct Change {
     /// The newest census of each site, of this view or of one still to come.
     heard: BTreeMap<SiteName, Heard>,
     /// What has come for the machines that do not run yet, in order, with its number on the link.
-    early: VecDeque<(Member, Matter, u64)>,
+    early: VecDeque<(Member, LinkPayload, u64)>,
     /// How much of that has come from each site.
     early_from: BTreeMap<SiteName, usize>,
 }
@@ -84,14 +84,20 @@ impl Change {
     }
 
     /// A piece of a census has come, of this view or of one still to come. Says what is wrong with it, if anything is.
-    fn hear(&mut self, from: Member, epoch: Epoch, holdings: Census, last: bool) -> Result<(), &'static str> {
+    fn on_census(
+        &mut self,
+        from: Member,
+        epoch: Epoch,
+        holdings: Census,
+        last: bool,
+    ) -> Result<(), &'static str> {
         match self.heard.get_mut(&from.site) {
             Some(heard) if heard.epoch > epoch => {}
             Some(heard) if heard.epoch == epoch && heard.from == from => {
                 if heard.complete {
                     return Err("says twice what its clients hold");
                 }
-                if heard.holdings.len() + holdings.len() > MOST_HELD {
+                if heard.holdings.len() + holdings.len() > MAX_HELD {
                     return Err("says that its clients hold more than a site keeps");
                 }
                 heard.holdings.extend(holdings);
@@ -137,9 +143,9 @@ impl Node {
             let others: Vec<Member> = others.collect();
             for (holdings, last) in pieces(&census) {
                 for member in &others {
-                    let matter = Matter::Census { holdings: holdings.to_vec(), last };
+                    let payload = LinkPayload::Census { holdings: holdings.to_vec(), last };
                     self.post(out, |links, now, post| {
-                        links.send(member, Letter { epoch, matter }, now, post);
+                        links.send(member, LinkMessage { epoch, payload }, now, post);
                     });
                 }
             }
@@ -151,26 +157,26 @@ impl Node {
         } else if !self.view.may_join(&self.me) {
             // It took part, perhaps without ever hearing of it, and does not any more.
             out.push(Output::Note(Note::Excluded { epoch, member: self.me.clone() }));
-            self.in_table(out, |table, footing, out| table.lose_all(footing.now, out));
+            self.in_table(out, |table, lease_clock, out| table.lose_all(lease_clock.now, out));
             self.trace_site(TraceEvent::Fail, out);
-            // Later than any that took part: where the disk was lost, a later life of this site may be known than this one.
-            let last = self.view.last_life(&self.me.site).max(self.me.incarnation);
+            // Later than any that took part: where the disk was lost, a later incarnation of this site may be known than this one.
+            let last = self.view.last_incarnation(&self.me.site).max(self.me.incarnation);
             self.me.incarnation = last.next();
-            self.begin_life(out);
+            self.begin_incarnation(out);
             self.tell_that_it_has_left(out);
         }
     }
 
-    /// A life of this site begins: nothing of the last one is left, and nothing is said before the disk knows of it.
-    pub(super) fn begin_life(&mut self, out: &mut Vec<Output>) {
+    /// A incarnation of this site begins: nothing of the last one is left, and nothing is said before the disk knows of it.
+    pub(super) fn begin_incarnation(&mut self, out: &mut Vec<Output>) {
         self.may_speak = false;
         self.lease.give_up(self.now);
         self.noticed = None;
         self.links.retain(|_| false);
         self.change = Change::default();
-        self.table.begin_life(&self.me);
-        let life = self.me.incarnation;
-        self.persist(vec![Write::Incarnation(life)], Purpose::Life(life), out);
+        self.table.begin_incarnation(&self.me);
+        let incarnation = self.me.incarnation;
+        self.persist(vec![Write::Incarnation(incarnation)], Purpose::Incarnation(incarnation), out);
     }
 
     /// Starts the machines, if the census of every member is here.
@@ -201,17 +207,17 @@ impl Node {
         out.push(Output::Note(Note::Opened(epoch)));
         self.trace_view(out);
         let members = self.view.members.len();
-        let seat = Seat::new(epoch, members, me, rules);
-        self.in_table(out, |table, footing, out| table.open(seat, &all, footing, out));
+        let local_view = LocalView::new(epoch, members, me, rules);
+        self.in_table(out, |table, lease_clock, out| table.open(local_view, &all, lease_clock, out));
         self.change.early_from.clear();
-        for (from, matter, number) in std::mem::take(&mut self.change.early) {
+        for (from, payload, number) in std::mem::take(&mut self.change.early) {
             self.arrived = number;
-            self.on_matter(&from, matter, out);
+            self.on_payload(&from, payload, out);
         }
     }
 
     /// Something has come on a link.
-    pub(super) fn on_frame(&mut self, from: Member, frame: Frame<Letter>, out: &mut Vec<Output>) {
+    pub(super) fn on_frame(&mut self, from: Member, frame: Frame<LinkMessage>, out: &mut Vec<Output>) {
         // Only members of this view have a link, and those of a view that is still to come here.
         let newer = matches!(&frame, Frame::Data { body, .. } if body.epoch > self.view.epoch);
         if !self.view.contains(&from) && !newer {
@@ -219,64 +225,66 @@ impl Node {
         }
         let (change, table, epoch) = (&self.change, &self.table, self.view.epoch);
         // What is not taken now is sent again. What belongs to another view takes no room and must not stand in the way.
-        let takes = |letter: &Letter| match &letter.matter {
-            Matter::Lock(message) if letter.epoch == epoch && change.open => table.has_room(&message.lock),
-            Matter::Lock(_) | Matter::Left(_) if letter.epoch == epoch && !change.open => {
-                change.early_from.get(&from.site).is_none_or(|count| *count < MOST_EARLY)
+        let takes = |message: &LinkMessage| match &message.payload {
+            LinkPayload::Lock(of) if message.epoch == epoch && change.open => table.has_room(&of.lock),
+            LinkPayload::Lock(_) | LinkPayload::Left(_) if message.epoch == epoch && !change.open => {
+                change.early_from.get(&from.site).is_none_or(|count| *count < MAX_EARLY)
             }
-            Matter::Lock(_) | Matter::Left(_) | Matter::Census { .. } => true,
+            LinkPayload::Lock(_) | LinkPayload::Left(_) | LinkPayload::Census { .. } => true,
         };
         if let Frame::Data { number, .. } = &frame {
             self.arrived = *number;
         }
         match self.links.receive(&from, frame, self.now, takes) {
             Ok(None) => {}
-            Ok(Some(letter)) => self.on_letter(from, letter, out),
+            Ok(Some(message)) => self.on_link_message(from, message, out),
             Err(fault) => Node::misbehaved(from.site, &fault.to_string(), out),
         }
     }
 
-    fn on_letter(&mut self, from: Member, letter: Letter, out: &mut Vec<Output>) {
+    fn on_link_message(&mut self, from: Member, message: LinkMessage, out: &mut Vec<Output>) {
         let epoch = self.view.epoch;
         let careless = mutant::is_on(Mutant::OldEpochAccepted);
-        match letter.matter {
-            Matter::Census { holdings, last } => {
-                if letter.epoch < epoch {
+        match message.payload {
+            LinkPayload::Census { holdings, last } => {
+                if message.epoch < epoch {
                     return;
                 }
                 let site = from.site.clone();
-                match self.change.hear(from, letter.epoch, holdings, last) {
+                match self.change.on_census(from, message.epoch, holdings, last) {
                     Ok(()) => self.open_if_all_have_spoken(out),
                     Err(why) => Node::misbehaved(site, why, out),
                 }
             }
-            matter if letter.epoch == epoch || careless && letter.epoch < epoch => {
+            payload if message.epoch == epoch || careless && message.epoch < epoch => {
                 if self.change.open {
-                    self.on_matter(&from, matter, out);
+                    self.on_payload(&from, payload, out);
                 } else {
                     *self.change.early_from.entry(from.site.clone()).or_default() += 1;
-                    self.change.early.push_back((from, matter, self.arrived));
+                    self.change.early.push_back((from, payload, self.arrived));
                 }
             }
-            Matter::Lock(_) | Matter::Left(_) => {
+            LinkPayload::Lock(_) | LinkPayload::Left(_) => {
                 // Older ones are of machines that have stopped. Nobody can open a newer view before this site has spoken.
-                if letter.epoch > epoch {
+                if message.epoch > epoch {
                     Node::misbehaved(from.site, "speaks for machines that cannot run yet", out);
                 }
             }
         }
     }
 
-    fn on_matter(&mut self, from: &Member, matter: Matter, out: &mut Vec<Output>) {
+    fn on_payload(&mut self, from: &Member, payload: LinkPayload, out: &mut Vec<Output>) {
         let Some(place) = self.view.place(from) else { return };
-        match matter {
-            Matter::Lock(message) => {
-                self.in_table(out, |table, footing, out| table.on_message(place, message, footing, out));
+        match payload {
+            LinkPayload::Lock(message) => {
+                self.in_table(out, |table, lease_clock, out| {
+                    table.on_message(place, message, lease_clock, out)
+                });
             }
-            Matter::Left(lock) => {
+            LinkPayload::Left(lock) => {
                 self.in_table(out, |table, _, out| table.on_left_elsewhere(place, &lock, out));
             }
-            Matter::Census { .. } => {}
+            LinkPayload::Census { .. } => {}
         }
     }
 
@@ -284,26 +292,26 @@ impl Node {
     pub(super) fn in_table(
         &mut self,
         out: &mut Vec<Output>,
-        act: impl FnOnce(&mut LockTable, Footing, &mut Vec<table::Output>),
+        act: impl FnOnce(&mut LockTable, LeaseClock, &mut Vec<table::Output>),
     ) {
         let mut wanted = std::mem::take(&mut self.wanted);
-        let footing = self.footing();
-        act(&mut self.table, footing, &mut wanted);
+        let lease_clock = self.lease_clock();
+        act(&mut self.table, lease_clock, &mut wanted);
         let epoch = self.view.epoch;
         for output in wanted.drain(..) {
             match output {
-                table::Output::Tell(tell) => out.push(Output::Answer(Answer::Lock(tell))),
+                table::Output::LockEvent(tell) => out.push(Output::Answer(Answer::Lock(tell))),
                 table::Output::Send { to, message } => {
                     let member = self.view.members[to].clone();
-                    let letter = Letter { epoch, matter: Matter::Lock(message) };
-                    self.post(out, |links, now, post| links.send(&member, letter, now, post));
+                    let message = LinkMessage { epoch, payload: LinkPayload::Lock(message) };
+                    self.post(out, |links, now, post| links.send(&member, message, now, post));
                 }
                 table::Output::Trace(happening) => self.trace(*happening, out),
                 table::Output::Left(lock) => {
                     let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
                     for member in others.collect::<Vec<_>>() {
-                        let letter = Letter { epoch, matter: Matter::Left(lock.clone()) };
-                        self.post(out, |links, now, post| links.send(&member, letter, now, post));
+                        let message = LinkMessage { epoch, payload: LinkPayload::Left(lock.clone()) };
+                        self.post(out, |links, now, post| links.send(&member, message, now, post));
                     }
                 }
                 table::Output::Misbehaved { place, why } => {

@@ -3,34 +3,20 @@
 use meshlock_protocol::Epoch;
 
 use super::questions::{Ask, CutOff, Overview};
-use super::queue::{SiteLocks, SiteQueue};
+use super::queue::{LockQueue, SiteLocks};
 use super::trace::TraceLine;
 use super::{Node, Output, RulesWanted};
-use crate::cause::Cause;
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{LockTable, Request, Session, Tell, Wait, Watch, Wish};
+use crate::table::{Acquire, LockEvent, LockTable, Refusal, Request, Session, Watch};
 use crate::time::Span;
-
-const LEAVING: &str = "this site is leaving the cluster; ask another one";
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// A lock.
-    Acquire {
-        /// Who asks.
-        session: Session,
-        /// The wish, never used before at this site.
-        request: Request,
-        /// Which lock.
-        lock: LockName,
-        /// How long to wait.
-        wait: Wait,
-        /// By what the wish is known at all sites; the node makes one if there is none.
-        cause: Option<Cause>,
-    },
+    Acquire(Acquire),
     /// Not to wait any more, or to give back what it got meanwhile.
     Cancel(Request),
     /// To give a lock back.
@@ -102,23 +88,9 @@ pub enum Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// About a lock.
-    Lock(Tell),
-    /// What it asked about a lock.
-    Queue {
-        /// Which question.
-        request: Request,
-        /// The view that is installed here.
-        epoch: Epoch,
-        /// The algorithm that the lock runs; none if this program does not know the view's rules.
-        algorithm: Option<&'static str>,
-        /// How many may hold it at once.
-        permits: u32,
-        /// What the members said that replied in time, in the order of their names; [`line`](super::line) makes one
-        /// line of it.
-        sites: Vec<SiteQueue>,
-        /// The members that did not.
-        missing: Vec<SiteName>,
-    },
+    Lock(LockEvent),
+    /// Who holds a lock and who waits for it.
+    Queue { request: Request, queue: LockQueue },
     /// How this site is.
     Overview {
         /// Which question.
@@ -185,25 +157,26 @@ pub enum Answer {
 impl Node {
     pub(super) fn on_call(&mut self, call: Call, out: &mut Vec<Output>) {
         match call {
-            Call::Acquire { request, .. } if self.leaving.is_some() => {
-                self.in_table(out, |table, _, out| table.refuse(request, LEAVING, out));
+            Call::Acquire(wanted) if self.leaving.is_some() => {
+                self.in_table(out, |table, _, out| table.refuse(wanted.request, Refusal::Leaving, out));
             }
-            Call::Acquire { session, request, lock, wait, cause } => {
-                let wish = Wish { session, request, lock, wait, cause };
-                self.in_table(out, |table, footing, out| table.acquire(wish, footing, out));
+            Call::Acquire(wanted) => {
+                self.in_table(out, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
             }
             Call::Cancel(request) if self.end_watch(request, out) => {}
             Call::Watch(watch) => self.on_watch(watch, out),
             Call::Cancel(request) => {
-                self.in_table(out, |table, footing, out| table.cancel(request, footing, out));
+                self.in_table(out, |table, lease_clock, out| table.cancel(request, lease_clock, out));
             }
             Call::Release(request) => {
-                self.in_table(out, |table, footing, out| table.release(request, footing, out));
+                self.in_table(out, |table, lease_clock, out| table.release(request, lease_clock, out));
             }
             Call::SessionEnded(_) if mutant::is_on(Mutant::GoneClientKeepsLocks) => {}
             Call::SessionEnded(session) => {
                 self.table.unwatch(|watch| watch.session == session);
-                self.in_table(out, |table, footing, out| table.on_session_ended(session, footing, out));
+                self.in_table(out, |table, lease_clock, out| {
+                    table.on_session_ended(session, lease_clock, out)
+                });
             }
             Call::Introduce { session, who, hears_within } => {
                 self.table.introduce(session, who, hears_within);
@@ -231,7 +204,7 @@ impl Node {
     /// This site leaves; `asked` wants to know when it has.
     pub(super) fn begin_to_leave(&mut self, asked: Option<Request>, out: &mut Vec<Output>) {
         self.leaving.get_or_insert_default().extend(asked);
-        self.in_table(out, |table, _, out| table.turn_away(LEAVING, out));
+        self.in_table(out, |table, _, out| table.turn_away(Refusal::Leaving, out));
         if self.view.contains(&self.me) {
             self.reach_out(out);
         } else {

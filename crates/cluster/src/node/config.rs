@@ -6,9 +6,9 @@ use crate::links::Patience;
 use crate::membership::{LONGEST_LOG, Pace};
 use crate::names::{ClusterName, SiteName};
 use crate::rules::{Rules, RulesError, RulesText};
-use crate::table::Habits;
+use crate::table::TableConfig;
 use crate::time::Span;
-use crate::view::{MOST_PAST, SitesError, check_sites};
+use crate::view::{MAX_PAST, SitesError, check_sites};
 
 /// How a node is set up. `cluster`, `sites`, `pace` and `tick` are the same at all sites of a cluster.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Config {
     /// How many sites that took part and do not now the view lists.
     pub longest_past: usize,
     /// How this site treats its clients.
-    pub habits: Habits,
+    pub table_config: TableConfig,
     /// What is varied by chance is drawn from this.
     pub seed: u64,
 }
@@ -108,12 +108,12 @@ impl Config {
             pace: Pace { heartbeat: 1, election: 5 },
             tick: Span::from_millis(100),
             longest_log: LONGEST_LOG,
-            longest_past: MOST_PAST / 4,
-            habits: Habits {
+            longest_past: MAX_PAST / 4,
+            table_config: TableConfig {
                 local_turns: 16,
                 message_delay: Span::from_millis(50),
                 try_within: Span::from_millis(200),
-                most_locks: 1_000_000,
+                max_locks: 1_000_000,
                 margin: terms.margin,
             },
             seed: 0,
@@ -134,8 +134,8 @@ impl Config {
             let (lease, election) = (terms.length.micros(), longest.micros());
             return Err(ConfigError::LeaseShorterThanElection { lease, election });
         }
-        self.longest_past = self.longest_past.min(MOST_PAST);
-        self.habits.margin = terms.margin;
+        self.longest_past = self.longest_past.min(MAX_PAST);
+        self.table_config.margin = terms.margin;
         Ok(Checked { config: self, rules })
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use meshlock_protocol::Epoch;
 
 use crate::address::Address;
-use crate::lease::{Landlord, Renewal};
+use crate::lease::{LeaseGrants, Renewal};
 use crate::membership::{Round, Term};
 use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member, SiteName};
@@ -34,7 +34,7 @@ pub(super) struct WantedRules {
 pub(super) struct Leadership {
     site: SiteName,
     pub(super) term: Term,
-    pub(super) landlord: Landlord,
+    pub(super) grants: LeaseGrants,
     /// Renewals that came after the last round of confirmation began.
     waiting: Vec<(Member, Renewal)>,
     /// Lives that came since and are too old to be let in, one a site.
@@ -75,7 +75,7 @@ pub(super) struct Answers {
 }
 
 /// How many sites whose lives are too old are answered in one round; others ask again.
-const MOST_OUTDATED: usize = 64;
+const MAX_OUTDATED: usize = 64;
 
 #[derive(Clone, Debug)]
 struct Joiner {
@@ -103,11 +103,11 @@ pub(super) struct Tempo {
 
 impl Leadership {
     /// A leadership begins. Its rounds are numbered apart from those of any other.
-    pub(super) fn new(site: SiteName, term: Term, landlord: Landlord) -> Self {
+    pub(super) fn new(site: SiteName, term: Term, grants: LeaseGrants) -> Self {
         Leadership {
             site,
             term,
-            landlord,
+            grants,
             waiting: Vec::new(),
             outdated: BTreeMap::new(),
             round: None,
@@ -149,13 +149,13 @@ impl Leadership {
         self.joiners.insert(member.site.clone(), Joiner { member, address, reached, since, heard: now });
     }
 
-    /// A site asks to be let in with a life that is too old for the view that this leader knows.
+    /// A site asks to be let in with a incarnation that is too old for the view that this leader knows.
     ///
-    /// It is told the last life of its site, and takes the next one. That must not have taken part before, though the site
-    /// has forgotten its own lives. So the answer comes from a confirmed leader: every view in which a life of the site took
-    /// part, and knew of it, had been agreed on before the process of that life ended, hence before the site asked.
+    /// It is told the last incarnation of its site, and takes the next one. That must not have taken part before, though the site
+    /// has forgotten its own lives. So the answer comes from a confirmed leader: every view in which a incarnation of the site took
+    /// part, and knew of it, had been agreed on before the process of that incarnation ended, hence before the site asked.
     pub(super) fn on_outdated(&mut self, member: Member) {
-        if self.outdated.len() < MOST_OUTDATED || self.outdated.contains_key(&member.site) {
+        if self.outdated.len() < MAX_OUTDATED || self.outdated.contains_key(&member.site) {
             self.outdated.insert(member.site, member.incarnation);
         }
     }
@@ -179,7 +179,7 @@ impl Leadership {
     }
 
     /// Leadership is confirmed for `round`: the renewals that may be granted, which are granted now, and who is told that its
-    /// life is too old.
+    /// incarnation is too old.
     pub(super) fn on_confirmed(&mut self, round: Round, view: &View, now: Time) -> Answers {
         let Some(confirmation) = self.round.take_if(|current| current.round == round) else {
             return Answers::default();
@@ -188,18 +188,18 @@ impl Leadership {
         let stays = |member: &Member| self.pending.as_ref().is_none_or(|next| next.contains(member));
         let mut granted = confirmation.renewals;
         granted.retain(|(member, _)| view.contains(member) && stays(member) && !condemned.contains(member));
-        granted.retain(|(member, _)| self.landlord.grant(member, now));
+        granted.retain(|(member, _)| self.grants.grant(member, now));
         let outdated = confirmation.outdated.into_iter();
         let outdated = outdated.map(|(site, incarnation)| Member { site, incarnation });
         let outdated = outdated.filter(|member| !view.may_join(member) && !view.contains(member));
-        let outdated = outdated.map(|member| (member.clone(), view.last_life(&member.site))).collect();
+        let outdated = outdated.map(|member| (member.clone(), view.last_incarnation(&member.site))).collect();
         Answers { granted, outdated }
     }
 
     /// The voters have agreed on `view`.
     pub(super) fn on_agreed(&mut self, view: &View, now: Time) {
         self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
-        self.landlord.on_agreed(&view.members, view.terms, now);
+        self.grants.on_agreed(&view.members, view.terms, now);
         self.reports.retain(|member, _| view.contains(member));
         self.deaf.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
@@ -212,7 +212,7 @@ impl Leadership {
     /// at least one. Again and again the one that most others are at odds with, and of several such rather another than
     /// the leader itself.
     fn condemned(&self, view: &View, now: Time) -> BTreeSet<Member> {
-        let long = |since: &Time| now.since(*since) >= self.landlord.terms().length;
+        let long = |since: &Time| now.since(*since) >= self.grants.terms().length;
         let mut condemned: BTreeSet<Member> =
             self.deaf.iter().filter(|(_, since)| long(since)).map(|(member, _)| member.clone()).collect();
         let mut odds: BTreeSet<(usize, usize)> = BTreeSet::new();
@@ -239,7 +239,7 @@ impl Leadership {
 
     /// When a member that is not renewed can be left out, or a joiner be let in: when to look again.
     pub(super) fn next_due(&self, view: &View, now: Time, tempo: Tempo) -> Option<Time> {
-        let over = view.members.iter().map(|member| self.landlord.over_at(member));
+        let over = view.members.iter().map(|member| self.grants.over_at(member));
         let joins = self.joiners.values().map(|joiner| joiner.since + tempo.gather);
         let retry = self.round.as_ref().map(|round| round.since + tempo.retry_round);
         over.chain(joins).chain(retry).filter(|due| *due > now).min()
@@ -258,7 +258,7 @@ impl Leadership {
         }
         self.joiners.retain(|_, joiner| now.since(joiner.heard) < tempo.forget_joiner);
         let mut members: Vec<Member> =
-            view.members.iter().filter(|member| !self.landlord.is_over(member, now)).cloned().collect();
+            view.members.iter().filter(|member| !self.grants.is_over(member, now)).cloned().collect();
         let condemned = self.condemned(view, now);
         let must_reach: Vec<Member> =
             members.iter().filter(|member| !condemned.contains(member)).cloned().collect();
@@ -287,7 +287,7 @@ impl Leadership {
             return None;
         };
         let rules_version = view.rules_version + u64::from(rules != view.rules && !first);
-        let terms = self.landlord.terms();
+        let terms = self.grants.terms();
         let (past, floor) = view.past_without(&members, tempo.longest_past);
         let floor = if mutant::is_on(Mutant::PastForgotten) { view.floor } else { floor };
         addresses.retain(|site, _| members.iter().any(|member| member.site == *site));

@@ -8,8 +8,8 @@ use meshlock_protocol::Epoch;
 use super::leader::{Leadership, WantedRules};
 use super::packet::Content;
 use super::{Node, Note, Output};
-use crate::lease::Landlord;
-use crate::membership::{self, MOST_VOTERS, Membership};
+use crate::lease::LeaseGrants;
+use crate::membership::{self, MAX_VOTERS, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{Incarnation, Member, SiteName};
 use crate::rules::Rules;
@@ -43,7 +43,7 @@ impl Node {
                     if !view.contains(&from) {
                         leadership.on_outdated(from.clone());
                     }
-                } else if reached.len() <= view.members.len() + MOST_VOTERS {
+                } else if reached.len() <= view.members.len() + MAX_VOTERS {
                     leadership.on_join(from.clone(), address, reached, now);
                 }
                 if epoch < view.epoch {
@@ -52,7 +52,7 @@ impl Node {
             }
             Content::Leave => {
                 if view.contains(&from) {
-                    leadership.landlord.on_gave_up(&from);
+                    leadership.grants.on_gave_up(&from);
                 } else {
                     self.send(from.site, Content::View(view), out);
                 }
@@ -99,8 +99,8 @@ impl Node {
             let known = known.filter(|view| view.epoch > Epoch::default());
             let known = known.filter(|_| !mutant::is_on(Mutant::OwnTerms));
             let terms = known.map_or(self.config.terms, |view| view.terms);
-            let landlord = Landlord::new(terms, members, self.now);
-            self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, landlord));
+            let grants = LeaseGrants::new(terms, members, self.now);
+            self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, grants));
             if let Some(term) = term {
                 out.push(Output::Note(Note::Leads(term)));
                 self.reach_out(out);
@@ -137,10 +137,10 @@ impl Node {
 
     pub(super) fn on_confirmed(&mut self, round: membership::Round, out: &mut Vec<Output>) {
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
-        let length = leadership.landlord.terms().length;
+        let length = leadership.grants.terms().length;
         let answers = leadership.on_confirmed(round, membership.view(), self.now);
         for (member, last) in answers.outdated {
-            self.send(member.site, Content::TooOld { life: member.incarnation, last }, out);
+            self.send(member.site, Content::TooOld { incarnation: member.incarnation, last }, out);
         }
         for (member, renewal) in answers.granted {
             out.push(Output::Note(Note::Granted(member.clone())));
@@ -149,21 +149,21 @@ impl Node {
         }
     }
 
-    /// The leader says that this life, which asks to be let in, is not later than one that took part.
+    /// The leader says that this incarnation, which asks to be let in, is not later than one that took part.
     pub(super) fn on_too_old(
         &mut self,
         from: SiteName,
-        life: Incarnation,
+        incarnation: Incarnation,
         last: Incarnation,
         out: &mut Vec<Output>,
     ) {
-        if !self.votes(&from) || last < life {
-            return Node::misbehaved(from, "calls a life too old that is not", out);
+        if !self.votes(&from) || last < incarnation {
+            return Node::misbehaved(from, "calls a incarnation too old that is not", out);
         }
-        if life == self.me.incarnation && !self.view.contains(&self.me) {
+        if incarnation == self.me.incarnation && !self.view.contains(&self.me) {
             out.push(Output::Note(Note::TooOld(self.me.clone())));
             self.me.incarnation = last.next();
-            self.begin_life(out);
+            self.begin_incarnation(out);
         }
     }
 

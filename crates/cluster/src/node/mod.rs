@@ -9,8 +9,8 @@
 //! **Invariants**
 //! - N1: machines run only in the view that was installed last, and only after the census of all its members.
 //! - N2: nothing of a view other than that one reaches them.
-//! - N3: a life of this site says nothing before the disk knows of it.
-//! - N4: a site that finds itself left out of a view loses everything and begins a new life.
+//! - N3: a incarnation of this site says nothing before the disk knows of it.
+//! - N4: a site that finds itself left out of a view loses everything and begins a new incarnation.
 
 mod change;
 mod clients;
@@ -18,15 +18,15 @@ mod config;
 mod leader;
 mod leading;
 mod note;
-mod oath;
 mod packet;
 mod questions;
 mod queue;
+mod registration;
 mod talk;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod words;
+mod types;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,7 +41,7 @@ use crate::membership::{self, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClusterName, Incarnation, Member, SiteName};
 use crate::rules::{Rules, RulesText};
-use crate::table::{self, Footing, LockTable, Request};
+use crate::table::{self, LeaseClock, LockTable, Request};
 use crate::time::Time;
 use crate::view::View;
 use change::Change;
@@ -49,16 +49,16 @@ pub use clients::{Answer, Call};
 pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
 pub use note::Note;
-use oath::Oath;
-pub use packet::{Content, Letter, Matter, Packet};
+pub use packet::{Content, LinkMessage, LinkPayload, Packet};
 use questions::Questions;
-pub use questions::{Ask, CutOff, MOST_QUESTIONS, Overview, Question, Reply};
-pub use queue::{Age, InLine, SiteLocks, SiteQueue, Standing, Why, line};
-pub use trace::{MOST_WATCHES, TraceEvent, TraceLine};
-pub use words::{Input, Output, Token};
+pub use questions::{Ask, CutOff, MAX_QUESTIONS, Overview, Question, Reply};
+pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
+use registration::VoterRegistration;
+pub use trace::{MAX_WATCHES, TraceEvent, TraceLine};
+pub use types::{Input, Output, Token};
 
 /// After so many questions without an answer another site is asked.
-const MOST_UNANSWERED: u32 = 2;
+const MAX_UNANSWERED: u32 = 2;
 
 /// What a batch of writes was for.
 #[derive(Clone, Debug)]
@@ -68,8 +68,8 @@ enum Purpose {
     Raft(membership::Token),
     /// The disk of this voter is in writing.
     Registered(SiteName),
-    /// This life may speak.
-    Life(Incarnation),
+    /// This incarnation may speak.
+    Incarnation(Incarnation),
 }
 
 /// One node.
@@ -78,11 +78,11 @@ pub struct Node {
     cluster: ClusterId,
     /// Those who vote, in the order that gives each its place.
     voters: Vec<SiteName>,
-    oath: Oath,
+    registration: VoterRegistration,
     first_rules: Rules,
     now: Time,
     me: Member,
-    /// Whether the disk knows of this life.
+    /// Whether the disk knows of this incarnation.
     may_speak: bool,
     /// Whether this site wants out, and who wants to know when it is.
     leaving: Option<Vec<Request>>,
@@ -90,7 +90,7 @@ pub struct Node {
     lease: Lease,
     /// The end of the lease for which clients have been told that they lost.
     noticed: Option<Time>,
-    links: Links<Letter>,
+    links: Links<LinkMessage>,
     table: LockTable,
     view: View,
     change: Change,
@@ -115,7 +115,7 @@ pub struct Node {
     last_token: Token,
     /// Memory for what the table and the links want done, from call to call.
     wanted: Vec<table::Output>,
-    posted: Outgoing<Letter>,
+    posted: Outgoing<LinkMessage>,
     /// The number on its link of what is taken in now, for those who watch.
     arrived: u64,
 }
@@ -129,7 +129,7 @@ struct RulesWanted {
 }
 
 impl Node {
-    /// Starts a new life of the site with what its disk has, if it is a disk of this cluster.
+    /// Starts a new incarnation of the site with what its disk has, if it is a disk of this cluster.
     pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Result<Self, StartError> {
         let Checked { config, rules } = checked;
         let founding = Founding::new(config.cluster.clone(), &config.sites);
@@ -140,18 +140,18 @@ impl Node {
         let stamp = if mutant::is_on(Mutant::StampIgnored) { 0 } else { config.start_stamp };
         let incarnation = disk.incarnation.next().max(Incarnation::stamped(stamp));
         let me = Member { site: config.site.clone(), incarnation };
-        let oath = Oath::new(&me.site, &founding.voters, &disk, incarnation);
+        let registration = VoterRegistration::new(&me.site, &founding.voters, &disk, incarnation);
         let mut node = Node {
             cluster: founding.id(),
             voters: founding.voters.clone(),
-            oath,
+            registration,
             now,
             may_speak: false,
             leaving: None,
             lease: Lease::new(config.terms, now),
             noticed: None,
             links: Links::new(config.patience),
-            table: LockTable::new(config.habits),
+            table: LockTable::new(config.table_config),
             view: View::default(),
             change: Change::default(),
             leadership: None,
@@ -175,10 +175,11 @@ impl Node {
             config,
         };
         if is_new {
-            let writes = vec![Write::Founding(founding), Write::Pledges(node.oath.pledges())];
+            let writes =
+                vec![Write::Founding(founding), Write::Registrations(node.registration.registrations())];
             node.persist(writes, Purpose::Record, out);
         }
-        node.begin_life(out);
+        node.begin_incarnation(out);
         node.membership = node.as_voter(disk);
         if let Some(view) = node.membership.as_ref().map(|membership| membership.view().clone()) {
             node.learn(view, out);
@@ -229,7 +230,7 @@ impl Node {
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
     }
 
-    /// This life of the site.
+    /// This incarnation of the site.
     pub fn me(&self) -> &Member {
         &self.me
     }
@@ -274,9 +275,9 @@ impl Node {
         self.membership.as_ref()?.leads()
     }
 
-    fn footing(&self) -> Footing {
+    fn lease_clock(&self) -> LeaseClock {
         let lease_end = self.lease.end().filter(|_| self.lease.is_comfortable(self.now));
-        Footing { now: self.now, lease_end }
+        LeaseClock { now: self.now, lease_end }
     }
 
     fn tempo(&self) -> Tempo {
@@ -301,7 +302,7 @@ impl Node {
                 self.in_table(out, |table, _, out| table.on_notice(end, out));
             }
         }
-        self.in_table(out, |table, footing, out| table.on_time(footing, out));
+        self.in_table(out, |table, lease_clock, out| table.on_time(lease_clock, out));
         if self.now >= self.next_tick {
             // However long the pause, it counts as one tick: nobody else's clock is missing.
             self.next_tick = self.now + self.config.tick;
@@ -325,8 +326,8 @@ impl Node {
                 Purpose::Raft(token) => {
                     self.in_membership(out, |membership, out| membership.on_persisted(token, out));
                 }
-                Purpose::Life(life) => {
-                    if life == self.me.incarnation {
+                Purpose::Incarnation(incarnation) => {
+                    if incarnation == self.me.incarnation {
                         self.may_speak = true;
                         self.register(out);
                         self.reach_out(out);

@@ -23,16 +23,16 @@ pub enum Note {
         /// What is wrong with the rules.
         why: String,
     },
-    /// This site is left out of the view, and begins a new life.
+    /// This site is left out of the view, and begins a new incarnation.
     Excluded {
         /// The view.
         epoch: Epoch,
-        /// The life that is over.
+        /// The incarnation that is over.
         member: Member,
     },
     /// This site leads, and grants a lease.
     Granted(Member),
-    /// This site leaves: this life holds nothing and never will again.
+    /// This site leaves: this incarnation holds nothing and never will again.
     GaveUp(Member),
     /// This site leads, and proposes a view.
     Proposed(View),
@@ -42,9 +42,9 @@ pub enum Note {
     DiskReplaced {
         /// Who says so.
         by: SiteName,
-        /// The life that wrote to the first disk first.
+        /// The incarnation that wrote to the first disk first.
         known: Incarnation,
-        /// The life that wrote to this one first.
+        /// The incarnation that wrote to this one first.
         disk: Incarnation,
     },
     /// This voter may not vote before more of these others have answered; at the very first start nearly all must be up.
@@ -52,7 +52,7 @@ pub enum Note {
         /// Those who have not.
         silent: Vec<SiteName>,
     },
-    /// This life is too old to be let in, and a later one begins: the site's disk was lost and its clock set back, or its stamps
+    /// This incarnation is too old to be let in, and a later one begins: the site's disk was lost and its clock set back, or its stamps
     /// are behind those of sites that nobody remembers.
     TooOld(Member),
     /// This site leads, and there is no number left for the next view: this cluster is at its end. Found another one.

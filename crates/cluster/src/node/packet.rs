@@ -6,6 +6,7 @@
 //! How a packet becomes bytes, in which version, is the business of the crate `wire`.
 
 use meshlock_protocol::Epoch;
+use meshlock_protocol::numbered;
 use serde::{Deserialize, Serialize};
 
 use super::questions::{Ask, Question, Reply};
@@ -20,28 +21,28 @@ use crate::table::{Census, LockMessage};
 use crate::time::Span;
 use crate::view::View;
 
-/// What one node sends another, with its cluster and the life of the sender. (Which site it is, the connection knows.)
+/// What one node sends another, with its cluster and the incarnation of the sender. (Which site it is, the connection knows.)
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Packet {
     /// The cluster that sender and receiver belong to.
     pub cluster: ClusterId,
-    /// The life of the sender.
+    /// The incarnation of the sender.
     pub incarnation: Incarnation,
     /// What it says.
     pub content: Content,
 }
 
 /// What a packet says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// From voter to voter.
     Raft(RaftMessage),
-    /// Something on the link to this life of the receiver.
+    /// Something on the link to this incarnation of the receiver.
     Link {
-        /// The life of the receiver that it is meant for.
+        /// The incarnation of the receiver that it is meant for.
         to: Incarnation,
         /// What travels on the link.
-        frame: Frame<Letter>,
+        frame: Frame<LinkMessage>,
     },
     /// From a member to the leader: let my lease last longer.
     Renew {
@@ -58,7 +59,7 @@ pub enum Content {
     },
     /// From the leader, which has confirmed that it leads: it does.
     Granted {
-        /// The life that asked: a later one counts its renewals from the start again.
+        /// The incarnation that asked: a later one counts its renewals from the start again.
         to: Incarnation,
         /// Which renewal.
         renewal: Renewal,
@@ -74,21 +75,21 @@ pub enum Content {
         /// Where the site is reached.
         address: Address,
     },
-    /// From the leader, which has confirmed that it leads, to a site that wants in: a life as early as this is over.
+    /// From the leader, which has confirmed that it leads, to a site that wants in: a incarnation as early as this is over.
     TooOld {
-        /// The life that asked.
-        life: Incarnation,
-        /// The last life of its site that took part, or that is refused.
+        /// The incarnation that asked.
+        incarnation: Incarnation,
+        /// The last incarnation of its site that took part, or that is refused.
         last: Incarnation,
     },
     /// From a voter that has not voted yet, to another one: write down that this is my disk.
     Register {
-        /// The life that wrote to it first.
+        /// The incarnation that wrote to it first.
         disk: Incarnation,
     },
     /// The answer: this is the disk that I have in writing for you.
     Registered {
-        /// The life that wrote to it first.
+        /// The incarnation that wrote to it first.
         disk: Incarnation,
     },
     /// From a member, to the leader: I hold nothing and leave.
@@ -127,18 +128,37 @@ pub enum Content {
     },
 }
 
+numbered! { Content {
+    0 => Raft(value),
+    1 => Link { to, frame },
+    2 => Renew { renewal, epoch, unreachable, leased, drained },
+    3 => Granted { to, renewal, length },
+    4 => Join { epoch, reached, address },
+    5 => TooOld { incarnation, last },
+    6 => Register { disk },
+    7 => Registered { disk },
+    8 => Leave,
+    9 => SetRules { base, rules },
+    10 => NotLeader { leader },
+    11 => View(value),
+    12 => Ping,
+    13 => Pong,
+    14 => Ask { question, ask },
+    15 => Reply { question, reply },
+} }
+
 /// What travels on links, with the view that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Letter {
+pub struct LinkMessage {
     /// The view.
     pub epoch: Epoch,
     /// What is said.
-    pub matter: Matter,
+    pub payload: LinkPayload,
 }
 
-/// What a letter says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Matter {
+/// What a message says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LinkPayload {
     /// What my clients hold: one piece of it.
     Census {
         /// Locks that they hold.
@@ -152,18 +172,24 @@ pub enum Matter {
     Left(LockName),
 }
 
+numbered! { LinkPayload {
+    0 => Census { holdings, last },
+    1 => Lock(value),
+    2 => Left(value),
+} }
+
 impl Content {
     /// The message of a lock's machine that it brings, if it does.
     pub fn lock_message(&self) -> Option<&LockMessage> {
         let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
-        let Matter::Lock(message) = &body.matter else { return None };
+        let LinkPayload::Lock(message) = &body.payload else { return None };
         Some(message)
     }
 
     /// The same, to be changed.
     pub fn lock_message_mut(&mut self) -> Option<&mut LockMessage> {
         let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
-        let Matter::Lock(message) = &mut body.matter else { return None };
+        let LinkPayload::Lock(message) = &mut body.payload else { return None };
         Some(message)
     }
 
@@ -172,10 +198,10 @@ impl Content {
         match self {
             Content::Raft(_) => "raft",
             Content::Link { frame: Frame::Ack { .. }, .. } => "link ack",
-            Content::Link { frame: Frame::Data { body, .. }, .. } => match body.matter {
-                Matter::Census { .. } => "census",
-                Matter::Lock(_) => "lock message",
-                Matter::Left(_) => "left",
+            Content::Link { frame: Frame::Data { body, .. }, .. } => match body.payload {
+                LinkPayload::Census { .. } => "census",
+                LinkPayload::Lock(_) => "lock message",
+                LinkPayload::Left(_) => "left",
             },
             Content::Renew { .. } => "renew",
             Content::Granted { .. } => "lease granted",

@@ -8,34 +8,35 @@
 //! Questions travel in packets of their own, beside the links: they may be lost, cost the locks' path nothing, and need
 //! neither a lease nor an open view, because they are asked when something is wrong.
 
+use meshlock_protocol::numbered;
 use std::collections::{BTreeSet, VecDeque};
 
 use meshlock_protocol::Fence;
 use serde::{Deserialize, Serialize};
 
 use super::packet::Content;
-use super::queue::{SiteLocks, SiteQueue, Standing};
+use super::queue::{LockQueue, SiteLocks, SiteQueue, Standing};
 use super::{Answer, Node, Output};
 use crate::names::{ClientLabel, ClusterName, Incarnation, LockName, Member, SiteName};
 use crate::rules::Rules;
-use crate::table::{Counts, HeldLock, HolderReport, MOST_LISTED, Request, Tell};
+use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Refusal, Request};
 use crate::time::{Span, Time};
 use crate::view::View;
 
 /// How many questions of one site may wait for replies.
-pub const MOST_QUESTIONS: usize = 64;
+pub const MAX_QUESTIONS: usize = 64;
 
-/// Which question: never used twice, because no life of a site is.
+/// Which question: never used twice, because no incarnation of a site is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Question {
-    /// The life that asks.
-    life: Incarnation,
+    /// The incarnation that asks.
+    incarnation: Incarnation,
     /// How many it had asked before.
     number: u64,
 }
 
 /// What a member is asked.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
     /// Who holds this lock and who waits for it?
     Queue(LockName),
@@ -43,12 +44,19 @@ pub enum Ask {
     Break(LockName),
     /// How are you, and which locks are in use?
     Locks,
-    /// This life of a site is to leave the cluster: is that you? (A later one was started on purpose.)
+    /// This incarnation of a site is to leave the cluster: is that you? (A later one was started on purpose.)
     Leave(Member),
 }
 
+numbered! { Ask {
+    0 => Queue(value),
+    1 => Break(value),
+    2 => Locks,
+    3 => Leave(value),
+} }
+
 /// What the member replies.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// This is all I know.
     Queue(SiteQueue),
@@ -59,6 +67,13 @@ pub enum Reply {
     /// Whether it is me, who leaves then.
     Leaves(bool),
 }
+
+numbered! { Reply {
+    0 => Queue(value),
+    1 => Broken(value),
+    2 => Locks(value),
+    3 => Leaves(value),
+} }
 
 /// A client from which a lock was taken away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +89,7 @@ pub struct CutOff {
 /// What a site says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// This life of the site.
+    /// This incarnation of the site.
     pub member: Member,
     /// The cluster.
     pub cluster: ClusterName,
@@ -92,7 +107,7 @@ pub struct Overview {
     pub leaving: bool,
     /// How much it has.
     pub counts: Counts,
-    /// The first [`MOST_LISTED`] locks that its clients hold.
+    /// The first [`MAX_LISTED`] locks that its clients hold.
     pub held: Vec<HeldLock>,
 }
 
@@ -144,7 +159,7 @@ impl Replies {
                 queues.push(queue);
                 true
             }
-            (Replies::Broken(all), Reply::Broken(holders)) if holders.len() <= MOST_LISTED => {
+            (Replies::Broken(all), Reply::Broken(holders)) if holders.len() <= MAX_LISTED => {
                 let cut_off = |HolderReport { label, fence, .. }| CutOff { site: site.clone(), label, fence };
                 all.extend(holders.into_iter().map(cut_off));
                 true
@@ -168,20 +183,20 @@ impl Replies {
 impl Node {
     /// A client asks something that all members have to be asked.
     pub(super) fn on_question(&mut self, request: Request, ask: Ask, out: &mut Vec<Output>) {
-        if self.questions.waiting.len() >= MOST_QUESTIONS {
-            let why = "too many questions wait for replies; ask again in a second";
-            return out.push(Output::Answer(Answer::Lock(Tell::Refused { request, why })));
+        if self.questions.waiting.len() >= MAX_QUESTIONS {
+            let why = Refusal::TooManyQuestions;
+            return out.push(Output::Answer(Answer::Lock(LockEvent::Refused { request, why })));
         }
         let reply = self.reply(&ask, out);
         let others = self.others();
         let mut replies = Replies::to(&ask);
         replies.add(&self.me.site, reply);
         self.questions.asked += 1;
-        let question = Question { life: self.me.incarnation, number: self.questions.asked };
+        let question = Question { incarnation: self.me.incarnation, number: self.questions.asked };
         let missing = others.iter().cloned().collect();
         let until = self.now + self.config.tick.times(10);
         let asked = Waiting { question, request, until, missing, replies };
-        // Nobody can be asked before the disk knows of this life.
+        // Nobody can be asked before the disk knows of this incarnation.
         if others.is_empty() || !self.may_speak {
             return self.conclude(asked, out);
         }
@@ -252,7 +267,9 @@ impl Node {
             }),
             Ask::Break(lock) => {
                 let mut cut_off = Vec::new();
-                self.in_table(out, |table, footing, out| cut_off = table.take_away(lock, footing, out));
+                self.in_table(out, |table, lease_clock, out| {
+                    cut_off = table.take_away(lock, lease_clock, out)
+                });
                 Reply::Broken(cut_off)
             }
             Ask::Locks => Reply::Locks(self.locks()),
@@ -275,8 +292,9 @@ impl Node {
                 let rules = self.table.rules().cloned().or_else(|| Rules::new(self.view.rules.clone()).ok());
                 let rule = rules.as_ref().map(|rules| rules.rule(&lock));
                 let (algorithm, permits) =
-                    rule.map_or((None, 1), |rule| (Some(rule.spec.info.name), rule.permits));
-                Answer::Queue { request, epoch: self.view.epoch, algorithm, permits, sites, missing }
+                    rule.map_or((None, 1), |rule| (Some(rule.spec.info.name.to_owned()), rule.permits));
+                let queue = LockQueue { epoch: self.view.epoch, algorithm, permits, sites, missing };
+                Answer::Queue { request, queue }
             }
             Replies::Broken(cut_off) => Answer::Broken { request, cut_off, missing },
             Replies::Locks(mut sites) => {
@@ -333,7 +351,7 @@ impl Node {
             return Standing::Outside;
         }
         let silent = self.change.silent(&self.view, &self.me);
-        let silent: Vec<SiteName> = silent.take(MOST_LISTED).map(|member| member.site.clone()).collect();
+        let silent: Vec<SiteName> = silent.take(MAX_LISTED).map(|member| member.site.clone()).collect();
         if silent.is_empty() { Standing::CannotOpen } else { Standing::Awaits(silent) }
     }
 }

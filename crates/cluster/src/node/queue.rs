@@ -1,26 +1,49 @@
 //! A lock's queue over the whole cluster, as its members describe it; and why each waiter waits.
 
+use meshlock_protocol::numbered;
 use std::fmt;
 
 use meshlock_protocol::Epoch;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{ClientLabel, SiteName};
-use crate::table::{HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport};
+use crate::table::{HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport};
 use crate::time::Span;
 
+/// A lock's queue over the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockQueue {
+    /// The view of the site that was asked.
+    pub epoch: Epoch,
+    /// The algorithm that the lock runs; none if the site that was asked does not know the view's rules.
+    pub algorithm: Option<String>,
+    /// How many may hold the lock at once.
+    pub permits: u32,
+    /// What the members said that replied in time, in the order of their names; [`line`] makes one line of it.
+    pub sites: Vec<SiteQueue>,
+    /// The members that did not reply.
+    pub missing: Vec<SiteName>,
+}
+
 /// How far a site is with the view that it has installed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// It takes part, and its machines run.
     Open,
-    /// It takes part, and waits to hear what the clients of these sites hold (the first [`MOST_LISTED`]).
+    /// It takes part, and waits to hear what the clients of these sites hold (the first [`MAX_LISTED`]).
     Awaits(Vec<SiteName>),
     /// The view has rules that its program does not know.
     CannotOpen,
     /// It does not take part.
     Outside,
 }
+
+numbered! { Standing {
+    0 => Open,
+    1 => Awaits(value),
+    2 => CannotOpen,
+    3 => Outside,
+} }
 
 /// What one site says of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,7 +72,7 @@ impl SiteQueue {
 impl Standing {
     fn is_bounded(&self) -> bool {
         match self {
-            Standing::Awaits(sites) => sites.len() <= MOST_LISTED,
+            Standing::Awaits(sites) => sites.len() <= MAX_LISTED,
             Standing::Open | Standing::CannotOpen | Standing::Outside => true,
         }
     }
@@ -70,7 +93,7 @@ pub struct SiteLocks {
     pub sessions: u64,
     /// How often it has given a client a lock since it was started.
     pub granted: u64,
-    /// Locks that its clients hold or wait for, the first [`MOST_LISTED`] by how many wait.
+    /// Locks that its clients hold or wait for, the first [`MAX_LISTED`] by how many wait.
     pub locks: Vec<LockInUse>,
     /// How many there are.
     pub locks_in_all: u64,
@@ -80,7 +103,7 @@ impl SiteLocks {
     /// Whether it lists no more than a correct site does.
     pub(super) fn is_bounded(&self) -> bool {
         self.standing.is_bounded()
-            && self.locks.len() <= MOST_LISTED
+            && self.locks.len() <= MAX_LISTED
             && self.locks.len() as u64 <= self.locks_in_all
     }
 }

@@ -1,7 +1,7 @@
 //! What a node says and hears: packets in, packets out, whom to ask.
 
-use super::packet::{Content, Letter, Packet};
-use super::{MOST_UNANSWERED, Node, Note, Output, RulesWanted};
+use super::packet::{Content, LinkMessage, Packet};
+use super::{MAX_UNANSWERED, Node, Note, Output, RulesWanted};
 use crate::links::{Links, Outgoing};
 use crate::membership::message::RaftMessage;
 use crate::mutant::{self, Mutant};
@@ -10,7 +10,7 @@ use crate::rules::Rules;
 use crate::time::Time;
 use crate::view::View;
 
-type Post = Outgoing<Letter>;
+type Post = Outgoing<LinkMessage>;
 
 impl Node {
     /// Once in a while: a member asks for its lease, another site to be let in.
@@ -71,7 +71,7 @@ impl Node {
             return Some(self.me.site.clone());
         }
         let known = self.membership.as_ref().and_then(|membership| membership.leader());
-        let hinted = self.leader_hint.as_ref().filter(|_| self.unanswered < MOST_UNANSWERED);
+        let hinted = self.leader_hint.as_ref().filter(|_| self.unanswered < MAX_UNANSWERED);
         let next = self.unanswered as usize % self.voters.len();
         known.or(hinted).or_else(|| self.voters.get(next)).cloned()
     }
@@ -107,10 +107,10 @@ impl Node {
                         self.table.note_renewal(before.since(self.now));
                     }
                     let end = self.lease.end().expect("a lease was just granted");
-                    self.in_table(out, |table, footing, out| table.on_extended(end, footing, out));
+                    self.in_table(out, |table, lease_clock, out| table.on_extended(end, lease_clock, out));
                 }
             }
-            Content::TooOld { life, last } => self.on_too_old(from.site, life, last, out),
+            Content::TooOld { incarnation, last } => self.on_too_old(from.site, incarnation, last, out),
             Content::Register { disk } => self.on_register(from.site, disk, out),
             Content::Registered { disk } => self.on_registered(from.site, disk, out),
             Content::NotLeader { leader } => self.on_hint(from.site, leader, out),
@@ -170,7 +170,7 @@ impl Node {
         }
         self.leader_hint.take_if(|hint| *hint == from);
         let Some(leader) = leader.filter(|leader| *leader != self.me.site) else { return };
-        let news = self.unanswered >= MOST_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
+        let news = self.unanswered >= MAX_UNANSWERED || self.leader_hint.as_ref() != Some(&leader);
         self.leader_hint = Some(leader);
         if news {
             self.unanswered = 0;
@@ -206,7 +206,7 @@ impl Node {
     pub(super) fn post(
         &mut self,
         out: &mut Vec<Output>,
-        act: impl FnOnce(&mut Links<Letter>, Time, &mut Post),
+        act: impl FnOnce(&mut Links<LinkMessage>, Time, &mut Post),
     ) {
         let mut post = std::mem::take(&mut self.posted);
         act(&mut self.links, self.now, &mut post);

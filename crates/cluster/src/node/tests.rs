@@ -7,11 +7,11 @@ mod trace;
 
 use super::*;
 use crate::lease::Renewal;
-use crate::membership::disk::{Ballot, Pledges, Saved};
+use crate::membership::disk::{Ballot, Registrations, Saved};
 use crate::membership::message::{Kind, RaftMessage};
 use crate::names::LockName;
 use crate::rules::{Clause, RulesText};
-use crate::table::{Session, Tell, Wait};
+use crate::table::{Acquire, LockEvent, Session, Wait};
 use crate::time::Span;
 
 /// One node, its disk, and a clock that the test moves.
@@ -58,7 +58,7 @@ impl Lone {
         self.take(out);
     }
 
-    /// A life of another site of this cluster says something.
+    /// A incarnation of another site of this cluster says something.
     pub(super) fn hear(&mut self, from: &str, content: Content) {
         let packet = Packet { cluster: self.node.cluster, incarnation: Incarnation::new(1), content };
         self.input(Input::Packet { from: from.parse().unwrap(), packet });
@@ -86,11 +86,17 @@ impl Lone {
     fn acquire(&mut self, request: u64, lock: &str) {
         let (session, request) = (Session(request), Request(request));
         let lock: LockName = lock.parse().unwrap();
-        self.input(Input::Call(Call::Acquire { session, request, lock, wait: Wait::Forever, cause: None }));
+        self.input(Input::Call(Call::Acquire(Acquire {
+            session,
+            request,
+            lock,
+            wait: Wait::Forever,
+            cause: None,
+        })));
     }
 
     fn has_granted(&self, request: u64) -> bool {
-        let of = |answer: &Answer| matches!(answer, Answer::Lock(Tell::Granted { request: of, .. }) if of.0 == request);
+        let of = |answer: &Answer| matches!(answer, Answer::Lock(LockEvent::Granted { request: of, .. }) if of.0 == request);
         self.answers.iter().any(of)
     }
 }
@@ -169,8 +175,8 @@ fn who_leads_is_believed_of_voters_only_and_only_of_voters() {
 #[test]
 fn a_voter_that_hears_its_leader_asks_nobody_else() {
     let mut disk = Disk::default();
-    let pledges = Pledges { disk: Incarnation::new(1), sworn: true, roll: BTreeMap::new() };
-    disk.apply(&Write::Pledges(pledges));
+    let registrations = Registrations { disk: Incarnation::new(1), sworn: true, roll: BTreeMap::new() };
+    disk.apply(&Write::Registrations(registrations));
     let mut lone = Lone::start(&["a", "b", "c"], disk);
     lone.write();
     let heartbeat = RaftMessage {
@@ -231,7 +237,7 @@ fn a_site_whose_disk_was_lost_begins_a_life_after_the_one_that_others_know_of_it
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let me = lone.node.me().clone();
-    // What it is called next would be a life that takes part already, with everything that it has promised.
+    // What it is called next would be a incarnation that takes part already, with everything that it has promised.
     let known = Member { incarnation: me.incarnation.next(), ..me.clone() };
     let view = View { epoch: Epoch::new(1).unwrap(), members: vec![known.clone()], ..View::default() };
     lone.hear("b", Content::View(view));
@@ -256,11 +262,12 @@ fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
     lone.acquire(7, "jobs");
     let (request, lock) = (Request(8), "jobs".parse().unwrap());
     lone.input(Input::Call(Call::Query { request, lock }));
-    let Some(Answer::Queue { algorithm, sites, epoch, .. }) = lone.answers.last() else {
+    let Some(Answer::Queue { queue: LockQueue { algorithm, sites, epoch, .. }, .. }) = lone.answers.last()
+    else {
         panic!("an answer")
     };
     let holders = sites[0].lock.holders_in_all;
-    assert_eq!((*algorithm, holders, *epoch), (Some("maekawa"), 1, lone.node.view().epoch));
+    assert_eq!((algorithm.as_deref(), holders, *epoch), (Some("maekawa"), 1, lone.node.view().epoch));
 }
 
 #[test]
@@ -302,8 +309,9 @@ fn mangled_packets_end_not(voter: &str) {
     lone.pass(Span::from_millis(2000));
     let (me, epoch) = (lone.node.me().clone(), lone.node.view().epoch);
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
-    let letter = |matter| crate::links::Frame::Data { number: 1, ack: 0, body: Letter { epoch, matter } };
-    let link = |matter| Content::Link { to: me.incarnation, frame: letter(matter) };
+    let message =
+        |payload| crate::links::Frame::Data { number: 1, ack: 0, body: LinkMessage { epoch, payload } };
+    let link = |payload| Content::Link { to: me.incarnation, frame: message(payload) };
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
     let question: Question = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
@@ -327,8 +335,8 @@ fn mangled_packets_end_not(voter: &str) {
         Content::Ask { question, ask: Ask::Break("jobs".parse().unwrap()) },
         Content::Reply { question, reply: Reply::Broken(Vec::new()) },
         Content::Reply { question, reply: Reply::Leaves(true) },
-        link(Matter::Census { holdings: vec![holding], last: true }),
-        link(Matter::Left("jobs".parse().unwrap())),
+        link(LinkPayload::Census { holdings: vec![holding], last: true }),
+        link(LinkPayload::Left("jobs".parse().unwrap())),
     ];
     let (mut read, mut refused) = (0, 0);
     for round in 0..40_000 {

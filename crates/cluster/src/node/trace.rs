@@ -3,21 +3,20 @@
 //! Messages are named by the link that carries them: two lives of two sites, and the number on the link. So whoever has the
 //! traces of both can put a receipt behind its sending, whatever their clocks show.
 
+use meshlock_protocol::numbered;
 use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Node, Output};
 use crate::names::{ClientLabel, LockName, SiteName};
-use crate::table::{self, Happening, Request, Tell, Watch, What};
+use crate::table::{self, Happening, LockEvent, Refusal, Request, Watch, What};
 use crate::time::Time;
 
 /// How many may watch a node at once: each costs the node something for every step.
-pub const MOST_WATCHES: usize = 8;
+pub const MAX_WATCHES: usize = 8;
 
 /// How much is told, when somebody begins to watch, of what clients have and want already.
-const MOST_BEFORE: usize = 1000;
-
-const TOO_MANY: &str = "as many watch this node as may; end one of them first";
+const MAX_BEFORE: usize = 1000;
 
 /// One line of a node's trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,15 +28,15 @@ pub struct TraceLine {
     /// Which lock it is about, if it is about one.
     pub lock: Option<LockName>,
     /// What the machine is called in messages and states: its number among the lock's machines.
-    pub seat: Option<u32>,
+    pub machine: Option<u32>,
     /// What happened.
     pub event: TraceEvent,
     /// The machine's state after the step, where asked for.
     pub state: Option<String>,
 }
 
-/// What a line tells. Clients go by a number that no other wish at this life of the site has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a line tells. Clients go by a number that no other wish at this incarnation of the site has.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceEvent {
     /// A client waits since before the watch began.
     Waits {
@@ -104,21 +103,38 @@ pub enum TraceEvent {
         /// Its members.
         members: Vec<SiteName>,
     },
-    /// This life of the site is over: it was left out of a view, and has lost everything.
+    /// This incarnation of the site is over: it was left out of a view, and has lost everything.
     Fail,
-    /// A new life of the site is a member.
+    /// A new incarnation of the site is a member.
     Recover,
 }
+
+numbered! { TraceEvent {
+    0 => Waits { client, who },
+    1 => Holds { client, who, fence },
+    2 => Request { client, who },
+    3 => Cancel { client },
+    4 => Enter { client, who, fence },
+    5 => Release { client },
+    6 => Send { to, number, message },
+    7 => Receive { from, number, message },
+    8 => View { members },
+    9 => Fail,
+    10 => Recover,
+} }
 
 impl Node {
     /// Somebody wants to know all that happens.
     pub(super) fn on_watch(&mut self, watch: Watch, out: &mut Vec<Output>) {
         let request = watch.request;
-        if self.table.watches().len() >= MOST_WATCHES {
-            return out.push(Output::Answer(Answer::Lock(Tell::Refused { request, why: TOO_MANY })));
+        if self.table.watches().len() >= MAX_WATCHES {
+            return out.push(Output::Answer(Answer::Lock(LockEvent::Refused {
+                request,
+                why: Refusal::TooManyWatches,
+            })));
         }
         let mut told = Vec::new();
-        let lost = self.table.watch(watch, MOST_BEFORE, &mut told);
+        let lost = self.table.watch(watch, MAX_BEFORE, &mut told);
         let before = told.into_iter().filter_map(|told| {
             if let table::Output::Trace(happening) = told { Some(self.line(*happening)) } else { None }
         });
@@ -131,7 +147,7 @@ impl Node {
     pub(super) fn end_watch(&mut self, request: Request, out: &mut Vec<Output>) -> bool {
         let ended = self.table.unwatch(|watch| watch.request == request);
         if ended {
-            out.push(Output::Answer(Answer::Lock(Tell::Cancelled { request })));
+            out.push(Output::Answer(Answer::Lock(LockEvent::Cancelled { request })));
         }
         ended
     }
@@ -146,7 +162,7 @@ impl Node {
     pub(super) fn trace_site(&mut self, event: TraceEvent, out: &mut Vec<Output>) {
         if !self.table.watches().is_empty() {
             let (time, epoch) = (self.now, self.view.epoch);
-            let line = TraceLine { time, epoch, lock: None, seat: None, event, state: None };
+            let line = TraceLine { time, epoch, lock: None, machine: None, event, state: None };
             self.tell_watchers(&line, out);
         }
     }
@@ -173,11 +189,11 @@ impl Node {
     fn line_of_view(&self) -> TraceLine {
         let members = self.view.members.iter().map(|member| member.site.clone()).collect();
         let event = TraceEvent::View { members };
-        TraceLine { time: self.now, epoch: self.view.epoch, lock: None, seat: None, event, state: None }
+        TraceLine { time: self.now, epoch: self.view.epoch, lock: None, machine: None, event, state: None }
     }
 
     fn line(&self, happening: Happening) -> TraceLine {
-        let Happening { lock, seat, what, state, .. } = happening;
+        let Happening { lock, machine, what, state, .. } = happening;
         let who = |request| self.table.label_of(request).cloned();
         let site = |place: usize| self.view.members[place].site.clone();
         let event = match what {
@@ -195,7 +211,7 @@ impl Node {
                 TraceEvent::Receive { from: site(place), number: self.arrived, message }
             }
         };
-        let seat = seat.and_then(|seat| u32::try_from(seat.index()).ok());
-        TraceLine { time: self.now, epoch: self.view.epoch, lock: Some(lock), seat, event, state }
+        let machine = machine.and_then(|machine| u32::try_from(machine.index()).ok());
+        TraceLine { time: self.now, epoch: self.view.epoch, lock: Some(lock), machine, event, state }
     }
 }

@@ -104,7 +104,7 @@ impl Clause {
 
     /// K permits, all of which one site may hold, as far as one site may hold several.
     pub fn shared(algorithm: &str, permits: u32) -> Self {
-        let per_site = permits.min(Rules::MOST_PER_SITE);
+        let per_site = permits.min(Rules::MAX_PER_SITE);
         Clause { algorithm: algorithm.to_owned(), permits, per_site }
     }
 }
@@ -154,17 +154,17 @@ impl Eq for Rules {}
 
 impl Rules {
     /// How many permits a lock may have.
-    pub const MOST_PERMITS: u32 = 1024;
+    pub const MAX_PERMITS: u32 = 1024;
     /// How many permits of a lock one site may hold. A site takes part in the algorithm once for each, and each asks all
     /// others: more would flood the links.
-    pub const MOST_PER_SITE: u32 = 32;
+    pub const MAX_PER_SITE: u32 = 32;
     /// How many rules a view may carry.
-    pub const MOST_RULES: usize = 1000;
+    pub const MAX_RULES: usize = 1000;
 
     /// Checks everything that can be checked without knowing who the members are.
     pub fn new(text: RulesText) -> Result<Self, RulesError> {
-        if text.rules.len() > Self::MOST_RULES {
-            return Err(RulesError::TooMany { given: text.rules.len(), most: Self::MOST_RULES });
+        if text.rules.len() > Self::MAX_RULES {
+            return Err(RulesError::TooMany { given: text.rules.len(), most: Self::MAX_RULES });
         }
         let mut named = Vec::with_capacity(text.rules.len());
         for (pattern, clause) in &text.rules {
@@ -246,7 +246,7 @@ fn checked(pattern: &str, clause: &Clause) -> Result<Rule, RulesError> {
     if spec.is_for_checker_only() {
         return Err(RulesError::CheckerOnly { pattern: named(), spec: spec.to_string() });
     }
-    let most = Rules::MOST_PERMITS;
+    let most = Rules::MAX_PERMITS;
     if clause.permits == 0 || clause.permits > most {
         return Err(RulesError::Range { pattern: named(), what: "permits", given: clause.permits, most });
     }
@@ -255,7 +255,7 @@ fn checked(pattern: &str, clause: &Clause) -> Result<Rule, RulesError> {
         let error = error.expect_err("one permit is all that it can give");
         return Err(RulesError::Plan { pattern: named(), error });
     }
-    let most = clause.permits.min(Rules::MOST_PER_SITE);
+    let most = clause.permits.min(Rules::MAX_PER_SITE);
     if clause.per_site == 0 || clause.per_site > most {
         let (what, given) = ("permits for one site", clause.per_site);
         return Err(RulesError::Range { pattern: named(), what, given, most });

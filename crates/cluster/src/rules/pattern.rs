@@ -34,7 +34,7 @@ impl Pattern {
         if text.contains('*') {
             return bad("has a '*' that is not at its end");
         }
-        if text.len() > LockName::MOST_BYTES {
+        if text.len() > LockName::MAX_BYTES {
             return bad("is longer than any lock name: at most 255 bytes");
         }
         Ok(Pattern { text: text.to_owned(), kind })

@@ -6,11 +6,11 @@ use meshlock_protocol::{Epoch, FenceClock, Holders, SiteId};
 use serde::{Deserialize, Serialize};
 
 use super::lock::{Call, Env, Lane, Lock, Machines};
-use super::{Alarm, Footing, LockTable, Output, Seat};
+use super::{Alarm, LeaseClock, LocalView, LockTable, Output};
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
 use crate::rules::Rule;
-use crate::view::Seating;
+use crate::view::Placement;
 
 /// One lock that clients of a site hold when its machines stop.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ type Held = Vec<(usize, Vec<Option<u32>>)>;
 impl LockTable {
     /// The view is over: stops all machines and says what clients of this site hold. They keep it.
     pub fn stop(&mut self) -> Census {
-        self.seat = None;
+        self.local_view = None;
         self.tally.views_installed += 1;
         self.draining = false;
         self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Timer(..)));
@@ -54,19 +54,25 @@ impl LockTable {
 
     /// All members have said what their clients hold, in the order of their places: the machines start, holders inside,
     /// and whoever waits here asks again.
-    pub fn open(&mut self, seat: Seat, census: &[Census], footing: Footing, out: &mut Vec<Output>) {
+    pub fn open(
+        &mut self,
+        local_view: LocalView,
+        census: &[Census],
+        lease_clock: LeaseClock,
+        out: &mut Vec<Output>,
+    ) {
         let mut held: BTreeMap<&LockName, Held> = BTreeMap::new();
         for (place, holdings) in census.iter().enumerate() {
             for Holding { lock, slots } in holdings.iter().filter(|holding| !holding.slots.is_empty()) {
                 held.entry(lock).or_default().push((place, slots.clone()));
             }
         }
-        let me = seat.me;
-        self.seat = Some(seat);
+        let me = local_view.me;
+        self.local_view = Some(local_view);
         self.tally.views_opened += 1;
         for (name, held) in held {
             let mine = held.iter().find(|(place, _)| *place == me).map_or(0, |(_, slots)| slots.len());
-            self.draining |= self.with_lock_as_it_is(name, footing, out, |lock, env| {
+            self.draining |= self.with_lock_as_it_is(name, lease_clock, out, |lock, env| {
                 lock.start(&held, env);
                 let drains = matches!(lock.machines, Machines::Draining { .. });
                 lock.make_good(mine, env);
@@ -74,7 +80,7 @@ impl LockTable {
             });
         }
         self.opened_with = self.locks.len();
-        self.seek_all(footing, out);
+        self.seek_all(lease_clock, out);
     }
 
     /// A member says that one of its clients has left a lock with more holders than permits.
@@ -92,9 +98,9 @@ impl LockTable {
 
     /// Whether some lock had more holders than permits and has them no more: a new view would let it run again.
     pub fn has_drained(&self) -> bool {
-        let Some(seat) = self.seat.as_ref().filter(|_| self.draining) else { return false };
+        let Some(local_view) = self.local_view.as_ref().filter(|_| self.draining) else { return false };
         self.locks.iter().any(|(name, lock)| match &lock.machines {
-            Machines::Draining { left } => fits(seat.rules.rule(name), left.values().copied()),
+            Machines::Draining { left } => fits(local_view.rules.rule(name), left.values().copied()),
             Machines::Stopped | Machines::Running { .. } => false,
         })
     }
@@ -109,27 +115,27 @@ fn fits(rule: &Rule, counts: impl Iterator<Item = usize> + Clone) -> bool {
 impl Lock {
     /// Starts the machines of this site, with `held` inside; or waits, if those are too many.
     pub(super) fn start(&mut self, held: &[(usize, Vec<Option<u32>>)], env: &mut Env<'_>) {
-        let Some(seat) = env.seat else { return };
+        let Some(local_view) = env.local_view else { return };
         let stale = mutant::is_on(Mutant::FenceNotCarried);
-        self.clock = FenceClock::new(if stale { Epoch::default() } else { seat.epoch });
-        let rule = seat.rules.rule(env.name);
+        self.clock = FenceClock::new(if stale { Epoch::default() } else { local_view.epoch });
+        let rule = local_view.rules.rule(env.name);
         if !fits(rule, held.iter().map(|(_, slots)| slots.len())) {
             let left = held.iter().map(|(place, slots)| (*place, slots.len())).collect();
             self.machines = Machines::Draining { left };
             return;
         }
-        let seating = Seating::new(env.name, seat.members);
+        let placement = Placement::new(env.name, local_view.members);
         let mut inside: BTreeMap<SiteId, Option<u32>> = BTreeMap::new();
         for (place, slots) in held {
             for (lane, slot) in slots.iter().enumerate() {
-                inside.insert(seating.site(*place, lane), *slot);
+                inside.insert(placement.site(*place, lane), *slot);
             }
         }
-        let cluster = rule.cluster(seat.members);
+        let cluster = rule.cluster(local_view.members);
         let holders = Holders::new(cluster, inside.keys().copied()).expect("they fit");
-        let plan = seat.plan(env.name);
+        let plan = local_view.plan(env.name);
         let lane = |lane| {
-            let me = seating.site(seat.me, lane);
+            let me = placement.site(local_view.me, lane);
             let slot = inside.keys().position(|site| *site == me).unwrap_or(0);
             let slot = u32::try_from(slot).expect("fewer than permits");
             Lane { site: plan.start(me, &holders), turns: 0, slot }

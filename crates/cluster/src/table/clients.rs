@@ -49,7 +49,7 @@ static NOBODY: Queues = Queues { waiters: VecDeque::new(), holds: Vec::new() };
 pub(super) struct Clients(Option<Box<Queues>>);
 
 /// How much memory of locks that rest is kept for the next, and how long its queues may be.
-const MOST_SPARE: usize = 16;
+const MAX_SPARE: usize = 16;
 
 /// Memory of locks that rest.
 #[derive(Clone, Debug, Default)]
@@ -79,8 +79,8 @@ impl Clients {
     pub(super) fn rest(&mut self, spare: &mut Spare) {
         let is_nobody = |queues: &mut Box<Queues>| queues.waiters.is_empty() && queues.holds.is_empty();
         let Some(queues) = self.0.take_if(is_nobody) else { return };
-        let is_short = queues.waiters.capacity().max(queues.holds.capacity()) <= MOST_SPARE;
-        if is_short && spare.0.len() < MOST_SPARE {
+        let is_short = queues.waiters.capacity().max(queues.holds.capacity()) <= MAX_SPARE;
+        if is_short && spare.0.len() < MAX_SPARE {
             spare.0.push(queues);
         }
     }

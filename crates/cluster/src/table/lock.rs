@@ -8,12 +8,15 @@ use meshlock_protocol::{Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
 use super::clients::{Clients, Hold, Spare, Waiter};
-use super::{Alarm, Footing, Habits, LockMessage, Output, Request, Seat, Served, Tally, Tell, Watch, What};
+use super::{
+    Alarm, LeaseClock, LocalView, LockEvent, LockMessage, Output, Request, Served, TableConfig, Tally, Watch,
+    What,
+};
 use crate::cause::Cause;
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
 use crate::time::Time;
-use crate::view::Seating;
+use crate::view::Placement;
 
 /// What the machines of a lock are doing.
 #[derive(Clone, Debug)]
@@ -55,9 +58,9 @@ pub(super) enum Call {
 /// What a lock needs from the table for one step.
 pub(super) struct Env<'a> {
     pub(super) name: &'a LockName,
-    pub(super) footing: Footing,
-    pub(super) habits: Habits,
-    pub(super) seat: Option<&'a Seat>,
+    pub(super) lease_clock: LeaseClock,
+    pub(super) table_config: TableConfig,
+    pub(super) local_view: Option<&'a LocalView>,
     pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
     /// Lent to a machine for one call; boxed, because it has a part for each algorithm.
     pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
@@ -78,14 +81,14 @@ impl Env<'_> {
 
     /// The algorithm's site for a lane of the member at `place`.
     pub(super) fn site_of(&self, place: usize, lane: usize) -> SiteId {
-        let members = self.seat.map_or(1, |seat| seat.members);
-        Seating::new(self.name, members).site(place, lane)
+        let members = self.local_view.map_or(1, |local_view| local_view.members);
+        Placement::new(self.name, members).site(place, lane)
     }
 
     /// When the lease ends, if something may be given to a client now.
     fn may_grant(&self) -> Option<Time> {
         let careless = mutant::is_on(Mutant::GrantWithoutLease);
-        self.footing.lease_end.or_else(|| careless.then_some(self.footing.now))
+        self.lease_clock.lease_end.or_else(|| careless.then_some(self.lease_clock.now))
     }
 }
 
@@ -119,7 +122,7 @@ impl Lock {
 
     /// Starts the machines if a view is open and they do not run: nobody held the lock when it opened.
     pub(super) fn touch(&mut self, env: &mut Env<'_>) {
-        if matches!(self.machines, Machines::Stopped) && env.seat.is_some() {
+        if matches!(self.machines, Machines::Stopped) && env.local_view.is_some() {
             self.start(&[], env);
         }
     }
@@ -144,10 +147,10 @@ impl Lock {
         // What machines of this site send each other comes later; mostly there is none, and nothing is allocated.
         let (mut next, mut work) = (Some((lane, call)), VecDeque::new());
         while let Some((lane, call)) = next.take().or_else(|| work.pop_front()) {
-            let Some(seat) = env.seat else { return };
+            let Some(local_view) = env.local_view else { return };
             let Machines::Running { lanes, .. } = &mut self.machines else {
                 if let Call::Receive(from, _) = call {
-                    let (place, _) = Seating::new(env.name, seat.members).place(from);
+                    let (place, _) = Placement::new(env.name, local_view.members).place(from);
                     env.misbehaved(place, "a message for a lock that nobody may enter yet");
                 }
                 return;
@@ -162,7 +165,7 @@ impl Lock {
                 Call::Receive(from, message) => site.receive(from, message, &mut outbox),
             }
             for effect in outbox.drain() {
-                self.perform(lane, effect, seat, env, &mut work);
+                self.perform(lane, effect, local_view, env, &mut work);
             }
             *env.outbox = Some(outbox);
         }
@@ -172,16 +175,16 @@ impl Lock {
         &mut self,
         lane: usize,
         effect: Effect<AnyMessage>,
-        seat: &Seat,
+        local_view: &LocalView,
         env: &mut Env<'_>,
         work: &mut VecDeque<(usize, Call)>,
     ) {
         match effect {
             Effect::Send { to, message } => {
-                let seating = Seating::new(env.name, seat.members);
-                let (place, to_lane) = seating.place(to);
-                if place == seat.me {
-                    return work.push_back((to_lane, Call::Receive(seating.site(place, lane), message)));
+                let placement = Placement::new(env.name, local_view.members);
+                let (place, to_lane) = placement.place(to);
+                if place == local_view.me {
+                    return work.push_back((to_lane, Call::Receive(placement.site(place, lane), message)));
                 }
                 let number = |lane| u32::try_from(lane).expect("fewer lanes than permits");
                 let (from_lane, to_lane) = (number(lane), number(to_lane));
@@ -197,11 +200,11 @@ impl Lock {
             }
             Effect::Enter { slot } => self.on_enter(lane, slot.0, env, work),
             Effect::Timer { delays } => {
-                let due = env.footing.now + env.habits.message_delay.times(u64::from(delays));
-                env.alarms.insert((due, Alarm::Timer(env.name.clone(), lane, seat.epoch)));
+                let due = env.lease_clock.now + env.table_config.message_delay.times(u64::from(delays));
+                env.alarms.insert((due, Alarm::Timer(env.name.clone(), lane, local_view.epoch)));
             }
             Effect::Misbehaved { peer, why } => {
-                env.misbehaved(Seating::new(env.name, seat.members).place(peer).0, why);
+                env.misbehaved(Placement::new(env.name, local_view.members).place(peer).0, why);
             }
         }
     }
@@ -230,20 +233,28 @@ impl Lock {
         }
         let stuck = mutant::is_on(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
-        let (slot, now) = (self.public_slot(lane, env), env.footing.now);
+        let (slot, now) = (self.public_slot(lane, env), env.lease_clock.now);
         let (Waiter { request, since, cause, .. }, by) = (waiter, env.cause);
         self.clients.holds.push(Hold { request, fence, slot, since: now, doomed: None, lane, cause });
-        let margin = env.habits.margin;
+        let margin = env.table_config.margin;
         env.tally.granted(now.since(since), env.served);
         env.trace(lane, || What::Enter(request, fence));
-        env.out.push(Output::Tell(Tell::Granted { request, fence, slot, lease_end, margin, cause, by }));
+        env.out.push(Output::LockEvent(LockEvent::Granted {
+            request,
+            fence,
+            slot,
+            lease_end,
+            margin,
+            cause,
+            by,
+        }));
         true
     }
 
     /// What the outside calls the permit of a lane; nothing if several permits are not numbered.
     fn public_slot(&self, lane: usize, env: &Env<'_>) -> Option<u32> {
         let Machines::Running { lanes, slots } = &self.machines else { return None };
-        let rule = env.seat?.rules.rule(env.name);
+        let rule = env.local_view?.rules.rule(env.name);
         let numbered = rule.permits == 1 || rule.spec.info.tokens == Tokens::PerPermit;
         let slot = lanes[lane].slot as usize;
         numbered.then(|| slots.get(slot).copied().unwrap_or(lanes[lane].slot))
@@ -253,7 +264,7 @@ impl Lock {
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
         let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
         let Hold { lane, doomed, since, cause, .. } = self.clients.holds.remove(at);
-        env.tally.holds.record(env.footing.now.since(since));
+        env.tally.holds.record(env.lease_clock.now.since(since));
         env.cause = Some(cause);
         env.trace(lane, || What::Release(request));
         if let Some(act_by) = doomed {
@@ -266,7 +277,7 @@ impl Lock {
             Machines::Running { lanes, .. } => {
                 let turns = lanes[lane].turns;
                 lanes[lane].turns = turns + 1;
-                if turns < env.habits.local_turns && self.grant(lane, env) {
+                if turns < env.table_config.local_turns && self.grant(lane, env) {
                     return;
                 }
                 let next = self.clients.waiters.front().filter(|_| env.may_grant().is_some());
@@ -279,8 +290,8 @@ impl Lock {
 
     /// One holder of a lock with too many is gone: all members are told.
     pub(super) fn leave_draining(&mut self, env: &mut Env<'_>) {
-        if let (Machines::Draining { left }, Some(seat)) = (&mut self.machines, env.seat) {
-            left.entry(seat.me).and_modify(|count| *count = count.saturating_sub(1));
+        if let (Machines::Draining { left }, Some(local_view)) = (&mut self.machines, env.local_view) {
+            left.entry(local_view.me).and_modify(|count| *count = count.saturating_sub(1));
             env.out.push(Output::Left(env.name.clone()));
         }
     }

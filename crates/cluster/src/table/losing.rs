@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::clients::{Hold, forget};
-use super::{Alarm, LockTable, LostBy, Outcome, Output, Request, Session, Tally, Tell, What};
+use super::{
+    Alarm, LockEvent, LockTable, LossReason, Outcome, Output, Refusal, Request, Session, Tally, What,
+};
 use crate::names::LockName;
 use crate::time::Time;
 
@@ -14,13 +16,13 @@ impl LockTable {
             let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
             if let Some(hold) = hold {
                 let mut ruin = Ruin { alarms: &mut self.alarms, tally: &mut self.tally, out };
-                ruin.doom(name, hold, end, LostBy::LeaseEnd);
+                ruin.doom(name, hold, end, LossReason::LeaseEnd);
             }
         }
     }
 
     /// Nobody who waits here will be served: all are told why.
-    pub fn turn_away(&mut self, why: &'static str, out: &mut Vec<Output>) {
+    pub fn turn_away(&mut self, why: Refusal, out: &mut Vec<Output>) {
         let waiting = |(request, (_, lock)): (&Request, &(Session, LockName))| {
             let waits = self.locks.get(lock).is_some_and(|lock| !lock.holds(*request));
             waits.then(|| (*request, lock.clone()))
@@ -28,11 +30,11 @@ impl LockTable {
         let waiting: Vec<(Request, LockName)> = self.requests.iter().filter_map(waiting).collect();
         for (request, lock) in waiting {
             self.stop_waiting(request, &lock, Outcome::Refused, out);
-            out.push(Output::Tell(Tell::Refused { request, why }));
+            out.push(Output::LockEvent(LockEvent::Refused { request, why }));
         }
     }
 
-    /// Everyone who holds something loses it now: this life of the site is over.
+    /// Everyone who holds something loses it now: this incarnation of the site is over.
     pub fn lose_all(&mut self, now: Time, out: &mut Vec<Output>) {
         let holding: Vec<(Request, LockName)> =
             self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
@@ -41,8 +43,12 @@ impl LockTable {
             if let Some(hold) = lock.hold(request) {
                 self.tally.holds.record(now.since(hold.since));
                 if hold.doomed.is_none() {
-                    self.tally.lost(LostBy::Excluded);
-                    out.push(Output::Tell(Tell::Lost { request, act_by: now }));
+                    self.tally.lost(LossReason::Excluded);
+                    out.push(Output::LockEvent(LockEvent::Lost {
+                        request,
+                        act_by: now,
+                        why: LossReason::Excluded,
+                    }));
                 }
             }
             lock.clients.holds.retain(|hold| hold.request != request);
@@ -62,11 +68,11 @@ pub(super) struct Ruin<'a> {
 
 impl Ruin<'_> {
     /// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
-    pub(super) fn doom(&mut self, name: &LockName, hold: &mut Hold, act_by: Time, by: LostBy) {
+    pub(super) fn doom(&mut self, name: &LockName, hold: &mut Hold, act_by: Time, why: LossReason) {
         if hold.doomed.is_none() {
             hold.doomed = Some(act_by);
-            self.tally.lost(by);
-            self.out.push(Output::Tell(Tell::Lost { request: hold.request, act_by }));
+            self.tally.lost(why);
+            self.out.push(Output::LockEvent(LockEvent::Lost { request: hold.request, act_by, why }));
             self.alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
         }
     }

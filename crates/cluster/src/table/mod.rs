@@ -15,12 +15,13 @@ mod census;
 mod clients;
 mod lock;
 mod losing;
+mod refusal;
 mod report;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod words;
+mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,15 +36,15 @@ use crate::time::{Span, Time};
 pub use census::{Census, Holding};
 use clients::{Spare, Waiter, forget};
 use lock::{Call, Env, Lock};
+pub use refusal::{LossReason, Refusal};
 pub use report::{
-    Counts, HeldLock, HolderReport, LockInUse, LockReport, MOST_LISTED, Machinery, WaiterReport,
+    Counts, HeldLock, HolderReport, LockInUse, LockReport, MAX_LISTED, Machinery, WaiterReport,
 };
-pub use tally::{LostBy, Messages, Outcome, Served, Tally};
+pub use tally::{Messages, Outcome, Served, Tally};
 pub use trace::{Happening, Watch, What};
-pub use words::{Footing, Habits, LockMessage, Output, Request, Seat, Session, Tell, Wait, Wish};
-
-const FULL: &str = "this site keeps as many locks as it may; use fewer names";
-const MAKES_ROOM: &str = "this site makes room for more locks; ask again in a second";
+pub use types::{
+    Acquire, LeaseClock, LocalView, LockEvent, LockMessage, Output, Request, Session, TableConfig, Wait,
+};
 
 /// Something that is to happen at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,8 +69,8 @@ struct Client {
 /// All locks of one site.
 #[derive(Clone, Debug)]
 pub struct LockTable {
-    habits: Habits,
-    seat: Option<Seat>,
+    table_config: TableConfig,
+    local_view: Option<LocalView>,
     /// In the order in which they came, which is the same in every run. Boxed, so that growing moves little.
     locks: IndexMap<LockName, Box<Lock>, FixedState>,
     requests: BTreeMap<Request, (Session, LockName)>,
@@ -90,10 +91,10 @@ pub struct LockTable {
 
 impl LockTable {
     /// No locks, no view.
-    pub fn new(habits: Habits) -> Self {
+    pub fn new(table_config: TableConfig) -> Self {
         LockTable {
-            habits,
-            seat: None,
+            table_config,
+            local_view: None,
             locks: IndexMap::default(),
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -110,27 +111,27 @@ impl LockTable {
 
     /// Clients are told so long before the end of the lease: it was agreed on.
     pub(crate) fn agree_margin(&mut self, margin: Span) {
-        self.habits.margin = margin;
+        self.table_config.margin = margin;
     }
 
     /// A client wants a lock.
-    pub fn acquire(&mut self, wish: Wish, footing: Footing, out: &mut Vec<Output>) {
-        let Wish { session, request, lock, wait, cause } = wish;
+    pub fn acquire(&mut self, wanted: Acquire, lease_clock: LeaseClock, out: &mut Vec<Output>) {
+        let Acquire { session, request, lock, wait, cause } = wanted;
         if self.requests.contains_key(&request) {
-            return self.refuse(request, "this request exists already; take a new number", out);
+            return self.refuse(request, Refusal::DuplicateRequest, out);
         }
-        if !self.locks.contains_key(&lock) && self.locks.len() >= self.habits.most_locks {
-            let why = if self.is_crowded() { MAKES_ROOM } else { FULL };
+        if !self.locks.contains_key(&lock) && self.locks.len() >= self.table_config.max_locks {
+            let why = if self.is_crowded() { Refusal::MakingRoom } else { Refusal::TooManyLocks };
             return self.refuse(request, why, out);
         }
         if wait == Wait::Try && self.is_taken_here(&lock) {
             self.tally.came_out(Outcome::Busy);
-            return out.push(Output::Tell(Tell::Busy { request }));
+            return out.push(Output::LockEvent(LockEvent::Busy { request }));
         }
         let deadline = match wait {
             Wait::Forever => None,
-            Wait::Until(deadline) => Some(deadline),
-            Wait::Try => Some(footing.now + self.habits.try_within),
+            Wait::Within(longest) => Some(lease_clock.now + longest),
+            Wait::Try => Some(lease_clock.now + self.table_config.try_within),
         };
         if let Some(deadline) = deadline {
             self.alarms.insert((deadline, Alarm::Deadline(lock.clone(), request)));
@@ -138,8 +139,8 @@ impl LockTable {
         self.requests.insert(request, (session, lock.clone()));
         self.sessions.entry(session).or_default().requests.insert(request);
         let cause = cause.unwrap_or_else(|| self.cause(request));
-        let waiter = Waiter { request, since: footing.now, deadline, is_try: wait == Wait::Try, cause };
-        self.with_lock(&lock, footing, out, |lock, env| {
+        let waiter = Waiter { request, since: lease_clock.now, deadline, is_try: wait == Wait::Try, cause };
+        self.with_lock(&lock, lease_clock, out, |lock, env| {
             env.served = Served::AtOnce;
             lock.clients.wake(env.spare).waiters.push_back(waiter);
             env.trace(0, || What::Request(request));
@@ -148,45 +149,45 @@ impl LockTable {
     }
 
     /// A wish cannot be granted.
-    pub fn refuse(&mut self, request: Request, why: &'static str, out: &mut Vec<Output>) {
+    pub fn refuse(&mut self, request: Request, why: Refusal, out: &mut Vec<Output>) {
         self.tally.came_out(Outcome::Refused);
-        out.push(Output::Tell(Tell::Refused { request, why }));
+        out.push(Output::LockEvent(LockEvent::Refused { request, why }));
     }
 
     /// A client gives up waiting; if it has the lock meanwhile, it gives that back.
-    pub fn cancel(&mut self, request: Request, footing: Footing, out: &mut Vec<Output>) {
+    pub fn cancel(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<Output>) {
         let Some((_, lock)) = self.requests.get(&request).cloned() else {
-            return out.push(Output::Tell(Tell::Refused { request, why: "no such request; it may be over" }));
+            return out.push(Output::LockEvent(LockEvent::Refused { request, why: Refusal::UnknownRequest }));
         };
         if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
-            return self.release(request, footing, out);
+            return self.release(request, lease_clock, out);
         }
         self.stop_waiting(request, &lock, Outcome::Cancelled, out);
-        out.push(Output::Tell(Tell::Cancelled { request }));
+        out.push(Output::LockEvent(LockEvent::Cancelled { request }));
     }
 
     /// A client gives its lock back.
-    pub fn release(&mut self, request: Request, footing: Footing, out: &mut Vec<Output>) {
+    pub fn release(&mut self, request: Request, lease_clock: LeaseClock, out: &mut Vec<Output>) {
         let lock = self.requests.get(&request).map(|(_, lock)| lock.clone());
         match lock.filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.holds(request))) {
             Some(lock) => {
-                out.push(Output::Tell(Tell::Released { request }));
-                self.leave(request, &lock, footing, out);
+                out.push(Output::LockEvent(LockEvent::Released { request }));
+                self.leave(request, &lock, lease_clock, out);
             }
             // Whoever gives back what it does not have yet does not want it any more.
-            None if self.requests.contains_key(&request) => self.cancel(request, footing, out),
-            None => out.push(Output::Tell(Tell::Refused { request, why: "it does not hold the lock" })),
+            None if self.requests.contains_key(&request) => self.cancel(request, lease_clock, out),
+            None => out.push(Output::LockEvent(LockEvent::Refused { request, why: Refusal::NotHeld })),
         }
     }
 
     /// A client is gone: it neither waits nor holds any more.
-    pub fn on_session_ended(&mut self, session: Session, footing: Footing, out: &mut Vec<Output>) {
+    pub fn on_session_ended(&mut self, session: Session, lease_clock: LeaseClock, out: &mut Vec<Output>) {
         let Some(client) = self.sessions.get_mut(&session) else { return };
         client.label = None;
         for request in client.requests.clone() {
             let (_, lock) = self.requests.get(&request).cloned().expect("a session's requests exist");
             if self.locks.get(&lock).is_some_and(|lock| lock.holds(request)) {
-                self.leave(request, &lock, footing, out);
+                self.leave(request, &lock, lease_clock, out);
             } else {
                 self.stop_waiting(request, &lock, Outcome::Abandoned, out);
             }
@@ -196,15 +197,21 @@ impl LockTable {
     }
 
     /// A member's machine has sent something, in the epoch that is open.
-    pub fn on_message(&mut self, from: usize, message: LockMessage, footing: Footing, out: &mut Vec<Output>) {
-        let Some(seat) = &self.seat else { return };
-        let lanes = seat.rules.rule(&message.lock).per_site;
-        if message.from_lane >= lanes || message.to_lane >= lanes || from >= seat.members {
+    pub fn on_message(
+        &mut self,
+        from: usize,
+        message: LockMessage,
+        lease_clock: LeaseClock,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(local_view) = &self.local_view else { return };
+        let lanes = local_view.rules.rule(&message.lock).per_site;
+        if message.from_lane >= lanes || message.to_lane >= lanes || from >= local_view.members {
             return out.push(Output::Misbehaved { place: from, why: "names a lane that does not exist" });
         }
         let LockMessage { lock, from_lane, to_lane, stamp, message, cause } = message;
         self.tally.received.count(&message);
-        self.with_lock(&lock, footing, out, |lock, env| {
+        self.with_lock(&lock, lease_clock, out, |lock, env| {
             env.cause = cause;
             let sender = env.site_of(from, from_lane as usize);
             if lock.clock.observe(stamp).is_err() {
@@ -216,39 +223,40 @@ impl LockTable {
     }
 
     /// The lease lasts longer: sessions that hold something are told; whoever could not be served before is now.
-    pub fn on_extended(&mut self, lease_end: Time, footing: Footing, out: &mut Vec<Output>) {
+    pub fn on_extended(&mut self, lease_end: Time, lease_clock: LeaseClock, out: &mut Vec<Output>) {
         let mut told = BTreeSet::new();
         for (request, (session, name)) in &self.requests {
             let hold = self.locks.get(name).and_then(|lock| lock.hold(*request));
             if hold.is_some_and(|hold| hold.doomed.is_none()) && told.insert(*session) {
-                out.push(Output::Tell(Tell::Extended { session: *session, lease_end }));
+                out.push(Output::LockEvent(LockEvent::Extended { session: *session, lease_end }));
             }
         }
-        self.seek_all(footing, out);
+        self.seek_all(lease_clock, out);
     }
 
     /// Whether a message about this lock can be taken: its machines exist, or there is room for them. Other sites may
     /// need as many locks here as clients of this one.
     pub fn has_room(&self, lock: &LockName) -> bool {
-        self.locks.len() < self.habits.most_locks.saturating_mul(2) || self.locks.contains_key(lock)
+        self.locks.len() < self.table_config.max_locks.saturating_mul(2) || self.locks.contains_key(lock)
     }
 
     /// Whether the table is half full, and more than half of that of locks that a fresh view would not have: machines
     /// cannot be dropped while their view lasts, because others count on what they remember.
     pub fn is_crowded(&self) -> bool {
         let kept = self.opened_with.max(self.requests.len());
-        self.locks.len() >= self.habits.most_locks.div_ceil(2) && self.locks.len() > kept.saturating_mul(2)
+        self.locks.len() >= self.table_config.max_locks.div_ceil(2)
+            && self.locks.len() > kept.saturating_mul(2)
     }
 
     /// Whether the same members should start again: a lock could run again, or room would be made.
     pub fn wants_fresh_view(&self) -> bool {
-        self.seat.is_some() && (self.is_crowded() || self.has_drained())
+        self.local_view.is_some() && (self.is_crowded() || self.has_drained())
     }
 
     /// Lets time pass: deadlines, machines' timers, the end of what was lost.
-    pub fn on_time(&mut self, footing: Footing, out: &mut Vec<Output>) {
+    pub fn on_time(&mut self, lease_clock: LeaseClock, out: &mut Vec<Output>) {
         while let Some((due, _)) = self.alarms.first()
-            && *due <= footing.now
+            && *due <= lease_clock.now
         {
             let (_, alarm) = self.alarms.pop_first().expect("there is a first");
             match alarm {
@@ -258,16 +266,16 @@ impl LockTable {
                     };
                     let outcome = if is_try { Outcome::Busy } else { Outcome::TimedOut };
                     self.stop_waiting(request, &lock, outcome, out);
-                    out.push(Output::Tell(if is_try {
-                        Tell::Busy { request }
+                    out.push(Output::LockEvent(if is_try {
+                        LockEvent::Busy { request }
                     } else {
-                        Tell::TimedOut { request }
+                        LockEvent::TimedOut { request }
                     }));
                 }
-                Alarm::Doom(lock, request) => self.leave(request, &lock, footing, out),
+                Alarm::Doom(lock, request) => self.leave(request, &lock, lease_clock, out),
                 Alarm::Timer(lock, lane, epoch) => {
-                    if self.seat.as_ref().is_some_and(|seat| seat.epoch == epoch) {
-                        self.with_lock(&lock, footing, out, |lock, env| lock.run(lane, Call::Wake, env));
+                    if self.local_view.as_ref().is_some_and(|local_view| local_view.epoch == epoch) {
+                        self.with_lock(&lock, lease_clock, out, |lock, env| lock.run(lane, Call::Wake, env));
                     }
                 }
             }
@@ -281,7 +289,7 @@ impl LockTable {
 
     /// The first numbered invariant of this table, or of a machine in it, that does not hold.
     pub fn check_invariants(&self) -> Result<(), &'static str> {
-        self.locks.values().try_for_each(|lock| lock.check_invariants(self.seat.is_some()))?;
+        self.locks.values().try_for_each(|lock| lock.check_invariants(self.local_view.is_some()))?;
         let holds = self.locks.values().map(|lock| lock.clients.holds.len() as u64).sum::<u64>();
         if self.tally.holders() != holds {
             return Err("T5: everyone who holds something no more has been counted once");
@@ -291,7 +299,8 @@ impl LockTable {
 
     /// Whether a client that does not want to wait would have to, as far as is known here.
     fn is_taken_here(&self, lock: &LockName) -> bool {
-        let most = self.seat.as_ref().map_or(1, |seat| seat.rules.rule(lock).per_site as usize);
+        let most =
+            self.local_view.as_ref().map_or(1, |local_view| local_view.rules.rule(lock).per_site as usize);
         self.locks
             .get(lock)
             .is_some_and(|lock| !lock.clients.waiters.is_empty() || lock.clients.holds.len() >= most)
@@ -321,17 +330,17 @@ impl LockTable {
     }
 
     /// A holder leaves.
-    fn leave(&mut self, request: Request, lock: &LockName, footing: Footing, out: &mut Vec<Output>) {
+    fn leave(&mut self, request: Request, lock: &LockName, lease_clock: LeaseClock, out: &mut Vec<Output>) {
         forget(&mut self.requests, &mut self.sessions, request);
-        self.with_lock(lock, footing, out, |lock, env| {
+        self.with_lock(lock, lease_clock, out, |lock, env| {
             env.served = Served::Here;
             lock.on_left(request, env);
         });
     }
 
     /// Lets every lock with waiters ask again, as far as lease and view allow.
-    fn seek_all(&mut self, footing: Footing, out: &mut Vec<Output>) {
-        if self.seat.is_none() || footing.lease_end.is_none() {
+    fn seek_all(&mut self, lease_clock: LeaseClock, out: &mut Vec<Output>) {
+        if self.local_view.is_none() || lease_clock.lease_end.is_none() {
             return;
         }
         let waits = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
@@ -340,7 +349,7 @@ impl LockTable {
         let waited: BTreeSet<LockName> =
             self.requests.iter().filter(waits).map(|(_, (_, lock))| lock.clone()).collect();
         for name in waited {
-            self.with_lock(&name, footing, out, |lock, env| lock.seek(env));
+            self.with_lock(&name, lease_clock, out, |lock, env| lock.seek(env));
         }
     }
 
@@ -348,11 +357,11 @@ impl LockTable {
     fn with_lock(
         &mut self,
         name: &LockName,
-        footing: Footing,
+        lease_clock: LeaseClock,
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut Lock, &mut Env<'_>),
     ) {
-        self.with_lock_as_it_is(name, footing, out, |lock, env| {
+        self.with_lock_as_it_is(name, lease_clock, out, |lock, env| {
             lock.touch(env);
             act(lock, env);
         });
@@ -362,7 +371,7 @@ impl LockTable {
     fn with_lock_as_it_is<R>(
         &mut self,
         name: &LockName,
-        footing: Footing,
+        lease_clock: LeaseClock,
         out: &mut Vec<Output>,
         act: impl FnOnce(&mut Lock, &mut Env<'_>) -> R,
     ) -> R {
@@ -371,9 +380,9 @@ impl LockTable {
         let lock = &mut self.locks[at];
         let mut env = Env {
             name,
-            footing,
-            habits: self.habits,
-            seat: self.seat.as_ref(),
+            lease_clock,
+            table_config: self.table_config,
+            local_view: self.local_view.as_ref(),
             alarms: &mut self.alarms,
             outbox: &mut self.outbox,
             spare: &mut self.spare,

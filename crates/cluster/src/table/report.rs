@@ -6,20 +6,21 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use meshlock_protocol::numbered;
 use meshlock_protocol::{Fence, Phase};
 use serde::{Deserialize, Serialize};
 
 use super::clients::{Hold, Waiter};
 use super::lock::{Lock, Machines};
 use super::losing::Ruin;
-use super::{Footing, LockTable, LostBy, Outcome, Output, Request, Session};
+use super::{LeaseClock, LockTable, LossReason, Outcome, Output, Request, Session};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
 use crate::time::{Span, Time};
 
 /// How many holders, and how many waiters, one site lists; of more it says only how many there are.
-pub const MOST_LISTED: usize = 100;
+pub const MAX_LISTED: usize = 100;
 
 /// A client that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,7 +47,7 @@ pub struct WaiterReport {
 }
 
 /// What the machines of a lock do at one site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Machinery {
     /// There are none: the view is not open, or nobody has touched the lock in it.
     Stopped,
@@ -63,16 +64,22 @@ pub enum Machinery {
     Draining,
 }
 
+numbered! { Machinery {
+    0 => Stopped,
+    1 => Running { idle, waiting, executing },
+    2 => Draining,
+} }
+
 /// What one site knows of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockReport {
     /// What its machines do.
     pub machines: Machinery,
-    /// Its clients that hold the lock, the first [`MOST_LISTED`].
+    /// Its clients that hold the lock, the first [`MAX_LISTED`].
     pub holders: Vec<HolderReport>,
     /// How many hold it.
     pub holders_in_all: u64,
-    /// Its clients that wait, in their order, the first [`MOST_LISTED`].
+    /// Its clients that wait, in their order, the first [`MAX_LISTED`].
     pub waiters: Vec<WaiterReport>,
     /// How many wait.
     pub waiters_in_all: u64,
@@ -81,7 +88,7 @@ pub struct LockReport {
 impl LockReport {
     /// Whether it lists no more than a correct site does.
     pub fn is_bounded(&self) -> bool {
-        let agrees = |listed: usize, all: u64| listed <= MOST_LISTED && listed as u64 <= all;
+        let agrees = |listed: usize, all: u64| listed <= MAX_LISTED && listed as u64 <= all;
         agrees(self.holders.len(), self.holders_in_all) && agrees(self.waiters.len(), self.waiters_in_all)
     }
 }
@@ -144,16 +151,16 @@ impl LockTable {
         };
         LockReport {
             machines: machinery(lock),
-            holders: lock.clients.holds.iter().take(MOST_LISTED).map(|hold| self.holder(hold, now)).collect(),
+            holders: lock.clients.holds.iter().take(MAX_LISTED).map(|hold| self.holder(hold, now)).collect(),
             holders_in_all: lock.clients.holds.len() as u64,
-            waiters: lock.clients.waiters.iter().take(MOST_LISTED).map(waiter).collect(),
+            waiters: lock.clients.waiters.iter().take(MAX_LISTED).map(waiter).collect(),
             waiters_in_all: lock.clients.waiters.len() as u64,
         }
     }
 
     /// The rules of the view that is open.
     pub fn rules(&self) -> Option<&Rules> {
-        self.seat.as_ref().map(|seat| &seat.rules)
+        self.local_view.as_ref().map(|local_view| &local_view.rules)
     }
 
     /// Whether a client of this site holds anything.
@@ -176,13 +183,13 @@ impl LockTable {
         Counts { locks: self.locks.len(), holders, waiters, sessions: self.sessions.len() }
     }
 
-    /// The first [`MOST_LISTED`] locks that clients of this site hold, in the order of their wishes.
+    /// The first [`MAX_LISTED`] locks that clients of this site hold, in the order of their wishes.
     pub fn held(&self, now: Time) -> Vec<HeldLock> {
         let held = self.holders().filter_map(|(_, request, lock)| {
             let hold = self.locks.get(lock)?.hold(request)?;
             Some(HeldLock { lock: lock.clone(), holder: self.holder(hold, now) })
         });
-        held.take(MOST_LISTED).collect()
+        held.take(MAX_LISTED).collect()
     }
 
     /// How often a client was given a lock here.
@@ -190,7 +197,7 @@ impl LockTable {
         self.tally.outcomes(Outcome::Granted)
     }
 
-    /// The first [`MOST_LISTED`] locks that clients of this site hold or wait for, those that most wait for first; and how many there
+    /// The first [`MAX_LISTED`] locks that clients of this site hold or wait for, those that most wait for first; and how many there
     /// are. Takes as long as there are wishes.
     pub fn in_use(&self, now: Time) -> (Vec<LockInUse>, u64) {
         let names: BTreeSet<&LockName> = self.requests.values().map(|(_, lock)| lock).collect();
@@ -207,7 +214,7 @@ impl LockTable {
             holder: lock.clients.holds.first().map(|hold| self.holder(hold, now)),
             waited: lock.clients.waiters.front().map_or(Span::ZERO, |waiter| now.since(waiter.since)),
         };
-        (locks.into_iter().take(MOST_LISTED).map(in_use).collect(), all)
+        (locks.into_iter().take(MAX_LISTED).map(in_use).collect(), all)
     }
 
     /// Takes a lock away from every client of this site that holds it, and says who that was. They are told now, and keep
@@ -216,38 +223,38 @@ impl LockTable {
     pub fn take_away(
         &mut self,
         name: &LockName,
-        footing: Footing,
+        lease_clock: LeaseClock,
         out: &mut Vec<Output>,
     ) -> Vec<HolderReport> {
         let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
         let requests: Vec<Request> = holds.iter().map(|hold| hold.request).collect();
         let holders = requests.into_iter().map(|request| (request, name.clone()));
-        self.take_from(holders, LostBy::Broken, footing, out);
-        let cut_off = self.report(name, footing.now).holders;
+        self.take_from(holders, LossReason::Broken, lease_clock, out);
+        let cut_off = self.report(name, lease_clock.now).holders;
         if mutant::is_on(Mutant::BrokenIsFreeAtOnce) {
             let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
             for request in holds.iter().map(|hold| hold.request).collect::<Vec<_>>() {
-                self.leave(request, name, footing, out);
+                self.leave(request, name, lease_clock, out);
             }
         }
         cut_off
     }
 
     /// Takes everything away from the clients of this site, each as [`take_away`](LockTable::take_away) does.
-    pub fn take_all_away(&mut self, footing: Footing, out: &mut Vec<Output>) {
+    pub fn take_all_away(&mut self, lease_clock: LeaseClock, out: &mut Vec<Output>) {
         let all: Vec<_> = self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
-        self.take_from(all.into_iter(), LostBy::Leaving, footing, out);
+        self.take_from(all.into_iter(), LossReason::Leaving, lease_clock, out);
     }
 
     fn take_from(
         &mut self,
         holders: impl Iterator<Item = (Request, LockName)>,
-        by: LostBy,
-        footing: Footing,
+        by: LossReason,
+        lease_clock: LeaseClock,
         out: &mut Vec<Output>,
     ) {
         for (request, name) in holders {
-            let act_by = self.act_by(request, footing);
+            let act_by = self.act_by(request, lease_clock);
             if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
                 let mut ruin = Ruin { alarms: &mut self.alarms, tally: &mut self.tally, out };
                 ruin.doom(&name, hold, act_by, by);
@@ -256,12 +263,12 @@ impl LockTable {
     }
 
     /// Until when this one, if it is told now that it has lost, may take to stop.
-    fn act_by(&self, request: Request, footing: Footing) -> Time {
+    fn act_by(&self, request: Request, lease_clock: LeaseClock) -> Time {
         let session = self.requests.get(&request).and_then(|(session, _)| self.sessions.get(session));
         let hears_within = session.map_or(Span::ZERO, |client| client.hears_within);
-        let act_by = footing.now + self.habits.margin.max(hears_within);
+        let act_by = lease_clock.now + self.table_config.margin.max(hears_within);
         // Without a comfortable lease everyone has been told before, to stop before the lease ends.
-        footing.lease_end.map_or(act_by, |end| end.min(act_by))
+        lease_clock.lease_end.map_or(act_by, |end| end.min(act_by))
     }
 
     fn holder(&self, hold: &Hold, now: Time) -> HolderReport {

@@ -5,7 +5,7 @@
 use meshlock_protocol::Message;
 use meshlock_protocol::registry::{ALL, AnyMessage};
 
-use super::{LockTable, Request};
+use super::{LockTable, LossReason, Request};
 use crate::cause::{Cause, Origin};
 use crate::histogram::Histogram;
 use crate::names::Member;
@@ -26,19 +26,6 @@ pub enum Outcome {
     Abandoned,
     /// It could not be done, or this site is leaving.
     Refused,
-}
-
-/// Why a client lost what it held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostBy {
-    /// The lease of this site was about to end.
-    LeaseEnd,
-    /// Somebody broke the lock.
-    Broken,
-    /// This site was left out of a view.
-    Excluded,
-    /// This site leaves, and its clients had their time.
-    Leaving,
 }
 
 /// What let a waiter in.
@@ -69,12 +56,12 @@ macro_rules! labelled {
 
 labelled! {
     Outcome: Granted "granted" Busy "busy" TimedOut "timed_out" Cancelled "cancelled" Abandoned "abandoned" Refused "refused";
-    LostBy: LeaseEnd "lease_end" Broken "broken" Excluded "excluded" Leaving "leaving";
+    LossReason: LeaseEnd "lease_end" Broken "broken" Excluded "excluded" Leaving "leaving" Failed "failed";
     Served: AtOnce "at_once" Here "here" Elsewhere "elsewhere";
 }
 
 /// The most kinds of messages that one algorithm has.
-const MOST_KINDS: usize = {
+const MAX_KINDS: usize = {
     let (mut most, mut at) = (0, 0);
     while at < ALL.len() {
         let kinds = ALL[at].messages.len();
@@ -86,11 +73,11 @@ const MOST_KINDS: usize = {
 
 /// How many messages there were of each kind of each algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Messages(Box<[[u64; MOST_KINDS]; ALL.len()]>);
+pub struct Messages(Box<[[u64; MAX_KINDS]; ALL.len()]>);
 
 impl Default for Messages {
     fn default() -> Self {
-        Messages(Box::new([[0; MOST_KINDS]; ALL.len()]))
+        Messages(Box::new([[0; MAX_KINDS]; ALL.len()]))
     }
 }
 
@@ -117,7 +104,7 @@ impl Messages {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     outcomes: [u64; Outcome::ALL.len()],
-    lost: [u64; LostBy::ALL.len()],
+    lost: [u64; LossReason::ALL.len()],
     waits: [Histogram; Served::ALL.len()],
     /// How long clients held what they do not hold any more.
     pub holds: Histogram,
@@ -143,7 +130,7 @@ impl Tally {
         self.waits[served as usize].record(waited);
     }
 
-    pub(super) fn lost(&mut self, by: LostBy) {
+    pub(super) fn lost(&mut self, by: LossReason) {
         self.lost[by as usize] += 1;
     }
 
@@ -153,7 +140,7 @@ impl Tally {
     }
 
     /// How often a client was told that it has lost what it held, for this reason.
-    pub fn losses(&self, by: LostBy) -> u64 {
+    pub fn losses(&self, by: LossReason) -> u64 {
         self.lost[by as usize]
     }
 
@@ -169,8 +156,8 @@ impl Tally {
 }
 
 impl LockTable {
-    /// A life of this site begins.
-    pub(crate) fn begin_life(&mut self, me: &Member) {
+    /// A incarnation of this site begins.
+    pub(crate) fn begin_incarnation(&mut self, me: &Member) {
         self.origin = Origin::new(me);
     }
 

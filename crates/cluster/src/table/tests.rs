@@ -13,7 +13,7 @@ use crate::time::Span;
 struct Tables {
     sites: Vec<LockTable>,
     wire: VecDeque<(usize, usize, LockMessage)>,
-    told: Vec<(usize, Tell)>,
+    told: Vec<(usize, LockEvent)>,
     left: Vec<(usize, LockName)>,
     misbehaved: Vec<&'static str>,
     now: Time,
@@ -35,15 +35,15 @@ fn rules(clause: Clause) -> Rules {
 
 impl Tables {
     fn of(members: usize, clause: Clause) -> Self {
-        let habits = Habits {
+        let table_config = TableConfig {
             local_turns: 2,
             message_delay: Span::from_millis(1),
             try_within: Span::from_millis(5),
-            most_locks: 10,
+            max_locks: 10,
             margin: Span::from_millis(200),
         };
         let mut tables = Tables {
-            sites: vec![LockTable::new(habits); members],
+            sites: vec![LockTable::new(table_config); members],
             wire: VecDeque::new(),
             told: Vec::new(),
             left: Vec::new(),
@@ -55,12 +55,12 @@ impl Tables {
         tables
     }
 
-    fn act(&mut self, at: usize, act: impl FnOnce(&mut LockTable, Footing, &mut Vec<Output>)) {
+    fn act(&mut self, at: usize, act: impl FnOnce(&mut LockTable, LeaseClock, &mut Vec<Output>)) {
         let mut out = Vec::new();
-        act(&mut self.sites[at], Footing { now: self.now, lease_end: self.lease_end }, &mut out);
+        act(&mut self.sites[at], LeaseClock { now: self.now, lease_end: self.lease_end }, &mut out);
         for output in out {
             match output {
-                Output::Tell(tell) => self.told.push((at, tell)),
+                Output::LockEvent(tell) => self.told.push((at, tell)),
                 Output::Send { to, message } => self.wire.push_back((at, to, message)),
                 Output::Left(lock) => self.left.push((at, lock)),
                 Output::Misbehaved { why, .. } => self.misbehaved.push(why),
@@ -72,7 +72,7 @@ impl Tables {
 
     fn settle(&mut self) {
         while let Some((from, to, message)) = self.wire.pop_front() {
-            self.act(to, |table, footing, out| table.on_message(from, message, footing, out));
+            self.act(to, |table, lease_clock, out| table.on_message(from, message, lease_clock, out));
         }
         for (from, lock) in std::mem::take(&mut self.left) {
             for to in (0..self.sites.len()).filter(|&to| to != from) {
@@ -92,28 +92,28 @@ impl Tables {
         let members = self.sites.len();
         for me in 0..members {
             let epoch = Epoch::new(epoch).unwrap();
-            let seat = Seat::new(epoch, members, me, rules(clause.clone()));
-            self.act(me, |table, footing, out| table.open(seat, census, footing, out));
+            let local_view = LocalView::new(epoch, members, me, rules(clause.clone()));
+            self.act(me, |table, lease_clock, out| table.open(local_view, census, lease_clock, out));
         }
         self.settle();
     }
 
     fn acquire(&mut self, at: usize, request: u64, wait: Wait) {
         let (session, request) = (Session(request), Request(request));
-        let wish = Wish { session, request, lock: lock(), wait, cause: None };
-        self.act(at, |table, footing, out| table.acquire(wish, footing, out));
+        let wanted = Acquire { session, request, lock: lock(), wait, cause: None };
+        self.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
         self.settle();
     }
 
     fn release(&mut self, at: usize, request: u64) {
-        self.act(at, |table, footing, out| table.release(Request(request), footing, out));
+        self.act(at, |table, lease_clock, out| table.release(Request(request), lease_clock, out));
         self.settle();
     }
 
     fn time(&mut self, millis: u64) {
         self.now = at(millis);
         for at in 0..self.sites.len() {
-            self.act(at, |table, footing, out| table.on_time(footing, out));
+            self.act(at, |table, lease_clock, out| table.on_time(lease_clock, out));
         }
         self.settle();
     }
@@ -123,14 +123,14 @@ impl Tables {
         let told = std::mem::take(&mut self.told);
         told.iter()
             .filter_map(|(at, tell)| match tell {
-                Tell::Granted { request, .. } => Some((*at, request.0)),
-                Tell::Extended { .. }
-                | Tell::Lost { .. }
-                | Tell::Released { .. }
-                | Tell::Cancelled { .. }
-                | Tell::TimedOut { .. }
-                | Tell::Busy { .. }
-                | Tell::Refused { .. } => None,
+                LockEvent::Granted { request, .. } => Some((*at, request.0)),
+                LockEvent::Extended { .. }
+                | LockEvent::Lost { .. }
+                | LockEvent::Released { .. }
+                | LockEvent::Cancelled { .. }
+                | LockEvent::TimedOut { .. }
+                | LockEvent::Busy { .. }
+                | LockEvent::Refused { .. } => None,
             })
             .collect()
     }
@@ -160,11 +160,11 @@ fn clients_of_a_site_are_served_in_order_and_other_sites_get_in_after_two_local_
 fn a_deadline_ends_the_wait_and_the_request_that_runs_on_harms_nobody() {
     let mut tables = Tables::of(2, Clause::exclusive("naimi-trehel"));
     tables.acquire(0, 1, Wait::Forever);
-    tables.acquire(1, 2, Wait::Until(at(50)));
+    tables.acquire(1, 2, Wait::Within(Span::from_millis(50)));
     tables.time(49);
     assert_eq!(tables.told.last(), Some(&(0, tables.told[0].1.clone())), "nothing but the grant");
     tables.time(50);
-    assert_eq!(tables.told.last(), Some(&(1, Tell::TimedOut { request: Request(2) })));
+    assert_eq!(tables.told.last(), Some(&(1, LockEvent::TimedOut { request: Request(2) })));
     tables.release(0, 1);
     tables.acquire(0, 3, Wait::Forever);
     assert_eq!(tables.granted(), [(0, 1), (0, 3)]);
@@ -176,10 +176,10 @@ fn whoever_does_not_want_to_wait_is_told_so_at_once_or_after_the_time_that_askin
     tables.acquire(0, 1, Wait::Try);
     assert_eq!(tables.granted(), [(0, 1)]);
     tables.acquire(0, 2, Wait::Try);
-    assert_eq!(tables.told, [(0, Tell::Busy { request: Request(2) })]);
+    assert_eq!(tables.told, [(0, LockEvent::Busy { request: Request(2) })]);
     tables.acquire(1, 3, Wait::Try);
     tables.time(6);
-    assert_eq!(tables.told.last(), Some(&(1, Tell::Busy { request: Request(3) })));
+    assert_eq!(tables.told.last(), Some(&(1, LockEvent::Busy { request: Request(3) })));
 }
 
 #[test]
@@ -188,11 +188,11 @@ fn a_cancelled_wait_ends_and_a_cancelled_grant_is_given_back() {
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
     tables.acquire(1, 3, Wait::Forever);
-    tables.act(1, |table, footing, out| table.cancel(Request(2), footing, out));
-    tables.act(0, |table, footing, out| table.cancel(Request(1), footing, out));
+    tables.act(1, |table, lease_clock, out| table.cancel(Request(2), lease_clock, out));
+    tables.act(0, |table, lease_clock, out| table.cancel(Request(1), lease_clock, out));
     tables.settle();
-    assert!(tables.told.contains(&(1, Tell::Cancelled { request: Request(2) })));
-    assert!(tables.told.contains(&(0, Tell::Released { request: Request(1) })));
+    assert!(tables.told.contains(&(1, LockEvent::Cancelled { request: Request(2) })));
+    assert!(tables.told.contains(&(0, LockEvent::Released { request: Request(1) })));
     assert_eq!(tables.granted(), [(0, 1), (1, 3)]);
 }
 
@@ -202,8 +202,8 @@ fn a_client_that_is_gone_neither_holds_nor_waits() {
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
     tables.acquire(1, 3, Wait::Forever);
-    tables.act(1, |table, footing, out| table.on_session_ended(Session(2), footing, out));
-    tables.act(0, |table, footing, out| table.on_session_ended(Session(1), footing, out));
+    tables.act(1, |table, lease_clock, out| table.on_session_ended(Session(2), lease_clock, out));
+    tables.act(0, |table, lease_clock, out| table.on_session_ended(Session(1), lease_clock, out));
     tables.settle();
     assert_eq!(tables.granted(), [(0, 1), (1, 3)]);
     assert!(!tables.sites[0].holds_anything());
@@ -216,11 +216,14 @@ fn what_was_lost_stays_lost_and_is_free_for_others_when_its_time_is_over() {
     tables.acquire(1, 2, Wait::Forever);
     tables.time(800);
     tables.act(0, |table, _, out| table.on_notice(at(1000), out));
-    assert_eq!(tables.told.last(), Some(&(0, Tell::Lost { request: Request(1), act_by: at(1000) })));
+    assert_eq!(
+        tables.told.last(),
+        Some(&(0, LockEvent::Lost { request: Request(1), act_by: at(1000), why: LossReason::LeaseEnd }))
+    );
     // The lease is renewed after all: nothing comes back, and nobody is told of an extension.
     tables.lease_end = Some(at(2000));
-    tables.act(0, |table, footing, out| table.on_extended(at(2000), footing, out));
-    assert!(!tables.told.iter().any(|(_, tell)| matches!(tell, Tell::Extended { .. })));
+    tables.act(0, |table, lease_clock, out| table.on_extended(at(2000), lease_clock, out));
+    assert!(!tables.told.iter().any(|(_, tell)| matches!(tell, LockEvent::Extended { .. })));
     tables.time(999);
     assert_eq!(tables.granted(), [(0, 1)]);
     tables.time(1000);
@@ -243,7 +246,7 @@ fn nothing_is_granted_without_a_lease_and_everything_asked_again_with_one() {
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
     // The other site's lease is gone when its turn comes: it lets go at once, so that others can get in.
-    tables.act(0, |table, footing, out| table.release(Request(1), footing, out));
+    tables.act(0, |table, lease_clock, out| table.release(Request(1), lease_clock, out));
     tables.lease_end = None;
     tables.settle();
     assert_eq!(tables.granted(), [(0, 1)]);
@@ -252,7 +255,7 @@ fn nothing_is_granted_without_a_lease_and_everything_asked_again_with_one() {
     tables.acquire(0, 3, Wait::Forever);
     assert_eq!(tables.granted(), [(0, 3)]);
     tables.release(0, 3);
-    tables.act(1, |table, footing, out| table.on_extended(at(3000), footing, out));
+    tables.act(1, |table, lease_clock, out| table.on_extended(at(3000), lease_clock, out));
     tables.settle();
     assert_eq!(tables.granted(), [(1, 2)]);
 }
@@ -352,11 +355,11 @@ fn what_no_correct_member_sends_changes_nothing_and_is_reported() {
     let mut tables = Tables::of(2, Clause::exclusive("ricart-agrawala"));
     tables.acquire(0, 1, Wait::Forever);
     let (session, request, wait) = (Session(2), Request(2), Wait::Forever);
-    let wish = Wish { session, request, lock: lock(), wait, cause: None };
-    tables.act(1, |table, footing, out| table.acquire(wish, footing, out));
+    let wanted = Acquire { session, request, lock: lock(), wait, cause: None };
+    tables.act(1, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     let (_, _, request) = tables.wire.pop_front().unwrap();
     let mut send = |message: LockMessage| {
-        tables.act(0, |table, footing, out| table.on_message(1, message, footing, out));
+        tables.act(0, |table, lease_clock, out| table.on_message(1, message, lease_clock, out));
         tables.misbehaved.pop()
     };
     let lane = LockMessage { to_lane: 1, ..request.clone() };
@@ -373,14 +376,14 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(0, 1, Wait::Forever);
     tables.release(0, 9);
-    tables.act(0, |table, footing, out| table.cancel(Request(9), footing, out));
-    let refused = tables.told.iter().filter(|(_, tell)| matches!(tell, Tell::Refused { .. }));
+    tables.act(0, |table, lease_clock, out| table.cancel(Request(9), lease_clock, out));
+    let refused = tables.told.iter().filter(|(_, tell)| matches!(tell, LockEvent::Refused { .. }));
     assert_eq!(refused.count(), 3);
     for number in 0..20 {
         let name: LockName = format!("lock {number}").parse().unwrap();
         let (session, request, wait) = (Session(5), Request(100 + number), Wait::Forever);
-        let wish = Wish { session, request, lock: name, wait, cause: None };
-        tables.act(0, |table, footing, out| table.acquire(wish, footing, out));
+        let wanted = Acquire { session, request, lock: name, wait, cause: None };
+        tables.act(0, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     }
     assert_eq!(tables.granted().len(), 1 + 9, "a site keeps ten locks here");
 }

@@ -9,7 +9,7 @@ use super::lock::{Env, Lock, Machines};
 use super::{LockTable, Output, Request, Session};
 use crate::names::{ClientLabel, LockName};
 use crate::rules::Pattern;
-use crate::view::Seating;
+use crate::view::Placement;
 
 /// Somebody who watches: which locks, and whether with the machines' states.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Happening {
     /// Which of the site's machines.
     pub lane: usize,
     /// What that machine is called among all machines of the lock, if one runs.
-    pub seat: Option<SiteId>,
+    pub machine: Option<SiteId>,
     /// What happened.
     pub what: What,
     /// The machine's state after it, where asked for.
@@ -113,9 +113,9 @@ impl LockTable {
 
     fn happening(&self, name: &LockName, lane: usize, what: What, state: Option<String>) -> Happening {
         let running = self.locks.get(name).is_some_and(|lock| lock.machine(lane).is_some());
-        let seat = self.seat.as_ref().filter(|_| running);
-        let seat = seat.map(|seat| Seating::new(name, seat.members).site(seat.me, lane));
-        Happening { lock: name.clone(), lane, seat, what, state }
+        let view = self.local_view.as_ref().filter(|_| running);
+        let machine = view.map(|view| Placement::new(name, view.members).site(view.me, lane));
+        Happening { lock: name.clone(), lane, machine, what, state }
     }
 }
 
@@ -136,9 +136,10 @@ impl Env<'_> {
     pub(super) fn trace(&mut self, lane: usize, what: impl FnOnce() -> What) {
         if self.is_watched() {
             let (lock, state) = (self.name.clone(), None);
-            let seat = self.seat.map(|seat| Seating::new(self.name, seat.members).site(seat.me, lane));
+            let machine =
+                self.local_view.map(|view| Placement::new(self.name, view.members).site(view.me, lane));
             let what = what();
-            self.out.push(Output::Trace(Box::new(Happening { lock, lane, seat, what, state })));
+            self.out.push(Output::Trace(Box::new(Happening { lock, lane, machine, what, state })));
         }
     }
 

@@ -6,28 +6,27 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
-
-use super::super::channel::{Channel, Stream};
-use super::super::engine::Handle;
-use super::super::gate::Gate;
-use super::super::lobby::Lobby;
-use super::super::net::{UNACKNOWLEDGED, tune};
-use super::door::Door;
-use super::serve::Client;
 use meshlock_cluster::time::Span;
 use meshlock_tls::Security;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::client::Client;
+use super::presence::Door;
+use crate::channel::{Channel, Stream};
+use crate::front::Front;
+use crate::net::{UNACKNOWLEDGED, tune};
+use crate::pending::PendingConnections;
 
 /// How many connections may be there that have not said who they are, and how many of one address: many clients of one machine may
 /// start at once.
-const SEATS: usize = 1024;
-const SHARE: usize = 256;
+const MAX_PENDING: usize = 1024;
+const MAX_PENDING_PER_ADDRESS: usize = 256;
 
 /// How many clients may be connected at once.
-const MOST_CONNECTIONS: usize = 10_000;
+const MAX_CONNECTIONS: usize = 10_000;
 
 /// How long to wait where the machine has no descriptor for another connection.
-const BREATHE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Why clients cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -79,20 +78,20 @@ impl Serving {
 }
 
 /// How many are connected, and who is told.
-struct Guests<F> {
+struct Connections<F> {
     count: Mutex<usize>,
     changed: F,
 }
 
-impl<F: Fn(usize)> Guests<F> {
+impl<F: Fn(usize)> Connections<F> {
     fn new(changed: F) -> Arc<Self> {
-        Arc::new(Guests { count: Mutex::default(), changed })
+        Arc::new(Connections { count: Mutex::default(), changed })
     }
 
     /// Lets one more in, unless there are too many. It leaves when what is given back is dropped.
-    fn enter(self: &Arc<Self>) -> Option<Guest<F>> {
-        let guest = Guest(self.clone());
-        (self.tell(1) <= MOST_CONNECTIONS).then_some(guest)
+    fn enter(self: &Arc<Self>) -> Option<ConnectionSlot<F>> {
+        let connection = ConnectionSlot(self.clone());
+        (self.tell(1) <= MAX_CONNECTIONS).then_some(connection)
     }
 
     fn tell(&self, by: isize) -> usize {
@@ -103,9 +102,9 @@ impl<F: Fn(usize)> Guests<F> {
     }
 }
 
-struct Guest<F: Fn(usize)>(Arc<Guests<F>>);
+struct ConnectionSlot<F: Fn(usize)>(Arc<Connections<F>>);
 
-impl<F: Fn(usize)> Drop for Guest<F> {
+impl<F: Fn(usize)> Drop for ConnectionSlot<F> {
     fn drop(&mut self) {
         self.0.tell(-1);
     }
@@ -113,15 +112,14 @@ impl<F: Fn(usize)> Drop for Guest<F> {
 
 /// Serves clients of this machine, on the node's own thread until the node stops. `changed` is told how many are connected.
 pub fn serve(
-    node: &Handle,
+    front: &Front,
     listener: std::os::unix::net::UnixListener,
-    gate: Arc<Gate>,
     changed: impl Fn(usize) + Send + Sync + 'static,
 ) -> Serving {
-    let (tasks, node) = (node.tasks().clone(), node.clone());
+    let (tasks, front) = (front.node().tasks().clone(), front.clone());
     let accepting = tasks.spawn(async move {
         let listener = UnixListener::from_std(listener).expect("within the node's runtime");
-        let guests = Guests::new(changed);
+        let connections = Connections::new(changed);
         loop {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -130,13 +128,13 @@ pub fn serve(
                     continue;
                 }
             };
-            let Some(guest) = guests.enter() else { continue };
+            let Some(connection) = connections.enter() else { continue };
             let owner = stream.peer_cred().ok().map(|credentials| credentials.uid());
             let channel = Channel::new(Stream::Unix(stream), None);
-            let (node, gate) = (node.clone(), gate.clone());
+            let front = front.clone();
             tokio::spawn(async move {
-                Client::talk(node, channel, Door::Local { owner }, gate).await;
-                drop(guest);
+                Client::talk(front, channel, Door::Local { owner }).await;
+                drop(connection);
             });
         }
     });
@@ -146,11 +144,10 @@ pub fn serve(
 /// Serves clients that come over a network, on the node's own thread until the node stops. The session of one that has been
 /// silent for so long is ended.
 pub fn serve_network(
-    node: &Handle,
+    front: &Front,
     listener: std::net::TcpListener,
     security: Security,
     silence: Span,
-    gate: Arc<Gate>,
 ) -> io::Result<Serving> {
     listener.set_nonblocking(true)?;
     if matches!(security, Security::Plain) {
@@ -161,10 +158,13 @@ pub fn serve_network(
     }
     // A connection is not given up before the session is.
     let patience = UNACKNOWLEDGED.max(Duration::from_micros(silence.micros()));
-    let (tasks, node) = (node.tasks().clone(), node.clone());
+    let (tasks, front) = (front.node().tasks().clone(), front.clone());
     let accepting = tasks.spawn(async move {
         let listener = TcpListener::from_std(listener).expect("within the node's runtime");
-        let (guests, lobby) = (Guests::new(|_| {}), Arc::new(Lobby::new(SEATS, SHARE)));
+        let (connections, pending) = (
+            Connections::new(|_| {}),
+            Arc::new(PendingConnections::new(MAX_PENDING, MAX_PENDING_PER_ADDRESS)),
+        );
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -173,7 +173,7 @@ pub fn serve_network(
                     continue;
                 }
             };
-            let (Some(guest), Some(seat)) = (guests.enter(), lobby.enter(address.ip())) else {
+            let (Some(connection), Some(slot)) = (connections.enter(), pending.enter(address.ip())) else {
                 tracing::debug!(%address, "too many connections: one is not taken");
                 continue;
             };
@@ -192,11 +192,11 @@ pub fn serve_network(
                 tls
             });
             let channel = Channel::new(Stream::Tcp(stream), tls);
-            let door = Door::Network { address, silence, seat: Mutex::new(Some(seat)) };
-            let (node, gate) = (node.clone(), gate.clone());
+            let door = Door::Network { address, silence, slot: Mutex::new(Some(slot)) };
+            let front = front.clone();
             tokio::spawn(async move {
-                Client::talk(node, channel, door, gate).await;
-                drop(guest);
+                Client::talk(front, channel, door).await;
+                drop(connection);
             });
         }
     });
@@ -205,5 +205,5 @@ pub fn serve_network(
 
 async fn wait_for_descriptors(error: &io::Error) {
     tracing::warn!(%error, "cannot take a client's connection");
-    tokio::time::sleep(BREATHE).await;
+    tokio::time::sleep(ACCEPT_RETRY).await;
 }

@@ -5,11 +5,11 @@
 //! lead nowhere; the client counts its lease so that it has stopped before anyone else has what it held.
 
 mod accept;
-mod door;
+mod asked;
+mod client;
+mod convert;
 mod group;
-mod rights;
-mod serve;
-mod watch;
-mod words;
+mod presence;
+mod watching;
 
 pub use accept::{ServeError, Serving, listen, serve, serve_network};

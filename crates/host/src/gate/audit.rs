@@ -21,7 +21,7 @@ use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::{LockName, SiteName};
 
 /// How many lines may wait for the disk.
-const MOST_WAITING: usize = 8192;
+const MAX_WAITING: usize = 8192;
 
 /// How long whoever stops a node waits for the last lines.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
@@ -92,7 +92,7 @@ impl Act {
 
 /// Where audit lines go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum AuditTarget {
     /// Into the log, but only what changes something for others or is refused.
     #[default]
     Notable,
@@ -148,13 +148,13 @@ impl fmt::Debug for Audit {
 
 impl Audit {
     /// Opens it. The file is made if it is not there, for its owner only.
-    pub fn open(place: &Place) -> io::Result<Self> {
+    pub fn open(place: &AuditTarget) -> io::Result<Self> {
         let sink = match place {
-            Place::Notable => Sink::Notable,
-            Place::Log => Sink::Log,
-            Place::File(path) => {
+            AuditTarget::Notable => Sink::Notable,
+            AuditTarget::Log => Sink::Log,
+            AuditTarget::File(path) => {
                 let file = open(path)?;
-                let (lines, waiting) = sync_channel(MOST_WAITING);
+                let (lines, waiting) = sync_channel(MAX_WAITING);
                 let shared = Arc::new(Shared::default());
                 let writer = Writer {
                     path: path.clone(),

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-pub use audit::{Act, Audit, Place};
+pub use audit::{Act, Audit, AuditTarget};
 use meshlock_cluster::access::{Access, Bucket, Denied, Pace, Principal, Subject, Tokens, Verb};
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::time::{Span, Time};
@@ -67,8 +67,17 @@ pub enum Origin {
         /// The user.
         user: Option<u32>,
     },
+    /// The node's own process: no rule binds it either.
+    Process,
     /// A network, be it within this machine.
     Network(SocketAddr),
+}
+
+impl Origin {
+    /// Whether rules and limits apply to whoever comes this way.
+    fn is_bound_by_rules(&self) -> bool {
+        matches!(self, Origin::Network(_))
+    }
 }
 
 impl fmt::Display for Origin {
@@ -76,6 +85,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::Socket { user: Some(user) } => write!(f, "socket, user {user}"),
             Origin::Socket { user: None } => f.write_str("socket"),
+            Origin::Process => f.write_str("process"),
             Origin::Network(address) => address.fmt(f),
         }
     }
@@ -213,7 +223,7 @@ impl Gate {
 
     /// The same of anything.
     pub fn check_subject(&self, caller: &Caller, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
-        if matches!(caller.origin, Origin::Socket { .. }) {
+        if !caller.origin.is_bound_by_rules() {
             return Ok(());
         }
         let checked = self.policy().access.check(&caller.principal, verb, subject);
@@ -238,6 +248,9 @@ impl Gate {
 
     /// Counts a request; too many of them within a short time are refused.
     pub fn pace(&self, caller: &Caller, kind: Kind) -> Result<(), TooFast> {
+        if !caller.origin.is_bound_by_rules() {
+            return Ok(());
+        }
         let (now, pace) = (now(), self.each.pace);
         let mut meters = self.meters();
         let meter = meter(&mut meters, &caller.principal, pace, now);

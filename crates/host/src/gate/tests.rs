@@ -89,7 +89,7 @@ fn those_who_are_quiet_are_forgotten() {
 fn what_happens_is_written_as_one_object_a_line_for_its_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
-    let audit = Audit::open(&Place::File(path.clone())).unwrap();
+    let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
     let gate = Gate::new(Policy::default(), Each::default(), audit);
     assert!(gate.check(&caller(named("ci")), Verb::Break, &lock()).is_err());
     gate.audit().note(&caller(named("ci")), Some(&lock()), Act::Granted { fence: i64::MAX });
@@ -113,7 +113,7 @@ fn what_happens_is_written_as_one_object_a_line_for_its_owner_only() {
 fn a_file_that_was_moved_away_is_made_anew_when_that_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let (path, old) = (dir.path().join("audit.jsonl"), dir.path().join("audit.1"));
-    let audit = Audit::open(&Place::File(path.clone())).unwrap();
+    let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
     let note = |fence| audit.note(&caller(named("ci")), Some(&lock()), Act::Granted { fence });
     note(1);
     audit.flush();
@@ -131,7 +131,7 @@ fn a_file_that_was_moved_away_is_made_anew_when_that_is_said() {
 #[test]
 fn lines_that_cannot_be_written_are_counted_and_nobody_waits() {
     // A disk that is full.
-    let audit = Audit::open(&Place::File("/dev/full".into())).unwrap();
+    let audit = Audit::open(&AuditTarget::File("/dev/full".into())).unwrap();
     let note = || audit.note(&caller(named("ci")), Some(&lock()), Act::Granted { fence: 1 });
     (0..100_000).for_each(|_| note());
     audit.flush();

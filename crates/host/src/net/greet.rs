@@ -153,7 +153,7 @@ pub(super) async fn greet(
 pub(super) async fn welcome(
     stream: TcpStream,
     tls: Option<Connection>,
-    (me, life, speaks): (&SiteName, u64, Versions),
+    (me, incarnation, speaks): (&SiteName, u64, Versions),
     introduce: impl FnOnce() -> Introduction,
 ) -> Result<Option<Greeted>, GreetError> {
     tune(&stream, UNACKNOWLEDGED)?;
@@ -165,7 +165,7 @@ pub(super) async fn welcome(
     let to = hello.as_ref().map_or_else(|_| me.clone(), |(hello, _)| hello.from.clone());
     if matches!(&hello, Ok(_) | Err(GreetError::Frame(FrameError::Version { .. }))) {
         // Also to a peer of another version: it can tell its user why.
-        newcomer.say(&Hello { from: me.clone(), to, life }).await?;
+        newcomer.say(&Hello { from: me.clone(), to, incarnation }).await?;
     }
     let (hello, version) = hello?;
     if hello.to == hello.from {
@@ -187,7 +187,7 @@ pub(super) async fn ask_about(
     tune(&stream, UNACKNOWLEDGED)?;
     let mut newcomer = Newcomer::new(stream, tls, Versions::default());
     newcomer.write_tls().await?;
-    newcomer.say(&Hello { from: me.clone(), to: me.clone(), life: 0 }).await?;
+    newcomer.say(&Hello { from: me.clone(), to: me.clone(), incarnation: 0 }).await?;
     let (hello, _) = newcomer.hello().await?;
     check_certificate(newcomer.tls.as_ref(), &hello)?;
     loop {

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::lobby::Lobby;
+use super::pending::PendingConnections;
 pub(super) use greet::UNACKNOWLEDGED;
 pub use greet::tune;
 use greet::{GREET_WITHIN, GreetError, Greeted, greet, welcome};
@@ -30,8 +30,8 @@ pub use peer::Traffic;
 
 /// How many connections may be there that have not said which site they are, and how many of one address: sites of one machine may
 /// all come at once.
-const SEATS: usize = 256;
-const SHARE: usize = 64;
+const MAX_PENDING: usize = 256;
+const MAX_PENDING_PER_ADDRESS: usize = 64;
 
 /// How long a site that could not be reached is left alone: first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -59,7 +59,7 @@ pub(super) trait Host: Send + Sync + 'static {
 /// All connections of one site.
 pub(super) struct Net {
     me: SiteName,
-    life: u64,
+    incarnation: u64,
     security: Security,
     speaks: Versions,
     tasks: Handle,
@@ -73,13 +73,13 @@ pub(super) struct Net {
 impl Net {
     pub(super) fn new(
         me: SiteName,
-        life: u64,
+        incarnation: u64,
         (security, speaks): (Security, Versions),
         configured: BTreeMap<SiteName, String>,
         tasks: Handle,
     ) -> Self {
         let (learnt, peers) = (Mutex::default(), Mutex::default());
-        Net { me, life, security, speaks, tasks, configured, learnt, peers }
+        Net { me, incarnation, security, speaks, tasks, configured, learnt, peers }
     }
 
     /// What has gone between this site and each that it has had to do with.
@@ -112,7 +112,7 @@ impl Net {
 
     /// Lets other sites in.
     pub(super) async fn keep_accepting<H: Host>(self: Arc<Self>, listener: TcpListener, host: Arc<H>) {
-        let lobby = Arc::new(Lobby::new(SEATS, SHARE));
+        let pending = Arc::new(PendingConnections::new(MAX_PENDING, MAX_PENDING_PER_ADDRESS));
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -123,14 +123,14 @@ impl Net {
                     continue;
                 }
             };
-            let Some(seat) = lobby.enter(address.ip()) else {
+            let Some(slot) = pending.enter(address.ip()) else {
                 tracing::debug!(%address, "too many connections that say nothing: one is not taken");
                 continue;
             };
             let (net, host) = (self.clone(), host.clone());
             self.tasks.spawn(async move {
                 let greeted = net.welcome(stream, &*host).await;
-                drop(seat);
+                drop(slot);
                 match greeted {
                     Ok(Some(greeted)) => net.adopt(greeted, false, &host),
                     Ok(None) => {}
@@ -142,7 +142,7 @@ impl Net {
 
     async fn welcome(&self, stream: TcpStream, host: &impl Host) -> Result<Option<Greeted>, GreetError> {
         let tls = self.security.accepting()?;
-        let welcome = welcome(stream, tls, (&self.me, self.life, self.speaks), || host.introduce());
+        let welcome = welcome(stream, tls, (&self.me, self.incarnation, self.speaks), || host.introduce());
         timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
     }
 
@@ -178,7 +178,7 @@ impl Net {
         };
         let dial = async {
             let stream = TcpStream::connect(&address).await?;
-            let hello = Hello { from: self.me.clone(), to: site.clone(), life: self.life };
+            let hello = Hello { from: self.me.clone(), to: site.clone(), incarnation: self.incarnation };
             greet(stream, self.security.dialling(site)?, hello, self.speaks).await
         };
         timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
@@ -189,7 +189,7 @@ impl Net {
         let Greeted { channel, hello, version, rest } = greeted;
         let peer = self.peer(&hello.from, host);
         let preferred = dialled == (self.me < hello.from);
-        let current = Current { channel, version, preferred, life: hello.life };
+        let current = Current { channel, version, preferred, incarnation: hello.incarnation };
         if peer.adopt(current.clone()) {
             host.on_connected(&hello.from);
             self.tasks.spawn(talk(peer, current, rest, host.clone()));

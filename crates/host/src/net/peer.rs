@@ -13,7 +13,7 @@ use meshlock_wire::sites::VERSIONS;
 use meshlock_wire::sites::{put_packet, take_packets};
 
 /// How much is kept for a site while it is dialled. What does not fit is lost, as it would be without a connection.
-const MOST_BACKLOG: usize = 256 << 10;
+const MAX_BACKLOG: usize = 256 << 10;
 
 /// Another site.
 pub(crate) struct Peer {
@@ -25,7 +25,7 @@ pub(crate) struct Peer {
     received: Count,
 }
 
-/// How much has gone one way. Only counted, so that order does not matter.
+/// How much has gone one way. Only counted, so that order does not payload.
 #[derive(Default)]
 struct Count {
     frames: AtomicU64,
@@ -70,7 +70,7 @@ pub(super) struct Current {
     pub(super) version: u16,
     /// Whether the site with the lower name dialled it.
     pub(super) preferred: bool,
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
 }
 
 impl Peer {
@@ -88,7 +88,7 @@ impl Peer {
             }
             line.current = None;
         }
-        if line.backlog.len() < MOST_BACKLOG {
+        if line.backlog.len() < MAX_BACKLOG {
             // Whoever it will be can read the oldest version.
             self.put(packet, VERSIONS.0, &mut line.backlog);
         }
@@ -104,10 +104,10 @@ impl Peer {
     }
 
     /// Hears what has come from this site, without waiting for the task that does so.
-    pub(crate) fn hear_now<H: Host>(&self, host: &Arc<H>) {
+    pub(crate) fn read_now<H: Host>(&self, host: &Arc<H>) {
         let current = self.line().current.clone();
         if let Some(current) = current {
-            current.channel.hear_now(|bytes| self.take(&current, bytes, host));
+            current.channel.read_now(|bytes| self.take(&current, bytes, host));
         }
     }
 
@@ -147,7 +147,7 @@ impl Peer {
         let mut line = self.line();
         let channel = new.channel.clone();
         if let Some(old) = line.current.as_ref().filter(|old| old.channel.is_open()) {
-            if old.life == new.life && old.preferred && !new.preferred {
+            if old.incarnation == new.incarnation && old.preferred && !new.preferred {
                 channel.close();
                 return false;
             }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
 use meshlock_cluster::founding::Founding;
-use meshlock_cluster::membership::disk::{Ballot, Disk, LogEntry, Pledges, Saved, Write};
+use meshlock_cluster::membership::disk::{Ballot, Disk, LogEntry, Registrations, Saved, Write};
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_wire::disk as record;
 use meshlock_wire::disk::RecordError;
@@ -23,7 +23,8 @@ const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
 const FOUNDING: &str = "founding";
-const PLEDGES: &str = "pledges";
+/// Called so since format 1; the name is part of the format.
+const REGISTRATIONS: &str = "pledges";
 const INCARNATION: &str = "incarnation";
 const BALLOT: &str = "ballot";
 const SAVED: &str = "saved";
@@ -62,7 +63,9 @@ fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
 fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Error> {
     match write {
         Write::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
-        Write::Pledges(pledges) => put(transaction, PLEDGES, &record::encode(pledges)),
+        Write::Registrations(registrations) => {
+            put(transaction, REGISTRATIONS, &record::encode(registrations))
+        }
         Write::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
         Write::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
         Write::Append(entries) => {
@@ -126,8 +129,8 @@ impl<'a> Reader<'a> {
         if let Some(founding) = self.record::<Founding>(FOUNDING)? {
             disk.apply(&Write::Founding(founding));
         }
-        if let Some(pledges) = self.record::<Pledges>(PLEDGES)? {
-            disk.apply(&Write::Pledges(pledges));
+        if let Some(registrations) = self.record::<Registrations>(REGISTRATIONS)? {
+            disk.apply(&Write::Registrations(registrations));
         }
         if let Some(incarnation) = self.record::<Incarnation>(INCARNATION)? {
             disk.apply(&Write::Incarnation(incarnation));

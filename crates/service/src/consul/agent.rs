@@ -11,7 +11,7 @@ use super::{Consul, ids};
 impl Consul {
     /// Who answers here.
     pub(super) fn this_node(&self) -> Response {
-        let site = self.desk.site().as_str();
+        let site = self.sessions.site().as_str();
         let version = concat!(env!("CARGO_PKG_VERSION"), "+meshlock");
         let id = ids::other(i64::try_from(fnv_1a(site.bytes()) >> 1).unwrap_or(0));
         axum::Json(json!({
@@ -26,7 +26,8 @@ impl Consul {
 
     /// Where the site is reached that leads the cluster; nothing if none does.
     pub(super) async fn leader(&self) -> Result<Response, Fault> {
-        let overview = self.desk.overview().await.map_err(|error| Fault::unanswered(&error))?;
+        let overview =
+            self.sessions.front().overview_for_checked().await.map_err(|error| Fault::unanswered(&error))?;
         let leader = overview.leader.map(|leader| {
             overview.view.addresses.get(&leader).map_or_else(|| leader.to_string(), ToString::to_string)
         });
@@ -35,7 +36,8 @@ impl Consul {
 
     /// Where all members are reached.
     pub(super) async fn peers(&self) -> Result<Response, Fault> {
-        let overview = self.desk.overview().await.map_err(|error| Fault::unanswered(&error))?;
+        let overview =
+            self.sessions.front().overview_for_checked().await.map_err(|error| Fault::unanswered(&error))?;
         let address = |member: &meshlock_cluster::names::Member| {
             overview
                 .view

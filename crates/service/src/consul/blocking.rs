@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -17,7 +17,7 @@ use super::calls::{About, Shown, Waits};
 use super::errors::Fault;
 use super::names::{Place, lock_of_prefix};
 use super::view::{Entry, Observed};
-use crate::desk::{Holder, Watching};
+use crate::sessions::{Holder, Watching};
 
 /// Where too many other locks are watched, a read that waits is answered after so long, and its client asks again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl Consul {
     /// Reads a key or a tree of them.
     pub(super) async fn read(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         about: &About,
         shown: &Shown,
         waits: Option<Waits>,
@@ -101,7 +101,7 @@ impl Consul {
     /// Reads what there is now.
     async fn look(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         about: &About,
         shown: &Shown,
         lock: Option<&LockName>,
@@ -113,7 +113,7 @@ impl Consul {
         Ok(self.answer(caller, about, shown, seen.as_ref()))
     }
 
-    fn answer(&self, caller: &Caller, about: &About, shown: &Shown, seen: Option<&Observed>) -> Answer {
+    fn answer(&self, caller: &Admitted, about: &About, shown: &Shown, seen: Option<&Observed>) -> Answer {
         match about {
             About::Key { key, place } => {
                 let nobody = Observed::free(1);
@@ -153,7 +153,7 @@ impl Consul {
     /// Reads what only this site knows, and changes only here.
     pub(super) async fn read_here(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         waits: Option<Waits>,
         look: impl Fn() -> Answer,
     ) -> Answer {
@@ -185,13 +185,13 @@ fn names(entries: &[Entry], prefix: &str, separator: &str) -> Vec<String> {
 /// Waits for a change.
 struct Change<'a> {
     consul: &'a Consul,
-    caller: &'a Caller,
+    caller: &'a Admitted,
     lock: Option<LockName>,
     /// Whether what this site's sessions have matters too, besides the lock.
     with_others: bool,
     /// The client knows what was there at this number.
     known: u64,
-    /// It was given by this life of the site.
+    /// It was given by this incarnation of the site.
     is_ours: bool,
     deadline: Instant,
     here: watch::Receiver<u64>,
@@ -212,7 +212,7 @@ enum By {
 
 impl<'a> Change<'a> {
     fn new(
-        (consul, caller): (&'a Consul, &'a Caller),
+        (consul, caller): (&'a Consul, &'a Admitted),
         lock: Option<LockName>,
         with_others: bool,
         waits: Waits,
@@ -225,7 +225,7 @@ impl<'a> Change<'a> {
             known: waits.index,
             is_ours: waits.index <= consul.indexes().last(),
             deadline: Instant::now() + waits.wait,
-            here: consul.desk.changes(),
+            here: consul.sessions.changes(),
             touched: consul.touched.subscribe(),
             watching: None,
             was_here: false,
@@ -255,7 +255,7 @@ impl<'a> Change<'a> {
         }
         self.by = By::Watching;
         if self.watching.is_none() {
-            self.watching = self.consul.desk.watch_as_seen(self.caller, lock).ok();
+            self.watching = self.consul.sessions.watch_as_seen(self.caller, lock).ok();
         }
         let Some(watching) = &mut self.watching else {
             sleep_until(self.deadline.min(Instant::now() + LOOK_AGAIN_AFTER)).await;

@@ -4,12 +4,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 
 use super::Consul;
 use super::ids;
-use crate::desk::{NoAnswer, NotHeld};
-use crate::ledger::{LeaseId, LedgerError};
+use crate::sessions::registry::{LeaseId, RegistryError};
+use crate::sessions::{NotAnswered, NotHeld};
 
 /// What is said to whoever takes Meshlock for Consul as a whole.
 const WHAT_IT_IS: &str = "Meshlock keeps locks, not data: of Consul it knows sessions and the keys of locks and semaphores \
@@ -42,7 +42,7 @@ impl Fault {
         Fault::new(StatusCode::FORBIDDEN, format!("Permission denied: {error}"))
     }
 
-    pub(super) fn unanswered(error: &NoAnswer) -> Self {
+    pub(super) fn unanswered(error: &NotAnswered) -> Self {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
     }
 }
@@ -68,8 +68,8 @@ impl Consul {
     }
 
     /// Whether the caller may do something with a lock.
-    pub(super) fn check(&self, caller: &Caller, verb: Verb, lock: &LockName) -> Result<(), Fault> {
-        self.desk.check(caller, verb, lock).map_err(|error| Fault::denied(&error))
+    pub(super) fn check(&self, caller: &Admitted, verb: Verb, lock: &LockName) -> Result<(), Fault> {
+        self.sessions.check(caller, verb, lock).map_err(|error| Fault::denied(&error))
     }
 
     /// The session is not there, or at another site.
@@ -81,22 +81,22 @@ impl Consul {
 
     /// If another site has the session: that it does.
     pub(super) fn elsewhere(&self, lease: LeaseId) -> Option<String> {
-        let site = self.desk.granted_by(lease)?;
+        let site = self.sessions.granted_by(lease)?;
         Some(format!(
             "invalid session \"{}\": it was created at the site '{site}', and this is '{}'; use the address of '{site}' for it, \
              because each site keeps the sessions that it created",
             ids::session(lease),
-            self.desk.site()
+            self.sessions.site()
         ))
     }
 
     /// Why a lock is not held, where that is not simply an answer.
     pub(super) fn not_held(&self, error: &NotHeld) -> Fault {
         let status = match error {
-            NotHeld::Ledger(LedgerError::NoLease(lease)) => return self.no_session(*lease),
+            NotHeld::Registry(RegistryError::NoLease(lease)) => return self.no_session(*lease),
             NotHeld::Denied(error) => return Fault::denied(error),
-            NotHeld::Ledger(error) if error.is_a_limit() => StatusCode::TOO_MANY_REQUESTS,
-            NotHeld::Ledger(_)
+            NotHeld::Registry(error) if error.is_a_limit() => StatusCode::TOO_MANY_REQUESTS,
+            NotHeld::Registry(_)
             | NotHeld::Permits(_)
             | NotHeld::Busy
             | NotHeld::TimedOut

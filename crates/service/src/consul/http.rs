@@ -6,7 +6,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, put};
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 
 use super::Consul;
 use super::calls::{KvCall, Parameters};
@@ -34,7 +34,7 @@ type Given = Query<Vec<(String, String)>>;
 
 async fn create(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     body: Bytes,
 ) -> Result<Response, Fault> {
     consul.create(&caller, &body)
@@ -42,7 +42,7 @@ async fn create(
 
 async fn destroy(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     Path(session): Path<String>,
 ) -> Result<Response, Fault> {
     consul.destroy(&caller, &session)
@@ -50,7 +50,7 @@ async fn destroy(
 
 async fn renew(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     Path(session): Path<String>,
 ) -> Result<Response, Fault> {
     consul.renew(&caller, &session)
@@ -58,7 +58,7 @@ async fn renew(
 
 async fn info(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     Path(session): Path<String>,
     Query(given): Given,
 ) -> Result<Response, Fault> {
@@ -67,7 +67,7 @@ async fn info(
 
 async fn list(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     Query(given): Given,
 ) -> Result<Response, Fault> {
     Ok(consul.list(&caller, Parameters(given).waits()?).await)
@@ -75,7 +75,7 @@ async fn list(
 
 async fn list_of(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     Path(node): Path<String>,
     Query(given): Given,
 ) -> Result<Response, Fault> {
@@ -84,7 +84,7 @@ async fn list_of(
 
 async fn kv_root(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     method: Method,
     Query(given): Given,
     body: Bytes,
@@ -94,7 +94,7 @@ async fn kv_root(
 
 async fn kv(
     State(consul): State<Consul>,
-    Extension(caller): Extension<Caller>,
+    Extension(caller): Extension<Admitted>,
     method: Method,
     Path(key): Path<String>,
     Query(given): Given,
@@ -105,7 +105,7 @@ async fn kv(
 
 /// Every call about keys: here is known which lock it is about, and what it does to it.
 async fn answer(
-    (consul, caller): (&Consul, &Caller),
+    (consul, caller): (&Consul, &Admitted),
     method: &Method,
     key: &str,
     given: Vec<(String, String)>,

@@ -5,7 +5,7 @@
 //!  xxxxxxxx-xxxx-8xxx-8x00-"meshlk" in ASCII
 //! ```
 
-use crate::ledger::LeaseId;
+use crate::sessions::registry::LeaseId;
 
 /// The end of a session's name.
 const SESSION: &str = "6d6573686c6b";

@@ -34,7 +34,7 @@ pub(super) struct Numbers {
 }
 
 impl Indexes {
-    /// Begins above `start`, which is larger for each life of a site, so that an index of the life before is none of this one.
+    /// Begins above `start`, which is larger for each incarnation of a site, so that an index of the incarnation before is none of this one.
     pub(super) fn new(start: u64) -> Self {
         Indexes { last: start, looks: 0, seen: BTreeMap::new() }
     }

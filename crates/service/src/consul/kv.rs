@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::table::Wait;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use tokio::time::timeout;
 
 use super::calls::Write;
@@ -16,8 +16,8 @@ use super::errors::Fault;
 use super::names::{Form, Place, SEMAPHORE_FLAGS, contender_of, document_of, label, ledger_name};
 use super::records::Mark;
 use super::{Consul, ids};
-use crate::desk::{IfKnown, NotHeld, Order, Stage};
-use crate::ledger::{LeaseId, State, Wanted};
+use crate::sessions::registry::{LeaseId, NewKey, State};
+use crate::sessions::{AcquireState, IfKnown, KeyRequest, NotHeld};
 
 /// How long one that was refused waits for another of this site who is just being given the lock: so long asking takes at most.
 const SETTLES_WITHIN: Duration = Duration::from_millis(250);
@@ -26,7 +26,7 @@ impl Consul {
     /// Does what a call asks for; gives back whether it was done.
     pub(super) async fn write(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         key: String,
         place: Place,
         write: Write,
@@ -59,14 +59,20 @@ impl Consul {
     }
 
     /// A session acquires a lock's key, if nobody else has it. Who has it already changes what it shows.
-    async fn hold(&self, caller: &Caller, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
+    async fn hold(
+        &self,
+        caller: &Admitted,
+        lock: LockName,
+        lease: LeaseId,
+        mark: Mark,
+    ) -> Result<bool, Fault> {
         let held = self.get(caller, &lock, lease, (Form::Whole, mark.clone()), 1).await?;
         let is_shown = self.records().held(lease, &lock).is_some_and(|(_, shown)| *shown == mark);
         if held && !is_shown {
             let label = label(Form::Whole, lease, mark.flags, &mark.value).map_err(too_long)?;
             let value = mark.value.clone();
             self.records().set_held(lease, lock.clone(), Form::Whole, mark);
-            self.desk.set_value(caller, &ledger_name(&lock, lease), value, label);
+            self.sessions.set_value(caller, &ledger_name(&lock, lease), value, label);
         }
         Ok(held)
     }
@@ -74,7 +80,7 @@ impl Consul {
     /// Tries to get a lock, or one of its permits.
     async fn get(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         lock: &LockName,
         lease: LeaseId,
         (form, mark): (Form, Mark),
@@ -82,8 +88,8 @@ impl Consul {
     ) -> Result<bool, Fault> {
         let who = label(form, lease, mark.flags, &mark.value).map_err(too_long)?;
         let name = ledger_name(lock, lease);
-        let wanted = Wanted { name: name.clone(), lock: lock.clone(), lease, value: mark.value.clone() };
-        let order = Order { wanted, wait: Wait::Try, who, if_known: IfKnown::Join };
+        let wanted = NewKey { name: name.clone(), lock: lock.clone(), lease, value: mark.value.clone() };
+        let order = KeyRequest { wanted, wait: Wait::Try, who, if_known: IfKnown::Join };
         // Whoever looks as soon as the lock is granted sees whose it is.
         let is_new = self.records().held(lease, lock).is_none();
         if is_new {
@@ -91,8 +97,8 @@ impl Consul {
         }
         // The cluster has to agree on the number only where it is another than the rules say.
         let permits = Some(permits).filter(|&permits| self.permits_of(lock) != Some(permits));
-        let held = self.desk.acquire(caller, order, permits).await;
-        if held.is_err() && is_new && self.desk.key(caller, &name).is_none() {
+        let held = self.sessions.acquire(caller, order, permits).await;
+        if held.is_err() && is_new && self.sessions.key(caller, &name).is_none() {
             self.records().remove_held(lease, lock);
         }
         match held {
@@ -113,21 +119,21 @@ impl Consul {
     /// Who is refused looks who has the lock. If that is one of this site's who is just being given it, it is to be seen.
     async fn settle(&self, lock: &LockName) {
         let asks = {
-            let ledger = self.desk.ledger();
-            let mut of_lock = ledger.keys_from(lock.as_str().as_bytes()).filter(|key| key.lock == *lock);
+            let registry = self.sessions.registry();
+            let mut of_lock = registry.keys_from(lock.as_str().as_bytes()).filter(|key| key.lock == *lock);
             of_lock.find(|key| key.state == State::Waiting).map(|key| key.driver.clone())
         };
         if let Some(asks) = asks {
-            let _ = timeout(SETTLES_WITHIN, asks.until(|stage| *stage != Stage::Waiting)).await;
+            let _ = timeout(SETTLES_WITHIN, asks.until(|state| *state != AcquireState::Waiting)).await;
         }
     }
 
     /// A session says that it wants a permit: until it is over, or says otherwise.
-    fn contend(&self, caller: &Caller, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
+    fn contend(&self, caller: &Admitted, lock: LockName, lease: LeaseId, mark: Mark) -> Result<bool, Fault> {
         self.check(caller, Verb::Acquire, &lock)?;
         // What it shows it will show at other sites once it has the permit.
         label(Form::Permit, lease, mark.flags, &mark.value).map_err(too_long)?;
-        let most = self.desk.limits().keys;
+        let most = self.sessions.limits().keys;
         let mut records = self.records();
         if records.add_contender(lease, lock.clone(), mark.clone(), most).is_err() {
             drop(records);
@@ -145,7 +151,7 @@ impl Consul {
     }
 
     /// A session gives back what it has under a key.
-    fn give_back(&self, caller: &Caller, place: &Place, session: &str) -> Result<bool, Fault> {
+    fn give_back(&self, caller: &Admitted, place: &Place, session: &str) -> Result<bool, Fault> {
         let lease = Consul::lease(session)?;
         if !self.is_alive(caller, lease) {
             // Another site's may have it: that is not known here.
@@ -159,15 +165,15 @@ impl Consul {
     }
 
     /// Gives a lock or a permit back.
-    fn let_go(&self, caller: &Caller, lock: &LockName, lease: LeaseId) -> bool {
-        let released = self.desk.release(caller, &ledger_name(lock, lease)).is_some();
+    fn let_go(&self, caller: &Admitted, lock: &LockName, lease: LeaseId) -> bool {
+        let released = self.sessions.release(caller, &ledger_name(lock, lease)).is_some();
         self.records().remove_held(lease, lock);
         self.touch();
         released
     }
 
     /// A session wants no permit any more; if it has one, it gives it back.
-    fn withdraw(&self, caller: &Caller, lock: &LockName, lease: LeaseId) -> bool {
+    fn withdraw(&self, caller: &Admitted, lock: &LockName, lease: LeaseId) -> bool {
         let permit = self.records().held(lease, lock).is_some_and(|(form, _)| *form == Form::Permit);
         let released = permit && self.let_go(caller, lock, lease);
         let removed = self.records().remove_contender(lease, lock);
@@ -176,7 +182,13 @@ impl Consul {
     }
 
     /// A semaphore's document is changed: somebody wants a permit, or gives one back.
-    async fn change(&self, caller: &Caller, lock: &LockName, index: u64, body: &[u8]) -> Result<bool, Fault> {
+    async fn change(
+        &self,
+        caller: &Admitted,
+        lock: &LockName,
+        index: u64,
+        body: &[u8],
+    ) -> Result<bool, Fault> {
         self.check(caller, Verb::Acquire, lock)?;
         let next = Document::read(body).map_err(|error| Fault::not_a_lock(&error.to_string()))?;
         let place = Place::Document(lock.clone());
@@ -219,7 +231,7 @@ impl Consul {
     /// A key is deleted. What somebody holds is not: only who has a lock gives it back.
     async fn delete(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         key: &str,
         place: &Place,
         index: Option<u64>,

@@ -2,7 +2,7 @@
 //! which its Go API counts the permits of a semaphore.
 //!
 //! ```text
-//!  PUT /v1/session/create                          a lease of the ledger
+//!  PUT /v1/session/create                          a lease of the registry
 //!  PUT /v1/kv/jobs?acquire=SESSION                 try to get the lock `jobs`: true or false
 //!  GET /v1/kv/jobs?index=N&wait=10s                who holds it, as soon as that is different
 //!  PUT /v1/kv/pool/.lock?cas=N  {"Limit":2,…}      try to get a permit of the semaphore `pool`, or give it back
@@ -34,7 +34,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Router;
 use tokio::sync::watch;
 
-use crate::desk::Desk;
+use crate::sessions::Sessions;
 pub(crate) use agent::{is_elsewhere, not_here};
 use indexes::Indexes;
 use records::Records;
@@ -44,7 +44,7 @@ use records::Records;
 pub(crate) struct Consul(Arc<Inner>);
 
 pub(crate) struct Inner {
-    desk: Desk,
+    sessions: Sessions,
     cluster: String,
     records: Mutex<Records>,
     indexes: Mutex<Indexes>,
@@ -60,11 +60,11 @@ impl std::ops::Deref for Consul {
 }
 
 impl Consul {
-    pub(crate) fn new(desk: Desk, cluster: &str) -> Self {
-        // An index that a client has from an earlier life of this site is not taken for one of this life.
+    pub(crate) fn new(sessions: Sessions, cluster: &str) -> Self {
+        // An index that a client has from an earlier incarnation of this site is not taken for one of this incarnation.
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Consul(Arc::new(Inner {
-            desk,
+            sessions,
             cluster: cluster.to_owned(),
             records: Mutex::default(),
             indexes: Mutex::new(Indexes::new(u64::try_from(started).unwrap_or(1))),

@@ -7,7 +7,7 @@ use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
 use super::ids;
 use crate::escape::{ValueTooLong, escaped, unescaped};
-use crate::ledger::LeaseId;
+use crate::sessions::registry::LeaseId;
 
 /// What the Go API puts behind the prefix of a semaphore; and `consul lock` behind that of a lock.
 const DOCUMENT: &str = "/.lock";
@@ -62,7 +62,7 @@ pub(super) fn lock_of_prefix(prefix: &str) -> Option<LockName> {
     prefix.strip_suffix('/').unwrap_or(prefix).parse().ok()
 }
 
-/// Under what name a session's place at a lock is in the ledger: the same as for our own API.
+/// Under what name a session's place at a lock is in the registry: the same as for our own API.
 pub(super) fn ledger_name(lock: &LockName, lease: LeaseId) -> Vec<u8> {
     format!("{lock}/{lease}").into_bytes()
 }
@@ -91,7 +91,7 @@ pub(super) fn label(
     if !value.is_empty() {
         label += ": ";
     }
-    let most = ClientLabel::MOST_BYTES - label.len();
+    let most = ClientLabel::MAX_BYTES - label.len();
     label += &escaped(value);
     label.parse().map_err(|_| ValueTooLong { bytes: value.len(), most })
 }

@@ -6,7 +6,7 @@ use meshlock_cluster::names::LockName;
 use meshlock_cluster::time::Span;
 
 use super::names::Form;
-use crate::ledger::LeaseId;
+use crate::sessions::registry::LeaseId;
 
 /// What a client said of its session when it created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct Mark {
 #[derive(Debug)]
 struct Record {
     about: About,
-    /// Locks and permits that it has, or had: whether it still does is the ledger's to say.
+    /// Locks and permits that it has, or had: whether it still does is the registry's to say.
     held: BTreeMap<LockName, (Form, Mark)>,
     /// Semaphores of which it wants a permit.
     contends: BTreeMap<LockName, Mark>,

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::time::Span;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use meshlock_system::now;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -13,30 +13,30 @@ use super::calls::Waits;
 use super::errors::Fault;
 use super::records::About;
 use super::{Consul, duration, ids};
-use crate::desk::NotHeld;
-use crate::ledger::{Lasts, LeaseId};
+use crate::sessions::NotHeld;
+use crate::sessions::registry::{Lasts, LeaseId};
 
 /// The shortest and the longest time to live. A session without one lasts as long as the longest, unless it is renewed.
 const LEAST_TTL: Span = Span::from_millis(10_000);
-const MOST_TTL: Span = Span::from_millis(86_400_000);
+const MAX_TTL: Span = Span::from_millis(86_400_000);
 const WITHOUT_A_TTL: &str = "24h";
 
 /// For how long after a session's end nobody else gets its locks, if the client does not say, and at most.
 const LOCK_DELAY: Span = Span::from_millis(15_000);
-const MOST_LOCK_DELAY: Span = Span::from_millis(60_000);
+const MAX_LOCK_DELAY: Span = Span::from_millis(60_000);
 
 /// For so long at least a client without a TTL is given to hear that it has lost a lock.
 const LEAST_SILENCE: Span = Span::from_millis(10_000);
 
 /// How long a session's name may be, in bytes.
-const MOST_NAME: usize = 4096;
+const MAX_NAME: usize = 4096;
 
 /// The check that every node of Consul has: here, that the site is a member.
 const NODE_CHECK: &str = "serfHealth";
 
 /// What a client wants of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct NewKey {
     name: String,
     behavior: &'static str,
     lock_delay: Span,
@@ -63,18 +63,18 @@ pub(super) struct Session {
 }
 
 impl Consul {
-    pub(super) fn create(&self, caller: &Caller, body: &[u8]) -> Result<Response, Fault> {
-        let wanted = Wanted::read(body, self.desk.site().as_str())?;
-        let delay = wanted.lock_delay.min(MOST_LOCK_DELAY);
+    pub(super) fn create(&self, caller: &Admitted, body: &[u8]) -> Result<Response, Fault> {
+        let wanted = NewKey::read(body, self.sessions.site().as_str())?;
+        let delay = wanted.lock_delay.min(MAX_LOCK_DELAY);
         // Without a TTL a client has not said when it stops by itself: the delay is what Consul would give it.
         let silence = wanted.ttl.is_none().then(|| delay.max(LEAST_SILENCE));
-        let (ttl, lasts) = wanted.ttl.unwrap_or_else(|| (WITHOUT_A_TTL.to_owned(), MOST_TTL));
-        let granted = self.desk.grant(caller, Lasts::For(lasts), None);
-        let lease = granted.map_err(|error| self.not_held(&NotHeld::Ledger(error)))?;
-        self.desk.set_delay(lease, delay, silence);
+        let (ttl, lasts) = wanted.ttl.unwrap_or_else(|| (WITHOUT_A_TTL.to_owned(), MAX_TTL));
+        let granted = self.sessions.grant(caller, Lasts::For(lasts), None);
+        let lease = granted.map_err(|error| self.not_held(&NotHeld::Registry(error)))?;
+        self.sessions.set_delay(lease, delay, silence);
         let id = ids::session(lease);
         let created = self.indexes().of(&format!("session {id}"), &(), None).created;
-        let Wanted { name, behavior, lock_delay, .. } = wanted;
+        let NewKey { name, behavior, lock_delay, .. } = wanted;
         if self.records().is_crowded() {
             self.forget_sessions();
         }
@@ -84,14 +84,14 @@ impl Consul {
     }
 
     /// Ends a session; one that is not there is ended already.
-    pub(super) fn destroy(&self, caller: &Caller, session: &str) -> Result<Response, Fault> {
+    pub(super) fn destroy(&self, caller: &Admitted, session: &str) -> Result<Response, Fault> {
         let lease = match Consul::lease(session) {
             Ok(lease) => lease,
             Err(_) if ids::is_uuid(session) => return Ok(axum::Json(true).into_response()),
             Err(fault) => return Err(fault),
         };
         if self.is_alive(caller, lease) {
-            self.desk.retire(caller, lease);
+            self.sessions.retire(caller, lease);
             self.touch();
         } else if self.elsewhere(lease).is_some() {
             return Err(self.no_session(lease));
@@ -99,13 +99,13 @@ impl Consul {
         Ok(axum::Json(true).into_response())
     }
 
-    pub(super) fn renew(&self, caller: &Caller, session: &str) -> Result<Response, Fault> {
+    pub(super) fn renew(&self, caller: &Admitted, session: &str) -> Result<Response, Fault> {
         let lease = match Consul::lease(session) {
             Ok(lease) => lease,
             Err(_) if ids::is_uuid(session) => return Err(not_found(session)),
             Err(fault) => return Err(fault),
         };
-        if self.is_alive(caller, lease) && self.desk.renew(caller, lease).is_some() {
+        if self.is_alive(caller, lease) && self.sessions.renew(caller, lease).is_some() {
             return Ok(axum::Json(self.session(caller, lease).as_slice()).into_response());
         }
         // Of another site's session nobody here can say that it is over.
@@ -114,7 +114,7 @@ impl Consul {
 
     pub(super) async fn info(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         session: &str,
         waits: Option<Waits>,
     ) -> Result<Response, Fault> {
@@ -134,7 +134,7 @@ impl Consul {
     }
 
     /// All sessions of the caller at this site: those of others are theirs to list.
-    pub(super) async fn list(&self, caller: &Caller, waits: Option<Waits>) -> Response {
+    pub(super) async fn list(&self, caller: &Admitted, waits: Option<Waits>) -> Response {
         self.read_here(caller, waits, || {
             self.listed(&format!("sessions of {}", caller.principal), &self.sessions(caller))
         })
@@ -145,15 +145,18 @@ impl Consul {
     /// The sessions of a node: ours are all of one.
     pub(super) async fn list_of(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         node: &str,
         waits: Option<Waits>,
     ) -> Result<Response, Fault> {
-        if node == self.desk.site().as_str() {
+        if node == self.sessions.site().as_str() {
             return Ok(self.list(caller, waits).await);
         }
-        let is_member =
-            self.desk.node().look(|it| it.view().members.iter().any(|member| member.site.as_str() == node));
+        let is_member = self
+            .sessions
+            .front()
+            .node()
+            .look(|it| it.view().members.iter().any(|member| member.site.as_str() == node));
         if is_member {
             return Err(Fault::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -168,19 +171,19 @@ impl Consul {
     }
 
     /// The caller's session, if it is there.
-    fn session(&self, caller: &Caller, lease: LeaseId) -> Option<Session> {
+    fn session(&self, caller: &Admitted, lease: LeaseId) -> Option<Session> {
         if !self.is_alive(caller, lease) {
             return None;
         }
-        self.records().about(lease).map(|about| Session::of(lease, about, self.desk.site().as_str()))
+        self.records().about(lease).map(|about| Session::of(lease, about, self.sessions.site().as_str()))
     }
 
     /// All sessions of the caller that are there.
-    fn sessions(&self, caller: &Caller) -> Vec<Session> {
-        let alive = self.desk.ledger().leases_of(&caller.principal, now());
+    fn sessions(&self, caller: &Admitted) -> Vec<Session> {
+        let alive = self.sessions.registry().leases_of(&caller.principal, now());
         let records = self.records();
         let show =
-            |lease: LeaseId| Some(Session::of(lease, records.about(lease)?, self.desk.site().as_str()));
+            |lease: LeaseId| Some(Session::of(lease, records.about(lease)?, self.sessions.site().as_str()));
         alive.into_iter().filter_map(show).collect()
     }
 
@@ -189,27 +192,27 @@ impl Consul {
         let known = self.records().ids();
         let mut over = known;
         {
-            let (ledger, now) = (self.desk.ledger(), now());
-            over.retain(|&lease| !ledger.is_alive(lease, now));
+            let (registry, now) = (self.sessions.registry(), now());
+            over.retain(|&lease| !registry.is_alive(lease, now));
         }
         self.records().forget(&over);
     }
 
     /// The lease of a session of the caller that is not over.
-    pub(super) fn living(&self, caller: &Caller, session: &str) -> Result<LeaseId, Fault> {
+    pub(super) fn living(&self, caller: &Admitted, session: &str) -> Result<LeaseId, Fault> {
         let lease = Consul::lease(session)?;
         if self.is_alive(caller, lease) { Ok(lease) } else { Err(self.no_session(lease)) }
     }
 
     /// Whether it is a session of the caller, and not over.
-    pub(super) fn is_alive(&self, caller: &Caller, lease: LeaseId) -> bool {
-        let is_there = self.desk.ledger().lease(lease, &caller.principal, now()).is_some();
+    pub(super) fn is_alive(&self, caller: &Admitted, lease: LeaseId) -> bool {
+        let is_there = self.sessions.registry().lease(lease, &caller.principal, now()).is_some();
         is_there && self.records().about(lease).is_some()
     }
 
     /// Whether it is a session that is not over, whosever it is.
     pub(super) fn is_anyones(&self, lease: LeaseId) -> bool {
-        let is_there = self.desk.ledger().is_alive(lease, now());
+        let is_there = self.sessions.registry().is_alive(lease, now());
         is_there && self.records().about(lease).is_some()
     }
 }
@@ -235,11 +238,11 @@ fn not_found(session: &str) -> Fault {
     Fault::new(StatusCode::NOT_FOUND, format!("Session id '{session}' not found"))
 }
 
-impl Wanted {
+impl NewKey {
     /// Reads what is wanted. Names of fields are written in any case, and those that nobody knows are passed over, as with Consul.
     fn read(body: &[u8], site: &str) -> Result<Self, Fault> {
         let mut wanted =
-            Wanted { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
+            NewKey { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
         if body.is_empty() {
             return Ok(wanted);
         }
@@ -272,9 +275,9 @@ fn text<'a>(field: &str, value: &'a Value) -> Result<&'a str, Fault> {
 
 fn name(value: &Value) -> Result<String, Fault> {
     let name = text("Name", value)?;
-    if name.len() > MOST_NAME {
+    if name.len() > MAX_NAME {
         return Err(Fault::bad(format!(
-            "the name of a session has at most {MOST_NAME} bytes, and this one has {}",
+            "the name of a session has at most {MAX_NAME} bytes, and this one has {}",
             name.len()
         )));
     }
@@ -307,7 +310,7 @@ fn ttl(text: &str) -> Result<Option<(String, Span)>, Fault> {
     })?;
     match span {
         Span::ZERO => Ok(None),
-        span if (LEAST_TTL..=MOST_TTL).contains(&span) => Ok(Some((text.to_owned(), span))),
+        span if (LEAST_TTL..=MAX_TTL).contains(&span) => Ok(Some((text.to_owned(), span))),
         _ => Err(Fault::bad(format!("Invalid Session TTL '{text:.40}', must be between [10s=24h0m0s]"))),
     }
 }
@@ -339,13 +342,13 @@ fn no_checks(value: &Value) -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<Wanted, Fault> {
-        Wanted::read(body.as_bytes(), "here")
+    fn read(body: &str) -> Result<NewKey, Fault> {
+        NewKey::read(body.as_bytes(), "here")
     }
 
     #[test]
     fn what_is_not_said_is_as_with_consul() {
-        let plain = Wanted { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
+        let plain = NewKey { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
         for body in ["", "{}", "null", r#"{"TTL":"0s","Checks":["serfHealth"],"Node":"here","Unknown":[1]}"#]
         {
             assert_eq!(read(body), Ok(plain.clone()), "{body}");
@@ -356,7 +359,7 @@ mod tests {
     fn fields_are_known_in_any_case() {
         let body = r#"{"name":"n","TTL":"1m","behavior":"delete","lockdelay":"0s","NodeChecks":[],"ServiceChecks":[]}"#;
         let ttl = Some(("1m".to_owned(), Span::from_millis(60_000)));
-        let wanted = Wanted { name: "n".to_owned(), behavior: "delete", lock_delay: Span::ZERO, ttl };
+        let wanted = NewKey { name: "n".to_owned(), behavior: "delete", lock_delay: Span::ZERO, ttl };
         assert_eq!(read(body), Ok(wanted));
         let delay = |body| read(body).unwrap().lock_delay;
         assert_eq!(delay(r#"{"LockDelay":5}"#), Span::from_millis(5000));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use meshlock_cluster::access::{Subject, Verb};
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::rules::Rules;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use meshlock_system::now;
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -16,8 +16,8 @@ use super::names::{
     Form, LOCK_FLAGS, Place, SEMAPHORE_FLAGS, contender_of, document_of, lock_of_prefix, read_label,
 };
 use super::{Consul, ids};
-use crate::desk::{DeskKey, Holder};
-use crate::ledger::LeaseId;
+use crate::sessions::registry::LeaseId;
+use crate::sessions::{Holder, SessionKey, holders_in};
 
 /// One that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn as_base64<S: Serializer>(value: &[u8], serializer: S) -> Result<S::Ok, S::Err
 impl Consul {
     /// How many may hold a lock at once, as far as this site knows what the cluster has agreed on.
     pub(super) fn permits_of(&self, lock: &LockName) -> Option<u32> {
-        self.desk.node().look(|node| {
+        self.sessions.front().node().look(|node| {
             if let Some(rules) = node.table().rules() {
                 return Some(rules.rule(lock).permits);
             }
@@ -101,8 +101,13 @@ impl Consul {
         if let Some(here) = self.observe_here(lock) {
             return Ok(here);
         }
-        let queue = self.desk.queue(lock.clone()).await.map_err(|error| Fault::unanswered(&error))?;
-        let seen = self.as_observed(lock, &queue.holders());
+        let queue = self
+            .sessions
+            .front()
+            .queue_for_checked(lock.clone())
+            .await
+            .map_err(|error| Fault::unanswered(&error))?;
+        let seen = self.as_observed(lock, &holders_in(&queue));
         if seen.holders.is_empty() && !queue.missing.is_empty() {
             return Err(Fault::new(
                 axum::http::StatusCode::SERVICE_UNAVAILABLE,
@@ -115,14 +120,14 @@ impl Consul {
         Ok(seen)
     }
 
-    /// What holders are for Consul's clients. Of this site's own keys the ledger knows more, and sooner.
+    /// What holders are for Consul's clients. Of this site's own keys the registry knows more, and sooner.
     pub(super) fn as_observed(&self, lock: &LockName, holders: &[Holder]) -> Observed {
         let permits = self.permits_of(lock).unwrap_or(1);
         let mut here: BTreeMap<i64, Key> =
             self.keys_of(lock).into_iter().map(|key| (key.fence, key)).collect();
         let mut seen = Vec::with_capacity(holders.len());
         for holder in holders {
-            if holder.site != *self.desk.site() {
+            if holder.site != *self.sessions.site() {
                 seen.push(held_elsewhere(holder));
             } else if let Some(key) = here.remove(&holder.fence) {
                 seen.push(self.held_here(&key));
@@ -138,10 +143,10 @@ impl Consul {
 
     /// All that hold the lock through this site's APIs.
     fn keys_of(&self, lock: &LockName) -> Vec<Key> {
-        let (ledger, now) = (self.desk.ledger(), now());
-        let held = |key: &DeskKey| {
+        let (registry, now) = (self.sessions.registry(), now());
+        let held = |key: &SessionKey| {
             let grant = key.grant().filter(|_| key.lock == *lock)?;
-            let is_alive = ledger.is_alive(key.lease, now);
+            let is_alive = registry.is_alive(key.lease, now);
             Some(Key {
                 lock: lock.clone(),
                 lease: key.lease,
@@ -152,8 +157,8 @@ impl Consul {
         };
         // The key of a lock is its name, or its name and who has it.
         let below = format!("{lock}/");
-        let named = ledger.key(lock.as_str().as_bytes()).into_iter();
-        named.chain(ledger.keys_from(below.as_bytes())).filter_map(held).collect()
+        let named = registry.key(lock.as_str().as_bytes()).into_iter();
+        named.chain(registry.keys_from(below.as_bytes())).filter_map(held).collect()
     }
 
     fn held_here(&self, key: &Key) -> Held {
@@ -197,7 +202,7 @@ impl Consul {
     }
 
     /// All entries whose keys begin so: those of the semaphore of that name, and those of this site's own sessions.
-    pub(super) fn tree(&self, caller: &Caller, prefix: &str, seen: Option<&Observed>) -> Vec<Entry> {
+    pub(super) fn tree(&self, caller: &Admitted, prefix: &str, seen: Option<&Observed>) -> Vec<Entry> {
         let mut shown = BTreeMap::new();
         let mut show = |entry: Option<Shown>| {
             if let Some(entry) = entry.filter(|entry| entry.key.starts_with(prefix)) {
@@ -233,10 +238,10 @@ impl Consul {
     }
 
     /// Whether the caller may see what a session has of a lock: its own it always may. Nobody is noted down for what it only passes over.
-    fn may_see(&self, caller: &Caller, lease: LeaseId, lock: &LockName) -> bool {
-        let policy = self.desk.gate().policy();
+    fn may_see(&self, caller: &Admitted, lease: LeaseId, lock: &LockName) -> bool {
+        let policy = self.sessions.gate().policy();
         let may_watch = policy.access.check(&caller.principal, Verb::Watch, Subject::Lock(lock));
-        may_watch.is_ok() || self.desk.ledger().is_of(lease, &caller.principal)
+        may_watch.is_ok() || self.sessions.registry().is_of(lease, &caller.principal)
     }
 
     /// The lock that a session of this site holds by its key.

@@ -2,20 +2,20 @@
 
 use futures_util::stream;
 use meshlock_cluster::names::LockName;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::errors::{as_its_services_say, bad_name, not_watched, too_long};
 use super::names::{label, place_of};
 use super::{Answers, Etcd};
 use crate::caller::caller_of;
-use crate::desk::{DeskKey, Watching};
 use crate::proto::mvccpb::KeyValue;
 use crate::proto::v3electionpb::election_server::Election;
 use crate::proto::v3electionpb::{
     CampaignRequest, CampaignResponse, LeaderKey, LeaderRequest, LeaderResponse, ProclaimRequest,
     ProclaimResponse, ResignRequest, ResignResponse,
 };
+use crate::sessions::{SessionKey, Watching};
 
 /// The lock of an election.
 fn lock(name: &[u8]) -> Result<LockName, Status> {
@@ -28,24 +28,24 @@ fn given(leader: Option<LeaderKey>) -> Result<LeaderKey, Status> {
 
 impl Etcd {
     /// The key that was created then, as the client knows it: by the number that it was told, or by its fence.
-    pub(super) fn key_created(&self, caller: &Caller, name: &[u8], created: i64) -> Option<DeskKey> {
-        self.desk.key(caller, name).filter(|key| was_created(key, created))
+    pub(super) fn key_created(&self, caller: &Admitted, name: &[u8], created: i64) -> Option<SessionKey> {
+        self.sessions.key(caller, name).filter(|key| was_created(key, created))
     }
 
     /// Shows another value for a key that is here.
     pub(super) fn proclaim_value(
         &self,
-        caller: &Caller,
-        key: &DeskKey,
+        caller: &Admitted,
+        key: &SessionKey,
         value: Vec<u8>,
-    ) -> Result<Option<DeskKey>, Status> {
+    ) -> Result<Option<SessionKey>, Status> {
         let (_, form) = place_of(&key.name, key.lease).map_err(bad_name)?;
         let who = label(key.lease, form, &value).map_err(too_long)?;
-        Ok(self.desk.set_value(caller, &key.name, value, who))
+        Ok(self.sessions.set_value(caller, &key.name, value, who))
     }
 
     fn leader_response(&self, kv: KeyValue) -> LeaderResponse {
-        let revision = self.desk.revision().max(kv.mod_revision);
+        let revision = self.sessions.revision().max(kv.mod_revision);
         LeaderResponse { header: self.header(revision), kv: Some(kv) }
     }
 }
@@ -59,7 +59,7 @@ impl Election for Etcd {
         self.check_leader(&request)?;
         let caller = caller_of(&request)?;
         let CampaignRequest { name, lease, value } = request.into_inner();
-        let known = self.desk.key(&caller, &[&name, format!("/{lease:x}").as_bytes()].concat());
+        let known = self.sessions.key(&caller, &[&name, format!("/{lease:x}").as_bytes()].concat());
         if let Some(key) = known.filter(|key| key.value != value) {
             self.proclaim_value(&caller, &key, value.clone())?;
         }
@@ -101,7 +101,7 @@ impl Election for Etcd {
         self.check_leader(&request)?;
         let caller = caller_of(&request)?;
         let lock = lock(&request.into_inner().name)?;
-        let watching = self.desk.watch(&caller, &lock).map_err(not_watched)?;
+        let watching = self.sessions.watch(&caller, &lock).map_err(not_watched)?;
         let observer = Observer { etcd: self.clone(), lock, watching, last: None, first: true };
         let answers = stream::unfold(observer, |mut observer| async move {
             let leader = observer.next().await?;
@@ -115,14 +115,14 @@ impl Election for Etcd {
         let caller = caller_of(&request)?;
         let leader = given(request.into_inner().leader)?;
         if self.key_created(&caller, &leader.key, leader.rev).is_some() {
-            self.desk.release(&caller, &leader.key);
+            self.sessions.release(&caller, &leader.key);
         }
         Ok(Response::new(ResignResponse { header: self.plain_header() }))
     }
 }
 
 /// Whether the key is the one that was created then.
-pub(super) fn was_created(key: &DeskKey, created: i64) -> bool {
+pub(super) fn was_created(key: &SessionKey, created: i64) -> bool {
     key.revisions.created == created || key.grant().is_some_and(|grant| grant.fence == created)
 }
 

@@ -4,9 +4,9 @@ use meshlock_cluster::access::Denied;
 use tonic::Status;
 
 use super::Etcd;
-use crate::desk::{NoAnswer, NotHeld, NotWatched};
 use crate::escape::ValueTooLong;
-use crate::ledger::{LeaseId, LedgerError};
+use crate::sessions::registry::{LeaseId, RegistryError};
+use crate::sessions::{NotAnswered, NotHeld, NotWatched};
 
 const LEASE_NOT_FOUND: &str = "etcdserver: requested lease not found";
 
@@ -34,10 +34,10 @@ pub(super) fn too_long(error: ValueTooLong) -> Status {
     Status::invalid_argument(format!("meshlock: {error}"))
 }
 
-pub(super) fn no_answer(error: NoAnswer) -> Status {
+pub(super) fn no_answer(error: NotAnswered) -> Status {
     match error {
-        NoAnswer::Denied(error) => denied(&error),
-        NoAnswer::Refused(_) | NoAnswer::Stopping => Status::unavailable(format!("meshlock: {error}")),
+        NotAnswered::Denied(error) => denied(&error),
+        NotAnswered::Refused(_) | NotAnswered::Stopping => Status::unavailable(format!("meshlock: {error}")),
     }
 }
 
@@ -63,28 +63,28 @@ pub(super) fn as_its_services_say(status: Status) -> Status {
 impl Etcd {
     /// There is no such lease here.
     pub(super) fn no_lease(&self, id: LeaseId) -> Status {
-        match self.desk.granted_by(id) {
+        match self.sessions.granted_by(id) {
             None => lease_not_found(),
             Some(site) => Status::failed_precondition(format!(
                 "meshlock: the lease {id} was granted by the site '{site}', and this is '{}'; \
                  use the endpoint of '{site}' for it: each site keeps the leases that it granted",
-                self.desk.site()
+                self.sessions.site()
             )),
         }
     }
 
     pub(super) fn not_held(&self, error: NotHeld) -> Status {
         match error {
-            NotHeld::Ledger(LedgerError::NoLease(id)) => self.no_lease(id),
-            NotHeld::Ledger(LedgerError::LeaseExists(_)) => {
+            NotHeld::Registry(RegistryError::NoLease(id)) => self.no_lease(id),
+            NotHeld::Registry(RegistryError::LeaseExists(_)) => {
                 Status::failed_precondition("etcdserver: lease already exists")
             }
             NotHeld::SessionOver => lease_not_found(),
             NotHeld::Denied(error) => denied(&error),
-            NotHeld::Ledger(error) if error.is_a_limit() => {
+            NotHeld::Registry(error) if error.is_a_limit() => {
                 Status::resource_exhausted(format!("meshlock: {error}"))
             }
-            NotHeld::Ledger(error) => Status::failed_precondition(format!("meshlock: {error}")),
+            NotHeld::Registry(error) => Status::failed_precondition(format!("meshlock: {error}")),
             NotHeld::GoneAgain => Status::aborted(format!("meshlock: {error}")),
             NotHeld::Busy | NotHeld::TimedOut | NotHeld::Permits(_) | NotHeld::Refused(_) => {
                 Status::unavailable(format!("meshlock: {error}"))

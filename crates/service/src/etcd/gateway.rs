@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures_util::{Stream, StreamExt, stream};
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Request, Status};
 
-use super::watch::WatchDesk;
+use super::watch::Watches;
 use super::{Answers, Etcd};
 use crate::caller::request_of;
 use crate::proto::etcdserverpb::WatchRequest;
@@ -35,7 +35,7 @@ macro_rules! unary {
         let router = $router;
         $(
             let etcd = $etcd.clone();
-            let router = router.route($path, post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| {
+            let router = router.route($path, post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| {
                 let etcd = etcd.clone();
                 unary(caller, headers, body, |request| async move { etcd.$call(request).await })
             }));
@@ -70,7 +70,7 @@ pub(super) fn routes(etcd: Etcd) -> Router {
     router
         .route(
             "/v3/election/observe",
-            post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| async move {
+            post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| async move {
                 match read(&caller, &headers, &body) {
                     Ok(request) => observed
                         .observe(request)
@@ -82,7 +82,7 @@ pub(super) fn routes(etcd: Etcd) -> Router {
         )
         .route(
             "/v3/lease/keepalive",
-            post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| async move {
+            post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| async move {
                 let request = read::<LeaseKeepAliveRequest>(&caller, &headers, &body);
                 let renewed = request.and_then(|request| alive.keep_alive(&caller, request.into_inner().id));
                 renewed.map_or_else(refuse, |renewed| streamed(stream::iter([Ok(renewed)])))
@@ -90,7 +90,7 @@ pub(super) fn routes(etcd: Etcd) -> Router {
         )
         .route(
             "/v3/watch",
-            post(move |caller: Extension<Caller>, headers: HeaderMap, body: Bytes| async move {
+            post(move |caller: Extension<Admitted>, headers: HeaderMap, body: Bytes| async move {
                 read(&caller, &headers, &body)
                     .map_or_else(refuse, |request| streamed(watch(watched, caller.0, request.into_inner())))
             }),
@@ -98,7 +98,7 @@ pub(super) fn routes(etcd: Etcd) -> Router {
 }
 
 async fn unary<Q, A, F>(
-    caller: Extension<Caller>,
+    caller: Extension<Admitted>,
     headers: HeaderMap,
     body: Bytes,
     call: impl FnOnce(Request<Q>) -> F,
@@ -119,7 +119,7 @@ where
 }
 
 fn read<Q: DeserializeOwned>(
-    caller: &Caller,
+    caller: &Admitted,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Request<Q>, Status> {
@@ -137,13 +137,13 @@ fn read<Q: DeserializeOwned>(
 }
 
 /// The one watch that a request can ask for.
-fn watch(etcd: Etcd, caller: Caller, request: WatchRequest) -> Answers<WatchResponse> {
+fn watch(etcd: Etcd, caller: Admitted, request: WatchRequest) -> Answers<WatchResponse> {
     let (out, answers) = mpsc::channel(1);
     let watched = etcd.clone();
     tokio::spawn(async move {
-        let mut desk = WatchDesk::new(watched, caller, out.clone());
+        let mut watches = Watches::new(watched, caller, out.clone());
         if let Some(request) = request.request_union
-            && desk.hear(request).await.is_ok()
+            && watches.on_request(request).await.is_ok()
         {
             out.closed().await;
         }

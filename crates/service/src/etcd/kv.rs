@@ -5,7 +5,7 @@ use std::time::Duration;
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::table::Wait;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::Etcd;
@@ -15,8 +15,6 @@ use super::names::{Form, behind, label, lock_of_prefix, place_of, prefix_of_rang
 use super::shapes::{Act, Shape, Which, shape};
 use super::view::{kv_before, kv_of_key};
 use crate::caller::caller_of;
-use crate::desk::{DeskKey, IfKnown, NotHeld, Order, Stage};
-use crate::ledger::{LeaseId, LedgerError, State, Wanted};
 use crate::proto::etcdserverpb::kv_server::Kv;
 use crate::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
 use crate::proto::etcdserverpb::{
@@ -24,6 +22,8 @@ use crate::proto::etcdserverpb::{
     ResponseOp, TxnRequest, TxnResponse, response_op,
 };
 use crate::proto::mvccpb::KeyValue;
+use crate::sessions::registry::{LeaseId, NewKey, RegistryError, State};
+use crate::sessions::{AcquireState, IfKnown, KeyRequest, NotHeld, SessionKey};
 
 /// How long a transaction that asks for a lock waits for it: as long as asking takes if nobody has it. A lock that comes
 /// within this time needs no watch, and its key's creation is its fence.
@@ -40,27 +40,27 @@ struct Done {
     /// What the write of its branch is answered with.
     written: Option<response_op::Response>,
     /// The client's own key, if it has one now.
-    own: Option<DeskKey>,
+    own: Option<SessionKey>,
 }
 
 impl Done {
-    fn failed(revision: i64, own: Option<DeskKey>) -> Self {
+    fn failed(revision: i64, own: Option<SessionKey>) -> Self {
         Done { succeeded: false, revision, written: None, own }
     }
 }
 
 impl Etcd {
     /// Removes the key of a lock that this site has granted, or of one that waits here. Gives back what it was.
-    pub(super) async fn remove(&self, caller: &Caller, name: &[u8]) -> Result<Option<KeyValue>, Status> {
-        if let Some(key) = self.desk.release(caller, name) {
+    pub(super) async fn remove(&self, caller: &Admitted, name: &[u8]) -> Result<Option<KeyValue>, Status> {
+        if let Some(key) = self.sessions.release(caller, name) {
             return Ok(Some(kv_of_key(&key)));
         }
         let lock = self.lock_of_base(behind(name).unwrap_or(name))?;
-        self.desk.check(caller, Verb::Acquire, &lock).map_err(|error| denied(&error))?;
+        self.sessions.check(caller, Verb::Acquire, &lock).map_err(|error| denied(&error))?;
         // A site that does not answer may have it: nothing is known then, and nothing was done.
         let Some(elsewhere) = self.find(name).await? else { return Ok(None) };
         let lease = LeaseId::new(elsewhere.lease);
-        let by = lease.and_then(|lease| self.desk.granted_by(lease));
+        let by = lease.and_then(|lease| self.sessions.granted_by(lease));
         let whose = by.map_or_else(
             || "another client".to_owned(),
             |site| format!("the site '{site}'; use its endpoint"),
@@ -71,28 +71,28 @@ impl Etcd {
         )))
     }
 
-    async fn read(&self, caller: &Caller, request: &RangeRequest) -> Result<RangeResponse, Status> {
+    async fn read(&self, caller: &Admitted, request: &RangeRequest) -> Result<RangeResponse, Status> {
         if request.key.is_empty() {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
         }
         if request.range_end.is_empty() {
             self.check_sight(caller, &request.key)?;
             let found = self.find(&request.key).await?;
-            let own = self.desk.anyones_key(&request.key);
-            let revision = own.map_or_else(|| self.desk.revision(), |key| self.revision_of(&key));
+            let own = self.sessions.anyones_key(&request.key);
+            let revision = own.map_or_else(|| self.sessions.revision(), |key| self.revision_of(&key));
             return Ok(self.found(request, found.into_iter().collect(), revision));
         }
         let lock = lock_of_range(request)?;
-        let revision = self.desk.revision();
+        let revision = self.sessions.revision();
         if let Some(key) = self.asks_who_is_before(caller, request.max_create_revision, &lock) {
             let before = if key.state == State::Waiting { vec![kv_before(&key)] } else { Vec::new() };
             return Ok(self.found(request, before, revision));
         }
         let mut all = self.holders(caller, &lock).await?;
         let waiting: Vec<KeyValue> = {
-            let ledger = self.desk.ledger();
-            let waits = |key: &&DeskKey| key.lock == lock && key.state == State::Waiting;
-            ledger.keys_from(lock.as_str().as_bytes()).filter(waits).map(kv_of_key).collect()
+            let registry = self.sessions.registry();
+            let waits = |key: &&SessionKey| key.lock == lock && key.state == State::Waiting;
+            registry.keys_from(lock.as_str().as_bytes()).filter(waits).map(kv_of_key).collect()
         };
         // Who holds the lock came before all who wait, whatever the numbers of two sites say.
         let most = request.max_create_revision;
@@ -104,9 +104,9 @@ impl Etcd {
     }
 
     /// Whoever waits asks for the keys that were created before its own, which says whose question it is.
-    fn asks_who_is_before(&self, caller: &Caller, before: i64, lock: &LockName) -> Option<DeskKey> {
+    fn asks_who_is_before(&self, caller: &Admitted, before: i64, lock: &LockName) -> Option<SessionKey> {
         let created = before.checked_add(1).filter(|_| before > 0)?;
-        self.desk.ledger().created_as(lock, created, &caller.principal).cloned()
+        self.sessions.registry().created_as(lock, created, &caller.principal).cloned()
     }
 
     fn found(&self, request: &RangeRequest, mut kvs: Vec<KeyValue>, revision: i64) -> RangeResponse {
@@ -125,9 +125,9 @@ impl Etcd {
     /// What a transaction reads after it has acted: about its own key nobody need be asked.
     async fn read_after(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         request: &RangeRequest,
-        own: Option<&DeskKey>,
+        own: Option<&SessionKey>,
     ) -> Result<RangeResponse, Status> {
         let Some(key) = own else { return self.read(caller, request).await };
         let revision = self.revision_of(key);
@@ -142,18 +142,18 @@ impl Etcd {
         }
     }
 
-    async fn act(&self, caller: &Caller, key: &[u8], act: Act) -> Result<Done, Status> {
+    async fn act(&self, caller: &Admitted, key: &[u8], act: Act) -> Result<Done, Status> {
         let (which, act) = match act {
             Act::Create { value, lease } => return self.create(caller, key, value, lease).await,
             Act::SetValue { which, value } => (which, Some(Some(value))),
             Act::Delete { which } => (which, Some(None)),
             Act::Look { which } => (which, None),
         };
-        let its = match (self.desk.key(caller, key), &act) {
+        let its = match (self.sessions.key(caller, key), &act) {
             // Whoever only looks may look at another's.
             (None, None) => {
                 self.check_sight(caller, key)?;
-                self.desk.anyones_key(key)
+                self.sessions.anyones_key(key)
             }
             (its, _) => its,
         };
@@ -161,41 +161,41 @@ impl Etcd {
             Which::Created(created) => was_created(key, *created),
             Which::HasValue(value) => key.value == *value,
         });
-        let Some(own) = meant else { return Ok(Done::failed(self.desk.revision(), None)) };
+        let Some(own) = meant else { return Ok(Done::failed(self.sessions.revision(), None)) };
         let (written, own) = match act {
             Some(Some(value)) => {
                 let own = self.proclaim_value(caller, &own, value)?.unwrap_or(own);
                 (Some(response_op::Response::ResponsePut(PutResponse::default())), Some(own))
             }
             Some(None) => {
-                let deleted = i64::from(self.desk.release(caller, key).is_some());
+                let deleted = i64::from(self.sessions.release(caller, key).is_some());
                 let deleted = DeleteRangeResponse { deleted, ..DeleteRangeResponse::default() };
                 (Some(response_op::Response::ResponseDeleteRange(deleted)), None)
             }
             None => (None, Some(own)),
         };
-        Ok(Done { succeeded: true, revision: self.desk.revision(), written, own })
+        Ok(Done { succeeded: true, revision: self.sessions.revision(), written, own })
     }
 
     /// Asks for the lock of a key that is not there yet.
     async fn create(
         &self,
-        caller: &Caller,
+        caller: &Admitted,
         name: &[u8],
         value: Vec<u8>,
         lease: LeaseId,
     ) -> Result<Done, Status> {
         let (lock, form) = place_of(name, lease).map_err(bad_name)?;
         let who = label(lease, form, &value).map_err(too_long)?;
-        let wanted = Wanted { name: name.to_vec(), lock, lease, value };
+        let wanted = NewKey { name: name.to_vec(), lock, lease, value };
         // Only where the key is the client's alone can it wait in it.
         let wait = if form == Form::Direct { Wait::Try } else { Wait::Forever };
-        let order = Order { wanted, wait, who, if_known: IfKnown::Refuse };
+        let order = KeyRequest { wanted, wait, who, if_known: IfKnown::Refuse };
         let asked = match form {
-            Form::Direct => self.desk.acquire(caller, order, None).await.map(|(key, _)| key),
-            Form::Hex | Form::Decimal => self.desk.ask(caller, order, ASK_WITHIN).await,
+            Form::Direct => self.sessions.acquire(caller, order, None).await.map(|(key, _)| key),
+            Form::Hex | Form::Decimal => self.sessions.ask(caller, order, ASK_WITHIN).await,
         };
-        if form == Form::Direct && matches!(asked, Err(NotHeld::Ledger(LedgerError::KeyTaken))) {
+        if form == Form::Direct && matches!(asked, Err(NotHeld::Registry(RegistryError::KeyTaken))) {
             return Ok(self.taken(caller, name).await);
         }
         match asked {
@@ -205,12 +205,13 @@ impl Etcd {
                 written: Some(response_op::Response::ResponsePut(PutResponse::default())),
                 own: Some(own),
             }),
-            Err(NotHeld::Ledger(LedgerError::KeyTaken)) => {
-                let own = self.desk.ledger().tell_creation(name, &caller.principal);
-                let revision = own.as_ref().map_or_else(|| self.desk.revision(), |own| own.revisions.created);
+            Err(NotHeld::Registry(RegistryError::KeyTaken)) => {
+                let own = self.sessions.registry().tell_creation(name, &caller.principal);
+                let revision =
+                    own.as_ref().map_or_else(|| self.sessions.revision(), |own| own.revisions.created);
                 Ok(Done::failed(revision, own))
             }
-            Err(NotHeld::Busy | NotHeld::TimedOut) => Ok(Done::failed(self.desk.revision(), None)),
+            Err(NotHeld::Busy | NotHeld::TimedOut) => Ok(Done::failed(self.sessions.revision(), None)),
             Err(error) => Err(self.not_held(error)),
         }
     }
@@ -219,13 +220,13 @@ impl Etcd {
 impl Etcd {
     /// What whoever wants a key that has the name of its lock finds: another client here has it, or only tries for it, in which case
     /// what comes of that decides.
-    async fn taken(&self, caller: &Caller, name: &[u8]) -> Done {
-        if let Some(key) = self.desk.anyones_key(name) {
-            key.driver.until(|stage| *stage != Stage::Waiting).await;
+    async fn taken(&self, caller: &Admitted, name: &[u8]) -> Done {
+        if let Some(key) = self.sessions.anyones_key(name) {
+            key.driver.until(|state| *state != AcquireState::Waiting).await;
         }
         // Of a key that is another's, what is read next says whether the client may see it.
-        let held = self.desk.key(caller, name).filter(|key| key.state != State::Waiting);
-        Done::failed(self.desk.revision(), held)
+        let held = self.sessions.key(caller, name).filter(|key| key.state != State::Waiting);
+        Done::failed(self.sessions.revision(), held)
     }
 }
 

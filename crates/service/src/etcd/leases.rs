@@ -2,26 +2,27 @@
 
 use futures_util::StreamExt;
 use meshlock_cluster::time::Span;
-use meshlock_host::gate::{Caller, Kind};
+use meshlock_host::front::Admitted;
+use meshlock_host::gate::Kind;
 use meshlock_system::now;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{Answers, Etcd};
 use crate::caller::caller_of;
-use crate::desk::NotHeld;
-use crate::ledger::{Lasts, LeaseId};
 use crate::proto::etcdserverpb::lease_server::Lease;
 use crate::proto::etcdserverpb::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
     LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse,
 };
+use crate::sessions::NotHeld;
+use crate::sessions::registry::{Lasts, LeaseId};
 
 /// The shortest lease, in seconds, as of an etcd with its default pace: what is shorter lasts so long.
 const LEAST_TTL: i64 = 2;
 
 /// The longest, as etcd has it.
-const MOST_TTL: i64 = 9_000_000_000;
+const MAX_TTL: i64 = 9_000_000_000;
 
 /// How long a lease of so many seconds lasts.
 pub(super) fn lasts(seconds: i64) -> Lasts {
@@ -31,16 +32,18 @@ pub(super) fn lasts(seconds: i64) -> Lasts {
 /// Whole seconds, as etcd counts them.
 fn seconds(span: Option<Span>) -> i64 {
     // What lasts as long as a connection has no end in sight.
-    span.map_or(MOST_TTL, |span| i64::try_from(span.micros() / 1_000_000).unwrap_or(MOST_TTL))
+    span.map_or(MAX_TTL, |span| i64::try_from(span.micros() / 1_000_000).unwrap_or(MAX_TTL))
 }
 
 impl Etcd {
-    pub(super) fn keep_alive(&self, caller: &Caller, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
-        let renewed = LeaseId::new(id).map(|lease| (lease, self.desk.renew(caller, lease)));
+    pub(super) fn keep_alive(&self, caller: &Admitted, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+        let renewed = LeaseId::new(id).map(|lease| (lease, self.sessions.renew(caller, lease)));
         let ttl = match renewed {
             Some((_, Some(lasts))) => seconds(lasts.span()),
             // Of another site's lease nobody here can say that it is over.
-            Some((lease, None)) if self.desk.granted_by(lease).is_some() => return Err(self.no_lease(lease)),
+            Some((lease, None)) if self.sessions.granted_by(lease).is_some() => {
+                return Err(self.no_lease(lease));
+            }
             Some((_, None)) | None => 0,
         };
         Ok(LeaseKeepAliveResponse { header: self.plain_header(), id, ttl })
@@ -56,22 +59,22 @@ impl Lease for Etcd {
         self.check_leader(&request)?;
         let caller = caller_of(&request)?;
         let LeaseGrantRequest { ttl, id } = request.into_inner();
-        if ttl > MOST_TTL {
+        if ttl > MAX_TTL {
             return Err(Status::out_of_range("etcdserver: too large lease TTL"));
         }
         let ttl = ttl.max(LEAST_TTL);
         let granted = match id {
-            0 => self.desk.grant(&caller, lasts(ttl), None),
+            0 => self.sessions.grant(&caller, lasts(ttl), None),
             id => {
                 let id = LeaseId::new(id).ok_or_else(|| {
                     Status::invalid_argument(
                         "meshlock: the number of a lease is positive; give 0 to have one chosen",
                     )
                 })?;
-                self.desk.grant_as(&caller, id, lasts(ttl), None).map(|()| id)
+                self.sessions.grant_as(&caller, id, lasts(ttl), None).map(|()| id)
             }
         };
-        let id = granted.map_err(|error| self.not_held(NotHeld::Ledger(error)))?.number();
+        let id = granted.map_err(|error| self.not_held(NotHeld::Registry(error)))?.number();
         Ok(Response::new(LeaseGrantResponse { header: self.plain_header(), id, ttl, error: String::new() }))
     }
 
@@ -83,7 +86,7 @@ impl Lease for Etcd {
         let caller = caller_of(&request)?;
         let id = request.into_inner().id;
         let lease = LeaseId::new(id);
-        if !lease.is_some_and(|lease| self.desk.revoke(&caller, lease)) {
+        if !lease.is_some_and(|lease| self.sessions.revoke(&caller, lease)) {
             return Err(lease.map_or_else(super::errors::lease_not_found, |lease| self.no_lease(lease)));
         }
         Ok(Response::new(LeaseRevokeResponse { header: self.plain_header() }))
@@ -115,7 +118,7 @@ impl Lease for Etcd {
         let mut answer = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
         let now = now();
         let known = lease.is_some_and(|lease| {
-            self.desk.ledger().lease(lease, &caller.principal, now).is_some_and(|found| {
+            self.sessions.registry().lease(lease, &caller.principal, now).is_some_and(|found| {
                 (answer.ttl, answer.granted_ttl) = (seconds(found.left(now)), seconds(found.lasts.span()));
                 if keys {
                     answer.keys = found.keys.iter().cloned().collect();
@@ -124,7 +127,7 @@ impl Lease for Etcd {
             })
         });
         if let Some(lease) = lease.filter(|_| !known)
-            && self.desk.granted_by(lease).is_some()
+            && self.sessions.granted_by(lease).is_some()
         {
             return Err(self.no_lease(lease));
         }
@@ -137,7 +140,7 @@ impl Lease for Etcd {
         request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
         self.check_leader(&request)?;
-        let leases = self.desk.ledger().leases_of(&caller_of(&request)?.principal, now());
+        let leases = self.sessions.registry().leases_of(&caller_of(&request)?.principal, now());
         let leases = leases.into_iter().map(|id| LeaseStatus { id: id.number() }).collect();
         Ok(Response::new(LeaseLeasesResponse { header: self.plain_header(), leases }))
     }

@@ -15,9 +15,13 @@ const VERSION: &str = concat!("3.5.0+meshlock.", env!("CARGO_PKG_VERSION"));
 impl Maintenance for Etcd {
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         self.check_leader(&request)?;
-        let overview = self.desk.overview().await.map_err(no_answer)?;
+        let overview = self.sessions.front().overview_for_checked().await.map_err(no_answer)?;
         let epoch = u64::from(overview.view.epoch.number());
-        let errors = if self.desk.is_ready() { Vec::new() } else { vec!["etcdserver: no leader".to_owned()] };
+        let errors = if self.sessions.front().is_ready() {
+            Vec::new()
+        } else {
+            vec!["etcdserver: no leader".to_owned()]
+        };
         Ok(Response::new(StatusResponse {
             header: self.plain_header(),
             version: VERSION.to_owned(),

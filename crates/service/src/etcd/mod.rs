@@ -27,11 +27,11 @@ mod view;
 mod watch;
 
 use meshlock_cluster::names::fnv_1a;
-use meshlock_host::gate::{Caller, Kind};
+use meshlock_host::front::Admitted;
+use meshlock_host::gate::Kind;
 use tonic::service::Routes;
 use tonic::{Request, Status};
 
-use crate::desk::Desk;
 use crate::proto::etcdserverpb::ResponseHeader;
 use crate::proto::etcdserverpb::auth_server::AuthServer;
 use crate::proto::etcdserverpb::kv_server::KvServer;
@@ -40,26 +40,27 @@ use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
 use crate::proto::etcdserverpb::watch_server::WatchServer;
 use crate::proto::v3electionpb::election_server::ElectionServer;
 use crate::proto::v3lockpb::lock_server::LockServer;
+use crate::sessions::Sessions;
 use crate::slow::{Answers, while_read};
 pub(crate) use gateway::{http_code, refuse as refused};
 
 /// All of etcd's services. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Etcd {
-    desk: Desk,
+    sessions: Sessions,
     cluster_id: u64,
     member_id: u64,
 }
 
 impl Etcd {
-    pub(crate) fn new(desk: Desk, cluster: &str) -> Self {
-        let member_id = fnv_1a(desk.site().as_str().bytes());
-        Etcd { desk, cluster_id: fnv_1a(cluster.bytes()), member_id }
+    pub(crate) fn new(sessions: Sessions, cluster: &str) -> Self {
+        let member_id = fnv_1a(sessions.site().as_str().bytes());
+        Etcd { sessions, cluster_id: fnv_1a(cluster.bytes()), member_id }
     }
 
     /// The gRPC services.
     pub(crate) fn grpc(&self, routes: Routes) -> Routes {
-        let most = self.desk.limits().request_bytes;
+        let most = self.sessions.limits().request_bytes;
         routes
             .add_service(AuthServer::new(self.clone()).max_decoding_message_size(most))
             .add_service(LockServer::new(self.clone()).max_decoding_message_size(most))
@@ -78,30 +79,34 @@ impl Etcd {
     /// The header of an answer that carries this number.
     #[expect(clippy::unnecessary_wraps, reason = "messages have it so")]
     fn header(&self, revision: i64) -> Option<ResponseHeader> {
-        let raft_term = self.desk.node().look(|node| u64::from(node.view().epoch.number()));
+        let raft_term = self.sessions.front().node().look(|node| u64::from(node.view().epoch.number()));
         Some(ResponseHeader { cluster_id: self.cluster_id, member_id: self.member_id, revision, raft_term })
     }
 
     /// The header of an answer that is not about a grant.
     fn plain_header(&self) -> Option<ResponseHeader> {
-        let revision = self.desk.revision();
+        let revision = self.sessions.revision();
         self.header(revision)
     }
 
     /// What a client is streamed, for as long as it reads it.
     fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
-        while_read(answers, self.desk.limits().slow_reader, || {})
+        while_read(answers, self.sessions.limits().slow_reader, || {})
     }
 
     /// Counts something that is asked within a call that lasts, as if it were a call of its own.
-    fn pace(&self, caller: &Caller, kind: Kind) -> Result<(), Status> {
-        let counted = self.desk.gate().pace(caller, kind);
+    fn pace(&self, caller: &Admitted, kind: Kind) -> Result<(), Status> {
+        let counted = self.sessions.front().admit_again(caller, kind);
         counted.map_err(|error| Status::resource_exhausted(format!("meshlock: {error}")))
     }
 
     /// A client that asks only where there is a leader gets an error where there is none.
     fn check_leader<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        if wants_leader(request) && !self.desk.is_ready() { Err(errors::no_leader()) } else { Ok(()) }
+        if wants_leader(request) && !self.sessions.front().is_ready() {
+            Err(errors::no_leader())
+        } else {
+            Ok(())
+        }
     }
 }
 

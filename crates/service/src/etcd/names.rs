@@ -6,7 +6,7 @@
 use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
 use crate::escape::{ValueTooLong, escaped, unescaped};
-use crate::ledger::LeaseId;
+use crate::sessions::registry::LeaseId;
 
 /// How a key is made of a lock's name and a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub(crate) fn label(lease: LeaseId, form: Form, value: &[u8]) -> Result<ClientLa
     if !value.is_empty() {
         label += ": ";
     }
-    let most = ClientLabel::MOST_BYTES - label.len();
+    let most = ClientLabel::MAX_BYTES - label.len();
     label += &escaped(value);
     label.parse().map_err(|_| ValueTooLong { bytes: value.len(), most })
 }

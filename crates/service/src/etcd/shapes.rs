@@ -1,10 +1,10 @@
 //! The few transactions that locks are made of, told apart: pure. Everything else is refused.
 
-use crate::ledger::LeaseId;
 use crate::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use crate::proto::etcdserverpb::{
     Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op,
 };
+use crate::sessions::registry::LeaseId;
 
 /// A transaction that locks are made of, all about one key.
 #[derive(Clone, Debug, PartialEq)]

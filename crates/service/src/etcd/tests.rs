@@ -5,24 +5,24 @@ use meshlock_cluster::table::Wait;
 use tokio::sync::mpsc;
 
 use super::Etcd;
-use super::watch::WatchDesk;
-use crate::desk::Order;
-use crate::desk::tests::{desk, lease, me, order, poll};
-use crate::ledger::Wanted;
+use super::watch::Watches;
 use crate::proto::etcdserverpb::watch_request::RequestUnion;
 use crate::proto::etcdserverpb::{WatchCancelRequest, WatchCreateRequest, WatchResponse};
+use crate::sessions::KeyRequest;
+use crate::sessions::registry::NewKey;
+use crate::sessions::tests::{lease, me, order, poll, sessions};
 
 #[tokio::test]
 async fn a_key_with_the_name_of_its_lock_is_not_there_while_it_only_tries() {
-    let (_engine, desk) = desk();
-    let (etcd, caller) = (Etcd::new(desk.clone(), "test"), &me());
-    let held = desk.acquire(caller, order(lease(&desk), Wait::Forever), None).await.unwrap().0;
-    let direct = order(lease(&desk), Wait::Forever);
-    let wanted = Wanted { name: b"a".to_vec(), ..direct.wanted };
-    let mut tries = Box::pin(desk.acquire(caller, Order { wanted, ..direct }, None));
+    let (_engine, sessions) = sessions();
+    let (etcd, caller) = (Etcd::new(sessions.clone(), "test"), &me(&sessions));
+    let held = sessions.acquire(caller, order(lease(&sessions), Wait::Forever), None).await.unwrap().0;
+    let direct = order(lease(&sessions), Wait::Forever);
+    let wanted = NewKey { name: b"a".to_vec(), ..direct.wanted };
+    let mut tries = Box::pin(sessions.acquire(caller, KeyRequest { wanted, ..direct }, None));
     assert!(poll(tries.as_mut()).is_pending());
     assert_eq!(etcd.local(b"a"), None);
-    desk.release(caller, &held.name).unwrap();
+    sessions.release(caller, &held.name).unwrap();
     let (key, grant) = tries.await.unwrap();
     let seen = etcd.local(b"a").unwrap();
     assert_eq!((seen.lease, seen.mod_revision), (key.lease.number(), grant.fence));
@@ -30,9 +30,9 @@ async fn a_key_with_the_name_of_its_lock_is_not_there_while_it_only_tries() {
 
 #[tokio::test]
 async fn a_watch_whose_number_is_taken_is_refused_and_the_one_that_has_it_goes_on() {
-    let (_engine, desk) = desk();
+    let (_engine, sessions) = sessions();
     let (out, mut said) = mpsc::channel(8);
-    let mut watches = WatchDesk::new(Etcd::new(desk, "test"), me(), out);
+    let mut watches = Watches::new(Etcd::new(sessions.clone(), "test"), me(&sessions), out);
     let create = || {
         let create = WatchCreateRequest { key: b"a".to_vec(), watch_id: 7, ..WatchCreateRequest::default() };
         RequestUnion::CreateRequest(create)

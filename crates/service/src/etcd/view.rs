@@ -2,18 +2,18 @@
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use tonic::Status;
 
 use super::Etcd;
 use super::errors::{bad_name, denied, no_answer};
 use super::names::{self, before, behind};
-use crate::desk::{DeskKey, Holder, Stage};
-use crate::ledger::State;
 use crate::proto::mvccpb::KeyValue;
+use crate::sessions::registry::State;
+use crate::sessions::{AcquireState, Holder, SessionKey, holders_in};
 
 /// A key of this site.
-pub(super) fn kv_of_key(key: &DeskKey) -> KeyValue {
+pub(super) fn kv_of_key(key: &SessionKey) -> KeyValue {
     KeyValue {
         key: key.name.clone(),
         create_revision: key.revisions.created,
@@ -25,7 +25,7 @@ pub(super) fn kv_of_key(key: &DeskKey) -> KeyValue {
 }
 
 /// The key that `key` sees in front of it while it waits.
-pub(super) fn kv_before(key: &DeskKey) -> KeyValue {
+pub(super) fn kv_before(key: &SessionKey) -> KeyValue {
     let revision = key.revisions.created - 1;
     KeyValue {
         key: before(&key.name),
@@ -53,19 +53,20 @@ fn kv_of_holder(lock: &LockName, holder: &Holder) -> KeyValue {
 
 impl Etcd {
     /// The number that an answer about this key of this site carries: the fence, once there is one.
-    pub(super) fn revision_of(&self, key: &DeskKey) -> i64 {
-        key.grant().map_or_else(|| self.desk.revision(), |grant| grant.fence)
+    pub(super) fn revision_of(&self, key: &SessionKey) -> i64 {
+        key.grant().map_or_else(|| self.sessions.revision(), |grant| grant.fence)
     }
 
-    /// All that hold the lock, as keys. Of this site's own keys the ledger knows more, and sooner.
+    /// All that hold the lock, as keys. Of this site's own keys the registry knows more, and sooner.
     pub(super) fn as_keys(&self, lock: &LockName, holders: &[Holder]) -> Vec<KeyValue> {
         let as_key = |holder: &Holder| {
-            if holder.site != *self.desk.site() {
+            if holder.site != *self.sessions.site() {
                 return Some(kv_of_holder(lock, holder));
             }
-            let ledger = self.desk.ledger();
-            let is_it = |key: &&DeskKey| key.grant().is_some_and(|grant| grant.fence == holder.fence);
-            let key = ledger.keys_from(lock.as_str().as_bytes()).filter(|key| key.lock == *lock).find(is_it);
+            let registry = self.sessions.registry();
+            let is_it = |key: &&SessionKey| key.grant().is_some_and(|grant| grant.fence == holder.fence);
+            let key =
+                registry.keys_from(lock.as_str().as_bytes()).filter(|key| key.lock == *lock).find(is_it);
             let is_gone = || holder.label.as_ref().and_then(names::read_label).is_some();
             key.map(kv_of_key).or_else(|| (!is_gone()).then(|| kv_of_holder(lock, holder)))
         };
@@ -73,15 +74,15 @@ impl Etcd {
     }
 
     /// All that hold the lock, wherever they are.
-    pub(super) async fn holders(&self, caller: &Caller, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
-        self.desk.check(caller, Verb::Watch, lock).map_err(|error| denied(&error))?;
+    pub(super) async fn holders(&self, caller: &Admitted, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
+        self.sessions.check(caller, Verb::Watch, lock).map_err(|error| denied(&error))?;
         self.all_holders(lock).await
     }
 
     /// The same, for whoever has been checked.
     async fn all_holders(&self, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
-        let queue = self.desk.queue(lock.clone()).await.map_err(no_answer)?;
-        let holders = queue.holders();
+        let queue = self.sessions.front().queue_for_checked(lock.clone()).await.map_err(no_answer)?;
+        let holders = holders_in(&queue);
         if holders.is_empty() && !queue.missing.is_empty() {
             return Err(Status::unavailable(format!(
                 "meshlock: whether '{lock}' is held is not known: no answer from {:?}; ask again",
@@ -93,28 +94,28 @@ impl Etcd {
 
     /// A key that is known here without asking anyone.
     pub(super) fn local(&self, name: &[u8]) -> Option<KeyValue> {
-        if let Some(key) = self.desk.anyones_key(name) {
+        if let Some(key) = self.sessions.anyones_key(name) {
             // One that has the name of its lock is there once it is held: until then it only tries.
             let is_there = key.state != State::Waiting || key.name != key.lock.as_str().as_bytes();
             return is_there.then(|| kv_of_key(&key));
         }
-        let waits = self.desk.anyones_key(behind(name)?)?;
-        (waits.driver.stage() == Stage::Waiting).then(|| kv_before(&waits))
+        let waits = self.sessions.anyones_key(behind(name)?)?;
+        (waits.driver.state() == AcquireState::Waiting).then(|| kv_before(&waits))
     }
 
     /// Whether somebody may see a key of this name: its own, and the one in front of it, always; others if it may watch their lock.
-    pub(super) fn check_sight(&self, caller: &Caller, name: &[u8]) -> Result<(), Status> {
+    pub(super) fn check_sight(&self, caller: &Admitted, name: &[u8]) -> Result<(), Status> {
         let base = behind(name).unwrap_or(name);
-        if self.desk.key(caller, base).is_some() {
+        if self.sessions.key(caller, base).is_some() {
             return Ok(());
         }
         let lock = self.lock_of_base(base)?;
-        self.desk.check(caller, Verb::Watch, &lock).map_err(|error| denied(&error))
+        self.sessions.check(caller, Verb::Watch, &lock).map_err(|error| denied(&error))
     }
 
     /// Which lock the key of this name is for.
     pub(super) fn lock_of_base(&self, base: &[u8]) -> Result<LockName, Status> {
-        match self.desk.anyones_key(base) {
+        match self.sessions.anyones_key(base) {
             Some(key) => Ok(key.lock),
             None => names::lock_of(base).map_err(bad_name),
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meshlock_cluster::names::LockName;
-use meshlock_host::gate::{Caller, Kind};
+use meshlock_host::front::Admitted;
+use meshlock_host::gate::Kind;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -19,17 +20,17 @@ use super::names::behind;
 use super::view::pick;
 use super::{Answers, Etcd};
 use crate::caller::caller_of;
-use crate::desk::{Holder, Stage, Watching};
 use crate::proto::etcdserverpb::watch_create_request::FilterType;
 use crate::proto::etcdserverpb::watch_request::RequestUnion;
 use crate::proto::etcdserverpb::watch_server::Watch;
 use crate::proto::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::proto::mvccpb::event::EventType;
 use crate::proto::mvccpb::{Event, KeyValue};
+use crate::sessions::{AcquireState, Holder, Watching};
 use crate::slow::AHEAD;
 
 /// How many keys one stream may watch.
-const MOST_WATCHES: usize = 256;
+const MAX_WATCHES: usize = 256;
 
 type Out = Sender<Result<WatchResponse, Status>>;
 
@@ -48,7 +49,7 @@ impl Watch for Etcd {
         let (out, answers) = mpsc::channel(AHEAD);
         let caller = caller_of(&request)?;
         let mut asked = request.into_inner();
-        let mut desk = WatchDesk::new(self.clone(), caller, out.clone());
+        let mut watches = Watches::new(self.clone(), caller, out.clone());
         tokio::spawn(async move {
             loop {
                 let message = tokio::select! {
@@ -58,7 +59,7 @@ impl Watch for Etcd {
                 let Ok(Some(WatchRequest { request_union })) = message else { return };
                 // One that asks for nothing changes nothing.
                 let Some(request) = request_union else { continue };
-                if desk.hear(request).await.is_err() {
+                if watches.on_request(request).await.is_err() {
                     return;
                 }
             }
@@ -71,21 +72,21 @@ impl Watch for Etcd {
 const NO_WATCH: i64 = -1;
 
 /// All watches of one stream. They end with it.
-pub(super) struct WatchDesk {
+pub(super) struct Watches {
     etcd: Etcd,
-    caller: Caller,
+    caller: Admitted,
     out: Out,
     tasks: JoinSet<()>,
     open: BTreeMap<i64, AbortHandle>,
     next: i64,
 }
 
-impl WatchDesk {
-    pub(super) fn new(etcd: Etcd, caller: Caller, out: Out) -> Self {
-        WatchDesk { etcd, caller, out, tasks: JoinSet::new(), open: BTreeMap::new(), next: 0 }
+impl Watches {
+    pub(super) fn new(etcd: Etcd, caller: Admitted, out: Out) -> Self {
+        Watches { etcd, caller, out, tasks: JoinSet::new(), open: BTreeMap::new(), next: 0 }
     }
 
-    pub(super) async fn hear(&mut self, request: RequestUnion) -> Result<(), Hangup> {
+    pub(super) async fn on_request(&mut self, request: RequestUnion) -> Result<(), Hangup> {
         if let Err(too_fast) = self.etcd.pace(&self.caller, Kind::Ask) {
             let _ = self.out.send(Err(too_fast)).await;
             return Err(Hangup);
@@ -113,9 +114,9 @@ impl WatchDesk {
         while self.tasks.try_join_next().is_some() {}
         let watch_id = if create.watch_id != 0 { create.watch_id } else { self.next };
         self.next = self.next.max(watch_id.saturating_add(1));
-        let watched = if self.open.len() >= MOST_WATCHES {
+        let watched = if self.open.len() >= MAX_WATCHES {
             Err(Status::resource_exhausted(format!(
-                "meshlock: {MOST_WATCHES} watches on one stream; cancel some"
+                "meshlock: {MAX_WATCHES} watches on one stream; cancel some"
             )))
         } else if self.open.contains_key(&watch_id) {
             Err(Status::invalid_argument("etcdserver: duplicate watch ID"))
@@ -175,14 +176,14 @@ struct WatchedKey {
 const LOOK_WITHIN: Duration = Duration::from_millis(1500);
 
 impl Watched {
-    async fn new(etcd: &Etcd, caller: &Caller, create: &WatchCreateRequest) -> Result<Self, Status> {
+    async fn new(etcd: &Etcd, caller: &Admitted, create: &WatchCreateRequest) -> Result<Self, Status> {
         if create.key.is_empty() {
             return Err(not_a_lock("a watch on all keys"));
         }
         if !create.range_end.is_empty() {
             let (key, range_end) = (create.key.clone(), create.range_end.clone());
             let lock = lock_of_range(&RangeRequest { key, range_end, ..RangeRequest::default() })?;
-            let mut holders = etcd.desk.watch(caller, &lock).map_err(not_watched)?;
+            let mut holders = etcd.sessions.watch(caller, &lock).map_err(not_watched)?;
             let seen = timeout(LOOK_WITHIN, holders.first()).await.ok();
             return Ok(Watched::Lock { lock, holders, seen });
         }
@@ -190,8 +191,8 @@ impl Watched {
         let Some(lock) = lock_of_key(etcd, &create.key)? else {
             return Ok(Watched::Before { waits: behind(&create.key).unwrap_or_default().to_vec() });
         };
-        let holders = etcd.desk.watch_as_seen(caller, &lock).map_err(not_watched)?;
-        let (mut holders, here) = (holders, etcd.desk.changes());
+        let holders = etcd.sessions.watch_as_seen(caller, &lock).map_err(not_watched)?;
+        let (mut holders, here) = (holders, etcd.sessions.changes());
         let local = etcd.local(&create.key);
         let seen = match local {
             Some(_) => None,
@@ -204,8 +205,8 @@ impl Watched {
     async fn run(self, teller: Teller) -> Result<(), Hangup> {
         match self {
             Watched::Before { waits } => {
-                if let Some(key) = teller.etcd.desk.anyones_key(&waits) {
-                    key.driver.until(|stage| *stage != Stage::Waiting).await;
+                if let Some(key) = teller.etcd.sessions.anyones_key(&waits) {
+                    key.driver.until(|state| *state != AcquireState::Waiting).await;
                 }
                 teller.gone(&KeyValue { key: teller.create.key.clone(), ..KeyValue::default() }).await
             }
@@ -303,7 +304,7 @@ impl Teller {
     }
 
     async fn gone(&self, before: &KeyValue) -> Result<(), Hangup> {
-        let mod_revision = self.etcd.desk.revision();
+        let mod_revision = self.etcd.sessions.revision();
         let kv = KeyValue { key: before.key.clone(), mod_revision, ..KeyValue::default() };
         self.event(EventType::Delete, kv, Some(before.clone())).await
     }
@@ -317,7 +318,7 @@ impl Teller {
             return Ok(());
         }
         let prev_kv = before.filter(|_| self.create.prev_kv);
-        let header = self.etcd.header(self.etcd.desk.revision().max(kv.mod_revision));
+        let header = self.etcd.header(self.etcd.sessions.revision().max(kv.mod_revision));
         let events = vec![Event { r#type: kind.into(), kv: Some(kv), prev_kv }];
         let response = WatchResponse { header, watch_id: self.watch_id, events, ..WatchResponse::default() };
         self.out.send(Ok(response)).await.map_err(|_| Hangup)

@@ -9,8 +9,8 @@ use axum::response::Response;
 use tonic::Code;
 
 use super::page::Labels;
-use crate::desk::Desk;
 use crate::server::is_grpc;
+use crate::sessions::Sessions;
 
 /// The services of gRPC that are served, or that clients of etcd ask for.
 const GRPC: &[&str] = &[
@@ -74,13 +74,13 @@ impl Calls {
 }
 
 /// Counts a call once its answer begins: one that streams has come out well by then.
-pub(crate) async fn count(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+pub(crate) async fn count(State(sessions): State<Sessions>, request: Request, next: Next) -> Response {
     let (is_grpc, service) = (is_grpc(request.headers()), service(request.uri().path()));
     let response = next.run(request).await;
     let status = response.headers().get("grpc-status");
     let code = status.and_then(|status| status.to_str().ok()?.parse().ok()).unwrap_or(0);
     let out = if is_grpc { Out::Grpc(code) } else { Out::Http(response.status().as_u16()) };
-    desk.meter().calls.add(service, out);
+    sessions.meter().calls.add(service, out);
     response
 }
 

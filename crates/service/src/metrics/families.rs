@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use meshlock_cluster::table::{LostBy, Messages, Outcome, Served};
+use meshlock_cluster::table::{LossReason, Messages, Outcome, Served};
 use meshlock_host::{Readings, Traffic, Via};
 use meshlock_wire::sites::VERSIONS;
 
@@ -11,7 +11,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::SessionEnd;
 use super::page::{Family, Labels, Page, label, seconds};
-use crate::desk::Desk;
+use crate::sessions::Sessions;
 
 /// Everything that is exported, at one moment.
 #[derive(Debug)]
@@ -25,20 +25,19 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn take(desk: &Desk) -> Self {
-        let readings = desk.node().readings();
-        let cluster = desk.node().look(|node| node.cluster_name().to_string());
+    pub(super) fn take(sessions: &Sessions) -> Self {
+        let readings = sessions.front().node().readings();
+        let cluster = sessions.front().node().look(|node| node.cluster_name().to_string());
         let build = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("wire", format!("{}-{}", VERSIONS.0, VERSIONS.1)),
             ("cluster", cluster),
-            ("site", desk.site().to_string()),
+            ("site", sessions.site().to_string()),
         ];
-        let (sessions, keys) = desk.ledger().counts();
         let end = |of: &str, reason: &str| vec![("of", of.to_owned()), ("reason", reason.to_owned())];
         let node = meshlock_host::SessionEnd::ALL;
         let of_node = node.iter().map(|why| (end("node", why.label()), readings.session_ends(*why)));
-        let meter = desk.meter();
+        let (meter, (sessions, keys)) = (sessions.meter(), sessions.registry().counts());
         let of_api = SessionEnd::ALL.iter().map(|why| (end("api", why.label()), meter.session_ends(*why)));
         let ends = of_node.chain(of_api).collect();
         Snapshot { build, sessions, keys, ends, calls: meter.calls.counts(), readings }
@@ -76,7 +75,7 @@ impl Snapshot {
         )?;
         page.counters(
             Family { name: "lost_locks", help: "Locks that were taken from their holders, by why" },
-            LostBy::ALL.iter().map(|by| (label("reason", by.label()), tally.losses(*by))),
+            LossReason::ALL.iter().map(|by| (label("reason", by.label()), self.readings.losses(*by))),
         )
     }
 

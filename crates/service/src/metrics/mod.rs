@@ -16,7 +16,7 @@ use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use crate::desk::Desk;
+use crate::sessions::Sessions;
 use calls::Calls;
 pub(crate) use calls::count;
 use families::Snapshot;
@@ -76,16 +76,22 @@ impl Meter {
 }
 
 /// The page.
-pub(crate) fn routes(desk: &Desk) -> Router {
-    let desk = desk.clone();
-    Router::new().route("/metrics", get(|| async move { page(&desk) }))
+pub(crate) fn routes(sessions: &Sessions) -> Router {
+    let sessions = sessions.clone();
+    Router::new().route("/metrics", get(|| async move { page(&sessions) }))
 }
 
-fn page(desk: &Desk) -> Response {
+/// What the page says.
+pub(crate) fn text(sessions: &Sessions) -> Result<String, std::fmt::Error> {
     let (mut text, mut registry) = (String::new(), Registry::with_prefix("meshlock"));
-    registry.register_collector(Box::new(Snapshot::take(desk)));
-    match encode(&mut text, &registry) {
-        Ok(()) => {
+    registry.register_collector(Box::new(Snapshot::take(sessions)));
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+fn page(sessions: &Sessions) -> Response {
+    match text(sessions) {
+        Ok(text) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }

@@ -6,15 +6,15 @@ use meshlock_cluster::node::{CutOff, InLine, line};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::HolderReport;
 use meshlock_cluster::time::Span;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::{Admitted, BrokenLock};
 use tonic::{Code, Status};
 
 use super::fault::{bad, denied, fault, unanswered};
 use super::{Answers, Own};
-use crate::desk::{self, NoAnswer, NotWatched};
 use crate::proto::meshlock::{
     BreakResponse, Holder, Holders, QueueResponse, Rule, Rules, StatusResponse, Waiter,
 };
+use crate::sessions::{self, NotAnswered, NotWatched};
 
 fn millis(span: Span) -> u64 {
     span.micros() / 1000
@@ -33,8 +33,8 @@ fn who(label: Option<&meshlock_cluster::names::ClientLabel>) -> String {
 }
 
 impl Own {
-    pub(super) async fn queue_of(&self, caller: &Caller, lock: LockName) -> Result<QueueResponse, Status> {
-        let queue = self.desk.queue_for(caller, lock.clone()).await.map_err(unanswered)?;
+    pub(super) async fn queue_of(&self, caller: &Admitted, lock: LockName) -> Result<QueueResponse, Status> {
+        let queue = self.sessions.front().queue(caller, lock.clone()).await.map_err(unanswered)?;
         let holder = |(site, report): (&SiteName, &HolderReport)| Holder {
             site: site.to_string(),
             who: who(report.label.as_ref()),
@@ -53,24 +53,24 @@ impl Own {
             queue.sites.iter().flat_map(|site| site.lock.holders.iter().map(|report| (&site.site, report)));
         Ok(QueueResponse {
             lock: lock.to_string(),
-            algorithm: queue.algorithm.unwrap_or_default().to_owned(),
+            algorithm: queue.algorithm.unwrap_or_default(),
             permits: queue.permits,
-            epoch: queue.epoch,
+            epoch: queue.epoch.number(),
             holders: holders.map(holder).collect(),
             waiters: line(&queue.sites, &queue.missing, queue.permits).iter().map(waiter).collect(),
             missing: names(&queue.missing),
         })
     }
 
-    pub(super) fn holders_of(&self, caller: &Caller, lock: LockName) -> Result<Answers<Holders>, Status> {
-        let watching = self.desk.watch(caller, &lock).map_err(|error| match error {
+    pub(super) fn holders_of(&self, caller: &Admitted, lock: LockName) -> Result<Answers<Holders>, Status> {
+        let watching = self.sessions.watch(caller, &lock).map_err(|error| match error {
             NotWatched::Denied(error) => denied(error),
             NotWatched::TooMany(_) | NotWatched::TooManyOf { .. } => {
                 fault("too_many", Code::ResourceExhausted, error)
             }
         })?;
-        let seen = |lock: &LockName, holders: &[desk::Holder]| {
-            let holder = |holder: &desk::Holder| Holder {
+        let seen = |lock: &LockName, holders: &[sessions::Holder]| {
+            let holder = |holder: &sessions::Holder| Holder {
                 site: holder.site.to_string(),
                 who: who(holder.label.as_ref()),
                 fence: holder.fence,
@@ -87,8 +87,9 @@ impl Own {
         Ok(Box::pin(changes))
     }
 
-    pub(super) async fn take_away(&self, caller: &Caller, lock: LockName) -> Result<BreakResponse, Status> {
-        let (cut_off, missing) = self.desk.break_lock(caller, lock.clone()).await.map_err(unanswered)?;
+    pub(super) async fn take_away(&self, caller: &Admitted, lock: LockName) -> Result<BreakResponse, Status> {
+        let BrokenLock { cut_off, missing } =
+            self.sessions.front().break_lock(caller, lock.clone()).await.map_err(unanswered)?;
         let holder = |CutOff { site, label, fence }: &CutOff| Holder {
             site: site.to_string(),
             who: who(label.as_ref()),
@@ -102,13 +103,13 @@ impl Own {
     }
 
     pub(super) async fn how_it_is(&self) -> Result<StatusResponse, Status> {
-        let overview = self.desk.overview().await.map_err(unanswered)?;
+        let overview = self.sessions.front().overview_for_checked().await.map_err(unanswered)?;
         let counts = overview.counts;
         Ok(StatusResponse {
             site: overview.member.site.to_string(),
             cluster: overview.cluster.to_string(),
             leader: overview.leader.map(|leader| leader.to_string()).unwrap_or_default(),
-            ready: self.desk.is_ready(),
+            ready: self.sessions.front().is_ready(),
             leaving: overview.leaving,
             epoch: overview.view.epoch.number(),
             members: overview.view.members.iter().map(|member| member.site.to_string()).collect(),
@@ -122,17 +123,18 @@ impl Own {
 
     pub(super) fn rules(&self) -> Rules {
         let (epoch, text) =
-            self.desk.node().look(|node| (node.view().epoch.number(), node.view().rules.clone()));
+            self.sessions.front().node().look(|node| (node.view().epoch.number(), node.view().rules.clone()));
         rules_of(epoch, &text)
     }
 
-    pub(super) async fn change_rules(&self, caller: &Caller, rules: Rules) -> Result<Rules, Status> {
+    pub(super) async fn change_rules(&self, caller: &Admitted, rules: Rules) -> Result<Rules, Status> {
         let text = text_of(rules)?;
-        let epoch = self.desk.set_rules(caller, text.clone()).await.map_err(|error| match error {
-            NoAnswer::Refused(_) => fault("bad_rules", Code::FailedPrecondition, error),
-            NoAnswer::Stopping | NoAnswer::Denied(_) => unanswered(error),
-        })?;
-        Ok(rules_of(epoch, &text))
+        let epoch =
+            self.sessions.front().set_rules(caller, text.clone()).await.map_err(|error| match error {
+                NotAnswered::Refused(_) => fault("bad_rules", Code::FailedPrecondition, error),
+                NotAnswered::Stopping | NotAnswered::Denied(_) => unanswered(error),
+            })?;
+        Ok(rules_of(epoch.number(), &text))
     }
 }
 

@@ -5,8 +5,8 @@ use tonic::{Code, Status};
 
 use meshlock_cluster::access::Denied;
 
-use crate::desk::{NoAnswer, NotHeld};
-use crate::ledger::LedgerError;
+use crate::sessions::registry::RegistryError;
+use crate::sessions::{NotAnswered, NotHeld};
 
 /// Where a call's answer says which error it is.
 const CODE: &str = "meshlock-code";
@@ -38,10 +38,10 @@ pub(super) fn no_session(session: &str) -> Status {
     )
 }
 
-pub(super) fn unanswered(error: NoAnswer) -> Status {
+pub(super) fn unanswered(error: NotAnswered) -> Status {
     match error {
-        NoAnswer::Denied(error) => denied(error),
-        NoAnswer::Refused(_) | NoAnswer::Stopping => fault("unavailable", Code::Unavailable, error),
+        NotAnswered::Denied(error) => denied(error),
+        NotAnswered::Refused(_) | NotAnswered::Stopping => fault("unavailable", Code::Unavailable, error),
     }
 }
 
@@ -59,10 +59,10 @@ pub(super) fn not_held(lock: &str, error: NotHeld) -> Status {
         NotHeld::GoneAgain => ("lost", Code::Aborted),
         NotHeld::Refused(_) => ("unavailable", Code::Unavailable),
         NotHeld::Permits(_) => ("permits", Code::FailedPrecondition),
-        NotHeld::Ledger(LedgerError::NoLease(id)) => return no_session(&id.to_string()),
+        NotHeld::Registry(RegistryError::NoLease(id)) => return no_session(&id.to_string()),
         NotHeld::Denied(error) => return denied(error.clone()),
-        NotHeld::Ledger(error) if error.is_a_limit() => ("too_many", Code::ResourceExhausted),
-        NotHeld::Ledger(_) => ("taken", Code::FailedPrecondition),
+        NotHeld::Registry(error) if error.is_a_limit() => ("too_many", Code::ResourceExhausted),
+        NotHeld::Registry(_) => ("taken", Code::FailedPrecondition),
     };
     fault(code, grpc, format!("cannot have the lock '{lock}': {error}"))
 }

@@ -2,20 +2,20 @@
 
 use futures_util::stream;
 use meshlock_cluster::names::ClientLabel;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use tokio::time::sleep;
 use tonic::Status;
 
 use super::sessions::{Made, millis};
-use super::{Answers, Wish, key};
-use crate::desk::{Gone, Stage};
-use crate::ledger::Grant as Granted;
+use super::{Answers, Asked, key};
 use crate::proto::meshlock::hold_event::Event;
 use crate::proto::meshlock::{HoldEvent, Lost, Still};
+use crate::sessions::registry::Grant as Granted;
+use crate::sessions::{AcquireState, why_over};
 
 /// A lock that is held. The session ends when it is dropped, and with it the lock.
 pub(super) struct Held {
-    caller: Caller,
+    caller: Admitted,
     session: Made,
     name: Vec<u8>,
     granted: Granted,
@@ -30,13 +30,13 @@ enum Said {
 
 impl Held {
     pub(super) async fn get(
-        caller: Caller,
+        caller: Admitted,
         session: Made,
-        wish: Wish,
+        asked: Asked,
         who: ClientLabel,
     ) -> Result<Self, Status> {
-        let name = key(&wish.lock, session.lease);
-        let granted = session.own.get(&caller, wish, session.lease, who).await?;
+        let name = key(&asked.lock, session.lease);
+        let granted = session.own.get(&caller, asked, session.lease, who).await?;
         Ok(Held { caller, session, name, granted, said: Said::Nothing })
     }
 
@@ -61,11 +61,11 @@ impl Held {
                 )))
             }
             Said::Granted => {
-                let desk = &self.session.own.desk;
+                let sessions = &self.session.own.sessions;
                 let gone = tokio::select! {
                     gone = self.gone() => gone,
-                    () = sleep(desk.say_so_every()) => {
-                        return Some(Event::Still(Still { safe_ms: millis(desk.safe_for()) }));
+                    () = sleep(sessions.say_so_every()) => {
+                        return Some(Event::Still(Still { safe_ms: millis(sessions.front().safe_for()) }));
                     }
                 };
                 self.said = Said::Lost;
@@ -77,17 +77,11 @@ impl Held {
 
     /// Completes when the lock is not held any more.
     async fn gone(&self) -> String {
-        let Some(key) = self.session.own.desk.key(&self.caller, &self.name) else {
+        let Some(key) = self.session.own.sessions.key(&self.caller, &self.name) else {
             return "it was given back".to_owned();
         };
-        let stage = key.driver.until(|stage| matches!(stage, Stage::Gone(_))).await;
-        let why = match stage {
-            Stage::Gone(Gone::Lost) => "the site is cut off from the others, or the lock was broken",
-            Stage::Gone(Gone::LeaseOver) => "the session was ended",
-            Stage::Gone(Gone::GivenBack | Gone::Busy | Gone::TimedOut | Gone::Refused(_))
-            | Stage::Waiting
-            | Stage::Held(_) => "it was given back",
-        };
-        why.to_owned()
+        let is_over =
+            |state: &AcquireState| matches!(state, AcquireState::Lost { .. } | AcquireState::Ended(_));
+        why_over(&key.driver.until(is_over).await)
     }
 }

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use futures_util::StreamExt;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Code, Request, Status};
@@ -46,7 +46,7 @@ macro_rules! paths {
 
 /// What a request brings.
 struct Given {
-    caller: Caller,
+    caller: Admitted,
     /// The lock's or session's name in the path.
     path: String,
     headers: HeaderMap,
@@ -137,14 +137,14 @@ pub(super) fn routes(own: Own) -> Router {
         )
         .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
         .route("/healthz", get(move || async move { health(&healthy, true) }))
-        .route("/readyz", get(move || async move { health(&ready, ready.desk.is_ready()) }))
+        .route("/readyz", get(move || async move { health(&ready, ready.sessions.front().is_ready()) }))
 }
 
 fn health(own: &Own, good: bool) -> Response {
     let code = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let why =
         if good { "" } else { "it is not a member of the cluster, or has no lease; see GET /v1/status" };
-    json(code, &serde_json::json!({ "site": own.desk.site(), "ok": good, "why": why }))
+    json(code, &serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why }))
 }
 
 /// Makes a call of what was read.

@@ -9,19 +9,18 @@ mod sessions;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::Span;
-use meshlock_host::gate::Caller;
-use meshlock_system::now;
+use meshlock_host::front::Admitted;
 use tonic::{Code, Request, Response, Status, async_trait};
 
 use crate::caller::caller_of;
-use crate::desk::{Desk, IfKnown, Order};
-use crate::ledger::{Grant as Granted, Lasts, LeaseId, Wanted};
 use crate::proto::meshlock::locks_server::{Locks, LocksServer};
 use crate::proto::meshlock::{
     AcquireRequest, BreakResponse, EndSessionResponse, GetRulesRequest, Grant, HoldEvent, HoldRequest,
     Holders, LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest, ReleaseResponse, Rules, Session,
     SessionRequest, StatusRequest, StatusResponse,
 };
+use crate::sessions::registry::{Grant as Granted, Lasts, LeaseId, NewKey};
+use crate::sessions::{IfKnown, KeyRequest, Sessions};
 use crate::slow::{Answers, while_read};
 use fault::{bad, not_held};
 pub(crate) use fault::{denied, fault};
@@ -30,39 +29,39 @@ pub(crate) use http::{nowhere, refused};
 /// Our own API. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Own {
-    desk: Desk,
+    sessions: Sessions,
 }
 
-/// How a lock is wanted.
-struct Wish {
+/// What a call asks for.
+struct Asked {
     lock: LockName,
     wait: Wait,
     permits: Option<u32>,
 }
 
-impl Wish {
+impl Asked {
     fn new(lock: &str, try_only: bool, wait_ms: Option<u32>, permits: Option<u32>) -> Result<Self, Status> {
         let wait = match (try_only, wait_ms) {
             (true, Some(_)) => return Err(bad("give either 'try' or 'wait_ms', not both")),
             (true, None) => Wait::Try,
-            (false, Some(millis)) => Wait::Until(now() + Span::from_millis(u64::from(millis))),
+            (false, Some(millis)) => Wait::Within(Span::from_millis(u64::from(millis))),
             (false, None) => Wait::Forever,
         };
         if permits == Some(0) {
             return Err(bad("a lock has 1 permit or more; give 'permits' so"));
         }
-        Ok(Wish { lock: lock.parse().map_err(bad)?, wait, permits })
+        Ok(Asked { lock: lock.parse().map_err(bad)?, wait, permits })
     }
 }
 
 impl Own {
-    pub(crate) fn new(desk: Desk) -> Self {
-        Own { desk }
+    pub(crate) fn new(sessions: Sessions) -> Self {
+        Own { sessions }
     }
 
     /// The gRPC service.
     pub(crate) fn grpc(&self) -> LocksServer<Own> {
-        LocksServer::new(self.clone()).max_decoding_message_size(self.desk.limits().request_bytes)
+        LocksServer::new(self.clone()).max_decoding_message_size(self.sessions.limits().request_bytes)
     }
 
     /// The same as JSON over HTTP.
@@ -71,26 +70,26 @@ impl Own {
     }
 
     /// What a client is streamed, for as long as it reads it.
-    fn while_read<T: Send + 'static>(&self, caller: Caller, answers: Answers<T>) -> Answers<T> {
-        let desk = self.desk.clone();
+    fn while_read<T: Send + 'static>(&self, caller: Admitted, answers: Answers<T>) -> Answers<T> {
+        let sessions = self.sessions.clone();
         // What it was told last it may believe for a while: it has not heard that this is over.
-        while_read(answers, desk.limits().slow_reader, move || desk.on_cut_off(&caller))
+        while_read(answers, sessions.limits().slow_reader, move || sessions.on_cut_off(&caller))
     }
 
     /// Waits for a lock in a session.
     async fn get(
         &self,
-        caller: &Caller,
-        wish: Wish,
+        caller: &Admitted,
+        asked: Asked,
         lease: LeaseId,
         who: ClientLabel,
     ) -> Result<Granted, Status> {
-        let Wish { lock, wait, permits } = wish;
+        let Asked { lock, wait, permits } = asked;
         let name = key(&lock, lease);
         let text = lock.to_string();
-        let wanted = Wanted { name, lock, lease, value: Vec::new() };
-        let order = Order { wanted, wait, who, if_known: IfKnown::Join };
-        let held = self.desk.acquire(caller, order, permits).await;
+        let wanted = NewKey { name, lock, lease, value: Vec::new() };
+        let order = KeyRequest { wanted, wait, who, if_known: IfKnown::Join };
+        let held = self.sessions.acquire(caller, order, permits).await;
         held.map(|(_, grant)| grant).map_err(|error| not_held(&text, error))
     }
 }
@@ -125,7 +124,7 @@ impl Locks for Own {
         let caller = caller_of(&request)?;
         let lease = sessions::lease(&request.into_inner().session)?;
         // Of one that is over, the session is not found either.
-        self.desk.renew(&caller, lease);
+        self.sessions.renew(&caller, lease);
         self.session(&caller, lease).map(Response::new)
     }
 
@@ -136,7 +135,7 @@ impl Locks for Own {
         let caller = caller_of(&request)?;
         let session = request.into_inner().session;
         let lease = sessions::lease(&session)?;
-        if !self.desk.revoke(&caller, lease) {
+        if !self.sessions.revoke(&caller, lease) {
             return Err(self.no_session(lease));
         }
         Ok(Response::new(EndSessionResponse {}))
@@ -145,7 +144,7 @@ impl Locks for Own {
     async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<Grant>, Status> {
         let caller = caller_of(&request)?;
         let AcquireRequest { lock, session, r#try, wait_ms, permits, ttl_ms, label } = request.into_inner();
-        let wish = Wish::new(&lock, r#try, wait_ms, permits)?;
+        let asked = Asked::new(&lock, r#try, wait_ms, permits)?;
         let (lease, made) = if session.is_empty() {
             let lasts = sessions::lasts(ttl_ms)?;
             // While it waits the client is there for as long as its call is; its time begins when it has the lock.
@@ -154,9 +153,9 @@ impl Locks for Own {
         } else {
             (sessions::lease(&session)?, None)
         };
-        let granted = self.get(&caller, wish, lease, self.who(&caller, lease)?).await?;
+        let granted = self.get(&caller, asked, lease, self.who(&caller, lease)?).await?;
         if let Some((mut made, lasts)) = made {
-            self.desk.begin_time(lease, lasts);
+            self.sessions.begin_time(lease, lasts);
             made.keep();
         }
         Ok(Response::new(self.grant(&caller, lock, lease, granted)))
@@ -166,7 +165,7 @@ impl Locks for Own {
         let caller = caller_of(&request)?;
         let ReleaseRequest { lock, session } = request.into_inner();
         let (lock, lease): (LockName, _) = (lock.parse().map_err(bad)?, sessions::lease(&session)?);
-        let Some(key) = self.desk.release(&caller, &key(&lock, lease)) else {
+        let Some(key) = self.sessions.release(&caller, &key(&lock, lease)) else {
             return Err(fault(
                 "not_held",
                 Code::NotFound,
@@ -181,12 +180,12 @@ impl Locks for Own {
     async fn hold(&self, request: Request<HoldRequest>) -> Result<Response<Self::HoldStream>, Status> {
         let caller = caller_of(&request)?;
         let HoldRequest { lock, r#try, wait_ms, permits, label: who } = request.into_inner();
-        let wish = Wish::new(&lock, r#try, wait_ms, permits)?;
+        let asked = Asked::new(&lock, r#try, wait_ms, permits)?;
         let who = label(&who)?;
-        let lease = self.desk.grant(&caller, Lasts::WithItsConnection, Some(who.clone()));
+        let lease = self.sessions.grant(&caller, Lasts::WithItsConnection, Some(who.clone()));
         let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
         let session = sessions::Made::new(self, lease);
-        let held = hold::Held::get(caller.clone(), session, wish, who).await?;
+        let held = hold::Held::get(caller.clone(), session, asked, who).await?;
         Ok(Response::new(self.while_read(caller, held.events(lock))))
     }
 

@@ -2,14 +2,14 @@
 
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::Span;
-use meshlock_host::gate::Caller;
+use meshlock_host::front::Admitted;
 use meshlock_system::now;
 use tonic::{Code, Status};
 
 use super::fault::{bad, fault, no_session, not_held};
 use super::{Own, label};
-use crate::ledger::{Grant as Granted, Lasts, LeaseId};
 use crate::proto::meshlock::{Grant, Session};
+use crate::sessions::registry::{Grant as Granted, Lasts, LeaseId};
 
 /// How long a session lasts if its client does not say.
 const TTL_MS: u32 = 60_000;
@@ -38,18 +38,18 @@ pub(super) fn lasts(ttl_ms: u32) -> Result<Lasts, Status> {
 }
 
 impl Own {
-    pub(super) fn open_lease(&self, caller: &Caller, lasts: Lasts, who: &str) -> Result<LeaseId, Status> {
-        self.desk.grant(caller, lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
+    pub(super) fn open_lease(&self, caller: &Admitted, lasts: Lasts, who: &str) -> Result<LeaseId, Status> {
+        self.sessions.grant(caller, lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
     }
 
-    pub(super) fn session(&self, caller: &Caller, lease: LeaseId) -> Result<Session, Status> {
-        let (now, safe) = (now(), self.desk.safe_for());
-        let ledger = self.desk.ledger();
-        let Some(found) = ledger.lease(lease, &caller.principal, now) else {
-            drop(ledger);
+    pub(super) fn session(&self, caller: &Admitted, lease: LeaseId) -> Result<Session, Status> {
+        let (now, safe) = (now(), self.sessions.front().safe_for());
+        let registry = self.sessions.registry();
+        let Some(found) = registry.lease(lease, &caller.principal, now) else {
+            drop(registry);
             return Err(self.no_session(lease));
         };
-        let lock = |name: &Vec<u8>| ledger.key(name).map(|key| key.lock.to_string());
+        let lock = |name: &Vec<u8>| registry.key(name).map(|key| key.lock.to_string());
         Ok(Session {
             session: lease.to_string(),
             ttl_ms: found.lasts.span().map_or(0, millis),
@@ -60,8 +60,9 @@ impl Own {
     }
 
     /// Who has the session, for operators.
-    pub(super) fn who(&self, caller: &Caller, lease: LeaseId) -> Result<ClientLabel, Status> {
-        let who = self.desk.ledger().lease(lease, &caller.principal, now()).map(|lease| lease.who.clone());
+    pub(super) fn who(&self, caller: &Admitted, lease: LeaseId) -> Result<ClientLabel, Status> {
+        let who =
+            self.sessions.registry().lease(lease, &caller.principal, now()).map(|lease| lease.who.clone());
         match who {
             Some(Some(who)) => Ok(who),
             Some(None) => label(""),
@@ -70,23 +71,23 @@ impl Own {
     }
 
     pub(super) fn no_session(&self, lease: LeaseId) -> Status {
-        match self.desk.granted_by(lease) {
+        match self.sessions.granted_by(lease) {
             None => no_session(&lease.to_string()),
             Some(site) => fault(
                 "other_site",
                 Code::FailedPrecondition,
                 format!(
                     "the session {lease} was opened at the site '{site}', and this is '{}'; use the address of '{site}' for it",
-                    self.desk.site()
+                    self.sessions.site()
                 ),
             ),
         }
     }
 
-    pub(super) fn grant(&self, caller: &Caller, lock: String, lease: LeaseId, granted: Granted) -> Grant {
-        let (now, safe) = (now(), self.desk.safe_for());
-        let ledger = self.desk.ledger();
-        let lasts = ledger.lease(lease, &caller.principal, now);
+    pub(super) fn grant(&self, caller: &Admitted, lock: String, lease: LeaseId, granted: Granted) -> Grant {
+        let (now, safe) = (now(), self.sessions.front().safe_for());
+        let registry = self.sessions.registry();
+        let lasts = registry.lease(lease, &caller.principal, now);
         let ttl = lasts.and_then(|lease| lease.lasts.span());
         // One that is over is not safe for any time.
         let safe = lasts.map_or(Span::ZERO, |lease| lease.left(now).map_or(safe, |left| left.min(safe)));
@@ -116,7 +117,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.kept {
-            self.own.desk.end_with_call(self.lease);
+            self.own.sessions.end_with_call(self.lease);
         }
     }
 }

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use meshlock_cluster::access::Principal;
 use meshlock_host::gate::{Connected, Gate, TooManyConnections};
-use meshlock_host::{Lobby, Seat};
+use meshlock_host::{PendingConnections, PendingSlot};
 use meshlock_tls::Security;
 use meshlock_tls::{Bearer, TlsError, bearer_of_chain};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,7 +26,7 @@ use tower_service::Service;
 
 use super::farewell::Farewell;
 use super::patient::Patient;
-use crate::ledger::Limits;
+use crate::sessions::registry::Limits;
 
 /// How long a client may take for its side of the handshake, and to say what it wants.
 const GREET_WITHIN: Duration = Duration::from_secs(10);
@@ -35,10 +35,10 @@ const GREET_WITHIN: Duration = Duration::from_secs(10);
 const ASK_AFTER: Duration = Duration::from_secs(20);
 
 /// How many calls one connection may have open.
-const MOST_CALLS: u32 = 1024;
+const MAX_CALLS: u32 = 1024;
 
 /// How much is kept for one connection that reads slowly, before its calls wait for it; and by the system beside it.
-const MOST_UNREAD: usize = 64 << 10;
+const MAX_UNREAD: usize = 64 << 10;
 
 /// Who is at the other end of a connection.
 pub(super) struct Peer {
@@ -61,7 +61,7 @@ enum Shown {
 /// Whom a connection counts for, and that there is room for it.
 enum Charged {
     /// Nobody yet: it has one of the places of those who may do nothing.
-    Nobody(#[expect(dead_code, reason = "it is taken until it is dropped")] Option<Seat>),
+    Nobody(#[expect(dead_code, reason = "it is taken until it is dropped")] Option<PendingSlot>),
     /// Whose certificate it shows, before anything is asked.
     AtFirst(Connected),
     /// Whoever asked first, and might.
@@ -69,8 +69,8 @@ enum Charged {
 }
 
 impl Peer {
-    fn new(address: SocketAddr, shown: Shown, seat: Option<Seat>) -> Arc<Self> {
-        Arc::new(Peer { address, shown, charged: Mutex::new(Charged::Nobody(seat)) })
+    fn new(address: SocketAddr, shown: Shown, slot: Option<PendingSlot>) -> Arc<Self> {
+        Arc::new(Peer { address, shown, charged: Mutex::new(Charged::Nobody(slot)) })
     }
 
     /// Who it is without a token; a site is nobody.
@@ -140,7 +140,7 @@ pub(super) struct Door {
     gate: Arc<Gate>,
     slow_reader: Duration,
     /// For those of whom nothing has been heard that they might ask for.
-    lobby: Arc<Lobby>,
+    pending: Arc<PendingConnections>,
     /// Told of connections over a network that end without a word.
     on_cut: OnCut,
 }
@@ -173,20 +173,21 @@ impl Door {
             }
         };
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(GREET_WITHIN).max_buf_size(MOST_UNREAD);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(GREET_WITHIN).max_buf_size(MAX_UNREAD);
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(MOST_CALLS)
+            .max_concurrent_streams(MAX_CALLS)
             .max_header_list_size(u32::try_from(limits.request_bytes).unwrap_or(u32::MAX))
-            .max_send_buf_size(MOST_UNREAD)
+            .max_send_buf_size(MAX_UNREAD)
             .keep_alive_interval(ASK_AFTER)
             .keep_alive_timeout(ASK_AFTER);
         let builder = Arc::new(builder);
         // One address cannot take all places by asking for nothing that it may have, nor can all who do so.
-        let lobby = Lobby::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
-        let lobby = Arc::new(lobby);
-        Door { tls, router, builder, gate, slow_reader: limits.slow_reader, lobby, on_cut }
+        let pending =
+            PendingConnections::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
+        let pending = Arc::new(pending);
+        Door { tls, router, builder, gate, slow_reader: limits.slow_reader, pending, on_cut }
     }
 
     pub(super) async fn keep_accepting(&self, listener: TcpListener, places: Arc<Semaphore>) {
@@ -199,15 +200,15 @@ impl Door {
                     continue;
                 }
             };
-            let (Ok(place), Some(seat)) =
-                (places.clone().try_acquire_owned(), self.lobby.enter(address.ip()))
+            let (Ok(place), Some(slot)) =
+                (places.clone().try_acquire_owned(), self.pending.enter(address.ip()))
             else {
                 tracing::warn!(%address, "a connection to the API is refused: there are too many");
                 continue;
             };
             let door = self.clone();
             tokio::spawn(async move {
-                if let Err(error) = door.serve(stream, address, seat).await {
+                if let Err(error) = door.serve(stream, address, slot).await {
                     tracing::debug!(%error, "a connection to the API ended");
                 }
                 drop(place);
@@ -215,15 +216,15 @@ impl Door {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, address: SocketAddr, seat: Seat) -> io::Result<()> {
+    async fn serve(&self, stream: TcpStream, address: SocketAddr, slot: PendingSlot) -> io::Result<()> {
         // The system ends what leads nowhere; it would wait for a quarter of an hour otherwise.
         meshlock_host::tune(&stream, self.slow_reader)?;
         // Without this the system would keep megabytes for each of those who do not read.
-        rustix::net::sockopt::set_socket_send_buffer_size(&stream, MOST_UNREAD)?;
+        rustix::net::sockopt::set_socket_send_buffer_size(&stream, MAX_UNREAD)?;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let Some(tls) = &self.tls else {
             let stream = Patient::new(stream, self.slow_reader);
-            return self.talk(stream, Peer::new(address, Shown::ThisMachine, Some(seat))).await;
+            return self.talk(stream, Peer::new(address, Shown::ThisMachine, Some(slot))).await;
         };
         let tls = if self.gate.policy().tokens.is_empty() { &tls.certificates } else { &tls.tokens };
         let stream = Patient::new(stream, self.slow_reader);
@@ -235,7 +236,7 @@ impl Door {
         };
         let on_cut = self.on_cut.clone();
         let stream = Farewell::new(stream, move || on_cut(address));
-        self.talk(stream, Peer::new(address, shown, Some(seat))).await
+        self.talk(stream, Peer::new(address, shown, Some(slot))).await
     }
 
     async fn talk(

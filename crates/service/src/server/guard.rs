@@ -10,7 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::access::{Denied, Principal, Subject, Verb};
-use meshlock_host::gate::{Caller, Gate, Kind, Origin, RequestId, TooFast};
+use meshlock_host::front::{Admitted, Front};
+use meshlock_host::gate::{Caller, Kind, Origin, RequestId, TooFast};
 use meshlock_tls::Bearer;
 use tokio::time::timeout;
 use tonic::metadata::MetadataValue;
@@ -26,7 +27,7 @@ use crate::{etcd, own};
 const ARRIVE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How much is heard of a request that is refused: some clients do not read an answer that comes before they have said everything.
-const MOST_HEARD: usize = 64 << 10;
+const MAX_HEARD: usize = 64 << 10;
 
 /// Where the answer says under which number the audit log has the request.
 const REQUEST_ID: &str = "x-request-id";
@@ -34,7 +35,7 @@ const REQUEST_ID: &str = "x-request-id";
 /// What the guard knows.
 #[derive(Clone)]
 pub(super) struct Guard {
-    pub(super) gate: Arc<Gate>,
+    pub(super) front: Front,
     pub(super) request_bytes: usize,
 }
 
@@ -55,7 +56,7 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
             }
         }
         Err(status) => {
-            let _ = timeout(ARRIVE_WITHIN, to_bytes(body, MOST_HEARD)).await;
+            let _ = timeout(ARRIVE_WITHIN, to_bytes(body, MAX_HEARD)).await;
             refuse(&parts, status)
         }
     };
@@ -66,28 +67,27 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
 }
 
 impl Guard {
-    fn judge(&self, parts: &Parts, request: RequestId) -> Result<Caller, Status> {
+    fn judge(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
         let peer = parts.extensions.get::<Arc<Peer>>().ok_or_else(nobody)?;
         let need = what_it_takes(parts)?;
         let origin = Origin::Network(peer.address);
         let shown = |principal| Caller { principal, origin, request };
         if need == Need::Nothing {
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));
-            self.gate.pace(&caller, Kind::Ask).map_err(|error| too_fast(&error))?;
-            return Ok(caller);
+            return self.front.admit(caller, Kind::Ask).map_err(|error| too_fast(&error));
         }
         let caller = shown(self.who(peer, parts, &shown)?);
         let kind = if need == Need::Renewal { Kind::Renew } else { Kind::Ask };
-        self.gate.pace(&caller, kind).map_err(|error| too_fast(&error))?;
+        let caller = self.front.admit(caller, kind).map_err(|error| too_fast(&error))?;
         let checked = match need {
             Need::Nothing => Ok(()),
-            Need::Renewal => self.gate.check_subject(&caller, Verb::Acquire, Subject::Some),
+            Need::Renewal => self.front.check_subject(&caller, Verb::Acquire, Subject::Some),
             Need::Something => self.knows(&caller),
-            Need::Right(verb) => self.gate.check_subject(&caller, verb, Subject::Some),
+            Need::Right(verb) => self.front.check_subject(&caller, verb, Subject::Some),
         };
         checked.map_err(|error| if_anyone(&caller, error))?;
         // Last: whoever may do nothing does not keep its connection for long.
-        peer.charge(&self.gate, &caller.principal)
+        peer.charge(self.front.gate(), &caller.principal)
             .map_err(|error| fault("too_many", Code::ResourceExhausted, error))?;
         Ok(caller)
     }
@@ -101,14 +101,14 @@ impl Guard {
     ) -> Result<Principal, Status> {
         let by_connection = peer.principal().map_err(|site| not_a_client(&site))?;
         let Some(token) = token(&parts.headers) else { return Ok(by_connection) };
-        let policy = self.gate.policy();
+        let policy = self.front.gate().policy();
         if let Some(name) = token.and_then(|token| policy.tokens.bearer(token)) {
             return Ok(Principal::Named(name.clone()));
         }
         // Whoever guesses tokens is slowed down as one who shows nothing, and does not fill the log.
         let anyone = caller(Principal::Anyone);
-        self.gate.pace(&anyone, Kind::Ask).map_err(|error| too_fast(&error))?;
-        self.gate.note_unknown(&anyone);
+        let anyone = self.front.admit(anyone, Kind::Ask).map_err(|error| too_fast(&error))?;
+        self.front.gate().note_unknown(&anyone);
         Err(fault(
             "unauthenticated",
             Code::Unauthenticated,
@@ -117,13 +117,13 @@ impl Guard {
     }
 
     /// Whether the caller may do anything at all.
-    fn knows(&self, caller: &Caller) -> Result<(), Denied> {
-        let access = &self.gate.policy().access;
+    fn knows(&self, caller: &Admitted) -> Result<(), Denied> {
+        let access = &self.front.gate().policy().access;
         let may = |verb: &Verb| access.check(&caller.principal, *verb, Subject::Some).is_ok();
         if [Verb::Watch, Verb::Break, Verb::Admin].iter().any(may) {
             return Ok(());
         }
-        self.gate.check_subject(caller, Verb::Acquire, Subject::Some)
+        self.front.check_subject(caller, Verb::Acquire, Subject::Some)
     }
 
     /// Reads what was sent, all of it and within its time, so that whoever sends slowly keeps nothing but its connection.
@@ -200,7 +200,7 @@ fn too_fast(error: &TooFast) -> Status {
 const RETRY_AFTER_MS: &str = "grpc-retry-pushback-ms";
 
 /// Of somebody who has shown nothing it is not said that it may not, but that nobody knows who it is.
-fn if_anyone(caller: &Caller, error: Denied) -> Status {
+fn if_anyone(caller: &Admitted, error: Denied) -> Status {
     if caller.principal == Principal::Anyone {
         return fault("unauthenticated", Code::Unauthenticated, error);
     }

@@ -18,19 +18,18 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use meshlock_host::Handle;
-use meshlock_host::gate::Gate;
+use meshlock_host::front::Front;
 use meshlock_tls::Security;
 use tokio::sync::{Notify, Semaphore};
 use tonic::service::Routes;
 
 use crate::consul::{self, Consul};
 use crate::correlation;
-use crate::desk::Desk;
 use crate::etcd::Etcd;
-use crate::ledger::Limits;
 use crate::metrics;
 use crate::own::{self, Own};
+use crate::sessions::Sessions;
+use crate::sessions::registry::Limits;
 use connection::Door;
 use guard::Guard;
 
@@ -43,8 +42,6 @@ pub struct Setup {
     pub security: Security,
     /// How much they may have.
     pub limits: Limits,
-    /// Who may do what.
-    pub gate: Arc<Gate>,
 }
 
 /// Why the wire APIs cannot be served.
@@ -62,9 +59,9 @@ pub enum ServeError {
 }
 
 /// The wire APIs are being served, until this is dropped.
-#[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
+    sessions: Sessions,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
@@ -78,24 +75,33 @@ struct Stop {
 
 impl Serving {
     /// Serves a node's clients.
-    pub fn start(node: &Handle, setup: Setup) -> Result<Self, ServeError> {
-        let Setup { listener, security, limits, gate } = setup;
+    pub fn start(front: &Front, setup: Setup) -> Result<Self, ServeError> {
+        let Setup { listener, security, limits } = setup;
         let address = listener.local_addr()?;
         if matches!(security, Security::Plain) && !address.ip().is_loopback() {
             return Err(ServeError::Open(address));
         }
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, node) = (Arc::new(Stop::default()), node.clone());
-        let stopped = stop.clone();
+        let stop = Arc::new(Stop::default());
+        let sessions = {
+            // Its tasks run there.
+            let _within = runtime.enter();
+            Sessions::open(front.clone(), limits)
+        };
+        let (served, stopped) = (sessions.clone(), stop.clone());
         let serve = move || {
-            let desk = || Desk::open(node, limits, gate.clone());
-            runtime.block_on(serve(desk, listener, security, gate.clone(), stopped));
+            runtime.block_on(serve(served, listener, security, stopped));
             // What is still under way is not waited for.
             runtime.shutdown_timeout(Duration::ZERO);
         };
         let thread = std::thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        Ok(Serving { address, stop, thread: Some(thread) })
+        Ok(Serving { address, sessions, stop, thread: Some(thread) })
+    }
+
+    /// The page `/metrics`: what the site says of itself to Prometheus.
+    pub fn metrics(&self) -> String {
+        metrics::text(&self.sessions).unwrap_or_default()
     }
 
     /// Where clients connect.
@@ -106,6 +112,12 @@ impl Serving {
     /// Takes no more connections; those that are there stay, so that clients can give back what they hold.
     pub fn stop_accepting(&self) {
         self.stop.accepting.notify_one();
+    }
+}
+
+impl std::fmt::Debug for Serving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serving").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -120,19 +132,10 @@ impl Drop for Serving {
     }
 }
 
-async fn serve(
-    desk: impl FnOnce() -> Desk,
-    listener: TcpListener,
-    security: Security,
-    gate: Arc<Gate>,
-    stop: Arc<Stop>,
-) {
-    // Within the runtime, which its tasks need.
-    let desk = desk();
-    let limits = desk.limits();
-    let hears = desk.clone();
-    let door =
-        Door::new(&security, router(&desk, &gate), limits, gate, Arc::new(move |who| hears.on_cut(who)));
+async fn serve(sessions: Sessions, listener: TcpListener, security: Security, stop: Arc<Stop>) {
+    let limits = sessions.limits();
+    let (told, gate) = (sessions.clone(), sessions.front().gate().clone());
+    let door = Door::new(&security, router(&sessions), limits, gate, Arc::new(move |who| told.on_cut(who)));
     let places = Arc::new(Semaphore::new(limits.connections));
     let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
     tokio::select! {
@@ -140,28 +143,28 @@ async fn serve(
         () = stop.accepting.notified() => {}
     }
     stop.everything.notified().await;
-    desk.close();
+    sessions.close();
 }
 
 /// Everything that is served.
-fn router(desk: &Desk, gate: &Arc<Gate>) -> Router {
-    let cluster = desk.node().look(|node| node.cluster_name().to_string());
-    let (etcd, own) = (Etcd::new(desk.clone(), &cluster), Own::new(desk.clone()));
+fn router(sessions: &Sessions) -> Router {
+    let cluster = sessions.front().node().look(|node| node.cluster_name().to_string());
+    let (etcd, own) = (Etcd::new(sessions.clone(), &cluster), Own::new(sessions.clone()));
     let grpc = etcd.grpc(Routes::new(own.grpc())).into_axum_router();
     // gRPC has a limit of its own, for each message.
-    let consul = Consul::new(desk.clone(), &cluster);
+    let consul = Consul::new(sessions.clone(), &cluster);
     let http = etcd.gateway().merge(own.http()).merge(consul.routes());
-    let http = http.layer(DefaultBodyLimit::max(desk.limits().request_bytes));
-    let guard = Guard { gate: gate.clone(), request_bytes: desk.limits().request_bytes };
+    let http = http.layer(DefaultBodyLimit::max(sessions.limits().request_bytes));
+    let guard = Guard { front: sessions.front().clone(), request_bytes: sessions.limits().request_bytes };
     Router::new()
         .merge(grpc)
         .merge(http)
-        .merge(metrics::routes(desk))
+        .merge(metrics::routes(sessions))
         .fallback(nowhere)
         .layer(axum::middleware::map_response(explain))
         .layer(axum::middleware::from_fn(correlation::follow))
         .layer(axum::middleware::from_fn_with_state(guard, guard::admit))
-        .layer(axum::middleware::from_fn_with_state(desk.clone(), metrics::count))
+        .layer(axum::middleware::from_fn_with_state(sessions.clone(), metrics::count))
 }
 
 /// What is said of calls that are none of ours.

@@ -1,7 +1,7 @@
 //! Which right each call takes: every route and every method of gRPC, in one place. What does not stand here is not served.
 //!
 //! This is the first of two looks, before a request is read: whether there is any lock with which its sender may do such a thing.
-//! The second, with the lock's name, is the [desk](crate::desk)'s, which all calls go through.
+//! The second, with the lock's name, is the [sessions](crate::sessions)'s, which all calls go through.
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::access::Verb::{Acquire, Admin, Break, Watch};

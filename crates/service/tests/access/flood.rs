@@ -7,6 +7,7 @@ use std::thread;
 use axum::http::uri::PathAndQuery;
 use meshlock_cluster::access::{Pace, Verb};
 use meshlock_cluster::node::Config;
+use meshlock_host::front::Front;
 use meshlock_host::gate::Each;
 use meshlock_host::{Engine, Setup};
 use meshlock_service::{EachClient, Limits, Serving};
@@ -34,8 +35,9 @@ impl Api {
         let verbs = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
         let names = ["flood", "other", "slow"].map(|name| (name, name));
         let gate = gate(policy(&[("*", "*", &verbs)], &names), each);
-        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits, gate };
-        Api { serving: Serving::start(&engine, setup).unwrap(), _engine: engine }
+        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits };
+        let front = Front::new((*engine).clone(), gate);
+        Api { serving: Serving::start(&front, setup).unwrap(), _engine: engine }
     }
 
     fn client(&self, token: &'static str) -> Client {

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::node::Config;
+use meshlock_host::front::Front;
 use meshlock_host::gate::{Each, Policy};
 use meshlock_host::{Engine, Setup};
 use meshlock_service::{Limits, Serving};
@@ -43,13 +44,9 @@ impl Protected {
         // Protected, it may listen everywhere.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let security = Security::Tls(Identity::load(&site).unwrap());
-        let setup = meshlock_service::Setup {
-            listener,
-            security,
-            limits: Limits::default(),
-            gate: gate(policy, Each::default()),
-        };
-        let serving = Serving::start(&engine, setup).unwrap();
+        let setup = meshlock_service::Setup { listener, security, limits: Limits::default() };
+        let serving =
+            Serving::start(&Front::new((*engine).clone(), gate(policy, Each::default())), setup).unwrap();
         Protected { _dir: dir, site, client, serving, _engine: engine }
     }
 

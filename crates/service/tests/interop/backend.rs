@@ -3,8 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
+use meshlock_host::front::Front;
 use meshlock_host::{Engine, Setup};
 use meshlock_service::{Limits, Serving};
 use meshlock_tls::Security;
@@ -92,13 +94,8 @@ impl Backend {
 /// Serves a node on a free port.
 pub(crate) fn serve(engine: &Engine) -> Serving {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup = meshlock_service::Setup {
-        listener,
-        security: Security::Plain,
-        limits: Limits::default(),
-        gate: std::sync::Arc::default(),
-    };
-    Serving::start(engine, setup).unwrap()
+    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    Serving::start(&Front::new((**engine).clone(), Arc::default()), setup).unwrap()
 }
 
 /// A port that was free just now.

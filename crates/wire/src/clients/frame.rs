@@ -1,26 +1,49 @@
-//! How messages lie on a connection between a client and a node: a length (u32, little-endian), then the message.
+//! How messages of clients and nodes are framed: a length (u32, little-endian), then the message.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::message::MOST_BYTES;
+use super::message::{ToClient, ToNode};
+use super::version::{as_newest, as_said_in};
 
-/// What is wrong with bytes from the other side.
+/// The longest message, in bytes: a queue of a hundred sites with a hundred clients each fits.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Why bytes from the other side are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// Longer than anything that is said.
-    #[error("a message of {bytes} bytes; at most {MOST_BYTES} are allowed")]
-    TooLong {
-        /// How long.
-        bytes: usize,
-    },
-    /// Not a message.
+    #[error("a message of {bytes} bytes; at most {MAX_MESSAGE_BYTES} are allowed")]
+    TooLong { bytes: usize },
     #[error("not a message of this protocol: {0}")]
     Malformed(#[from] postcard::Error),
 }
 
-/// Appends a message as a frame.
-pub fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
+/// Appends what a client says to `bytes`.
+pub fn put_to_node(message: &ToNode, bytes: &mut Vec<u8>) {
+    put(message, bytes);
+}
+
+/// Appends what a node says to `bytes`, in this version.
+pub fn put_to_client(message: &ToClient, version: u16, bytes: &mut Vec<u8>) {
+    match as_said_in(version, message) {
+        Some(old) => put(&old, bytes),
+        None => put(message, bytes),
+    }
+}
+
+/// Takes one message of a client from `bytes`, if all of it is there; returns it and how many bytes it took.
+pub fn take_to_node(bytes: &[u8]) -> Result<Option<(ToNode, usize)>, ProtocolError> {
+    take(bytes)
+}
+
+/// Takes one message of a node from `bytes`, if all of it is there, as one of the newest version; returns it and how many bytes
+/// it took.
+pub fn take_to_client(bytes: &[u8]) -> Result<Option<(ToClient, usize)>, ProtocolError> {
+    Ok(take(bytes)?.map(|(message, length)| (as_newest(message), length)))
+}
+
+fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     bytes.extend([0; 4]);
     *bytes = postcard::to_extend(message, std::mem::take(bytes)).expect("a message is plain data");
@@ -28,11 +51,10 @@ pub fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Takes one message from `bytes`, if all of it is there; says how many bytes it took.
-pub fn take<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, ProtocolError> {
+fn take<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, ProtocolError> {
     let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
-    if length > MOST_BYTES {
+    if length > MAX_MESSAGE_BYTES {
         return Err(ProtocolError::TooLong { bytes: length });
     }
     let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
@@ -41,24 +63,23 @@ pub fn take<M: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(M, usize)>, Pro
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::ToNode;
     use super::*;
 
     #[test]
     fn a_message_is_read_once_it_is_whole() {
         let mut bytes = Vec::new();
-        put(&ToNode::Cancel(7), &mut bytes);
-        put(&ToNode::Release(8), &mut bytes);
+        put_to_node(&ToNode::Cancel(7), &mut bytes);
+        put_to_node(&ToNode::Release(8), &mut bytes);
         let first = bytes.len() / 2;
-        assert_eq!(take::<ToNode>(&bytes[..first - 1]), Ok(None));
-        assert_eq!(take(&bytes), Ok(Some((ToNode::Cancel(7), first))));
-        assert_eq!(take(&bytes[first..]), Ok(Some((ToNode::Release(8), first))));
+        assert_eq!(take_to_node(&bytes[..first - 1]), Ok(None));
+        assert_eq!(take_to_node(&bytes), Ok(Some((ToNode::Cancel(7), first))));
+        assert_eq!(take_to_node(&bytes[first..]), Ok(Some((ToNode::Release(8), first))));
     }
 
     #[test]
     fn what_is_too_long_or_makes_no_sense_is_refused() {
         let long = u32::MAX.to_le_bytes();
-        assert!(matches!(take::<ToNode>(&long), Err(ProtocolError::TooLong { .. })));
-        assert!(matches!(take::<ToNode>(&[1, 0, 0, 0, 255]), Err(ProtocolError::Malformed(_))));
+        assert!(matches!(take_to_node(&long), Err(ProtocolError::TooLong { .. })));
+        assert!(matches!(take_to_node(&[1, 0, 0, 0, 255]), Err(ProtocolError::Malformed(_))));
     }
 }

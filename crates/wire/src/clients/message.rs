@@ -1,126 +1,76 @@
-//! What clients and nodes say to each other: frames of a length (u32, little-endian) and a message.
+//! The messages of clients and nodes.
 //!
-//! The types are apart from the node's own, so that the node can change without the wire. A client numbers its wishes and
+//! The types are apart from the node's own, so that the node can change without the bytes. A client numbers its requests and
 //! questions itself (*tags*), and never uses a number twice on one connection.
 //!
-//! **Time.** A client counts on its own clock. The node says moments of its clock; the [`Welcome`](ToClient::Welcome) and
-//! each [`Pong`](ToClient::Pong) say what time it was there, so a client that notes when it asked knows that the node's
-//! clock then showed no more than that, and never believes in a lock for longer than it has it.
+//! **Time.** A client counts on its own clock. The node names moments of its clock; the [`Welcome`](ToClient::Welcome) and each
+//! [`Pong`](ToClient::Pong) say what time it was there. A client that notes when it asked knows that the node's clock then showed
+//! no more than that, and so never relies on a lock for longer than it has it.
 //!
-//! **Silence.** A client of the node's own machine is gone when its connection is. One that is reached over a network may be
-//! cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much of it the node ends
-//! the session ([`Contact`]), and the client's estimate of its lease is how the client makes sure that it has stopped before.
-
-use serde::{Deserialize, Serialize};
+//! **Silence.** A client on the node's own machine is gone when its connection is. One that is reached over a network may be cut
+//! off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much silence the node ends
+//! the session ([`Contact`]); the client makes sure that it has stopped before.
 
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
-use meshlock_cluster::node::{CutOff, SiteLocks, SiteQueue, Standing, TraceLine};
+use meshlock_cluster::node::{CutOff, LockQueue, SiteLocks, Standing, TraceLine};
 use meshlock_cluster::rules::RulesText;
+use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Drift, Span, Time};
 use meshlock_cluster::view::View;
+use meshlock_protocol::numbered;
+use serde::{Deserialize, Serialize};
 
-/// The version of this protocol.
-pub const VERSION: u16 = 2;
+use super::reason::{LossKind, RefusalKind};
 
-/// How long a frame may be: a queue of a hundred sites with a hundred clients each fits.
-pub const MOST_BYTES: usize = 4 << 20;
+/// The most requests and questions that a connection may have open.
+pub const MAX_OPEN: usize = 4096;
 
-/// How many wishes and questions a connection may have open.
-pub const MOST_OPEN: usize = 4096;
-
-/// A client's number for a wish or a question.
+/// A client's number for a request or a question. What is about neither has the number 0.
 pub type Tag = u64;
 
-/// How long a client is ready to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Patience {
-    /// As long as it takes.
-    Forever,
-    /// So long from when the node hears of it.
-    Within(Span),
-    /// Not at all for another holder.
-    Try,
-}
-
 /// What a client says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToNode {
-    /// The first thing: who it is.
+    /// The first message.
     Hello {
-        /// Which version of the protocol it speaks.
+        /// The highest version that the client speaks; it also speaks the one before.
         version: u16,
-        /// What others are told who is in front of them.
+        /// How other clients and operators know it.
         who: ClientLabel,
     },
-    /// What time is it?
+    /// Asks what time it is, and shows that the client is there.
     Ping(Tag),
-    /// A lock, or a permit.
+    /// Asks for a lock, or for a permit.
     Acquire {
-        /// The wish.
         tag: Tag,
-        /// Which lock.
         lock: LockName,
-        /// How long to wait.
-        patience: Patience,
-        /// How many permits the client believes the lock to have, if it does: where no rule names the lock, one is made.
+        wait: Wait,
+        /// How many permits the client expects the lock to have, if it does: where no rule names the lock, one is made.
         permits: Option<u32>,
     },
-    /// Not to wait any more, or to give back what came meanwhile.
+    /// Stops waiting, or gives back what was granted meanwhile.
     Cancel(Tag),
-    /// To give a lock back.
+    /// Gives a lock back.
     Release(Tag),
-    /// When this session loses something, to end this process group of the node's machine before the lock can be someone
-    /// else's, in case the client itself is gone. Refused over a network.
-    Guard {
-        /// The process group.
-        group: i32,
-    },
-    /// Who holds a lock and who waits.
-    Queue {
-        /// The question.
-        tag: Tag,
-        /// Which lock.
-        lock: LockName,
-    },
-    /// How the site is.
-    Status {
-        /// The question.
-        tag: Tag,
-    },
-    /// To take a lock away from its holders.
-    Break {
-        /// The order.
-        tag: Tag,
-        /// Which lock.
-        lock: LockName,
-    },
-    /// Other rules.
-    SetRules {
-        /// The wish.
-        tag: Tag,
-        /// The rules.
-        rules: RulesText,
-    },
-    /// How all members are, and which locks are in use.
-    Locks {
-        /// The question.
-        tag: Tag,
-    },
-    /// That a site leaves the cluster, this one or another.
-    Remove {
-        /// The order.
-        tag: Tag,
-        /// Which site.
-        site: SiteName,
-    },
-    /// That the site leaves the cluster.
-    Leave {
-        /// The wish.
-        tag: Tag,
-    },
-    /// To be told all that happens at the site, until the wish is cancelled.
+    /// Asks the node to kill this process group of its machine before a lock that the session loses can be someone else's, in case
+    /// the client itself is gone. Refused over a network.
+    Guard { group: i32 },
+    /// Asks who holds a lock and who waits for it.
+    Queue { tag: Tag, lock: LockName },
+    /// Asks how the site is.
+    Status { tag: Tag },
+    /// Takes a lock away from its holders.
+    Break { tag: Tag, lock: LockName },
+    /// Replaces the cluster's rules.
+    SetRules { tag: Tag, rules: RulesText },
+    /// Asks how all members are, and which locks are in use.
+    Locks { tag: Tag },
+    /// Makes a site leave the cluster, this one or another.
+    Remove { tag: Tag, site: SiteName },
+    /// Makes this site leave the cluster.
+    Leave { tag: Tag },
+    /// Asks to be told all that happens at the site, until the request is cancelled.
     Watch {
-        /// The wish.
         tag: Tag,
         /// Which locks: a name, or the beginning of names and `*`.
         pattern: String,
@@ -129,14 +79,30 @@ pub enum ToNode {
     },
 }
 
+numbered! { ToNode {
+    0 => Hello { version, who },
+    1 => Ping(tag),
+    2 => Acquire { tag, lock, wait, permits },
+    3 => Cancel(tag),
+    4 => Release(tag),
+    5 => Guard { group },
+    6 => Queue { tag, lock },
+    7 => Status { tag },
+    8 => Break { tag, lock },
+    9 => SetRules { tag, rules },
+    10 => Locks { tag },
+    11 => Remove { tag, site },
+    12 => Leave { tag },
+    13 => Watch { tag, pattern, states },
+} }
+
 /// What a node says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToClient {
     /// The answer to Hello.
     Welcome {
-        /// Which version of the protocol it speaks.
+        /// The version that both speak from here on.
         version: u16,
-        /// Which site it is.
         site: SiteName,
         /// What time it is there.
         time: Time,
@@ -145,68 +111,51 @@ pub enum ToClient {
     },
     /// The answer to Ping.
     Pong {
-        /// Which one.
         tag: Tag,
         /// What time it is there.
         time: Time,
     },
     /// The client has the lock.
     Granted {
-        /// Which wish.
         tag: Tag,
         /// The number to hand to whatever the lock protects.
         fence: i64,
         /// Which permit, where they are numbered.
         slot: Option<u32>,
-        /// Until when, on the node's clock, unless it is told of an extension.
+        /// The lock is safe until then, on the node's clock, unless an extension is told.
         lease_end: Time,
-        /// How long before that it is told to stop.
+        /// How long before that its loss is told.
         margin: Span,
     },
-    /// Everything that the session holds and has not lost is safe until then.
-    Extended {
-        /// Until when, on the node's clock.
-        lease_end: Time,
-    },
-    /// The lock is lost.
-    Lost {
-        /// Which wish.
-        tag: Tag,
-        /// Until then, on the node's clock, nobody else has it.
-        act_by: Time,
-    },
+    /// Everything that the session holds and has not lost is safe until then, on the node's clock.
+    Extended { lease_end: Time },
+    /// The lock is lost; until `act_by`, on the node's clock, nobody else has it.
+    Lost { tag: Tag, act_by: Time, why: LossKind },
+    /// The same in version 2, which does not say why.
+    LostV2 { tag: Tag, act_by: Time },
     /// The lock was given back.
     Released(Tag),
     /// The client does not wait any more, because it said so.
     Cancelled(Tag),
-    /// It did not get the lock in time.
+    /// The lock was not granted in the time that the client was ready to wait.
     TimedOut(Tag),
-    /// It would have had to wait.
+    /// Someone else has the lock, and the client did not want to wait.
     Busy(Tag),
     /// It cannot be done.
     Refused {
-        /// What.
         tag: Tag,
-        /// Why, and what would be right.
+        kind: RefusalKind,
+        /// Why, for people, and what would be right.
         why: String,
     },
-    /// Who holds a lock and who waits.
-    Queue {
-        /// Which question.
-        tag: Tag,
-        /// The queue.
-        queue: Queue,
-    },
+    /// The same in version 2, which has no kinds.
+    RefusedV2 { tag: Tag, why: String },
+    /// Who holds a lock and who waits for it.
+    Queue { tag: Tag, queue: LockQueue },
     /// How the site is.
-    Status {
-        /// Which question.
-        tag: Tag,
-        /// How it is.
-        status: Box<Status>,
-    },
+    Status { tag: Tag, status: Box<Status> },
     /// A lock was taken away.
     Broken {
-        /// Which order.
         tag: Tag,
         /// From whom.
         cut_off: Vec<CutOff>,
@@ -214,24 +163,17 @@ pub enum ToClient {
         missing: Vec<SiteName>,
     },
     /// The rules hold from this view on.
-    RulesSet {
-        /// Which wish.
-        tag: Tag,
-        /// The view.
-        epoch: u32,
-    },
+    RulesSet { tag: Tag, epoch: u32 },
     /// How all members are, and which locks are in use.
     Locks {
-        /// Which question.
         tag: Tag,
         /// What the members say, in the order of their names.
         sites: Vec<SiteLocks>,
-        /// Those that did not answer.
+        /// Members that have not answered.
         missing: Vec<SiteName>,
     },
     /// A site was told to leave.
     Leaves {
-        /// Which order.
         tag: Tag,
         /// Whether it has heard it.
         leaves: bool,
@@ -240,30 +182,54 @@ pub enum ToClient {
     Left(Tag),
     /// What happened at the site.
     Traced {
-        /// Which wish.
         tag: Tag,
         /// What the calendar clock of its machine showed when the clock of the lines' times showed nothing, in microseconds.
         origin: u64,
         /// In the order in which it happened.
         lines: Vec<TraceLine>,
-        /// How many lines there were before these that are lost, because they were not taken in time.
+        /// How many lines before these are lost, because they were not taken in time.
         lost: u64,
     },
 }
 
+numbered! { ToClient {
+    0 => Welcome { version, site, time, contact },
+    1 => Pong { tag, time },
+    2 => Granted { tag, fence, slot, lease_end, margin },
+    3 => Extended { lease_end },
+    4 => LostV2 { tag, act_by },
+    5 => Released(tag),
+    6 => Cancelled(tag),
+    7 => TimedOut(tag),
+    8 => Busy(tag),
+    9 => RefusedV2 { tag, why },
+    10 => Queue { tag, queue },
+    11 => Status { tag, status },
+    12 => Broken { tag, cut_off, missing },
+    13 => RulesSet { tag, epoch },
+    14 => Locks { tag, sites, missing },
+    15 => Leaves { tag, leaves },
+    16 => Left(tag),
+    17 => Traced { tag, origin, lines, lost },
+    18 => Lost { tag, act_by, why },
+    19 => Refused { tag, kind, why },
+} }
+
 impl ToClient {
-    /// The wish or question that it answers.
+    /// The request or question that it answers.
     pub fn tag(&self) -> Option<Tag> {
         match self {
             ToClient::Welcome { .. } | ToClient::Extended { .. } => None,
             ToClient::Pong { tag, .. }
             | ToClient::Granted { tag, .. }
             | ToClient::Lost { tag, .. }
+            | ToClient::LostV2 { tag, .. }
             | ToClient::Released(tag)
             | ToClient::Cancelled(tag)
             | ToClient::TimedOut(tag)
             | ToClient::Busy(tag)
             | ToClient::Refused { tag, .. }
+            | ToClient::RefusedV2 { tag, .. }
             | ToClient::Queue { tag, .. }
             | ToClient::Status { tag, .. }
             | ToClient::Broken { tag, .. }
@@ -279,36 +245,18 @@ impl ToClient {
 /// How a client that is reached over a network keeps its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
-    /// After so long without a word from the client the node ends its session, and others may have what it held. The node counts
-    /// from when it heard something, the client from when it *said* what was answered last.
+    /// After so long without a message from the client the node ends its session, and others may have what it held. The node
+    /// counts from when it received something, the client from when it *sent* what was answered last.
     pub silence: Span,
     /// By how much one clock may run faster than the other.
     pub drift: Drift,
 }
 
-/// A lock's queue over the whole cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queue {
-    /// The view of the site that was asked.
-    pub epoch: u32,
-    /// The algorithm that the lock runs.
-    pub algorithm: Option<String>,
-    /// How many may hold it at once.
-    pub permits: u32,
-    /// What the members say.
-    pub sites: Vec<SiteQueue>,
-    /// The members that did not answer.
-    pub missing: Vec<SiteName>,
-}
-
 /// How a site is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its name.
     pub site: SiteName,
-    /// Which life of it.
     pub incarnation: u64,
-    /// Its cluster.
     pub cluster: ClusterName,
     /// The sites that the cluster began with, in their order.
     pub sites: Vec<SiteName>,
@@ -318,31 +266,24 @@ pub struct Status {
     pub standing: Standing,
     /// Who leads, as far as it knows.
     pub leader: Option<SiteName>,
-    /// How long its lease still lasts.
     pub lease_left: Option<Span>,
-    /// Whether it is about to leave.
+    /// Whether it is about to leave the cluster.
     pub leaving: bool,
-    /// Locks that it keeps, in use or idle.
+    /// Number of locks that it keeps, in use or idle.
     pub locks: u64,
-    /// Clients that hold something here.
+    /// Number of grants that its clients have and have not given back.
     pub holders: u64,
-    /// Clients that wait here.
     pub waiters: u64,
-    /// Clients that are connected.
     pub sessions: u64,
-    /// Locks that its clients hold, the first hundred: name, who, fence, since.
-    pub held: Vec<Held>,
+    /// The first hundred locks that its clients hold.
+    pub held: Vec<HeldEntry>,
 }
 
 /// A lock that a client of the site holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    /// The lock.
+pub struct HeldEntry {
     pub lock: LockName,
-    /// Who holds it.
     pub who: Option<ClientLabel>,
-    /// The number of the grant.
     pub fence: i64,
-    /// For how long.
     pub age: Span,
 }

@@ -2,8 +2,10 @@
 
 mod frame;
 mod message;
+mod reason;
+mod version;
 
-pub use frame::{ProtocolError, put, take};
-pub use message::{
-    Contact, Held, MOST_BYTES, MOST_OPEN, Patience, Queue, Status, Tag, ToClient, ToNode, VERSION,
-};
+pub use frame::{MAX_MESSAGE_BYTES, ProtocolError, put_to_client, put_to_node, take_to_client, take_to_node};
+pub use message::{Contact, HeldEntry, MAX_OPEN, Status, Tag, ToClient, ToNode};
+pub use reason::{LossKind, RefusalKind};
+pub use version::{REFUSAL_BY_V2, VERSIONS, common_version};

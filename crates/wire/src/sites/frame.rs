@@ -52,7 +52,7 @@ impl fmt::Display for Versions {
 
 const MAGIC: &[u8; 8] = b"MESHLOCK";
 const PREAMBLE: usize = MAGIC.len() + 2 + 2 + 4;
-const MOST_HELLO_BYTES: usize = 1024;
+const MAX_HELLO_BYTES: usize = 1024;
 
 /// What both sides of a new connection say first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub struct Hello {
     /// Whom it believes to speak to; itself, if it wants to know who that is.
     pub to: SiteName,
     /// A number that this start of the program drew: tells a peer that its older connections are to a program that is gone.
-    pub life: u64,
+    pub incarnation: u64,
 }
 
 /// What is wrong with what came over a connection.
@@ -113,7 +113,7 @@ pub fn take_greeting(bytes: &mut Vec<u8>, ours: Versions) -> Result<Option<(Hell
     let theirs = Versions { lowest: short(8), highest: short(10) };
     let version = ours.common(theirs).ok_or(FrameError::Version { theirs, ours })?;
     let length = length_at(bytes, 12);
-    if length > MOST_HELLO_BYTES {
+    if length > MAX_HELLO_BYTES {
         return Err(FrameError::Hello);
     }
     let Some(body) = bytes.get(PREAMBLE..PREAMBLE + length) else { return Ok(None) };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn hello() -> Hello {
-        Hello { from: "a".parse().unwrap(), to: "b".parse().unwrap(), life: 1 }
+        Hello { from: "a".parse().unwrap(), to: "b".parse().unwrap(), incarnation: 1 }
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) fn greeting(bytes: &[u8]) {
 }
 
 pub(crate) fn greetings() -> Vec<Vec<u8>> {
-    let hello = Hello { from: "a".parse().expect("a name"), to: "b".parse().expect("a name"), life: 1 };
+    let hello =
+        Hello { from: "a".parse().expect("a name"), to: "b".parse().expect("a name"), incarnation: 1 };
     vec![[vec![9], written(&hello, Versions::default())].concat()]
 }
 

@@ -6,7 +6,7 @@ use meshlock_cluster::names::{ClusterName, SiteName};
 use serde::{Deserialize, Serialize};
 
 /// The longest that is read: a thousand sites with long names fit.
-const MOST_BYTES: usize = 1 << 19;
+const MAX_BYTES: usize = 1 << 19;
 
 /// What a site says of its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl Introduction {
     pub fn take(bytes: &[u8]) -> Result<Option<Self>, IntroductionError> {
         let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MOST_BYTES {
+        if length > MAX_BYTES {
             return Err(IntroductionError);
         }
         let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };

@@ -19,7 +19,7 @@ use span::Span;
 pub(super) use spans::Spans;
 
 /// How many spans wait for the collector; more are lost.
-const MOST_WAITING: usize = 8192;
+const MAX_WAITING: usize = 8192;
 
 /// How many are sent at once, and how long the first of them waits for others.
 const BATCH: usize = 512;
@@ -74,7 +74,7 @@ pub(super) struct Exporter {
 impl Exporter {
     /// Starts to send to a collector.
     pub(super) fn start(endpoint: Endpoint) -> std::io::Result<(Self, Spans)> {
-        let (orders, taken) = sync_channel(MOST_WAITING);
+        let (orders, taken) = sync_channel(MAX_WAITING);
         let stops = Arc::new(AtomicBool::new(false));
         let stopped = stops.clone();
         let send = move || send_all(&endpoint, &taken, &stopped);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use meshlock_wire::clients::{Tag, ToClient, ToNode};
+use meshlock_wire::clients::{LossKind, Tag, ToClient, ToNode};
 use rustix::process::Signal;
 
 use super::child::Child;
@@ -91,7 +91,7 @@ impl Holding {
     pub(super) fn hold(mut self, watch: &Watch) -> anyhow::Result<Outcome> {
         self.ask_for_guard();
         // What came together with the grant.
-        self.on_node(Connection::heard);
+        self.on_node(Connection::received);
         let code = loop {
             if self.is_over() {
                 break EXIT_LOST;
@@ -104,7 +104,7 @@ impl Holding {
                     Some(_) | None => {}
                 },
                 Woken::Signal(signal) => self.child.pass_on(signal),
-                Woken::Node => self.on_node(|remote| remote.hear(Some(AT_ONCE))),
+                Woken::Node => self.on_node(|remote| remote.receive(Some(AT_ONCE))),
             }
         };
         self.child.give_terminal_back();
@@ -123,7 +123,7 @@ impl Holding {
     fn ask_for_guard(&mut self) {
         let group = self.child.group();
         if let Some(remote) = &mut self.remote
-            && let Err(error) = remote.say(&ToNode::Guard { group })
+            && let Err(error) = remote.send(&ToNode::Guard { group })
         {
             self.on_node_gone(&error);
         }
@@ -136,7 +136,7 @@ impl Holding {
         while let Ok(Some(message)) = next {
             self.on_message(&message);
             let Some(remote) = &mut self.remote else { return };
-            next = remote.heard();
+            next = remote.received();
         }
         if let Err(error) = next {
             self.on_node_gone(&error);
@@ -148,13 +148,13 @@ impl Holding {
         if let ToClient::Extended { lease_end } = message {
             self.lease_end = self.lease_end.max(local(*lease_end));
         }
-        if let ToClient::Lost { tag, act_by } = message
+        if let ToClient::Lost { tag, act_by, why } = message
             && *tag == self.tag
         {
             let act_by = local(*act_by);
-            self.lose("the node has lost it, or someone broke it", act_by);
+            self.lose(told(*why), act_by);
         }
-        if let ToClient::Refused { tag: 0, why } = message {
+        if let ToClient::Refused { tag: 0, why, .. } = message {
             self.tell_aside(format!("the node cannot end CMD should this process be killed: {why}"));
         }
     }
@@ -164,7 +164,7 @@ impl Holding {
     fn catch_up(&mut self) {
         let mut within = AT_ONCE;
         while let Some(remote) = &mut self.remote {
-            match remote.hear(Some(within)) {
+            match remote.receive(Some(within)) {
                 Ok(Some(message)) => {
                     self.on_message(&message);
                     if self.ending.is_some() || now() < self.next_look() {
@@ -238,6 +238,18 @@ impl Holding {
             sender.send(())
         });
         self.said = Some(said);
+    }
+}
+
+/// Why the node says that the lock is lost.
+fn told(why: LossKind) -> &'static str {
+    match why {
+        LossKind::Unknown => "the node has lost it, or someone broke it",
+        LossKind::LeaseEnd => "the node could not renew its lease",
+        LossKind::Broken => "someone broke it",
+        LossKind::Excluded => "the node was excluded from its cluster",
+        LossKind::Leaving => "the node leaves its cluster",
+        LossKind::Failed => "the node has failed because of a bug",
     }
 }
 

@@ -27,14 +27,14 @@ use std::path::Path;
 
 use clap::Args;
 use meshlock_cluster::names::{ClientLabel, LockName};
-use meshlock_wire::clients::Patience;
+use meshlock_cluster::table::Wait;
 
 use crate::output::{Outcome, Usage};
 use crate::place::Where;
 use crate::settings::lasting::Lasting;
 use child::Child;
 use holding::Holding;
-use waiting::{Waited, Wish};
+use waiting::{LockRequest, Waited};
 use watch::Watch;
 pub(crate) use watch::let_signals_through;
 
@@ -95,19 +95,19 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let Arguments { name, only_try, wait, permits, node, grace, command } = arguments;
-    let patience = match wait {
-        Some(wait) => Patience::Within(wait.span()),
-        None if *only_try => Patience::Try,
-        None => Patience::Forever,
+    let wait = match wait {
+        Some(wait) => Wait::Within(wait.span()),
+        None if *only_try => Wait::Try,
+        None => Wait::Forever,
     };
     let who = label(&command[0]);
-    let mut wish = Wish::new(name.clone(), patience, *permits, node, who)?;
+    let mut request = LockRequest::new(name.clone(), wait, *permits, node, who)?;
     // Signals wait from here on: until now there was nothing that they would have to reach.
     let watch = Watch::begin()?;
-    let mut held = match wish.wait(&watch)? {
+    let mut held = match request.wait(&watch)? {
         Waited::Granted(held) => held,
         Waited::NotInTime => {
-            tell(wish.why_not());
+            tell(request.why_not());
             return Ok(Outcome::Exit(EXIT_NOT_IN_TIME));
         }
         Waited::Refused(why) => {

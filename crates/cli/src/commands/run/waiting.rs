@@ -5,10 +5,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use meshlock_cluster::names::{ClientLabel, LockName};
+use meshlock_cluster::node::LockQueue;
 use meshlock_cluster::node::line;
+use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
-use meshlock_wire::clients::{Patience, Queue, Tag, ToClient, ToNode};
+use meshlock_wire::clients::{RefusalKind, Tag, ToClient, ToNode};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::tell;
@@ -27,9 +29,9 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A lock that somebody wants.
-pub(super) struct Wish {
+pub(super) struct LockRequest {
     lock: LockName,
-    patience: Patience,
+    wait: Wait,
     permits: Option<u32>,
     who: ClientLabel,
     /// Which node; none for the one that this user's locks need, and which is started again if it goes.
@@ -51,7 +53,7 @@ impl Held {
     /// all that was said since.
     pub(super) fn is_still_held(&mut self) -> bool {
         loop {
-            match self.remote.hear(Some(AT_ONCE)) {
+            match self.remote.receive(Some(AT_ONCE)) {
                 Ok(Some(ToClient::Extended { lease_end })) => {
                     self.grant.lease_end = self.grant.lease_end.max(self.remote.local(lease_end));
                 }
@@ -93,14 +95,14 @@ pub(super) enum Waited {
 enum Heard {
     Granted(Grant),
     NotInTime,
-    Refused(String),
+    Refused(RefusalKind, String),
 }
 
-impl Wish {
+impl LockRequest {
     /// Finds the node, or starts one.
     pub(super) fn new(
         lock: LockName,
-        patience: Patience,
+        wait: Wait,
         permits: Option<u32>,
         node: &Where,
         who: ClientLabel,
@@ -111,14 +113,14 @@ impl Wish {
             Err(error) if place::is_none(&error) => None,
             Err(error) => return Err(error),
         };
-        let mut wish = Wish { lock, patience, permits, who, place, remote: None, since: now() };
-        wish.remote = Some(wish.connect()?);
-        Ok(wish)
+        let mut request = LockRequest { lock, wait, permits, who, place, remote: None, since: now() };
+        request.remote = Some(request.connect()?);
+        Ok(request)
     }
 
     fn connect(&self) -> anyhow::Result<Connection> {
         match &self.place {
-            Some(place) => Ok(place.connect_for_children(self.who.clone())?),
+            Some(place) => Ok(place.connect_for_children(&self.who)?),
             None => embedded::connect(&self.who),
         }
     }
@@ -144,35 +146,40 @@ impl Wish {
     fn wait_at(&self, mut remote: Connection, watch: &Watch) -> anyhow::Result<Option<Waited>> {
         let tag = remote.tag();
         let (lock, permits) = (self.lock.clone(), self.permits);
-        remote.say(&ToNode::Acquire { tag, lock, patience: self.patience_left(), permits })?;
+        remote.send(&ToNode::Acquire {
+            tag,
+            lock,
+            wait: self.wait.after(now().since(self.since)),
+            permits,
+        })?;
         let mut tell_at = std::io::stderr().is_terminal().then(|| self.since + TELL_AFTER);
         loop {
             match watch.wait(Some(remote.as_fd()), tell_at)? {
                 Woken::Time => {
                     tell_at = None;
                     let (question, lock) = (remote.tag(), self.lock.clone());
-                    remote.say(&ToNode::Queue { tag: question, lock })?;
+                    remote.send(&ToNode::Queue { tag: question, lock })?;
                 }
                 Woken::Signal(signal) if ends_waiting(signal) => {
                     return Ok(Some(Waited::Interrupted(signal)));
                 }
                 Woken::Signal(_) => {}
-                Woken::Node => match self.hear(&mut remote, tag)? {
+                Woken::Node => match self.read(&mut remote, tag)? {
                     None => {}
                     Some(Heard::Granted(grant)) => {
                         return Ok(Some(Waited::Granted(Held { remote, tag, grant })));
                     }
                     Some(Heard::NotInTime) => return Ok(Some(Waited::NotInTime)),
-                    Some(Heard::Refused(_)) if is_leaving(&mut remote)? => return Ok(None),
-                    Some(Heard::Refused(why)) => return Ok(Some(Waited::Refused(why))),
+                    Some(Heard::Refused(kind, _)) if is_leaving(kind, &mut remote)? => return Ok(None),
+                    Some(Heard::Refused(_, why)) => return Ok(Some(Waited::Refused(why))),
                 },
             }
         }
     }
 
     /// Reads what the node has said, up to an answer.
-    fn hear(&self, remote: &mut Connection, tag: Tag) -> Result<Option<Heard>, ConnectionError> {
-        let mut next = remote.hear(Some(AT_ONCE))?;
+    fn read(&self, remote: &mut Connection, tag: Tag) -> Result<Option<Heard>, ConnectionError> {
+        let mut next = remote.receive(Some(AT_ONCE))?;
         while let Some(message) = next {
             if let ToClient::Queue { queue, .. } = &message {
                 self.tell(queue);
@@ -182,13 +189,13 @@ impl Wish {
             {
                 return Ok(Some(heard));
             }
-            next = remote.heard()?;
+            next = remote.received()?;
         }
         Ok(None)
     }
 
     /// Tells the person at the terminal who is in front.
-    fn tell(&self, queue: &Queue) {
+    fn tell(&self, queue: &LockQueue) {
         let line = line(&queue.sites, &queue.missing, queue.permits);
         let ours =
             line.iter().find(|waiting| waiting.waiter.label.as_ref().is_some_and(|label| self.is_us(label)));
@@ -203,35 +210,25 @@ impl Wish {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", client "))
     }
 
-    /// What is left of the time that we were given, if the node is not the first one.
-    fn patience_left(&self) -> Patience {
-        match self.patience {
-            Patience::Within(span) => Patience::Within(Span::from_micros(
-                span.micros().saturating_sub(now().since(self.since).micros()),
-            )),
-            patience @ (Patience::Forever | Patience::Try) => patience,
-        }
-    }
-
     /// Why there is no lock, for people.
     pub(super) fn why_not(&self) -> String {
-        match self.patience {
-            Patience::Within(span) => {
+        match self.wait {
+            Wait::Within(span) => {
                 format!("did not get the lock '{}' within {} ms", self.lock, span.micros() / 1000)
             }
-            Patience::Try | Patience::Forever => format!("someone else has the lock '{}'", self.lock),
+            Wait::Try | Wait::Forever => format!("someone else has the lock '{}'", self.lock),
         }
     }
 }
 
-/// What the node's word on our wish means.
+/// What the node's word on our request means.
 fn answer(message: ToClient, remote: &Connection) -> Option<Heard> {
     if let ToClient::Granted { fence, slot, lease_end, margin, .. } = message {
         let lease_end = remote.local(lease_end);
         return Some(Heard::Granted(Grant { fence, slot, lease_end, margin }));
     }
-    if let ToClient::Refused { why, .. } = message {
-        return Some(Heard::Refused(why));
+    if let ToClient::Refused { kind, why, .. } = message {
+        return Some(Heard::Refused(kind, why));
     }
     matches!(message, ToClient::TimedOut(_) | ToClient::Busy(_)).then_some(Heard::NotInTime)
 }
@@ -247,8 +244,11 @@ fn ends_waiting(signal: Signal) -> bool {
     !harmless.contains(&signal)
 }
 
-/// Whether the node refuses because it goes away. One that may not ask for that has been refused for another reason.
-fn is_leaving(remote: &mut Connection) -> Result<bool, ConnectionError> {
+/// Whether the node refuses because it goes away. One of version 2 does not say so, and is asked.
+fn is_leaving(kind: RefusalKind, remote: &mut Connection) -> Result<bool, ConnectionError> {
+    if kind != RefusalKind::Other {
+        return Ok(kind == RefusalKind::Leaving);
+    }
     match remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag }) {
         Ok(answer) => Ok(matches!(answer, ToClient::Status { status, .. } if status.leaving)),
         // Whoever may know nothing of the site was refused for another reason.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use meshlock_cluster::names::{LockName, SiteName};
+use meshlock_cluster::node::LockQueue;
 use meshlock_cluster::node::SiteLocks;
 use meshlock_cluster::time::Span;
-use meshlock_wire::clients::{Queue, Status};
+use meshlock_wire::clients::Status;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::super::status::{standing, who};
@@ -17,7 +18,7 @@ pub(super) struct Sample {
     pub(super) status: Status,
     pub(super) sites: Vec<SiteLocks>,
     /// The queue of the lock that is looked at.
-    pub(super) queue: Option<(LockName, Queue)>,
+    pub(super) queue: Option<(LockName, LockQueue)>,
 }
 
 /// A member, for a line.
@@ -223,7 +224,7 @@ impl Model {
     }
 
     /// Its queue, once it has been heard.
-    pub(super) fn queue(&self) -> Option<&Queue> {
+    pub(super) fn queue(&self) -> Option<&LockQueue> {
         let (lock, queue) = self.sample.as_ref()?.queue.as_ref()?;
         (Some(lock) == self.watched()).then_some(queue)
     }

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use meshlock_cluster::names::{ClientLabel, Incarnation, LockName, Member, SiteName};
+use meshlock_cluster::node::LockQueue;
 use meshlock_cluster::node::{SiteLocks, Standing};
 use meshlock_cluster::table::{HolderReport, LockInUse};
 use meshlock_cluster::time::Span;
 use meshlock_cluster::view::View;
 use meshlock_protocol::{Epoch, FenceClock};
-use meshlock_wire::clients::{Queue, Status};
+use meshlock_wire::clients::Status;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use super::super::model::Sample;
@@ -148,8 +149,8 @@ fn the_queue_of_the_selected_lock_is_asked_for_and_shown() {
     assert!(model.wants_sample());
     let lock = model.watched().unwrap().clone();
     assert_eq!(lock.as_str(), "jobs");
-    let queue = Queue {
-        epoch: 4,
+    let queue = LockQueue {
+        epoch: meshlock_protocol::Epoch::new(4).unwrap(),
         algorithm: Some("raymond".to_owned()),
         permits: 1,
         sites: Vec::new(),

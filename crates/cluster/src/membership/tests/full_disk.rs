@@ -1,7 +1,7 @@
 //! A disk has no room for a while, and takes nothing.
 
 use super::*;
-use crate::membership::writing::MOST_WAITING;
+use crate::membership::writing::MAX_WAITING;
 
 impl Council {
     /// Delivers everything, and writes it but for one whose disk has no room.
@@ -59,7 +59,7 @@ fn what_waits_for_a_full_disk_does_not_grow_without_end() {
     let leader = council.elect();
     let full = (leader + 1) % 3;
     council.propose(leader, &view(1));
-    for _ in 0..10 * MOST_WAITING {
+    for _ in 0..10 * MAX_WAITING {
         (0..3).for_each(|at| council.tick(at));
         council.settle_with_full_disk(full);
     }
@@ -67,7 +67,7 @@ fn what_waits_for_a_full_disk_does_not_grow_without_end() {
     let waiting = &council.voters[full].writing.batches;
     let messages: usize = waiting.iter().map(|batch| batch.then_send.len()).sum();
     assert!(
-        waiting.len() < 4 && messages <= 2 * MOST_WAITING,
+        waiting.len() < 4 && messages <= 2 * MAX_WAITING,
         "{} batches, {messages} messages",
         waiting.len()
     );

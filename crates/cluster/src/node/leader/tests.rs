@@ -37,8 +37,8 @@ fn view(members: &[&Member]) -> View {
 fn leading() -> (Leadership, View, [Member; 4]) {
     let members = ["a", "b", "c", "d"].map(|site| member(site, 1));
     let view = view(&members.each_ref());
-    let landlord = Landlord::new(TERMS, &view.members, at(0));
-    (Leadership::new("a".parse().unwrap(), Term(7), landlord), view, members)
+    let grants = LeaseGrants::new(TERMS, &view.members, at(0));
+    (Leadership::new("a".parse().unwrap(), Term(7), grants), view, members)
 }
 
 impl Leadership {
@@ -215,11 +215,11 @@ fn a_life_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last_one_of_
 #[test]
 fn nobody_makes_a_leader_remember_more_lives_than_it_answers_in_a_round() {
     let (mut leader, view, _) = leading();
-    for site in 0..2 * MOST_OUTDATED {
+    for site in 0..2 * MAX_OUTDATED {
         leader.on_outdated(member(&format!("z{site}"), 0));
     }
     let round = leader.begin_round(at(1), TEMPO).unwrap();
-    assert_eq!(leader.on_confirmed(round, &view, at(2)).outdated.len(), MOST_OUTDATED);
+    assert_eq!(leader.on_confirmed(round, &view, at(2)).outdated.len(), MAX_OUTDATED);
 }
 
 #[test]

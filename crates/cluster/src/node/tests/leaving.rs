@@ -1,6 +1,7 @@
 //! A site leaves the cluster, or has to, and what becomes of its clients.
 
 use super::*;
+use crate::table::{LossReason, Refusal};
 
 #[test]
 fn a_site_leaves_when_its_clients_have() {
@@ -9,7 +10,7 @@ fn a_site_leaves_when_its_clients_have() {
     lone.pass(Span::from_millis(2000));
     lone.input(Input::Call(Call::Leave { request: Request(2) }));
     lone.acquire(3, "jobs");
-    assert!(matches!(lone.answers.last(), Some(Answer::Lock(Tell::Refused { .. }))));
+    assert!(matches!(lone.answers.last(), Some(Answer::Lock(LockEvent::Refused { .. }))));
     lone.pass(Span::from_millis(2000));
     assert!(lone.node.view().contains(lone.node.me()), "its client has not left");
     lone.input(Input::Call(Call::Release(Request(1))));
@@ -25,10 +26,10 @@ fn whoever_waits_at_a_site_that_leaves_is_told_so_at_once() {
     lone.acquire(2, "jobs");
     lone.pass(Span::from_millis(100));
     lone.input(Input::Call(Call::Leave { request: Request(9) }));
-    let Some(Answer::Lock(Tell::Refused { request: Request(2), why })) = lone.answers.last() else {
+    let Some(Answer::Lock(LockEvent::Refused { request: Request(2), why })) = lone.answers.last() else {
         panic!("{:?}", lone.answers)
     };
-    assert!(why.contains("leaving"), "{why}");
+    assert_eq!(*why, Refusal::Leaving);
     lone.input(Input::Call(Call::Release(Request(1))));
     assert!(!lone.has_granted(2));
 }
@@ -41,7 +42,7 @@ fn a_client_that_does_not_let_go_is_cut_off_when_the_lease_of_a_leaving_site_end
     let end = lone.node.lease().end().unwrap();
     lone.input(Input::Call(Call::Leave { request: Request(9) }));
     lone.pass(Span::from_millis(8000));
-    let lost = Answer::Lock(Tell::Lost { request: Request(1), act_by: end });
+    let lost = Answer::Lock(LockEvent::Lost { request: Request(1), act_by: end, why: LossReason::Leaving });
     let at = |answer: &Answer| lone.answers.iter().position(|other| other == answer);
     assert!(
         at(&lost).is_some(),

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::names::ClientLabel;
-use crate::table::MOST_LISTED;
+use crate::table::MAX_LISTED;
+use crate::table::{LossReason, Refusal};
 
 /// Site a in a view with b, which votes and of which the test speaks.
 fn beside_b() -> Lone {
@@ -55,10 +56,11 @@ fn the_answer_comes_when_all_members_have_replied() {
     let question = ask(&mut lone, Call::Query { request: Request(5), lock: jobs() }).unwrap();
     assert_eq!(lone.answers, []);
     from_b(&mut lone, Content::Reply { question, reply: Reply::Queue(of_b.clone()) });
-    let [Answer::Queue { request, sites, missing, permits, algorithm, .. }] = &lone.answers[..] else {
+    let [Answer::Queue { request, queue }] = &lone.answers[..] else {
         panic!("one answer: {:?}", lone.answers)
     };
-    assert_eq!((*request, *permits, *algorithm), (Request(5), 1, Some("naimi-trehel")));
+    let LockQueue { sites, missing, permits, algorithm, .. } = queue;
+    assert_eq!((*request, *permits, algorithm.as_deref()), (Request(5), 1, Some("naimi-trehel")));
     assert_eq!((sites.len(), &missing[..]), (2, &[] as &[SiteName]));
     // This site has not heard b's census, and says so.
     assert_eq!(sites[0].standing, Standing::Awaits(vec!["b".parse().unwrap()]));
@@ -76,7 +78,9 @@ fn whoever_has_not_replied_in_time_is_named() {
     lone.pass(Span::from_millis(999));
     assert_eq!(lone.answers, []);
     lone.pass(Span::from_millis(1));
-    let [Answer::Queue { missing, sites, .. }] = &lone.answers[..] else { panic!("{:?}", lone.answers) };
+    let [Answer::Queue { queue: LockQueue { missing, sites, .. }, .. }] = &lone.answers[..] else {
+        panic!("{:?}", lone.answers)
+    };
     assert_eq!((missing.len(), missing[0].as_str(), sites.len()), (1, "b", 1));
 }
 
@@ -88,7 +92,7 @@ fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
     let of_another_name = SiteQueue { site: "c".parse().unwrap(), ..of_b.clone() };
     let mut long = of_b.clone();
     let label: Option<ClientLabel> = None;
-    long.lock.waiters = vec![crate::table::WaiterReport { label, age: Span::ZERO }; MOST_LISTED + 1];
+    long.lock.waiters = vec![crate::table::WaiterReport { label, age: Span::ZERO }; MAX_LISTED + 1];
     long.lock.waiters_in_all = 1000;
     for reply in [Reply::Queue(of_another_name), Reply::Queue(long), Reply::Broken(Vec::new())] {
         lone.notes.clear();
@@ -103,17 +107,17 @@ fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
 #[test]
 fn only_so_many_questions_wait_and_one_more_is_refused() {
     let mut lone = beside_b();
-    for number in 0..MOST_QUESTIONS as u64 {
+    for number in 0..MAX_QUESTIONS as u64 {
         lone.input(Input::Call(Call::Query { request: Request(number), lock: jobs() }));
     }
     assert_eq!(lone.answers, []);
     lone.input(Input::Call(Call::Break { request: Request(999), lock: jobs() }));
     assert!(matches!(
         &lone.answers[..],
-        [Answer::Lock(Tell::Refused { request: Request(999), why })] if why.contains("ask again")
+        [Answer::Lock(LockEvent::Refused { request: Request(999), why: Refusal::TooManyQuestions })]
     ));
     lone.pass(Span::from_millis(1000));
-    assert_eq!(lone.answers.len(), 1 + MOST_QUESTIONS);
+    assert_eq!(lone.answers.len(), 1 + MAX_QUESTIONS);
 }
 
 #[test]
@@ -146,8 +150,10 @@ fn a_break_says_who_was_cut_off_and_the_next_one_gets_in_after_the_margin() {
     lone.acquire(2, "jobs");
     lone.answers.clear();
     lone.input(Input::Call(Call::Break { request: Request(9), lock: jobs() }));
-    let [Answer::Lock(Tell::Lost { request, act_by }), Answer::Broken { cut_off, missing, .. }] =
-        &lone.answers[..]
+    let [
+        Answer::Lock(LockEvent::Lost { request, act_by, why: LossReason::Broken }),
+        Answer::Broken { cut_off, missing, .. },
+    ] = &lone.answers[..]
     else {
         panic!("{:?}", lone.answers)
     };

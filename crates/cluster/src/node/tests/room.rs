@@ -3,11 +3,12 @@
 use super::*;
 use crate::links::Frame;
 use crate::table::Holding;
+use crate::table::Refusal;
 
 /// A site alone that keeps few locks.
-fn narrow(most_locks: usize) -> Lone {
+fn narrow(max_locks: usize) -> Lone {
     let mut config = Config::new("a".parse().unwrap(), vec!["a".parse().unwrap()]);
-    config.habits.most_locks = most_locks;
+    config.table_config.max_locks = max_locks;
     let mut lone = Lone::with(config, Disk::default());
     lone.pass(Span::from_millis(100));
     lone
@@ -39,7 +40,7 @@ fn locks_that_are_in_use_are_no_reason_for_a_fresh_view() {
     lone.acquire(10, "one more");
     assert!(matches!(
         lone.answers.last(),
-        Some(Answer::Lock(Tell::Refused { why, .. })) if why.contains("use fewer names")
+        Some(Answer::Lock(LockEvent::Refused { why: Refusal::TooManyLocks, .. }))
     ));
 }
 
@@ -55,7 +56,7 @@ fn more_names_than_a_site_keeps_can_be_used_one_after_the_other() {
 }
 
 /// What a member that holds `count` locks sends when it stops for a view with b.
-fn census_of(count: u64) -> (Lone, Vec<Letter>) {
+fn census_of(count: u64) -> (Lone, Vec<LinkMessage>) {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let me = lone.node.me().clone();
@@ -71,44 +72,46 @@ fn census_of(count: u64) -> (Lone, Vec<Letter>) {
     }
     lone.sent.clear();
     lone.hear("b", Content::View(view(2, vec![me, b])));
-    let mut letters = Vec::new();
+    let mut messages = Vec::new();
     for (_, content) in &lone.sent {
         if let Content::Link { frame: Frame::Data { body, .. }, .. } = content {
-            letters.push(body.clone());
+            messages.push(body.clone());
         }
     }
-    (lone, letters)
+    (lone, messages)
 }
 
 #[test]
 fn a_census_of_a_hundred_thousand_locks_travels_in_pieces_that_fit_a_packet() {
-    let (lone, letters) = census_of(100_000);
+    let (lone, messages) = census_of(100_000);
     assert_eq!(lone.node.table().counts().holders, 100_000);
     let (mut locks, mut ends) = (0, 0);
-    for letter in &letters {
-        let Matter::Census { holdings, last } = &letter.matter else { panic!("nothing but the census") };
+    for message in &messages {
+        let LinkPayload::Census { holdings, last } = &message.payload else {
+            panic!("nothing but the census")
+        };
         locks += holdings.len();
         ends += usize::from(*last);
-        let frame = Frame::Data { number: 1, ack: 0, body: letter.clone() };
+        let frame = Frame::Data { number: 1, ack: 0, body: message.clone() };
         let content = Content::Link { to: Incarnation::new(1), frame };
         let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
         let bytes = postcard::to_stdvec(&packet).unwrap().len();
         assert!(bytes < 256 << 10, "{bytes}");
     }
     assert_eq!((locks, ends), (100_000, 1));
-    assert!(letters.len() > 10);
+    assert!(messages.len() > 10);
 }
 
 #[test]
 fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
-    let (mut lone, letters) = census_of(0);
-    assert_eq!(letters.len(), 1, "one that holds nothing says so");
+    let (mut lone, messages) = census_of(0);
+    assert_eq!(messages.len(), 1, "one that holds nothing says so");
     let hold = |lock: &str| Holding { lock: lock.parse().unwrap(), slots: vec![Some(0)] };
     let mut number = 0;
     let mut piece = |lone: &mut Lone, lock, last| {
         number += 1;
-        let matter = Matter::Census { holdings: vec![hold(lock)], last };
-        let body = Letter { epoch: Epoch::new(2).unwrap(), matter };
+        let payload = LinkPayload::Census { holdings: vec![hold(lock)], last };
+        let body = LinkMessage { epoch: Epoch::new(2).unwrap(), payload };
         let frame = Frame::Data { number, ack: 0, body };
         let content = Content::Link { to: lone.node.me().incarnation, frame };
         lone.hear("b", content);

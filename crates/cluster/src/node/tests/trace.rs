@@ -72,7 +72,7 @@ impl Three {
     fn acquire(&mut self, at: usize, request: u64, lock: &str) {
         let (session, request) = (Session(request), Request(request));
         let lock: LockName = lock.parse().unwrap();
-        self.call(at, Call::Acquire { session, request, lock, wait: Wait::Forever, cause: None });
+        self.call(at, Call::Acquire(Acquire { session, request, lock, wait: Wait::Forever, cause: None }));
     }
 
     /// What was told since the last look, in words.
@@ -190,7 +190,7 @@ fn what_clients_have_already_is_told_first_and_states_only_to_those_who_asked() 
 #[test]
 fn only_so_many_may_watch() {
     let mut three = Three::new();
-    for number in 0..=MOST_WATCHES as u64 {
+    for number in 0..=MAX_WATCHES as u64 {
         let (session, request) = (Session(number), Request(100 + number));
         three.nodes[0].input(Input::Call(Call::Watch(Watch {
             session,
@@ -200,6 +200,6 @@ fn only_so_many_may_watch() {
         })));
     }
     let refused =
-        |answer: &&Answer| matches!(answer, Answer::Lock(Tell::Refused { request: Request(108), .. }));
+        |answer: &&Answer| matches!(answer, Answer::Lock(LockEvent::Refused { request: Request(108), .. }));
     assert_eq!(three.nodes[0].answers.iter().filter(refused).count(), 1);
 }

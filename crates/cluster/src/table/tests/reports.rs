@@ -35,25 +35,25 @@ fn a_name_is_forgotten_with_its_session_and_not_before() {
     tables.acquire(0, 1, Wait::Forever);
     tables.release(0, 1);
     assert_eq!(tables.sites[0].counts().sessions, 1);
-    tables.act(0, |table, footing, out| table.on_session_ended(Session(1), footing, out));
+    tables.act(0, |table, lease_clock, out| table.on_session_ended(Session(1), lease_clock, out));
     assert_eq!(tables.sites[0].counts().sessions, 0);
 }
 
 #[test]
 fn a_report_lists_only_so_many_and_says_how_many_there_are() {
     let mut tables = Tables::of(1, Clause::shared("raymond-k", 300));
-    let (holders, waiters) = (Rules::MOST_PER_SITE as usize, 2 * MOST_LISTED);
+    let (holders, waiters) = (Rules::MAX_PER_SITE as usize, 2 * MAX_LISTED);
     for request in 0..(holders + waiters) as u64 {
         tables.acquire(0, request, Wait::Forever);
     }
     let report = tables.sites[0].report(&lock(), tables.now);
     assert_eq!((report.holders.len(), report.holders_in_all), (holders, holders as u64));
-    assert_eq!((report.waiters.len(), report.waiters_in_all), (MOST_LISTED, waiters as u64));
+    assert_eq!((report.waiters.len(), report.waiters_in_all), (MAX_LISTED, waiters as u64));
     assert!(report.is_bounded());
     let lying = LockReport { holders_in_all: 3, ..report.clone() };
     assert!(!lying.is_bounded());
     let holder = report.holders[0].clone();
-    let endless = LockReport { holders: vec![holder; MOST_LISTED + 1], holders_in_all: 300, ..report };
+    let endless = LockReport { holders: vec![holder; MAX_LISTED + 1], holders_in_all: 300, ..report };
     assert!(!endless.is_bounded());
     assert_eq!(tables.sites[0].held(tables.now).len(), holders);
 }
@@ -62,8 +62,8 @@ fn a_report_lists_only_so_many_and_says_how_many_there_are() {
 fn take_away(tables: &mut Tables) -> Vec<usize> {
     let mut cut_off = Vec::new();
     for at in 0..tables.sites.len() {
-        tables.act(at, |table, footing, out| {
-            cut_off.push(table.take_away(&lock(), footing, out).len());
+        tables.act(at, |table, lease_clock, out| {
+            cut_off.push(table.take_away(&lock(), lease_clock, out).len());
         });
     }
     tables.settle();
@@ -78,7 +78,10 @@ fn a_lock_that_is_taken_away_is_free_when_its_holders_time_to_stop_is_over() {
     tables.acquire(1, 3, Wait::Forever);
     tables.time(10);
     assert_eq!(take_away(&mut tables), [1, 0]);
-    assert_eq!(tables.told.last(), Some(&(0, Tell::Lost { request: Request(1), act_by: at(210) })));
+    assert_eq!(
+        tables.told.last(),
+        Some(&(0, LockEvent::Lost { request: Request(1), act_by: at(210), why: LossReason::Broken }))
+    );
     // Once more: it is not told again and does not get more time.
     tables.time(20);
     assert_eq!(take_away(&mut tables), [1, 0]);
@@ -100,7 +103,10 @@ fn a_lock_of_a_client_that_may_not_hear_is_free_when_it_has_certainly_stopped_by
     tables.acquire(0, 2, Wait::Forever);
     tables.time(10);
     assert_eq!(take_away(&mut tables), [1]);
-    assert_eq!(tables.told.last(), Some(&(0, Tell::Lost { request: Request(1), act_by: at(310) })));
+    assert_eq!(
+        tables.told.last(),
+        Some(&(0, LockEvent::Lost { request: Request(1), act_by: at(310), why: LossReason::Broken }))
+    );
     tables.time(309);
     assert_eq!(tables.granted(), [(0, 1)]);
     tables.time(310);
@@ -141,7 +147,7 @@ fn whoever_is_told_by_the_lease_first_gets_no_other_time_by_a_break() {
     tables.lease_end = None;
     tables.act(0, |table, _, out| table.on_notice(at(1000), out));
     take_away(&mut tables);
-    let lost = |(_, tell): &&(usize, Tell)| matches!(tell, Tell::Lost { .. });
+    let lost = |(_, tell): &&(usize, LockEvent)| matches!(tell, LockEvent::Lost { .. });
     assert_eq!(tables.told.iter().filter(lost).count(), 1);
     tables.time(1000);
     assert!(!tables.sites[0].holds_anything());
@@ -155,9 +161,11 @@ fn a_site_takes_everything_away_from_its_own_clients_and_from_no_others() {
     tables.acquire(1, 3, Wait::Forever);
     tables.time(10);
     tables.act(0, LockTable::take_all_away);
-    let lost: Vec<(usize, Tell)> =
-        tables.told.iter().filter(|(_, tell)| matches!(tell, Tell::Lost { .. })).cloned().collect();
-    let told = |request| (0, Tell::Lost { request: Request(request), act_by: at(210) });
+    let lost: Vec<(usize, LockEvent)> =
+        tables.told.iter().filter(|(_, tell)| matches!(tell, LockEvent::Lost { .. })).cloned().collect();
+    let told = |request| {
+        (0, LockEvent::Lost { request: Request(request), act_by: at(210), why: LossReason::Leaving })
+    };
     assert_eq!(lost, [told(1), told(2)]);
     tables.time(210);
     assert!(!tables.sites[0].holds_anything() && tables.sites[1].holds_anything());

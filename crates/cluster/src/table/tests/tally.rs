@@ -4,11 +4,11 @@ use super::*;
 use crate::cause::Cause;
 
 impl Tables {
-    /// A wish of this cause, before anything that is sent arrives.
+    /// A wanted of this cause, before anything that is sent arrives.
     fn ask(&mut self, at: usize, request: u64, cause: u64) {
         let (session, request, wait) = (Session(request), Request(request), Wait::Forever);
-        let wish = Wish { session, request, lock: lock(), wait, cause: Cause::new(cause) };
-        self.act(at, |table, footing, out| table.acquire(wish, footing, out));
+        let wanted = Acquire { session, request, lock: lock(), wait, cause: Cause::new(cause) };
+        self.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     }
 
     /// Delivers what is on its way, and gives back from where to where it went, what it was and for what.
@@ -16,7 +16,7 @@ impl Tables {
         let mut seen = Vec::new();
         while let Some((from, to, message)) = self.wire.pop_front() {
             seen.push((from, to, kind_of(&message), message.cause.map(Cause::number)));
-            self.act(to, |table, footing, out| table.on_message(from, message, footing, out));
+            self.act(to, |table, lease_clock, out| table.on_message(from, message, lease_clock, out));
         }
         seen
     }
@@ -25,7 +25,7 @@ impl Tables {
     fn causes(&mut self) -> Vec<(u64, Option<u64>)> {
         let told = std::mem::take(&mut self.told);
         let causes = told.iter().filter_map(|(_, tell)| {
-            let Tell::Granted { cause, by, .. } = tell else { return None };
+            let LockEvent::Granted { cause, by, .. } = tell else { return None };
             Some((cause.number(), by.map(Cause::number)))
         });
         causes.collect()
@@ -41,14 +41,14 @@ fn every_wish_is_counted_once_by_how_it_came_out() {
     let mut tables = Tables::of(1, Clause::exclusive("central"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(0, 2, Wait::Try);
-    tables.acquire(0, 3, Wait::Until(at(3)));
+    tables.acquire(0, 3, Wait::Within(Span::from_millis(3)));
     tables.acquire(0, 4, Wait::Forever);
     tables.acquire(0, 5, Wait::Forever);
     tables.acquire(0, 6, Wait::Forever);
     tables.acquire(0, 6, Wait::Forever);
     tables.time(3);
-    tables.act(0, |table, footing, out| table.cancel(Request(4), footing, out));
-    tables.act(0, |table, footing, out| table.on_session_ended(Session(5), footing, out));
+    tables.act(0, |table, lease_clock, out| table.cancel(Request(4), lease_clock, out));
+    tables.act(0, |table, lease_clock, out| table.on_session_ended(Session(5), lease_clock, out));
     assert_eq!(tables.sites[0].tallied(), (1, 1, 1));
     tables.time(7);
     tables.release(0, 1);
@@ -68,17 +68,17 @@ fn losses_are_counted_by_why_and_each_holder_once() {
     for request in 1..=3 {
         tables.acquire(0, request, Wait::Forever);
     }
-    tables.act(0, |table, footing, out| drop(table.take_away(&lock(), footing, out)));
+    tables.act(0, |table, lease_clock, out| drop(table.take_away(&lock(), lease_clock, out)));
     tables.act(0, |table, _, out| table.on_notice(at(300), out));
     let lost = |tables: &Tables| -> Vec<u64> {
-        LostBy::ALL.iter().map(|by| tables.sites[0].tally().losses(*by)).collect()
+        LossReason::ALL.iter().map(|by| tables.sites[0].tally().losses(*by)).collect()
     };
     assert_eq!(lost(&tables), [0, 3, 0, 0]);
     tables.release(0, 1);
     tables.acquire(0, 4, Wait::Forever);
-    tables.act(0, |table, footing, out| {
+    tables.act(0, |table, lease_clock, out| {
         table.stop();
-        table.lose_all(footing.now, out);
+        table.lose_all(lease_clock.now, out);
     });
     assert_eq!(lost(&tables), [0, 3, 1, 0]);
     assert_eq!((tables.sites[0].tally().holds.count(), tables.sites[0].tallied().1), (4, 0));
@@ -110,10 +110,10 @@ fn what_is_sent_for_a_wish_says_so_at_every_site_that_handles_it() {
     tables.ask(two, 3, 300);
     assert_eq!(tables.followed(), [(two, home, "REQUEST", Some(300)), (home, one, "REQUEST", Some(300))]);
     // Whoever leaves hands over: the token is sent for it, and lets another in.
-    tables.act(home, |table, footing, out| table.release(Request(1), footing, out));
+    tables.act(home, |table, lease_clock, out| table.release(Request(1), lease_clock, out));
     assert_eq!(tables.followed(), [(home, one, "TOKEN", Some(100))]);
     assert_eq!(tables.causes(), [(200, Some(100))]);
-    tables.act(one, |table, footing, out| table.release(Request(2), footing, out));
+    tables.act(one, |table, lease_clock, out| table.release(Request(2), lease_clock, out));
     assert_eq!(tables.followed(), [(one, two, "TOKEN", Some(200))]);
     assert_eq!(tables.causes(), [(300, Some(200))]);
 }
@@ -131,10 +131,10 @@ fn a_site_that_hands_over_and_asks_again_asks_for_whoever_waits_next() {
         tables.ask(home, request, request * 100);
     }
     for request in [1, 2] {
-        tables.act(home, |table, footing, out| table.release(Request(request), footing, out));
+        tables.act(home, |table, lease_clock, out| table.release(Request(request), lease_clock, out));
         assert_eq!(tables.followed(), []);
     }
-    tables.act(home, |table, footing, out| table.release(Request(4), footing, out));
+    tables.act(home, |table, lease_clock, out| table.release(Request(4), lease_clock, out));
     let sent = tables.followed();
     assert!(sent.iter().all(|(_, _, _, cause)| *cause == Some(500)), "{sent:?}");
     assert!(!sent.is_empty());

@@ -55,7 +55,7 @@ fn another_sites_directory_is_refused() {
 
 #[test]
 fn a_file_of_something_else_is_refused_and_left_alone() {
-    for text in ["", "x", "a letter to my aunt, which is long enough to be a header of something else"] {
+    for text in ["", "x", "a message to my aunt, which is long enough to be a header of something else"] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(FILE);
         fs::write(&file, text).unwrap();

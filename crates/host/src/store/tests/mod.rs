@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use meshlock_cluster::founding::Founding;
-use meshlock_cluster::membership::disk::{Ballot, LogEntry, Pledges, Saved};
+use meshlock_cluster::membership::disk::{Ballot, LogEntry, Registrations, Saved};
 use meshlock_cluster::names::{ClusterName, Incarnation};
 use meshlock_cluster::view::View;
 
@@ -46,10 +46,10 @@ fn founding(voters: usize) -> Write {
     Write::Founding(Founding::new(ClusterName::default(), &sites))
 }
 
-fn pledges(voters: usize) -> Write {
-    let life = |number: usize| Incarnation::new(number as u64);
-    let roll = (1..voters).map(|number| (site(&format!("site-{number}")), life(number))).collect();
-    Write::Pledges(Pledges { disk: life(voters), sworn: voters > 2, roll })
+fn registrations(voters: usize) -> Write {
+    let incarnation = |number: usize| Incarnation::new(number as u64);
+    let roll = (1..voters).map(|number| (site(&format!("site-{number}")), incarnation(number))).collect();
+    Write::Registrations(Registrations { disk: incarnation(voters), sworn: voters > 2, roll })
 }
 
 fn apply(disk: &mut Disk, batch: &[Write]) {
@@ -62,7 +62,7 @@ fn apply(disk: &mut Disk, batch: &[Write]) {
 fn two_batches() -> [Vec<Write>; 2] {
     let first = vec![
         founding(3),
-        pledges(3),
+        registrations(3),
         Write::Incarnation(Incarnation::new(1)),
         Write::Append((2..30).map(|index| entry(index, 200)).collect()),
         ballot(7, 12),
@@ -117,8 +117,8 @@ impl Voter {
     fn write(&mut self, step: Step) -> Write {
         match step {
             Step::Found(voters) => founding(voters),
-            Step::Pledge(voters) => pledges(voters),
-            Step::Begin(life) => Write::Incarnation(Incarnation::new(life)),
+            Step::Pledge(voters) => registrations(voters),
+            Step::Begin(incarnation) => Write::Incarnation(Incarnation::new(incarnation)),
             Step::Append(at, count, bytes) => {
                 let first = (self.commit + 1 + at).min(self.last + 1);
                 self.last = if count == 0 { self.last } else { first + count - 1 };

@@ -13,6 +13,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use meshlock_cluster::access::{Access, RuleText, TokenHash, Tokens, Verb};
 use meshlock_cluster::node::Config;
+use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit, Each, Gate, Policy};
 use meshlock_host::{Engine, Setup};
 use serde_json::Value;
@@ -20,8 +21,8 @@ use tower_service::Service;
 
 use super::connection::Peer;
 use super::router;
-use crate::desk::Desk;
-use crate::ledger::Limits;
+use crate::sessions::Sessions;
+use crate::sessions::registry::Limits;
 
 const ALL: [Verb; 4] = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
 
@@ -29,7 +30,7 @@ const ALL: [Verb; 4] = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
 struct House {
     router: Router,
     gate: Arc<Gate>,
-    desk: Desk,
+    sessions: Sessions,
     _engine: Engine,
 }
 
@@ -62,8 +63,8 @@ impl House {
         let gate = Arc::new(Gate::new(Policy { access, tokens }, each, Audit::default()));
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
-        let desk = Desk::open(engine.clone(), Limits::default(), gate.clone());
-        House { router: router(&desk, &gate), gate, desk, _engine: engine }
+        let sessions = Sessions::open(Front::new(engine.clone(), gate.clone()), Limits::default());
+        House { router: router(&sessions), gate, sessions, _engine: engine }
     }
 
     /// A call of JSON, by whoever shows this token over a connection that shows nothing.

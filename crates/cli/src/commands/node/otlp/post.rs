@@ -10,7 +10,7 @@ use super::Endpoint;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much of its answer is read.
-const MOST_READ: u64 = 4096;
+const MAX_READ: u64 = 4096;
 
 /// Sends a document; an error if the collector does not take it.
 pub(super) fn post(endpoint: &Endpoint, body: &str) -> io::Result<()> {
@@ -28,7 +28,7 @@ pub(super) fn post(endpoint: &Endpoint, body: &str) -> io::Result<()> {
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(MOST_READ).read_to_end(&mut answer)?;
+    stream.take(MAX_READ).read_to_end(&mut answer)?;
     let status = String::from_utf8_lossy(&answer);
     let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default();
     if code.starts_with('2') {

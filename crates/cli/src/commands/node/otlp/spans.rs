@@ -20,10 +20,10 @@ use super::Order;
 use super::span::{Kind, Span, root, span_id, trace_id};
 
 /// How many acquisitions are followed at once; of others there are no spans.
-const MOST_OPEN: usize = 100_000;
+const MAX_OPEN: usize = 100_000;
 
 /// How many traces of clients are remembered, of which not all will ask for a lock.
-const MOST_PARENTS: usize = 1024;
+const MAX_PARENTS: usize = 1024;
 
 /// Makes spans of events. What it cannot send on at once is lost.
 pub(in super::super) struct Spans {
@@ -108,7 +108,7 @@ impl State {
         let parent = fields.text("traceparent");
         let mut parts = parent.split('-').skip(1).map(str::to_owned);
         if let (Some(cause), Some(trace), Some(span)) = (fields.cause("cause"), parts.next(), parts.next()) {
-            self.parents.truncate(MOST_PARENTS - 1);
+            self.parents.truncate(MAX_PARENTS - 1);
             self.parents.push_front((cause, (trace, span)));
         }
     }
@@ -119,7 +119,7 @@ impl State {
     }
 
     fn asked(&mut self, fields: &Fields, now: SystemTime) {
-        if let Some(cause) = fields.cause("cause").filter(|_| self.open.len() < MOST_OPEN) {
+        if let Some(cause) = fields.cause("cause").filter(|_| self.open.len() < MAX_OPEN) {
             let open = Open { cause, lock: fields.text("lock"), since: now, fence: None };
             self.open.insert(fields.wish(), open);
         }

@@ -1,0 +1,148 @@
+//! One request for a lock of a running node, from asking until it is given back.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use meshlock_cluster::names::LockName;
+use meshlock_cluster::time::{Span, Time};
+use meshlock_wire::clients::{LossKind, RefusalKind, Tag};
+use tokio::sync::Notify;
+
+use super::error::ConnectionError;
+use super::session::Session;
+
+/// Why a lock that was held is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The node says so.
+    Told(LossKind),
+    /// The node has extended nothing for too long: it is cut off, or stands still.
+    NodeSilent,
+    /// The connection to the node has ended.
+    Disconnected,
+}
+
+/// Why a lock was not granted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NotGranted {
+    #[error("the lock is held by someone else")]
+    Busy,
+    #[error("the lock was not granted in time")]
+    TimedOut,
+    #[error("{why}")]
+    Refused { kind: RefusalKind, why: String },
+    #[error("it was given back")]
+    Cancelled,
+    #[error(transparent)]
+    Disconnected(Arc<ConnectionError>),
+}
+
+/// How far a request is.
+#[derive(Clone, Debug)]
+pub enum RequestState {
+    Waiting,
+    Held {
+        /// The number to hand to whatever the lock protects.
+        fence: i64,
+        /// Which permit, where they are numbered.
+        slot: Option<u32>,
+        /// How long before the lock can be someone else's its loss is told.
+        margin: Span,
+    },
+    /// It was held, and must not be used after this moment.
+    Lost {
+        act_by: Time,
+        why: Loss,
+    },
+    Ended(NotGranted),
+}
+
+/// Until when everything that a session holds and has not lost is safe, on this machine's clock.
+#[derive(Debug, Default)]
+pub(crate) struct HeldUntil(AtomicU64);
+
+impl HeldUntil {
+    pub(crate) fn get(&self) -> Time {
+        Time::from_micros(self.0.load(Ordering::Acquire))
+    }
+
+    pub(super) fn extend(&self, until: Time) {
+        self.0.fetch_max(until.micros(), Ordering::AcqRel);
+    }
+}
+
+/// A request for a lock. It is given back when this is dropped, or [given up](LockRequest::release) before.
+#[derive(Debug)]
+pub struct LockRequest {
+    session: Weak<Session>,
+    tag: Tag,
+    lock: LockName,
+    held_until: Arc<HeldUntil>,
+    state: Mutex<RequestState>,
+    changed: Notify,
+}
+
+impl LockRequest {
+    pub(super) fn new(session: Weak<Session>, tag: Tag, lock: LockName, held_until: Arc<HeldUntil>) -> Self {
+        let state = Mutex::new(RequestState::Waiting);
+        LockRequest { session, tag, lock, held_until, state, changed: Notify::const_new() }
+    }
+
+    pub fn lock(&self) -> &LockName {
+        &self.lock
+    }
+
+    pub fn state(&self) -> RequestState {
+        self.locked_state().clone()
+    }
+
+    /// Until when the lock is safe, as far as is known now, while it is held.
+    pub fn held_until(&self) -> Time {
+        self.held_until.get()
+    }
+
+    /// Waits until `done` holds of the state.
+    pub async fn until(&self, mut done: impl FnMut(&RequestState) -> bool) -> RequestState {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Before looking, so that no change falls in between.
+            changed.as_mut().enable();
+            {
+                let state = self.locked_state();
+                if done(&state) {
+                    return state.clone();
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Gives the lock back, or stops waiting for it.
+    pub fn release(&self) {
+        if let Some(session) = self.session.upgrade() {
+            session.release(self.tag);
+        }
+        self.advance(RequestState::Ended(NotGranted::Cancelled));
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(*self.locked_state(), RequestState::Held { .. })
+    }
+
+    /// Goes to another state, unless it has ended.
+    pub(super) fn advance(&self, next: RequestState) {
+        {
+            let mut state = self.locked_state();
+            if matches!(*state, RequestState::Ended(_)) {
+                return;
+            }
+            *state = next;
+        }
+        self.changed.notify_waiters();
+    }
+
+    fn locked_state(&self) -> MutexGuard<'_, RequestState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

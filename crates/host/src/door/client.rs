@@ -1,0 +1,334 @@
+//! One connected client: what it says, what it is told, and how its session ends.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use meshlock_cluster::names::{ClientLabel, LockName};
+use meshlock_cluster::node::Answer;
+use meshlock_cluster::table::{LockEvent, Session, Wait};
+use meshlock_cluster::time::{Span, Time};
+use meshlock_system::{Group, now};
+use meshlock_wire::clients::{
+    Contact, MAX_OPEN, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version, put_to_client,
+    take_to_node,
+};
+use rustc_hash::FxHashMap;
+use tokio::time::timeout;
+
+use super::asked::Open;
+use super::group::until_gone;
+use super::presence::{Door, Gone, certified, is_maybe_hello};
+use crate::channel::Channel;
+use crate::engine::Listener;
+use crate::front::{Admitted, Front};
+use crate::gate::{Act, Caller, Connected, Kind, RequestId};
+use crate::meter::SessionEnd;
+
+/// How much is read from a client at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// A connected client.
+pub(super) struct Client {
+    pub(super) front: Front,
+    pub(super) channel: Channel,
+    pub(super) door: Door,
+    pub(super) opened: Time,
+    pub(super) greeted: OnceLock<Greeted>,
+    /// When it said something last, in microseconds.
+    pub(super) last_heard: AtomicU64,
+    /// Its requests and questions that have not ended.
+    open: Mutex<FxHashMap<Tag, Open>>,
+    /// Whether it has ever watched.
+    pub(super) watches: AtomicBool,
+    /// The processes to be killed when something is lost and the client is gone.
+    pub(super) group: Mutex<Option<Group>>,
+}
+
+/// What is known of a client once it has said hello.
+pub(super) struct Greeted {
+    pub(super) caller: Caller,
+    /// The version of the format that both speak.
+    version: u16,
+    /// Counts the connection, where a network is between the two.
+    _connected: Option<Connected>,
+}
+
+impl Client {
+    /// Talks with a client until its connection ends; with it, its session.
+    pub(super) async fn talk(front: Front, channel: Channel, door: Door) {
+        let opened = now();
+        let client = Arc::new(Client {
+            front,
+            channel,
+            door,
+            opened,
+            greeted: OnceLock::new(),
+            last_heard: AtomicU64::new(opened.micros()),
+            open: Mutex::default(),
+            watches: AtomicBool::new(false),
+            group: Mutex::default(),
+        });
+        let session = client.front.open_session(client.clone());
+        let gone = tokio::select! {
+            gone = client.read_all(session) => gone,
+            () = client.channel.keep_writing() => client.how_gone(&Ok(false)),
+        };
+        client.front.node().note_session_end(match gone {
+            Gone::Ended => SessionEnd::Disconnected,
+            Gone::CutOff => SessionEnd::CutOff,
+        });
+        client.channel.flush();
+        if gone == Gone::CutOff {
+            client.channel.close();
+            tokio::time::sleep(client.relies_for()).await;
+        }
+        // A copy: should the lock be lost meanwhile, the group is killed.
+        let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = group {
+            until_gone(group).await;
+        }
+        client.end_session(session, gone);
+        // Whoever waits for the end of the connection knows then that everything is free.
+        client.channel.close();
+    }
+
+    fn end_session(&self, session: Session, gone: Gone) {
+        // What was asked refers to the client: they let go of each other.
+        let open = std::mem::take(&mut *self.open());
+        let acquisitions = open.into_values().filter_map(|open| open.end(&self.front));
+        self.front.close_session(session, acquisitions.collect::<Vec<_>>());
+        let why = if gone == Gone::Ended { "its client has gone" } else { "its client was cut off" };
+        if let Some(Greeted { caller, .. }) = self.greeted.get() {
+            self.front.gate().audit().note(caller, None, Act::Ended { session: None, why });
+        }
+    }
+
+    /// Reads all that the client says, until it has gone or has to be cut off.
+    async fn read_all(self: &Arc<Self>, session: Session) -> Gone {
+        let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
+        loop {
+            let read = self.channel.read(&mut scratch, &mut bytes);
+            let read = match self.waits_for() {
+                None => read.await,
+                Some(longest) => timeout(longest, read).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
+            };
+            match read {
+                Ok(true) => self.last_heard.store(now().micros(), Ordering::Relaxed),
+                Ok(false) | Err(_) => {
+                    let gone = self.how_gone(&read);
+                    if gone == Gone::CutOff {
+                        self.log_end(read.err());
+                    }
+                    return gone;
+                }
+            }
+            if self.greeted.get().is_none() && !is_maybe_hello(&bytes) {
+                let why = "what it says is no greeting of a client; is it set to TLS?";
+                self.log_end(Some(io::Error::other(why)));
+                return Gone::CutOff;
+            }
+            let mut at = 0;
+            loop {
+                match take_to_node(&bytes[at..]) {
+                    Ok(Some((message, length))) => {
+                        at += length;
+                        if !self.on_message(session, message) {
+                            return Gone::CutOff;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "a client is cut off");
+                        return Gone::CutOff;
+                    }
+                }
+            }
+            bytes.drain(..at);
+            self.tell_lost_lines();
+            self.channel.flush();
+        }
+    }
+
+    /// Does what the client says. Returns whether it may go on.
+    fn on_message(self: &Arc<Self>, session: Session, message: ToNode) -> bool {
+        let Some(Greeted { caller, .. }) = self.greeted.get() else {
+            let ToNode::Hello { version, who } = message else {
+                self.refuse(0, RefusalKind::BadRequest, "say hello first");
+                return false;
+            };
+            return self.welcome(session, version, who);
+        };
+        match message {
+            ToNode::Hello { .. } => {
+                self.refuse(0, RefusalKind::BadRequest, "hello is said once");
+                return false;
+            }
+            ToNode::Ping(tag) => {
+                if self.front.admit(caller.clone(), Kind::Renew).is_err() {
+                    self.log_end(Some(io::Error::other("it says too often that it is there")));
+                    return false;
+                }
+                self.say(&ToClient::Pong { tag, time: now() });
+            }
+            ToNode::Cancel(tag) => self.on_end(tag, Open::cancel),
+            ToNode::Release(tag) => self.on_end(tag, Open::release),
+            ToNode::Guard { group } => self.guard(group),
+            ToNode::Acquire { tag, lock, wait, permits } => {
+                self.admitted(tag, |caller| self.acquire(&caller, session, tag, lock, wait, permits));
+            }
+            ToNode::Watch { tag, pattern, states } => {
+                self.admitted(tag, |caller| self.watch(&caller, session, tag, &pattern, states));
+            }
+            ToNode::Queue { tag, .. }
+            | ToNode::Status { tag }
+            | ToNode::Break { tag, .. }
+            | ToNode::SetRules { tag, .. }
+            | ToNode::Locks { tag }
+            | ToNode::Remove { tag, .. }
+            | ToNode::Leave { tag } => self.admitted(tag, |caller| self.ask(caller, tag, message)),
+        }
+        true
+    }
+
+    /// Counts a request and goes on with it, unless the client asks too fast.
+    fn admitted(&self, tag: Tag, act: impl FnOnce(Admitted)) {
+        let Some(Greeted { caller, .. }) = self.greeted.get() else { return };
+        match self.front.admit(caller.clone(), Kind::Ask) {
+            Ok(caller) => act(caller),
+            Err(error) => self.refuse(tag, RefusalKind::TooFast, error),
+        }
+    }
+
+    fn welcome(&self, session: Session, theirs: u16, who: ClientLabel) -> bool {
+        let Some(version) = common_version(theirs) else {
+            let (low, high) = VERSIONS;
+            let why = format!(
+                "this node speaks versions {low} to {high} to clients, and the client {theirs}; \
+                 run versions of meshlock that are at most one apart"
+            );
+            self.refuse(0, RefusalKind::Version, why);
+            return false;
+        };
+        let (greeted, who) = match self.identify(version, who) {
+            Ok(known) => known,
+            Err(error) => {
+                if let Door::Network { address, .. } = &self.door {
+                    tracing::warn!(%address, %error, "a client is not let in");
+                }
+                self.say_in(version, &ToClient::Refused { tag: 0, kind: RefusalKind::Denied, why: error });
+                return false;
+            }
+        };
+        let contact = match &self.door {
+            Door::Local { .. } => None,
+            Door::Network { silence, slot, .. } => {
+                drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+                Some(Contact { silence: *silence, drift: self.drift() })
+            }
+        };
+        let _ = self.greeted.set(greeted);
+        let hears_within = contact.map_or(Span::ZERO, |contact| contact.drift.stretch(contact.silence));
+        self.front.introduce(session, who, hears_within);
+        self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
+        true
+    }
+
+    /// Who the client is, and what others are told of it.
+    fn identify(&self, version: u16, who: ClientLabel) -> Result<(Greeted, ClientLabel), String> {
+        let principal = self.principal().map_err(|error| error.to_string())?;
+        let connected = match self.door {
+            Door::Local { .. } => None,
+            Door::Network { .. } => {
+                Some(self.front.gate().connect(&principal).map_err(|error| error.to_string())?)
+            }
+        };
+        let who = certified(who, &principal);
+        let caller = Caller { principal, origin: self.origin(), request: RequestId::new() };
+        Ok((Greeted { caller, version, _connected: connected }, who))
+    }
+
+    fn acquire(
+        self: &Arc<Self>,
+        caller: &Admitted,
+        session: Session,
+        tag: Tag,
+        lock: LockName,
+        wait: Wait,
+        permits: Option<u32>,
+    ) {
+        if self.reserve(tag) {
+            let acquisition = self.start_acquisition(caller, session, tag, lock, wait, permits);
+            self.keep(tag, Open::Lock(acquisition));
+        }
+    }
+
+    /// Takes a number, if it is new and not too many are open. What it stands for is told apart later: its answer may come
+    /// before it is known.
+    pub(super) fn reserve(&self, tag: Tag) -> bool {
+        let mut open = self.open();
+        if open.contains_key(&tag) || open.len() >= MAX_OPEN {
+            drop(open);
+            let why = format!("number {tag} is in use, or more than {MAX_OPEN} are open; end some first");
+            self.refuse(tag, RefusalKind::TooManyOpen, why);
+            return false;
+        }
+        open.insert(tag, Open::Starting);
+        true
+    }
+
+    /// Says what a number stands for, unless it is over already.
+    pub(super) fn keep(&self, tag: Tag, what: Open) {
+        if let Some(open) = self.open().get_mut(&tag) {
+            *open = what;
+        }
+    }
+
+    /// A number is over. Returns whether it was open.
+    pub(super) fn forget(&self, tag: Tag) -> bool {
+        self.open().remove(&tag).is_some()
+    }
+
+    fn on_end(&self, tag: Tag, end: impl FnOnce(&Open, &Front) -> bool) {
+        // Outside of the lock: the answer takes it.
+        let open = self.open().get(&tag).cloned();
+        let Some(open) = open else {
+            return self.refuse(
+                tag,
+                RefusalKind::BadRequest,
+                format!("there is no request {tag}; it may be over"),
+            );
+        };
+        if !end(&open, &self.front) {
+            self.forget(tag);
+            self.say(&ToClient::Cancelled(tag));
+        }
+    }
+
+    pub(super) fn refuse(&self, tag: Tag, kind: RefusalKind, why: impl std::fmt::Display) {
+        self.say(&ToClient::Refused { tag, kind, why: why.to_string() });
+    }
+
+    /// Queues a message for the client; whoever calls flushes.
+    pub(super) fn say(&self, message: &ToClient) {
+        // Whoever has not said hello yet can only be refused: in the oldest version, which all can read.
+        self.say_in(self.greeted.get().map_or(VERSIONS.0, |greeted| greeted.version), message);
+    }
+
+    fn say_in(&self, version: u16, message: &ToClient) {
+        self.channel.push(|bytes| put_to_client(message, version, bytes));
+    }
+
+    pub(super) fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for Client {
+    fn on_answer(&self, answer: &Answer) {
+        if let Answer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
+            self.say(&ToClient::Extended { lease_end: *lease_end });
+            self.channel.flush_soon();
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The node's types as messages to clients.
+
+use meshlock_cluster::node::Overview;
+use meshlock_cluster::table::{HeldLock, MAX_LISTED, Refusal};
+use meshlock_wire::clients::{HeldEntry, MAX_MESSAGE_BYTES, RefusalKind, Status, Tag, ToClient};
+
+use crate::front::{AcquireEvent, Ended, Grant, NotAnswered, NotGranted};
+
+/// What happened to the request `tag`.
+pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
+    match event {
+        AcquireEvent::Granted(Grant { fence, slot, lease_end, margin, .. }) => ToClient::Granted {
+            tag,
+            fence: fence.value(),
+            slot: *slot,
+            lease_end: *lease_end,
+            margin: *margin,
+        },
+        AcquireEvent::Lost { act_by, why } => ToClient::Lost { tag, act_by: *act_by, why: (*why).into() },
+        AcquireEvent::Ended(Ended::Released) => ToClient::Released(tag),
+        AcquireEvent::Ended(Ended::Cancelled | Ended::SessionOver) => ToClient::Cancelled(tag),
+        AcquireEvent::Ended(Ended::NotGranted(NotGranted::Busy)) => ToClient::Busy(tag),
+        AcquireEvent::Ended(Ended::NotGranted(NotGranted::TimedOut)) => ToClient::TimedOut(tag),
+        AcquireEvent::Ended(Ended::NotGranted(error)) => {
+            let kind = match error {
+                NotGranted::Denied(_) => RefusalKind::Denied,
+                NotGranted::Permits(_) => RefusalKind::Permits,
+                NotGranted::Refused(refusal) => kind_of_refusal(*refusal),
+                NotGranted::Busy | NotGranted::TimedOut => RefusalKind::Other,
+            };
+            ToClient::Refused { tag, kind, why: error.to_string() }
+        }
+    }
+}
+
+/// Why a question was not answered, for programs.
+pub(super) fn kind_of(error: &NotAnswered) -> RefusalKind {
+    match error {
+        NotAnswered::Denied(_) => RefusalKind::Denied,
+        NotAnswered::Refused(_) => RefusalKind::Other,
+        NotAnswered::Stopping => RefusalKind::Leaving,
+    }
+}
+
+/// Why the node refused something, for programs.
+pub(super) fn kind_of_refusal(refusal: Refusal) -> RefusalKind {
+    match refusal {
+        Refusal::TooManyLocks => RefusalKind::TooManyLocks,
+        Refusal::MakingRoom => RefusalKind::MakingRoom,
+        Refusal::Leaving => RefusalKind::Leaving,
+        Refusal::DuplicateRequest | Refusal::UnknownRequest | Refusal::NotHeld => RefusalKind::BadRequest,
+        Refusal::TooManyQuestions | Refusal::TooManyWatches => RefusalKind::TooManyOpen,
+        Refusal::Failed => RefusalKind::Failed,
+    }
+}
+
+/// Shortens what would not fit a frame: each site lists fewer, and says as before how many there are.
+pub(super) fn fitted(mut message: ToClient) -> ToClient {
+    let mut most = MAX_LISTED;
+    while most > 0 && length_of(&message) > MAX_MESSAGE_BYTES {
+        most /= 2;
+        if let ToClient::Queue { queue, .. } = &mut message {
+            for site in &mut queue.sites {
+                site.lock.holders.truncate(most);
+                site.lock.waiters.truncate(most);
+            }
+        } else if let ToClient::Locks { sites, .. } = &mut message {
+            for site in sites {
+                site.locks.truncate(most);
+            }
+        }
+    }
+    match message.tag() {
+        Some(tag) if length_of(&message) > MAX_MESSAGE_BYTES => {
+            let why = format!("the answer is longer than {MAX_MESSAGE_BYTES} bytes");
+            ToClient::Refused { tag, kind: RefusalKind::Other, why }
+        }
+        Some(_) | None => message,
+    }
+}
+
+fn length_of(message: &ToClient) -> usize {
+    postcard::experimental::serialized_size(message).unwrap_or(usize::MAX)
+}
+
+/// The site's state as clients are told it.
+pub(super) fn status(overview: &Overview) -> Status {
+    let held = |HeldLock { lock, holder }: &HeldLock| HeldEntry {
+        lock: lock.clone(),
+        who: holder.label.clone(),
+        fence: holder.fence.value(),
+        age: holder.age,
+    };
+    Status {
+        site: overview.member.site.clone(),
+        incarnation: overview.member.incarnation.number(),
+        cluster: overview.cluster.clone(),
+        sites: overview.sites.clone(),
+        view: overview.view.clone(),
+        standing: overview.standing.clone(),
+        leader: overview.leader.clone(),
+        lease_left: overview.lease_left,
+        leaving: overview.leaving,
+        locks: overview.counts.locks as u64,
+        holders: overview.counts.holders as u64,
+        waiters: overview.counts.waiters as u64,
+        sessions: overview.counts.sessions as u64,
+        held: overview.held.iter().map(held).collect(),
+    }
+}

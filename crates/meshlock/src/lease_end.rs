@@ -1,0 +1,26 @@
+//! Until when everything that a node's own session holds is safe.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use meshlock_cluster::node::Answer;
+use meshlock_cluster::table::LockEvent;
+use meshlock_cluster::time::Time;
+use meshlock_host::Listener;
+
+/// Until when everything that a session holds and has not lost is safe.
+#[derive(Default)]
+pub(crate) struct LeaseEnd(AtomicU64);
+
+impl LeaseEnd {
+    pub(crate) fn get(&self) -> Time {
+        Time::from_micros(self.0.load(Ordering::Acquire))
+    }
+}
+
+impl Listener for LeaseEnd {
+    fn on_answer(&self, answer: &Answer) {
+        if let Answer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
+            self.0.fetch_max(lease_end.micros(), Ordering::AcqRel);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Several calls for the same key, and what becomes of it when some of them go away.
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use meshlock_cluster::node::Config;
+use meshlock_host::{Engine, Setup};
+
+use meshlock_cluster::access::Principal;
+use meshlock_host::gate::{Caller, Kind, Origin, RequestId};
+
+use super::leases::site_number;
+use super::*;
+use crate::sessions::registry::{Lasts, LeaseId};
+
+/// A program of this machine.
+pub(crate) fn me(sessions: &Sessions) -> Admitted {
+    from(sessions, ([127, 0, 0, 1], 4000).into())
+}
+
+/// A program of this machine, by what the node knows of it, that comes from this address.
+fn from(sessions: &Sessions, address: SocketAddr) -> Admitted {
+    let origin = Origin::Network(address);
+    let caller = Caller { principal: Principal::Local, origin, request: RequestId::new() };
+    sessions.front().admit(caller, Kind::Ask).unwrap()
+}
+
+/// A node of one site, and its sessions.
+pub(crate) fn sessions() -> (Engine, Sessions) {
+    let site: SiteName = "local".parse().unwrap();
+    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let sessions = Sessions::open(Front::new((*engine).clone(), Arc::default()), Limits::default());
+    (engine, sessions)
+}
+
+pub(crate) fn lease(sessions: &Sessions) -> LeaseId {
+    sessions.grant(&me(sessions), Lasts::For(Span::from_millis(3_600_000)), None).unwrap()
+}
+
+pub(crate) fn order(lease: LeaseId, wait: Wait) -> KeyRequest {
+    let wanted = NewKey {
+        name: format!("a/{lease}").into_bytes(),
+        lock: "a".parse().unwrap(),
+        lease,
+        value: Vec::new(),
+    };
+    KeyRequest { wanted, wait, who: "a test".parse().unwrap(), if_known: IfKnown::Join }
+}
+
+/// A call that waits for a lock that another has.
+fn waits<'a>(
+    sessions: &'a Sessions,
+    me: &'a Admitted,
+    waiter: LeaseId,
+) -> Pin<Box<impl Future<Output = Result<(SessionKey, Grant), NotHeld>> + use<'a>>> {
+    let mut call = Box::pin(sessions.acquire(me, order(waiter, Wait::Forever), None));
+    assert!(poll(call.as_mut()).is_pending());
+    call
+}
+
+/// Looks once whether it is ready.
+pub(crate) fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    call.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away() {
+    let (_engine, sessions) = sessions();
+    let caller = &me(&sessions);
+    let (holder, waiter) = (lease(&sessions), lease(&sessions));
+    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
+    drop(first);
+    sessions.release(caller, &held.name).unwrap();
+    let (_, grant) = second.await.unwrap();
+    assert!(grant.fence > held.grant().unwrap().fence);
+}
+
+#[tokio::test]
+async fn a_lock_that_one_of_two_calls_has_told_its_client_of_stays_when_the_other_goes_away() {
+    let (_engine, sessions) = sessions();
+    let caller = &me(&sessions);
+    let (holder, waiter) = (lease(&sessions), lease(&sessions));
+    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
+    sessions.release(caller, &held.name).unwrap();
+    let (key, _) = second.await.unwrap();
+    drop(first);
+    assert!(sessions.key(caller, &key.name).is_some_and(|now| now.id == key.id), "the client relies on it");
+}
+
+#[tokio::test]
+async fn a_key_goes_with_the_last_call_that_waits_for_it() {
+    let (_engine, sessions) = sessions();
+    let caller = &me(&sessions);
+    let (holder, waiter) = (lease(&sessions), lease(&sessions));
+    let _held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap();
+    let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
+    let name = order(waiter, Wait::Forever).wanted.name;
+    drop(second);
+    assert!(sessions.key(caller, &name).is_some());
+    drop(first);
+    assert!(sessions.key(caller, &name).is_none());
+}
+
+#[tokio::test]
+async fn every_call_waits_as_long_as_it_said_itself() {
+    let (_engine, sessions) = sessions();
+    let caller = &me(&sessions);
+    let (holder, waiter) = (lease(&sessions), lease(&sessions));
+    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let mut patient = Box::pin(sessions.acquire(caller, order(waiter, Wait::Forever), None));
+    assert!(poll(patient.as_mut()).is_pending());
+    let hasty = sessions.acquire(caller, order(waiter, Wait::Try), None).await;
+    assert_eq!(hasty.err(), Some(NotHeld::Busy));
+    let late = sessions.acquire(caller, order(waiter, Wait::Within(Span::ZERO)), None).await;
+    assert_eq!(late.err(), Some(NotHeld::TimedOut));
+    // And whoever joins one that is hasty waits on when that one has given up.
+    drop(patient);
+    let mut hasty =
+        Box::pin(sessions.acquire(caller, order(waiter, Wait::Within(Span::from_millis(20))), None));
+    assert!(poll(hasty.as_mut()).is_pending());
+    let mut patient = pin!(sessions.acquire(caller, order(waiter, Wait::Forever), None));
+    assert!(poll(patient.as_mut()).is_pending());
+    assert_eq!(hasty.await.err(), Some(NotHeld::TimedOut));
+    assert!(poll(patient.as_mut()).is_pending());
+    sessions.release(caller, &held.name).unwrap();
+    assert!(patient.await.is_ok());
+}
+
+#[test]
+fn sites_of_like_names_have_numbers_of_their_own() {
+    let numbers = |name: fn(u32) -> String| -> BTreeSet<i64> {
+        (1..=9).map(|at| site_number(&name(at).parse().unwrap())).collect()
+    };
+    assert_eq!(numbers(|at| format!("site-{at}")).len(), 9);
+    assert_eq!(numbers(|at| format!("db{at}.example")).len(), 9);
+}
+
+#[tokio::test]
+async fn what_a_client_held_by_a_connection_that_was_cut_is_nobody_s_until_it_can_rely_on_it_no_more() {
+    let (_engine, sessions) = sessions();
+    let me = me(&sessions);
+    let clients = [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], 4000)));
+    for (client, is_cut) in clients.into_iter().zip([false, true]) {
+        let client = from(&sessions, client);
+        let held = sessions.grant(&client, Lasts::WithItsConnection, None).unwrap();
+        sessions.acquire(&client, order(held, Wait::Forever), None).await.unwrap();
+        let until = sessions.front().lease_end().unwrap();
+        if is_cut {
+            sessions.on_cut(clients[1]);
+        }
+        sessions.end_with_call(held);
+        let wait = if is_cut { Wait::Forever } else { Wait::Try };
+        let (key, _) = sessions.acquire(&me, order(lease(&sessions), wait), None).await.unwrap();
+        assert!(!is_cut || now() >= until, "others have it before the client has stopped");
+        sessions.release(&me, &key.name).unwrap();
+    }
+}

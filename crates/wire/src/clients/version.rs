@@ -1,0 +1,76 @@
+//! Which version of the format a client and a node speak.
+//!
+//! A client says the highest version that it speaks, and also speaks the one before. The node answers with the highest that both
+//! speak: so a node serves clients that are one version older and one newer, and a cluster can be upgraded one program after
+//! the other. In version 3 a refusal has a kind and a loss has a reason.
+
+use super::message::ToClient;
+use super::reason::{LossKind, RefusalKind};
+
+/// The lowest and the highest version of the format between clients and nodes that this program speaks.
+pub const VERSIONS: (u16, u16) = (2, 3);
+
+/// The first version in which refusals have kinds and losses have reasons.
+const HAS_REASONS: u16 = 3;
+
+/// How a node of version 2 begins its refusal of any other version; such a node is asked again in version 2.
+pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";
+
+/// The version that a node speaks with a client whose highest is `theirs`; none if there is none that both speak.
+pub fn common_version(theirs: u16) -> Option<u16> {
+    let version = theirs.min(VERSIONS.1);
+    (version >= VERSIONS.0).then_some(version)
+}
+
+/// A message as it is said in this version.
+pub(super) fn as_said_in(version: u16, message: &ToClient) -> Option<ToClient> {
+    if version >= HAS_REASONS {
+        return None;
+    }
+    if let ToClient::Lost { tag, act_by, .. } = *message {
+        return Some(ToClient::LostV2 { tag, act_by });
+    }
+    if let ToClient::Refused { tag, why, .. } = message {
+        return Some(ToClient::RefusedV2 { tag: *tag, why: why.clone() });
+    }
+    None
+}
+
+/// A message of any version as one of the newest.
+pub(super) fn as_newest(message: ToClient) -> ToClient {
+    if let ToClient::LostV2 { tag, act_by } = message {
+        return ToClient::Lost { tag, act_by, why: LossKind::Unknown };
+    }
+    if let ToClient::RefusedV2 { tag, why } = message {
+        return ToClient::Refused { tag, kind: RefusalKind::Other, why };
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use meshlock_cluster::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn one_version_older_and_one_newer_are_served_and_no_other() {
+        let versions = [1, 2, 3, 4, u16::MAX].map(common_version);
+        assert_eq!(versions, [None, Some(2), Some(3), Some(3), Some(3)]);
+    }
+
+    #[test]
+    fn version_2_is_told_of_a_loss_and_a_refusal_without_their_reasons() {
+        let lost = ToClient::Lost { tag: 1, act_by: Time::ZERO, why: LossKind::Broken };
+        assert_eq!(as_said_in(3, &lost), None, "as it is");
+        let old = as_said_in(2, &lost).unwrap();
+        assert_eq!(old, ToClient::LostV2 { tag: 1, act_by: Time::ZERO });
+        assert_eq!(as_newest(old), ToClient::Lost { tag: 1, act_by: Time::ZERO, why: LossKind::Unknown });
+        let refused = ToClient::Refused { tag: 2, kind: RefusalKind::Denied, why: "no".to_owned() };
+        let old = as_said_in(2, &refused).unwrap();
+        assert_eq!(old, ToClient::RefusedV2 { tag: 2, why: "no".to_owned() });
+        let kind = RefusalKind::Other;
+        assert_eq!(as_newest(old), ToClient::Refused { tag: 2, kind, why: "no".to_owned() });
+        assert_eq!(as_said_in(2, &ToClient::Busy(1)), None);
+    }
+}
