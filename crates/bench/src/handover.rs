@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use meshlock::Cluster;
-use meshlock_tls::Security;
+use meshlock::{Cluster, Tls};
 use meshlock_tls::{Bearer, Identity, ca};
 
 use super::reference::{loopback_round_trip, spin};
@@ -147,7 +146,7 @@ fn on_the_sites_threads(cluster: &Cluster, times: usize, hold: Duration) -> anyh
     let tally = Tally::new(times);
     let client = |site: usize| {
         let (node, tally) = (cluster[site].clone(), tally.clone());
-        cluster[site].engine().tasks().spawn(async move {
+        cluster[site].front().node().tasks().spawn(async move {
             let mut held = Vec::with_capacity(times);
             loop {
                 let guard = node.lock("bench").await?;
@@ -176,15 +175,15 @@ fn cluster(directory: &std::path::Path, secured: bool) -> anyhow::Result<(Cluste
         return Ok((Cluster::local(2)?, Vec::new()));
     }
     ca::init(directory, ca::AUTHORITY_DAYS)?;
-    let mut identities = Vec::new();
-    let cluster = Cluster::local_with(2, |site, setup| {
-        let identity = ca::issue(directory, &Bearer::Site(site.clone()), ca::BEARER_DAYS)
-            .map_err(anyhow::Error::from)
-            .and_then(|files| Ok(Identity::load(&files)?));
-        if let Ok(identity) = &identity {
-            setup.security = Security::Tls(identity.clone());
-        }
-        identities.push(identity);
+    let mut files = Vec::new();
+    for site in ["site-1", "site-2"] {
+        files.push(ca::issue(directory, &Bearer::Site(site.parse()?), ca::BEARER_DAYS)?);
+    }
+    let tls = files.iter().map(|files| Tls::from_files(&files.authority, &files.certificate, &files.key));
+    let mut tls = tls.collect::<Result<Vec<_>, _>>()?.into_iter();
+    let cluster = Cluster::local_with(2, |_, builder| match tls.next() {
+        Some(tls) => builder.tls(tls),
+        None => builder,
     })?;
-    Ok((cluster, identities.into_iter().collect::<Result<_, _>>()?))
+    Ok((cluster, files.iter().map(Identity::load).collect::<Result<_, _>>()?))
 }

@@ -11,10 +11,7 @@ const CLIENTS: usize = 48;
 
 /// Bytes of this process for each lock that a site keeps, after three sites have used so many once and then left them alone.
 pub(super) async fn bytes_per_idle_lock(locks: usize) -> anyhow::Result<f64> {
-    let cluster = Cluster::local_with(SITES, |_, setup| {
-        let most = &mut setup.config.table_config.max_locks;
-        *most = (*most).max(2 * locks);
-    })?;
+    let cluster = Cluster::local_with(SITES, |_, builder| builder.max_locks((2 * locks).max(1_000_000)))?;
     cluster.ready().await;
     let before = resident_bytes(std::process::id())?;
     let mut running = JoinSet::new();
@@ -33,7 +30,7 @@ pub(super) async fn bytes_per_idle_lock(locks: usize) -> anyhow::Result<f64> {
     }
     let after = resident_bytes(std::process::id())?;
     let kept: usize =
-        cluster.nodes().iter().map(|node| node.engine().look(|node| node.table().counts().locks)).sum();
+        cluster.nodes().iter().map(|node| node.front().node().look(|node| node.table().counts().locks)).sum();
     anyhow::ensure!(kept >= locks, "{locks} locks were used, and all sites together keep {kept}");
     Ok(after.saturating_sub(before) as f64 / kept as f64)
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use meshlock::Node;
-use meshlock_host::door::{listen, serve};
-use meshlock_wire::clients::{Patience, ToClient, ToNode, VERSION, put, take};
+use meshlock_cluster::table::Wait;
+use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 use super::reference::{echo, round_trips};
 use super::report::{Goal, Reference, Row, median};
@@ -15,14 +15,12 @@ use super::report::{Goal, Reference, Row, median};
 pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("bench.sock");
-    let node = Node::local()?;
-    serve(node.engine(), listen(&path)?, std::sync::Arc::default(), |_| {});
+    let _node = Node::builder().in_memory().socket(&path).start()?;
     let mut client = Client { stream: UnixStream::connect(&path)?, heard: Vec::new() };
-    client.say(&[ToNode::Hello { version: VERSION, who: "bench".parse()? }])?;
+    client.say(&[ToNode::Hello { version: VERSIONS.1, who: "bench".parse()? }])?;
     client.hear()?;
     let acquire = |tag| -> anyhow::Result<ToNode> {
-        let (lock, patience) = ("bench".parse()?, Patience::Forever);
-        Ok(ToNode::Acquire { tag, lock, patience, permits: None })
+        Ok(ToNode::Acquire { tag, lock: "bench".parse()?, wait: Wait::Forever, permits: None })
     };
     client.say(&[acquire(0)?])?;
     client.granted(0)?;
@@ -58,14 +56,14 @@ impl Client {
     fn say(&mut self, messages: &[ToNode]) -> anyhow::Result<()> {
         let mut bytes = Vec::new();
         for message in messages {
-            put(message, &mut bytes);
+            put_to_node(message, &mut bytes);
         }
         Ok(self.stream.write_all(&bytes)?)
     }
 
     fn hear(&mut self) -> anyhow::Result<ToClient> {
         loop {
-            if let Some((message, length)) = take(&self.heard)? {
+            if let Some((message, length)) = take_to_client(&self.heard)? {
                 self.heard.drain(..length);
                 return Ok(message);
             }

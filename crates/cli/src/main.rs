@@ -104,9 +104,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
 /// What a user can do about it, where the library that the error comes from cannot know.
 fn hint(error: &anyhow::Error) -> &'static str {
     match error.downcast_ref::<ConnectionError>() {
-        Some(ConnectionError::Nobody(_)) => {
-            " (`meshlock node` starts one; --socket and --node name another)"
-        }
+        Some(ConnectionError::Nobody(_)) => " (`meshlock node` starts one; --socket and --node name another)",
         Some(_) | None => "",
     }
 }

@@ -63,6 +63,7 @@ pub struct NodeBuilder {
     session_ttl: Option<Duration>,
     security: Option<Security>,
     local_turns: Option<u32>,
+    max_locks: Option<usize>,
     lease: Lease,
     default_rule: Option<Rule>,
     rules: Vec<(String, Rule)>,
@@ -206,6 +207,12 @@ impl NodeBuilder {
     /// How often in a row clients of this site get a lock before those of other sites do, if both wait. Default: 16.
     pub fn local_turns(mut self, turns: u32) -> Self {
         self.local_turns = Some(turns);
+        self
+    }
+
+    /// How many locks the site keeps at most, in use or idle. Default: a million.
+    pub fn max_locks(mut self, locks: usize) -> Self {
+        self.max_locks = Some(locks);
         self
     }
 
@@ -373,6 +380,7 @@ impl NodeBuilder {
             }
             config.table_config.local_turns = turns;
         }
+        config.table_config.max_locks = self.max_locks.unwrap_or(config.table_config.max_locks);
         self.limits.check()?;
         let session_ttl = self.session_ttl.map_or(SESSION_TTL, span);
         if session_ttl < MIN_SESSION_TTL.max(config.terms.margin.times(2)) {

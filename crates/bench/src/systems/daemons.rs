@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use meshlock_cluster::names::LockName;
-use meshlock_wire::clients::{Patience, Tag, ToClient, ToNode, VERSION, put, take};
+use meshlock_cluster::table::Wait;
+use meshlock_wire::clients::{Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
@@ -110,7 +111,7 @@ impl SocketClient {
     pub(crate) async fn connect(path: &std::path::Path) -> anyhow::Result<Self> {
         let stream = UnixStream::connect(path).await?;
         let mut client = SocketClient { stream, heard: Vec::new(), tag: 0 };
-        client.say(&ToNode::Hello { version: VERSION, who: "bench".parse()? }).await?;
+        client.say(&ToNode::Hello { version: VERSIONS.1, who: "bench".parse()? }).await?;
         let answer = client.hear().await?;
         if !matches!(answer, ToClient::Welcome { .. }) {
             bail!("the node answers a greeting with {answer:?}");
@@ -120,13 +121,13 @@ impl SocketClient {
 
     async fn say(&mut self, message: &ToNode) -> anyhow::Result<()> {
         let mut bytes = Vec::new();
-        put(message, &mut bytes);
+        put_to_node(message, &mut bytes);
         Ok(self.stream.write_all(&bytes).await?)
     }
 
     async fn hear(&mut self) -> anyhow::Result<ToClient> {
         loop {
-            if let Some((message, length)) = take(&self.heard)? {
+            if let Some((message, length)) = take_to_client(&self.heard)? {
                 self.heard.drain(..length);
                 return Ok(message);
             }
@@ -141,14 +142,14 @@ impl Client for SocketClient {
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
         self.tag += 1;
         let (lock, wanted): (LockName, Tag) = (lock.parse()?, self.tag);
-        let wish = ToNode::Acquire { tag: wanted, lock, patience: Patience::Forever, permits: None };
-        self.say(&wish).await?;
+        let request = ToNode::Acquire { tag: wanted, lock, wait: Wait::Forever, permits: None };
+        self.say(&request).await?;
         loop {
             let heard = self.hear().await?;
             if let ToClient::Refused { why, .. } = &heard {
                 bail!("the node refuses: {why}");
             }
-            // Others are of wishes before this one, and of the lease.
+            // Others are of requests before this one, and of the lease.
             if let ToClient::Granted { tag, fence, .. } = heard
                 && tag == wanted
             {

@@ -39,7 +39,7 @@ async fn a_watch_whose_number_is_taken_is_refused_and_the_one_that_has_it_goes_o
     };
     let cancel = RequestUnion::CancelRequest(WatchCancelRequest { watch_id: 7 });
     for request in [create(), create(), cancel.clone(), cancel] {
-        assert!(watches.hear(request).await.is_ok());
+        assert!(watches.on_request(request).await.is_ok());
     }
     drop(watches);
     let mut answers = Vec::new();
