@@ -87,7 +87,7 @@ impl Identity {
     }
 }
 
-fn authority_in(file: &Path, bytes: &[u8]) -> Result<Authority, IdentityError> {
+pub(super) fn authority_in(file: &Path, bytes: &[u8]) -> Result<Authority, IdentityError> {
     let wrong =
         |error: webpki::Error| IdentityError::Authority { file: file.to_owned(), why: error.to_string() };
     Authority::new(&certificates_in(file, bytes)?).map_err(wrong)
