@@ -37,6 +37,8 @@ pub mod world;
 pub use clock::{Clock, Timestamp};
 pub use count::Count;
 pub use fence::{Epoch, Fence, FenceClock};
+#[cfg(feature = "serde")]
+pub use numbered::Numbered;
 pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;
 pub use registry::spec::Spec;

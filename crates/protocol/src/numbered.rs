@@ -26,12 +26,22 @@
 //! A variant without a number does not compile. A number is never used again for something else: what is gone keeps its number
 //! in a comment.
 
+/// An enum whose variants are written by numbers.
+pub trait Numbered {
+    /// The number and the name of each variant.
+    const VARIANTS: &'static [(u32, &'static str)];
+}
+
 /// Writes and reads an enum by numbers that are written out.
 #[macro_export]
 macro_rules! numbered {
     ($name:ident $(<$generic:ident>)? {
         $($number:literal => $variant:ident $(($($item:ident),+))? $({ $($field:ident),+ $(,)? })?,)+
     }) => {
+        impl $(<$generic>)? $crate::Numbered for $name $(<$generic>)? {
+            const VARIANTS: &'static [(u32, &'static str)] = &[$(($number, stringify!($variant)),)+];
+        }
+
         impl $(<$generic: $crate::serde::Serialize>)? $crate::serde::Serialize for $name $(<$generic>)? {
             fn serialize<S: $crate::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let name = stringify!($name);
@@ -129,6 +139,11 @@ mod tests {
             assert_eq!(bytes, postcard::to_stdvec(&derived).unwrap());
             assert_eq!(postcard::from_bytes::<Old<String>>(&bytes), Ok(ours));
         }
+    }
+
+    #[test]
+    fn the_numbers_are_known_to_programs() {
+        assert_eq!(<Old<u8> as crate::Numbered>::VARIANTS, [(0, "Data"), (1, "Ack"), (2, "End")]);
     }
 
     #[test]
