@@ -30,9 +30,9 @@ pub const MAX_QUESTIONS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Question {
     /// The incarnation that asks.
-    incarnation: Incarnation,
+    pub incarnation: Incarnation,
     /// How many it had asked before.
-    number: u64,
+    pub number: u64,
 }
 
 /// What a member is asked.

@@ -1,0 +1,1 @@
+//! What the algorithms of sites say to each other.

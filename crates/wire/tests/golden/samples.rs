@@ -1,0 +1,112 @@
+//! Values that samples are made of.
+
+use meshlock_cluster::founding::{ClusterId, Founding};
+use meshlock_cluster::lease::Terms;
+use meshlock_cluster::names::{Incarnation, Member, SiteName};
+use meshlock_cluster::node::{CutOff, LockQueue, SiteLocks, SiteQueue, Standing};
+use meshlock_cluster::rules::{Clause, RulesText};
+use meshlock_cluster::table::{HolderReport, LockInUse, LockReport, Machinery, WaiterReport};
+use meshlock_cluster::time::{Drift, Span};
+use meshlock_cluster::view::View;
+use meshlock_protocol::{Epoch, Fence, FenceClock};
+
+pub(crate) fn site(name: &str) -> SiteName {
+    name.parse().expect("a name")
+}
+
+pub(crate) fn epoch(number: u32) -> Epoch {
+    Epoch::new(number).expect("a small number")
+}
+
+pub(crate) fn fence() -> Fence {
+    FenceClock::new(epoch(3)).enter()
+}
+
+pub(crate) fn founding() -> Founding {
+    Founding::new("prod".parse().expect("a name"), &[site("a"), site("b")])
+}
+
+pub(crate) fn cluster() -> ClusterId {
+    founding().id()
+}
+
+pub(crate) fn member() -> Member {
+    Member { site: site("a"), incarnation: Incarnation::new(7) }
+}
+
+pub(crate) fn rules() -> RulesText {
+    let default = Clause::exclusive("naimi-trehel");
+    RulesText { rules: vec![("pool/*".to_owned(), Clause::shared("srimani-reddy", 3))], default }
+}
+
+pub(crate) fn view() -> View {
+    View {
+        epoch: epoch(3),
+        members: vec![member()],
+        past: vec![Member { site: site("b"), incarnation: Incarnation::new(300) }],
+        floor: Incarnation::new(5),
+        addresses: [(site("a"), "10.0.0.1:7400".parse().expect("an address"))].into_iter().collect(),
+        terms: Terms {
+            length: Span::from_millis(5000),
+            drift: Drift::from_ppm(1000),
+            margin: Span::from_millis(500),
+            renew_every: Span::from_millis(1000),
+        },
+        rules: rules(),
+        rules_version: 2,
+    }
+}
+
+pub(crate) fn holder() -> HolderReport {
+    let label = Some("backup.sh".parse().expect("a label"));
+    HolderReport { label, fence: fence(), slot: Some(1), age: Span::from_millis(9), lost: false }
+}
+
+pub(crate) fn report(machines: Machinery) -> LockReport {
+    let waiters = vec![WaiterReport { label: None, age: Span::from_millis(4) }];
+    LockReport { machines, holders: vec![holder()], holders_in_all: 1, waiters, waiters_in_all: 2 }
+}
+
+pub(crate) fn site_queue(standing: Standing, machines: Machinery) -> SiteQueue {
+    let lock = report(machines);
+    SiteQueue { site: site("a"), epoch: epoch(3), standing, leased: true, leaving: false, lock }
+}
+
+pub(crate) fn running() -> Machinery {
+    Machinery::Running { idle: 1, waiting: 2, executing: 3 }
+}
+
+pub(crate) fn queue() -> LockQueue {
+    let sites = vec![site_queue(Standing::Open, running())];
+    LockQueue {
+        epoch: epoch(3),
+        algorithm: Some("raymond".to_owned()),
+        permits: 1,
+        sites,
+        missing: vec![site("b")],
+    }
+}
+
+pub(crate) fn site_locks() -> SiteLocks {
+    let in_use = LockInUse {
+        lock: "jobs".parse().expect("a name"),
+        holders: 1,
+        waiters: 2,
+        holder: Some(holder()),
+        waited: Span::from_millis(4),
+    };
+    SiteLocks {
+        site: site("a"),
+        standing: Standing::Open,
+        lease_left: Some(Span::from_millis(4000)),
+        leaving: true,
+        sessions: 4,
+        granted: 300,
+        locks: vec![in_use],
+        locks_in_all: 1,
+    }
+}
+
+pub(crate) fn cut_off() -> CutOff {
+    CutOff { site: site("a"), label: None, fence: fence() }
+}
