@@ -96,7 +96,7 @@ impl<A: Algorithm> Search<A> {
             Move::Process(site, Input::Wake) => Some(Duty::Wake(site)),
             Move::Tell { to, about } => Some(Duty::News { to, about }),
             // Where survivors do not go on by themselves, a failed site does come back.
-            Move::Recover(site) if !A::INFO.failures.crash => Some(Duty::Recovery(site)),
+            Move::Recover(site) if !self.table.info.failures.crash => Some(Duty::Recovery(site)),
             Move::Process(..) | Move::Duplicate(_) | Move::Lose(_) | Move::Fail(_) | Move::Recover(_) => None,
         }
     }

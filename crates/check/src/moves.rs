@@ -50,7 +50,7 @@ impl<A: Algorithm> Table<A> {
         }
         let down = &self.weather(state.weather).down;
         // Where survivors do not go on by themselves, a failed site that may come back does come back.
-        let awaited = self.bounds.recoveries && !A::INFO.failures.crash && !down.is_empty();
+        let awaited = self.bounds.recoveries && !self.info.failures.crash && !down.is_empty();
         let goes_on = !moves.is_empty() || awaited;
         for (site, &seat) in SiteId::all(state.seats.len()).zip(&state.seats) {
             let facts = self.facts(seat);
@@ -294,7 +294,7 @@ impl<A: Algorithm> Table<A> {
 
     /// A site that has just entered must have the smallest timestamp of all that wait, where that is promised.
     fn out_of_order(&self, site: SiteId, next: &State) -> Option<Violation> {
-        if A::INFO.order != Order::Timestamp {
+        if self.info.order != Order::Timestamp {
             return None;
         }
         let mine = self.facts(next.seats[site.index()]).timestamp?;

@@ -104,13 +104,13 @@ impl Found {
 impl<A: Algorithm> Search<A> {
     pub(crate) fn new(bounds: &Bounds, values: &Values) -> Result<Self, PlanError> {
         let table = Table::<A>::new(bounds, values)?;
-        let first = table.first_state(Layout::of::<A>(bounds));
+        let first = table.first_state(Layout::of(table.info, bounds));
         Ok(Search::from(table, &first))
     }
 
     /// A search of what can follow `first`.
     pub(crate) fn from(table: Table<A>, first: &State) -> Self {
-        let layout = Layout::of::<A>(&table.bounds);
+        let layout = Layout::of(table.info, &table.bounds);
         let mut search = Search {
             table,
             layout,

@@ -11,11 +11,11 @@
     reason = "a state packs numbers that fit by construction: a few sites, a few lines, ids below 2^32"
 )]
 
-use meshlock_protocol::SiteId;
 use meshlock_protocol::registry::info::Tokens;
+use meshlock_protocol::{Info, SiteId};
 
+use crate::Bounds;
 use crate::property::Property;
-use crate::{Algorithm, Bounds};
 
 /// Everything that the future depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,11 +46,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn of<A: Algorithm>(bounds: &Bounds) -> Self {
+    pub(crate) fn of(info: &Info, bounds: &Bounds) -> Self {
         let permits = bounds.cluster.permits;
         // Fences increase along a line: the one permit, or each of K numbered ones. Permits without numbers have no line
         // of their own; each site's own fences increase by construction.
-        let lines = match A::INFO.tokens {
+        let lines = match info.tokens {
             _ if !bounds.properties.contains(Property::Fences) => 0,
             Tokens::PerPermit => permits,
             Tokens::None | Tokens::One => usize::from(permits == 1),

@@ -9,7 +9,7 @@ use indexmap::IndexSet;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Violation;
-use meshlock_protocol::{Algorithm, Effect, Message, Outbox, Phase, PlanError, SiteId, Slot};
+use meshlock_protocol::{Algorithm, Effect, Info, Message, Outbox, Phase, PlanError, SiteId, Slot};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
@@ -75,6 +75,7 @@ pub(crate) struct Outcome {
 
 /// Everything that was learnt of the sites so far.
 pub(crate) struct Table<A: Algorithm> {
+    pub(crate) info: &'static Info,
     pub(crate) bounds: Bounds,
     seats: IndexSet<Seat<A>, FxBuildHasher>,
     facts: Vec<Facts>,
@@ -96,6 +97,7 @@ impl<A: Algorithm> Table<A> {
     pub(crate) fn new(bounds: &Bounds, values: &Values) -> Result<Self, PlanError> {
         let plan = meshlock_protocol::registry::plan::<A>(bounds.cluster, values)?;
         let mut table = Table {
+            info: values.info(),
             bounds: bounds.clone(),
             seats: IndexSet::default(),
             facts: Vec::new(),
@@ -335,7 +337,7 @@ impl<A: Algorithm> Table<A> {
 
     /// How many tokens there should be.
     pub(crate) fn expected_tokens(&self) -> usize {
-        match A::INFO.tokens {
+        match self.info.tokens {
             Tokens::None => 0,
             Tokens::One => 1,
             Tokens::PerPermit => self.bounds.cluster.permits,
@@ -349,7 +351,7 @@ impl<A: Algorithm> Table<A> {
 
     /// Roughly how much memory the table takes.
     pub(crate) fn bytes(&self) -> usize {
-        let site = A::INFO.memory.at(self.bounds.cluster.sites);
+        let site = self.info.memory.at(self.bounds.cluster.sites);
         let seats = self.seats.len() * (size_of::<Seat<A>>() + site + size_of::<Facts>() + 16);
         let packets = self.packets.len() * (size_of::<Packet<A::Message>>() + size_of::<Label>() + 16);
         let steps = self.steps.capacity() * (size_of::<(u64, Transition)>() + 1);

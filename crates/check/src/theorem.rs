@@ -9,7 +9,7 @@ use meshlock_protocol::algorithms::sanders::Sanders;
 use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::information::theorem::Flaw;
 use meshlock_protocol::registry::values::Values;
-use meshlock_protocol::{Algorithm, SiteId, SiteSet};
+use meshlock_protocol::{Described, SiteId, SiteSet};
 
 use crate::{Bounds, Properties, Property, Report, Verdict, explore};
 
@@ -63,7 +63,7 @@ pub fn judge(structure: InformationStructure, deadlock: &str) -> Judged {
     for (name, value) in
         [("structure", structure.to_string().as_str()), ("force", "yes"), ("deadlock", deadlock)]
     {
-        values.set(&Sanders::INFO, name, value).expect("an option of the algorithm");
+        values.set(name, value).expect("an option of the algorithm");
     }
     let report = explore::<Sanders>(&bounds(), &values).expect("three sites, one permit");
     Judged { flaw: structure.check().err(), structure, report }

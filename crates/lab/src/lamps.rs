@@ -68,10 +68,10 @@ fn unbroken<A: Algorithm>(stage: &Stage<A>, property: Property) -> (Light, Strin
     match property {
         Property::Deadlock => deadlock(stage),
         Property::Starvation => starvation(stage),
-        Property::Order if A::INFO.order != Order::Timestamp => {
+        Property::Order if stage.world().info().order != Order::Timestamp => {
             (Light::Dark, "this algorithm promises no order of timestamps".to_owned())
         }
-        Property::Tokens if A::INFO.tokens == Tokens::None => {
+        Property::Tokens if stage.world().info().tokens == Tokens::None => {
             (Light::Dark, "this algorithm has no tokens".to_owned())
         }
         Property::Exclusion
@@ -100,10 +100,10 @@ fn deadlock<A: Algorithm>(stage: &Stage<A>) -> (Light, String) {
         );
     }
     if waiting.iter().all(|&site| !world.site(site).survives(world.down())) {
-        let why = if A::INFO.failures.crash {
+        let why = if stage.world().info().failures.crash {
             "with these failures nobody can be served".to_owned()
         } else {
-            format!("{} leaves failures to its host", A::INFO.name)
+            format!("{} leaves failures to its host", stage.world().info().name)
         };
         return (Light::Watch, format!("{who} wait for ever: {why}"));
     }

@@ -193,7 +193,7 @@ fn site<A: Algorithm>(stage: &Stage<A>, id: SiteId, now: &str, before: &str) -> 
         timestamp: machine.timestamp().map(|timestamp| timestamp.to_string()),
         tokens: machine.tokens(),
         passed: stage.passed(id),
-        can_recover: A::INFO.failures.recovery && world.can_recover(id),
+        can_recover: world.info().failures.recovery && world.can_recover(id),
         fields: changes(now, before),
         pointers: pointers
             .into_iter()
@@ -248,7 +248,7 @@ fn counters<A: Algorithm>(stage: &Stage<A>) -> Counters {
     let quorum = quorums.iter().sum::<usize>().checked_div(quorums.len()).unwrap_or(cluster.sites);
     let scale = Scale { sites: cluster.sites, permits: cluster.permits, quorum };
     let formula = |load, formula: &Formula| (load, formula.text, (formula.messages)(scale));
-    let costs = &A::INFO.costs;
+    let costs = &world.info().costs;
     let mut formulas =
         vec![formula("alone, at least", &costs.lone_least), formula("alone, at most", &costs.lone_most)];
     if costs.lone_least.text == costs.lone_most.text {

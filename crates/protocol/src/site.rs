@@ -100,6 +100,15 @@ pub enum Phase {
 /// A message on its way: (from, to, message).
 pub type InFlight<'a, M> = (SiteId, SiteId, &'a M);
 
+/// The description of an algorithm, known from its type alone.
+///
+/// Every algorithm has one. Only [`AnySite`](crate::registry::AnySite) has none: its values know their algorithm, its
+/// type does not. Hosts therefore ask the options of a run ([`Values::info`]) or a site ([`Algorithm::info`]).
+pub trait Described {
+    /// Name, paper, options, costs.
+    const INFO: Info;
+}
+
 /// What a host needs of an algorithm beyond [`Site`]: how it starts, what must hold, what is known about it.
 pub trait Algorithm: Site + Send + Sync + 'static {
     /// Everything that is fixed before the first site starts: options, trees, quorums. Made once for a cluster,
@@ -107,7 +116,7 @@ pub trait Algorithm: Site + Send + Sync + 'static {
     type Plan: Clone + Debug;
 
     /// Name, paper, options, costs.
-    const INFO: Info;
+    fn info(&self) -> &'static Info;
 
     /// Checks the options against the cluster and prepares what all sites share.
     fn plan(cluster: Cluster, values: &Values) -> Result<Self::Plan, PlanError>;
@@ -134,13 +143,13 @@ pub trait Algorithm: Site + Send + Sync + 'static {
 
     /// What an entry costs under any load with the options of this run.
     fn cost_span(&self) -> Option<Span> {
-        Self::INFO.costs.always
+        self.info().costs.always
     }
 
     /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm
     /// leaves failures to its host, none can be relied on.
     fn survives(&self, down: &SiteSet) -> bool {
-        down.is_empty() || Self::INFO.failures.crash
+        down.is_empty() || self.info().failures.crash
     }
 
     /// How many tokens are at this site.

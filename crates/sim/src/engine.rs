@@ -8,8 +8,8 @@ use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
-    Algorithm, Clock, Effect, Epoch, Fence, FenceClock, Holders, Message, Outbox, PlanError, SiteId, Slot,
-    Spec, Timestamp,
+    Algorithm, Clock, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox, PlanError, SiteId,
+    Slot, Spec, Timestamp,
 };
 
 use crate::draw::Draw;
@@ -98,10 +98,10 @@ pub fn simulate<A: Algorithm>(
     values: &Values,
     trace: &mut impl Trace,
 ) -> Result<Report, Stopped> {
-    faults::can_handle::<A>(&settings.faults)?;
+    faults::can_handle(values.info(), &settings.faults)?;
     let mut run = Simulation::<A, _>::new(settings, values, trace).map_err(Stopped::Plan)?;
     run.run().map_err(|violation| run.stopped(violation))?;
-    Ok(report::of(&A::INFO, settings, &run.metrics, run.events))
+    Ok(report::of(values.info(), settings, &run.metrics, run.events))
 }
 
 /// Runs the algorithm that `spec` names under `settings`, without a trace. Not generic, so that the simulator is compiled once
@@ -121,6 +121,7 @@ pub fn measure(spec: &Spec, settings: &Settings) -> Result<Report, Stopped> {
 }
 
 struct Simulation<'a, A: Algorithm, T: Trace> {
+    info: &'static Info,
     settings: &'a Settings,
     trace: &'a mut T,
     sites: Vec<A>,
@@ -165,8 +166,10 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
         let sites: Vec<A> =
             SiteId::all(cluster.sites).map(|me| A::start(&plan, me, &Holders::none())).collect();
         let Settings { delay, send_cost, receive_cost, fifo, .. } = settings.clone();
-        let lines = if numbered::<A>(cluster.permits) { cluster.permits } else { cluster.sites };
+        let info = values.info();
+        let lines = if is_numbered(info, cluster.permits) { cluster.permits } else { cluster.sites };
         Ok(Simulation {
+            info,
             settings,
             trace,
             tokens: sites.iter().map(A::tokens).sum(),
@@ -185,7 +188,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
             open: true,
             faults: faults::State::new(cluster.sites),
             links: Links::default(),
-            metrics: Metrics::new(&A::INFO, cluster.sites, settings.entries),
+            metrics: Metrics::new(info, cluster.sites, settings.entries),
             history: History::default(),
             causes: Vec::new(),
         })
@@ -340,7 +343,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
     ) -> Result<(), Violation> {
         let machine = &mut self.sites[site.index()];
         let mut out = std::mem::take(&mut self.out);
-        if A::INFO.tokens == Tokens::None {
+        if self.info.tokens == Tokens::None {
             call(machine, &mut out);
         } else {
             self.tokens -= machine.tokens();
@@ -419,7 +422,11 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
                 permits: self.settings.cluster.permits,
             });
         }
-        let line = if numbered::<A>(self.settings.cluster.permits) { slot.0 as usize } else { site.index() };
+        let line = if is_numbered(self.info, self.settings.cluster.permits) {
+            slot.0 as usize
+        } else {
+            site.index()
+        };
         if self.fences[line].replace(fence).is_some_and(|last| last >= fence) {
             return Err(Violation::FenceFellBack { site });
         }
@@ -429,7 +436,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
     }
 
     fn check_tokens(&self) -> Result<(), Violation> {
-        let expected = match A::INFO.tokens {
+        let expected = match self.info.tokens {
             Tokens::None => 0,
             Tokens::One => 1,
             Tokens::PerPermit => self.settings.cluster.permits,
@@ -470,7 +477,7 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
 
     fn stopped(&self, violation: Violation) -> Stopped {
         Stopped::Violated {
-            algorithm: A::INFO.name,
+            algorithm: self.info.name,
             violation,
             seed: self.settings.seed,
             time: self.now,
@@ -481,6 +488,6 @@ impl<'a, A: Algorithm, T: Trace> Simulation<'a, A, T> {
 }
 
 /// Whether fences must increase slot by slot; with K permits that are not numbered they do site by site.
-fn numbered<A: Algorithm>(permits: usize) -> bool {
-    permits == 1 || A::INFO.tokens == Tokens::PerPermit
+fn is_numbered(info: &Info, permits: usize) -> bool {
+    permits == 1 || info.tokens == Tokens::PerPermit
 }

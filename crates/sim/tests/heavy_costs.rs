@@ -44,7 +44,7 @@ impl Visitor for Heavy {
             meshlock_protocol::registry::plan::<A>(self.0.cluster, &spec.values).expect("defaults fit");
         let stated = SiteId::all(sites).map(|me| {
             let quorum = A::start(&plan, me, &Holders::none()).quorum().unwrap_or(sites);
-            (A::INFO.costs.heavy.messages)(Scale { sites, permits, quorum })
+            (spec.info.costs.heavy.messages)(Scale { sites, permits, quorum })
         });
         let stated = stated.sum::<f64>() / sites as f64;
         let report = simulate::<A>(&self.0, &spec.values, &mut NoTrace)

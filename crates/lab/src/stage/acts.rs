@@ -205,8 +205,11 @@ impl<A: Algorithm> Stage<A> {
 
     fn act_recover(&mut self, site: SiteId) -> Result<(), ActError> {
         self.exists(site)?;
-        if !A::INFO.failures.recovery {
-            return Err(ActError::LeftToHost { algorithm: A::INFO.name, what: "the return of failed sites" });
+        if !self.world.info().failures.recovery {
+            return Err(ActError::LeftToHost {
+                algorithm: self.world.info().name,
+                what: "the return of failed sites",
+            });
         }
         if !self.world.can_recover(site) {
             return Err(ActError::CannotRecover(site.index()));
@@ -263,16 +266,16 @@ impl<A: Algorithm> Stage<A> {
         Ok(())
     }
 
-    fn partitions_are_handled() -> Result<(), ActError> {
-        if A::INFO.failures.partition {
+    fn partitions_are_handled(&self) -> Result<(), ActError> {
+        if self.world.info().failures.partition {
             Ok(())
         } else {
-            Err(ActError::LeftToHost { algorithm: A::INFO.name, what: "partitions" })
+            Err(ActError::LeftToHost { algorithm: self.world.info().name, what: "partitions" })
         }
     }
 
     fn act_split(&mut self, away: &SiteSet) -> Result<(), ActError> {
-        Self::partitions_are_handled()?;
+        self.partitions_are_handled()?;
         away.iter().try_for_each(|site| self.exists(site))?;
         if !self.world.away().is_empty() {
             return Err(ActError::Network("it is split already"));
@@ -298,7 +301,7 @@ impl<A: Algorithm> Stage<A> {
     }
 
     fn act_heal(&mut self) -> Result<(), ActError> {
-        Self::partitions_are_handled()?;
+        self.partitions_are_handled()?;
         if self.world.away().is_empty() {
             return Err(ActError::Network("it is whole"));
         }

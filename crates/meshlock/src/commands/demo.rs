@@ -112,7 +112,7 @@ impl Visitor for Contended<'_> {
 
     fn visit<A: Algorithm>(self, spec: &Spec) -> Row {
         let Contended(arguments) = self;
-        let permits = match A::INFO.permits {
+        let permits = match spec.info.permits {
             Permits::One => 1,
             Permits::Many | Permits::Chosen => {
                 usize::from(arguments.permits.unwrap_or(2).min(arguments.sites))
@@ -126,13 +126,13 @@ impl Visitor for Contended<'_> {
         let entries = world.entries().len();
         let violation = world.violation().map(ToString::to_string);
         Row {
-            algorithm: A::INFO.name,
+            algorithm: spec.info.name,
             permits,
             entries,
             messages: world.messages(),
             messages_per_entry: world.messages() as f64 / entries.max(1) as f64,
             overtakes: world.entries().iter().filter(|entry| entry.overtook > 0).count(),
-            promises_order: A::INFO.order == Order::Timestamp,
+            promises_order: spec.info.order == Order::Timestamp,
             steps_checked: world.steps(),
             violation: violation.or_else(|| finished.err()),
         }

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use meshlock_protocol::{Fence, Phase};
+use meshlock_protocol::{Algorithm, Fence, Phase};
 use serde::{Deserialize, Serialize};
 
 use super::clients::{Hold, Waiter};

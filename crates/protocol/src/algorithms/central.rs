@@ -39,8 +39,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, View,
-    invariant,
+    Algorithm, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, View, invariant,
 };
 
 /// One site of the centralized algorithm.
@@ -210,9 +210,7 @@ pub struct Plan {
     coordinator: SiteId,
 }
 
-impl Algorithm for Central {
-    type Plan = Plan;
-
+impl Described for Central {
     const INFO: Info = Info {
         name: "central",
         title: "A coordinator: one site keeps the queue, everyone asks it",
@@ -248,6 +246,14 @@ impl Algorithm for Central {
             "requests are numbered, and GRANT and RELEASE name theirs, so that duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for Central {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let coordinator = values.integer("coordinator");
@@ -393,7 +399,7 @@ mod tests {
     #[test]
     fn a_coordinator_outside_the_view_is_refused() {
         let mut values = Values::defaults(&Central::INFO);
-        values.set(&Central::INFO, "coordinator", "3").unwrap();
+        values.set("coordinator", "3").unwrap();
         let error = Central::plan(Cluster::of(3), &values).unwrap_err();
         assert_eq!(error.to_string(), "option coordinator: site 3 does not exist: the sites are 0 to 2");
     }

@@ -25,8 +25,10 @@ use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::token_ring::TokenRing;
 use crate::algorithms::tree_quorum::TreeQuorum;
-use crate::{Algorithm, Cluster, Effect, Holders, Info, Outbox, Phase, PlanError, Site, SiteId, Spec};
+use crate::site::InFlight;
+use crate::{Algorithm, Cluster, Described, Holders, Info, Outbox, PlanError, Site, SiteId, Spec};
 
+pub use any::{AnyOutbox, Call};
 use info::Permits;
 use spec::SpecError;
 use values::Values;
@@ -41,8 +43,8 @@ pub trait Visitor {
 }
 
 macro_rules! registry {
-    ($($algorithm:ident,)*) => {
-        any::any! { $($algorithm,)* }
+    ($d:tt $($algorithm:ident,)*) => {
+        any::any! { $d $($algorithm,)* }
 
         /// Every algorithm, in the order in which tables list them.
         pub const ALL: &[&Info] = &[$(&<$algorithm>::INFO),*];
@@ -60,6 +62,7 @@ macro_rules! registry {
 }
 
 registry! {
+    $
     Lamport,
     RicartAgrawala,
     CarvalhoRoucairol,
@@ -90,40 +93,6 @@ impl std::str::FromStr for Spec {
     }
 }
 
-impl AnySite {
-    /// [`Site::request`].
-    pub fn request(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::Request);
-    }
-
-    /// [`Site::release`].
-    pub fn release(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::Release);
-    }
-
-    /// [`Site::release_and_request`].
-    pub fn release_and_request(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::ReleaseAndRequest);
-    }
-
-    /// [`Site::wake`].
-    pub fn wake(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::Wake);
-    }
-}
-
-impl AnyOutbox {
-    /// The effects so far, in order.
-    pub fn effects(&self) -> &[Effect<AnyMessage>] {
-        self.all.effects()
-    }
-
-    /// Takes the effects out, in order, and leaves the outbox empty with its memory.
-    pub fn drain(&mut self) -> impl Iterator<Item = Effect<AnyMessage>> + '_ {
-        self.all.drain()
-    }
-}
-
 /// Checks the cluster against what the algorithm can do, then lets it prepare itself.
 pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, PlanError> {
     if cluster.sites == 0 {
@@ -136,10 +105,11 @@ pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, 
     if u32::try_from(sites.max(permits)).is_err() {
         return Err(PlanError::TooLarge { sites, permits });
     }
-    if A::INFO.permits == Permits::One && cluster.permits > 1 {
+    let info = values.info();
+    if info.permits == Permits::One && cluster.permits > 1 {
         let many = ALL.iter().filter(|info| info.permits != Permits::One).map(|info| info.name);
         let instead = many.collect::<Vec<_>>().join(", ");
-        return Err(PlanError::OnePermitOnly { algorithm: A::INFO.name, permits: cluster.permits, instead });
+        return Err(PlanError::OnePermitOnly { algorithm: info.name, permits: cluster.permits, instead });
     }
     A::plan(cluster, values)
 }

@@ -103,7 +103,7 @@ impl Spec {
         let mut seen = Vec::new();
         for option in options.split(',').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, "yes"));
-            spec.values.set(info, name, value)?;
+            spec.values.set(name, value)?;
             if seen.contains(&name) {
                 return Err(SpecError::Twice { algorithm: info.name, option: name.to_owned() });
             }

@@ -106,7 +106,7 @@ impl<A: Algorithm> World<A> {
 
     /// A site that has just entered must have the smallest timestamp of all that wait, where that is promised.
     pub(super) fn check_order(&mut self, site: SiteId) {
-        if A::INFO.order != Order::Timestamp {
+        if self.info.order != Order::Timestamp {
             return;
         }
         let Some(mine) = self.site(site).timestamp() else { return };
@@ -152,7 +152,7 @@ impl<A: Algorithm> World<A> {
     }
 
     fn examine_tokens(&self) -> Result<(), Violation> {
-        let expected = match A::INFO.tokens {
+        let expected = match self.info.tokens {
             Tokens::None => 0,
             Tokens::One => 1,
             Tokens::PerPermit => self.cluster.permits,

@@ -21,8 +21,8 @@ use std::hash::{Hash, Hasher};
 use crate::fence::Stamp;
 use crate::registry::values::Values;
 use crate::{
-    Algorithm, Cluster, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox, Phase, PlanError,
-    SiteId, SiteSet, Slot,
+    Algorithm, Cluster, Described, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox, Phase,
+    PlanError, SiteId, SiteSet, Slot,
 };
 
 /// A message on its way, with the host's stamp.
@@ -61,6 +61,7 @@ pub struct Entry {
 /// Sites of one algorithm and the network between them.
 #[derive(Clone, Debug)]
 pub struct World<A: Algorithm> {
+    info: &'static Info,
     cluster: Cluster,
     sites: Vec<A>,
     channels: BTreeMap<(SiteId, SiteId), VecDeque<Packet<A::Message>>>,
@@ -90,6 +91,7 @@ impl<A: Algorithm> World<A> {
         let plan = crate::registry::plan::<A>(cluster, values)?;
         let sites: Vec<A> = SiteId::all(cluster.sites).map(|me| A::start(&plan, me, holders)).collect();
         let mut world = World {
+            info: values.info(),
             cluster,
             channels: BTreeMap::new(),
             clocks: vec![FenceClock::new(Epoch::default()); cluster.sites],
@@ -109,28 +111,6 @@ impl<A: Algorithm> World<A> {
         };
         world.check();
         Ok(world)
-    }
-
-    /// N sites that share one permit, all options at their defaults, nobody inside: how most scenarios start.
-    pub fn of(sites: usize) -> Self {
-        World::with(sites, &[])
-    }
-
-    /// Like [`of`](World::of), with these options.
-    pub fn with(sites: usize, options: &[(&str, &str)]) -> Self {
-        let info: &Info = &A::INFO;
-        let mut values = Values::defaults(info);
-        for (name, value) in options {
-            values.set(info, name, value).expect("a scenario's options are right");
-        }
-        World::new(Cluster::of(sites), &values, &Holders::none()).expect("a scenario's cluster is right")
-    }
-
-    /// Like [`of`](World::of), with as many permits as holders, and all of those inside.
-    pub fn held_by(sites: usize, holders: &[SiteId]) -> Self {
-        let cluster = Cluster::of(sites).with_permits(holders.len().max(1));
-        let holders = Holders::new(cluster, holders.iter().copied()).expect("a scenario's holders are right");
-        World::new(cluster, &Values::defaults(&A::INFO), &holders).expect("a scenario's cluster is right")
     }
 
     /// From now on a violation is recorded instead of ending the test: for showing that something *is* wrong.
@@ -290,12 +270,17 @@ impl<A: Algorithm> World<A> {
     /// Which fences must increase together: those of one slot, or where K permits are not numbered those of one
     /// site.
     fn fence_line(&self, site: SiteId, slot: Slot) -> Slot {
-        let numbered = A::INFO.tokens == crate::registry::info::Tokens::PerPermit;
+        let numbered = self.info.tokens == crate::registry::info::Tokens::PerPermit;
         if self.cluster.permits == 1 || numbered {
             slot
         } else {
             Slot(u32::try_from(site.index()).expect("a site id"))
         }
+    }
+
+    /// Name, paper, options, costs of the algorithm.
+    pub fn info(&self) -> &'static Info {
+        self.info
     }
 
     /// The site's state.
@@ -398,6 +383,29 @@ impl<A: Algorithm> World<A> {
             (false, true) => Phase::Executing,
             (false, false) => Phase::Idle,
         }
+    }
+}
+
+impl<A: Algorithm + Described> World<A> {
+    /// N sites that share one permit, all options at their defaults, nobody inside: how most scenarios start.
+    pub fn of(sites: usize) -> Self {
+        World::with(sites, &[])
+    }
+
+    /// Like [`of`](World::of), with these options.
+    pub fn with(sites: usize, options: &[(&str, &str)]) -> Self {
+        let mut values = Values::defaults(&A::INFO);
+        for (name, value) in options {
+            values.set(name, value).expect("a scenario's options are right");
+        }
+        World::new(Cluster::of(sites), &values, &Holders::none()).expect("a scenario's cluster is right")
+    }
+
+    /// Like [`of`](World::of), with as many permits as holders, and all of those inside.
+    pub fn held_by(sites: usize, holders: &[SiteId]) -> Self {
+        let cluster = Cluster::of(sites).with_permits(holders.len().max(1));
+        let holders = Holders::new(cluster, holders.iter().copied()).expect("a scenario's holders are right");
+        World::new(cluster, &Values::defaults(&A::INFO), &holders).expect("a scenario's cluster is right")
     }
 }
 

@@ -1,6 +1,6 @@
 //! Failures inside a run: who is down, what is cut off, who knows.
 
-use meshlock_protocol::{Algorithm, SiteId, SiteSet};
+use meshlock_protocol::{Algorithm, Info, SiteId, SiteSet};
 use rustc_hash::FxHashMap;
 
 use super::{Event, Process, Simulation};
@@ -77,8 +77,8 @@ impl State {
 }
 
 /// Refuses a plan of failures that the algorithm leaves to its host, or that no algorithm can live with.
-pub(super) fn can_handle<A: Algorithm>(plan: &FaultPlan) -> Result<(), Stopped> {
-    let handles = A::INFO.failures;
+pub(super) fn can_handle(info: &Info, plan: &FaultPlan) -> Result<(), Stopped> {
+    let handles = info.failures;
     let unhandled = |fault: &Fault| match fault {
         Fault::Fail(_) => !handles.crash && !handles.recovery,
         Fault::Recover(_) => !handles.recovery,
@@ -92,7 +92,7 @@ pub(super) fn can_handle<A: Algorithm>(plan: &FaultPlan) -> Result<(), Stopped> 
     let drawn = plan.drawn.is_some() && !handles.recovery;
     let split = plan.splits.is_some() && !handles.partition;
     if named || drawn || split {
-        return Err(Stopped::CannotFail { algorithm: A::INFO.name });
+        return Err(Stopped::CannotFail { algorithm: info.name });
     }
     Ok(())
 }

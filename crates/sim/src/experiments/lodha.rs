@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_protocol::world::{Entry, World};
-use meshlock_protocol::{Algorithm, Cluster, SiteId};
+use meshlock_protocol::{Algorithm, Cluster, Described, SiteId};
 
 use super::singhal::of_messages;
 use super::{Curve, Experiment, Findings, Job, Plot, Row, Work, rounded};
@@ -56,7 +56,7 @@ fn jobs() -> Vec<Job> {
 
 /// Figure 3: all of `sites` ask before any hears of another; then everything arrives, and whoever is inside leaves, until
 /// nothing is left.
-fn crossing<A: Algorithm>(sites: usize) -> World<A> {
+fn crossing<A: Algorithm + Described>(sites: usize) -> World<A> {
     let mut world = World::of(sites);
     for site in SiteId::all(sites) {
         let _ = world.request(site);

@@ -5,7 +5,7 @@ mod singhal;
 use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::spec::SpecError;
 use meshlock_protocol::registry::values::Values;
-use meshlock_protocol::{Algorithm, Spec};
+use meshlock_protocol::{Described, Spec};
 
 pub(super) use singhal::SinghalRecovery;
 
@@ -15,7 +15,7 @@ pub(super) fn values(spec: &str) -> Option<Values> {
     let (name, option) = spec.split_once(':').unwrap_or((spec, ""));
     let mut values = (name == info.name).then(|| Values::defaults(info))?;
     if let Some((option, value)) = option.split_once('=') {
-        values.set(info, option, value).expect("errata name options that exist");
+        values.set(option, value).expect("errata name options that exist");
     }
     Some(values)
 }

@@ -17,7 +17,7 @@ use meshlock_protocol::registry::info::{
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
-    Algorithm, Cluster, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet, invariant,
+    Algorithm, Cluster, Described, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet, invariant,
 };
 
 /// One slip of section VI-B.
@@ -281,9 +281,7 @@ pub(crate) struct Plan {
 
 const MESSAGES: Formula = Formula::new("0 to N", |scale| scale.sites as f64);
 
-impl Algorithm for SinghalRecovery {
-    type Plan = Plan;
-
+impl Described for SinghalRecovery {
     const INFO: Info = Info {
         name: "singhal-1989-recovery",
         title: "Singhal's heuristic algorithm with the recovery of its section VI-B",
@@ -317,6 +315,14 @@ impl Algorithm for SinghalRecovery {
         memory: Memory { fixed: 256, per_site: 16 },
         departures: &[],
     };
+}
+
+impl Algorithm for SinghalRecovery {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let slip = match values.get("text") {

@@ -7,8 +7,8 @@ use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Holders, Info, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, Info, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, Timestamp, View, invariant,
 };
 
 use super::{Arbiter, Judged, Message, Post, Presence, Requester, Rules};
@@ -151,10 +151,16 @@ impl<C: Coterie> QuorumSite<C> {
     }
 }
 
+impl<C: Coterie> Described for QuorumSite<C> {
+    const INFO: Info = C::INFO;
+}
+
 impl<C: Coterie> Algorithm for QuorumSite<C> {
     type Plan = Shared<C>;
 
-    const INFO: Info = C::INFO;
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Shared<C>, PlanError> {
         C::build(cluster, values).map(Shared::new)

@@ -7,14 +7,12 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
+use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
 use super::desk::Desk;
 use super::{Delegated, Message, Permit, Rules, Waiter, Want};
 
-impl Algorithm for Delegated {
-    type Plan = Shared<Rules>;
-
+impl Described for Delegated {
     const INFO: Info = Info {
         name: "delegated",
         title: "Delegated hand-over: a leader grants chains, holders hand over directly",
@@ -66,6 +64,14 @@ impl Algorithm for Delegated {
             "requests are numbered, so that duplicates and late APPENDs are recognised",
         ],
     };
+}
+
+impl Algorithm for Delegated {
+    type Plan = Shared<Rules>;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Shared<Rules>, PlanError> {
         let leader = SiteId::new(values.integer("leader") % cluster.sites);

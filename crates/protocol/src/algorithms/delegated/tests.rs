@@ -3,12 +3,12 @@
 use super::*;
 use crate::registry::values::Values;
 use crate::world::{Action, Delivery, World, misbehaved, send};
-use crate::{Algorithm, Effect, Holders, Slot};
+use crate::{Algorithm, Described, Effect, Holders, Slot};
 
 fn world(sites: usize, permits: usize, chain: &str, holders: &[SiteId]) -> World<Delegated> {
     let cluster = Cluster::of(sites).with_permits(permits);
     let mut values = Values::defaults(&Delegated::INFO);
-    values.set(&Delegated::INFO, "chain", chain).unwrap();
+    values.set("chain", chain).unwrap();
     World::new(cluster, &values, &Holders::new(cluster, holders.iter().copied()).unwrap()).unwrap()
 }
 
@@ -202,7 +202,7 @@ fn the_leader_is_given_modulo_the_number_of_sites() {
     assert_eq!(world.request(s0), [send(s1, req(1))]);
     assert_eq!(world.deliver(s0, s1), [send(s0, perm(1, &[], &[]))]);
     let mut values = Values::defaults(&Delegated::INFO);
-    values.set(&Delegated::INFO, "chain", "0").unwrap();
+    values.set("chain", "0").unwrap();
     let error = Delegated::plan(Cluster::of(2), &values).unwrap_err().to_string();
     assert_eq!(error, "option chain: '0' is neither 'sites' nor a whole number from 1");
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::algorithms::arbiter::{Life, Message, Turn};
 use crate::world::{World, enter, send};
-use crate::{Algorithm, Effect};
+use crate::{Algorithm, Described, Effect};
 
 fn request(clock: u64) -> Message {
     Message::Request { clock: Clock::at(clock) }
@@ -27,7 +27,7 @@ fn welcome(clock: u64) -> Message {
 
 fn votes(sites: usize, text: &str) -> Result<Votes, PlanError> {
     let mut values = Values::defaults(&Majority::INFO);
-    values.set(&Majority::INFO, "votes", text).expect("the notation has digits or is a word");
+    values.set("votes", text).expect("the notation has digits or is a word");
     Votes::build(Cluster::of(sites), &values)
 }
 
