@@ -65,10 +65,10 @@ impl Bounds {
         }
     }
 
-    /// Whether `asked` requests leave room for one more.
-    pub(crate) fn may_ask(&self, asked: u8) -> bool {
+    /// Whether a process may request again after so many requests.
+    pub(crate) fn may_request(&self, requests: u8) -> bool {
         match self.entries {
-            Entries::Each(entries) => asked < entries,
+            Entries::Each(entries) => requests < entries,
             Entries::Endless => true,
         }
     }

@@ -39,6 +39,18 @@ pub enum Effect<M> {
     },
 }
 
+impl<M> Effect<M> {
+    /// The same effect with another message, if it sends one.
+    pub fn map<N>(self, message_of: impl FnOnce(M) -> N) -> Effect<N> {
+        match self {
+            Effect::Send { to, message } => Effect::Send { to, message: message_of(message) },
+            Effect::Enter { slot } => Effect::Enter { slot },
+            Effect::Timer { delays } => Effect::Timer { delays },
+            Effect::Misbehaved { peer, why } => Effect::Misbehaved { peer, why },
+        }
+    }
+}
+
 /// Collects the effects of a call. The host empties it after each call and reuses it: at steady state it does
 /// not allocate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +103,12 @@ impl<M> Outbox<M> {
     /// Takes the effects out, in order, and leaves the outbox empty with its memory.
     pub fn drain(&mut self) -> impl Iterator<Item = Effect<M>> + '_ {
         self.effects.drain(..)
+    }
+}
+
+impl<M> Extend<Effect<M>> for Outbox<M> {
+    fn extend<I: IntoIterator<Item = Effect<M>>>(&mut self, effects: I) {
+        self.effects.extend(effects);
     }
 }
 

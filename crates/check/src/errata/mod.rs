@@ -16,6 +16,7 @@ pub use calculation::Reckoning;
 pub use finding::{Counterexample, Explored, Finding, Judgement};
 pub use markdown::markdown;
 pub use run::Run;
+pub(crate) use twin::visit_type;
 pub use twin::{spec, visit};
 
 use crate::Property;

@@ -4,11 +4,8 @@ use std::fmt;
 
 use meshlock_protocol::Spec;
 
-use super::twin::{self, SinghalRecovery};
-use crate::{
-    Bounds, Progress, Properties, Property, Report, Step, Story, explore_spec_with, explore_with, story,
-    story_spec,
-};
+use super::twin;
+use crate::{Bounds, Progress, Properties, Property, Report, Step, Story, explore_spec_with, story_spec};
 
 /// What to explore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,26 +77,18 @@ impl Run {
     }
 
     fn parsed(&self) -> Spec {
-        self.spec.parse().expect("errata name registered algorithms and options, or a twin's")
+        twin::spec(self.spec).expect("errata name registered algorithms and options, or a twin's")
     }
 
     /// Explores it, for one property or all.
     pub(super) fn explore(&self, property: Option<Property>, progress: impl FnMut(&Progress)) -> Report {
-        let bounds = self.bounds(property);
-        let report = match twin::values(self.spec) {
-            Some(values) => explore_with::<SinghalRecovery>(&bounds, &values, progress),
-            None => explore_spec_with(&self.parsed(), &bounds, progress),
-        };
+        let report = explore_spec_with(&self.parsed(), &self.bounds(property), progress);
         report.expect("errata ask for runs that can start")
     }
 
     /// Tells what was found.
     pub(super) fn story(&self, property: Option<Property>, path: &[Step]) -> Story {
-        let bounds = self.bounds(property);
-        match twin::values(self.spec) {
-            Some(values) => story::<SinghalRecovery>(&bounds, &values, path),
-            None => story_spec(&self.parsed(), &bounds, path),
-        }
+        story_spec(&self.parsed(), &self.bounds(property), path)
     }
 
     /// The bounds, with one property or all.

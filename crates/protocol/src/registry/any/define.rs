@@ -85,7 +85,7 @@ macro_rules! any {
                             Call::Reunited(back) => site.reunited(&back, own),
                             Call::Wake => site.wake(own),
                         }
-                        any::hand_on(own, out, AnyMessage::$algorithm);
+                        out.extend(own.drain().map(|effect| effect.map(AnyMessage::$algorithm)));
                     })*
                 }
             }

@@ -92,15 +92,3 @@ impl AnyMessage {
         format!("{self:?}")
     }
 }
-
-/// Moves the effects of a call from the algorithm's own outbox to the common one.
-pub(super) fn hand_on<M>(own: &mut Outbox<M>, all: &mut Outbox<AnyMessage>, wrap: fn(M) -> AnyMessage) {
-    for effect in own.drain() {
-        match effect {
-            Effect::Send { to, message } => all.send(to, wrap(message)),
-            Effect::Enter { slot } => all.enter_slot(slot),
-            Effect::Timer { delays } => all.set_timer(delays),
-            Effect::Misbehaved { peer, why } => all.misbehaved(peer, why),
-        }
-    }
-}
