@@ -22,7 +22,7 @@ pub mod time;
 pub mod trace;
 pub mod violation;
 
-pub use engine::{measure, simulate};
+pub use engine::{measure, measure_with, traced};
 pub use report::Report;
 pub use settings::Settings;
 pub use time::Time;

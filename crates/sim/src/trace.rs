@@ -5,10 +5,10 @@
 
 mod written;
 
-use std::fmt::Debug;
 use std::io::{self, Write};
 
-use meshlock_protocol::{Message, SiteId};
+use meshlock_protocol::SiteId;
+use meshlock_protocol::registry::{AnyMessage, AnySite};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
@@ -69,55 +69,30 @@ const LOCK: &str = "sim";
 
 /// One line of a trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a, M, S> {
+pub struct Line<'a> {
     /// When it happened.
     pub time: Time,
     /// What happened.
     pub kind: Kind,
-    /// Where.
+    /// The site where it happened.
     pub site: SiteId,
     /// The other end of a message.
     pub peer: Option<SiteId>,
-    /// The message.
-    pub message: Option<&'a M>,
+    /// The message, if the line is about one.
+    pub message: Option<&'a AnyMessage>,
     /// The site's state after the step that the line tells of.
-    pub state: &'a S,
+    pub state: &'a AnySite,
 }
 
 /// Takes the lines of a trace.
 pub trait Trace {
-    /// Whether there is anything to tell it; a run without a trace pays nothing for it.
-    const ON: bool;
+    /// Takes one line.
+    fn line(&mut self, line: Line<'_>);
 
-    /// One line.
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>);
-
-    /// So many entries are measured by now; for whoever shows how far a run is. Nothing else of a trace needs it.
+    /// Takes the number of entries that are measured by now, for showing progress.
     fn entered(&mut self, entries: u64) {
         let _ = entries;
     }
-}
-
-impl<T: Trace> Trace for &mut T {
-    const ON: bool = T::ON;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
-        (**self).line(line);
-    }
-
-    fn entered(&mut self, entries: u64) {
-        (**self).entered(entries);
-    }
-}
-
-/// No trace.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTrace;
-
-impl Trace for NoTrace {
-    const ON: bool = false;
-
-    fn line(&mut self, _: Line<'_, impl Message, impl Debug>) {}
 }
 
 /// A trace that is written as JSON lines.
@@ -148,9 +123,7 @@ impl<W: Write> JsonLines<W> {
 }
 
 impl<W: Write> Trace for JsonLines<W> {
-    const ON: bool = true;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+    fn line(&mut self, line: Line<'_>) {
         let number = |site: SiteId| Whose::Number(site.index());
         let line = Written {
             peer: line.peer.map(number),

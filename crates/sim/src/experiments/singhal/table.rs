@@ -278,17 +278,15 @@ fn plots(reports: &[Report]) -> Vec<Plot> {
 #[cfg(test)]
 mod tests {
     use meshlock_protocol::Spec;
-    use meshlock_protocol::algorithms::singhal_heuristic::SinghalHeuristic;
 
     use super::*;
-    use crate::engine::simulate;
-    use crate::trace::NoTrace;
+    use crate::engine::measure;
 
     fn run(spec: &str, rate: f64) -> Report {
         let spec: Spec = spec.parse().expect("a registered name");
         let mut settings = single(rate, 1);
         settings.entries = 5_000;
-        simulate::<SinghalHeuristic>(&settings, &spec.values, &mut NoTrace).expect("a run without violations")
+        measure(&spec, &settings).expect("a run without violations")
     }
 
     #[test]
