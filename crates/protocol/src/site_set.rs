@@ -25,7 +25,7 @@ impl From<SiteSet> for Words {
     }
 }
 
-/// What is read from outside is a set only in its one form, and within the range of ids.
+/// A set from outside is accepted only in its canonical form, and within the range of ids.
 impl TryFrom<Words> for SiteSet {
     type Error = &'static str;
 
@@ -59,7 +59,7 @@ impl SiteSet {
         self.words.get(index / BITS).is_some_and(|word| word >> (index % BITS) & 1 == 1)
     }
 
-    /// Puts `site` in; true if it was not there.
+    /// Inserts `site`. Returns whether it was not there.
     pub fn insert(&mut self, site: SiteId) -> bool {
         let (word, bit) = (site.index() / BITS, 1 << (site.index() % BITS));
         if word >= self.words.len() {
@@ -70,7 +70,7 @@ impl SiteSet {
         new
     }
 
-    /// Takes `site` out; true if it was there.
+    /// Removes `site`. Returns whether it was there.
     pub fn remove(&mut self, site: SiteId) -> bool {
         let there = self.contains(site);
         if there {
@@ -80,12 +80,12 @@ impl SiteSet {
         there
     }
 
-    /// Takes all sites out.
+    /// Removes all sites.
     pub fn clear(&mut self) {
         self.words.clear();
     }
 
-    /// How many sites are in the set.
+    /// The number of sites in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -127,12 +127,12 @@ impl SiteSet {
         both
     }
 
-    /// How many sites are in both sets.
+    /// The number of sites in both sets.
     pub fn common(&self, other: &SiteSet) -> usize {
         self.words.iter().zip(&other.words).map(|(a, b)| (a & b).count_ones() as usize).sum()
     }
 
-    /// Puts every site of `other` in.
+    /// Inserts every site of `other`.
     pub fn union_with(&mut self, other: &SiteSet) {
         if other.words.len() > self.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -142,7 +142,7 @@ impl SiteSet {
         }
     }
 
-    /// Takes every site of `other` out.
+    /// Removes every site of `other`.
     pub fn subtract(&mut self, other: &SiteSet) {
         for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
             *mine &= !theirs;

@@ -1,4 +1,5 @@
-//! Every algorithm by name: what is known of it, its options, and how to run it when the name comes at run time.
+//! The registry: every algorithm by name, its description, its options, and how to run it if its name is known only at run
+//! time.
 
 pub mod any;
 pub mod info;
@@ -33,12 +34,13 @@ use info::Permits;
 use spec::SpecError;
 use values::Values;
 
-/// Something to do with whichever algorithm a name turns out to mean; the code is compiled once for each.
+/// A function that is generic over algorithms, called with the type that a name stands for. It is compiled once for each
+/// algorithm: where that was not measured to matter, use [`AnySite`].
 pub trait Visitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it with `A`, whose options are in `spec`.
+    /// Runs with the algorithm `A`, whose options are in `spec`.
     fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output;
 }
 
@@ -50,7 +52,7 @@ macro_rules! registry {
         pub const ALL: &[&Info] = &[$(&<$algorithm>::INFO),*];
 
         impl Spec {
-            /// Lets `visitor` do its work with the algorithm that this spec names.
+            /// Runs `visitor` with the type of the algorithm that this spec names.
             pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
                 $(if self.info.name == <$algorithm>::INFO.name {
                     return visitor.visit::<$algorithm>(self);
@@ -95,21 +97,25 @@ impl std::str::FromStr for Spec {
 
 /// Checks the cluster against what the algorithm can do, then lets it prepare itself.
 pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, PlanError> {
-    if cluster.sites == 0 {
+    check_cluster(values.info(), cluster)?;
+    A::plan(cluster, values)
+}
+
+fn check_cluster(info: &Info, cluster: Cluster) -> Result<(), PlanError> {
+    let Cluster { sites, permits } = cluster;
+    if sites == 0 {
         return Err(PlanError::NoSites);
     }
-    if cluster.permits == 0 {
+    if permits == 0 {
         return Err(PlanError::NoPermits);
     }
-    let Cluster { sites, permits } = cluster;
     if u32::try_from(sites.max(permits)).is_err() {
         return Err(PlanError::TooLarge { sites, permits });
     }
-    let info = values.info();
-    if info.permits == Permits::One && cluster.permits > 1 {
+    if info.permits == Permits::One && permits > 1 {
         let many = ALL.iter().filter(|info| info.permits != Permits::One).map(|info| info.name);
         let instead = many.collect::<Vec<_>>().join(", ");
-        return Err(PlanError::OnePermitOnly { algorithm: info.name, permits: cluster.permits, instead });
+        return Err(PlanError::OnePermitOnly { algorithm: info.name, permits, instead });
     }
-    A::plan(cluster, values)
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The options of one algorithm with the values they have in one run.
+//! The options of one algorithm with their values in one run.
 
 use crate::registry::info::{Info, OptionInfo, Range, Text};
 use crate::registry::spec::SpecError;
@@ -46,12 +46,12 @@ impl Values {
         self.get(name) == "yes"
     }
 
-    /// The whole number given for `name`.
+    /// The integer given for the option `name`.
     pub fn integer(&self, name: &str) -> usize {
         self.get(name).parse().expect("integers are checked when they are set")
     }
 
-    /// Which text the option `text` asks for.
+    /// The text that the option `text` selects.
     pub fn text(&self) -> Text {
         if self.get("text") == "printed" { Text::Printed } else { Text::Repaired }
     }
@@ -71,7 +71,7 @@ impl Values {
     }
 }
 
-/// The value as it is stored, or `None` if the option's range does not allow it.
+/// Returns the value as it is stored, or `None` if the option's range does not allow it.
 fn normalised(option: &OptionInfo, value: &str) -> Option<String> {
     let allowed = match option.range {
         Range::Flag => matches!(value, "yes" | "no"),

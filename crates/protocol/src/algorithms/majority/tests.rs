@@ -1,7 +1,7 @@
 //! Majorities by ring and by votes, with failures and a return.
 
 use super::*;
-use crate::algorithms::arbiter::{Life, Message, Turn};
+use crate::algorithms::arbiter::{Incarnation, Message, Turn};
 use crate::world::{World, enter, send};
 use crate::{Algorithm, Described, Effect};
 
@@ -17,12 +17,12 @@ fn release(request: u64) -> Message {
     Message::Release { request: Clock::at(request) }
 }
 
-fn hello(life: u32) -> Message {
-    Message::Hello { life: Life::at(life) }
+fn hello(incarnation: u32) -> Message {
+    Message::Hello { incarnation: Incarnation::at(incarnation) }
 }
 
 fn welcome(clock: u64) -> Message {
-    Message::Welcome { life: Life::at(1), arbiter: true, clock: Clock::at(clock) }
+    Message::Welcome { incarnation: Incarnation::at(1), arbiter: true, clock: Clock::at(clock) }
 }
 
 fn votes(sites: usize, text: &str) -> Result<Votes, PlanError> {
