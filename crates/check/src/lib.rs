@@ -11,6 +11,8 @@
 //! into lookups, `state` packs a global state into a few bytes, `store` keeps all states exactly, `search` works them off on all
 //! cores, `sweep` continues when memory runs out.
 
+#![allow(missing_docs, reason = "an internal crate: a field whose name says it all needs no sentence")]
+
 mod apply;
 pub mod assumptions;
 mod bounds;

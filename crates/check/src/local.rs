@@ -24,6 +24,7 @@ pub(crate) struct LocalState {
 
 /// What the search asks of a local state, computed once when it is numbered.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers one question of the inner loop")]
 pub(crate) struct LocalFacts {
     pub(crate) site: u32,
     pub(crate) tokens: u32,

@@ -325,8 +325,8 @@ impl Table {
 
     /// What is wrong with a local state before anything has happened.
     pub(crate) fn wrong_at_start(&self) -> Option<Violation> {
-        let first = self.labels.locals.iter().take(self.bounds.cluster.sites);
-        first.filter_map(|facts| facts.wrong.as_deref()).next().cloned()
+        let mut first = self.labels.locals.iter().take(self.bounds.cluster.sites);
+        first.find_map(|facts| facts.wrong.as_deref()).cloned()
     }
 
     /// Whether any site has ever set a timer.

@@ -1,8 +1,8 @@
 //! The event queue: a heap of small keys over a slab of events.
 //!
-//! A key is one 128-bit number, (time, sequence, place in the slab), so that a comparison is one instruction pair and
-//! events that fall on the same time come out in the order in which they were put in. Events themselves never move.
-//! Measured against the standard library's `BinaryHeap` of whole events it is the faster one as soon as an event is
+//! A key is one 128-bit number, (time, sequence, place in the slab), so that a comparison takes two instructions and
+//! events at the same time are removed in the order in which they were inserted. Events themselves never move.
+//! It was measured to be faster than the standard library's `BinaryHeap` of whole events as soon as an event is
 //! larger than a key; `cargo bench -p meshlock-sim` shows both.
 
 use crate::time::Time;

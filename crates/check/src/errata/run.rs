@@ -1,4 +1,4 @@
-//! One exploration that an erratum asks for, as a constant.
+//! One exploration of an erratum, as a constant.
 
 use std::fmt;
 
@@ -12,26 +12,24 @@ use crate::{Bounds, Progress, Properties, Property, Report, Step, Story, explore
 pub struct Run {
     /// The algorithm and its options.
     pub spec: &'static str,
-    /// How many sites.
     pub sites: usize,
-    /// How often each asks.
+    /// The number of requests of each site.
     pub entries: u8,
-    /// How many permits.
     pub permits: usize,
     /// Whether messages may overtake each other.
     pub unordered: bool,
-    /// How many messages may arrive a second time.
+    /// The number of messages that may arrive a second time.
     pub duplicates: u8,
-    /// How many sites may fail.
+    /// The number of sites that may fail.
     pub crashes: u8,
-    /// Whether failed sites come back.
+    /// Whether failed sites recover.
     pub recoveries: bool,
-    /// How many states are enough, if the run is too large to be explored to its end.
+    /// The number of states that is enough, if the run is too large to be explored completely.
     pub enough: Option<usize>,
 }
 
 impl Run {
-    /// `sites` that ask `entries` times each over FIFO channels, one permit, nothing fails.
+    /// `sites` that request `entries` times each over FIFO channels, with one permit and no faults.
     pub(super) const fn new(spec: &'static str, sites: usize, entries: u8) -> Self {
         Run {
             spec,
@@ -61,7 +59,7 @@ impl Run {
         Run { duplicates, ..self }
     }
 
-    /// The same with failed sites that come back.
+    /// The same with failed sites that recover.
     pub(super) const fn recoveries(self) -> Self {
         Run { recoveries: true, ..self }
     }
@@ -71,7 +69,7 @@ impl Run {
         Run { crashes, ..self }
     }
 
-    /// The same, but only so many states.
+    /// The same, but only this many states.
     pub(super) const fn enough(self, states: usize) -> Self {
         Run { enough: Some(states), ..self }
     }
@@ -80,13 +78,13 @@ impl Run {
         twin::spec(self.spec).expect("errata name registered algorithms and options, or a twin's")
     }
 
-    /// Explores it, for one property or all.
+    /// Explores the run, for one property or all.
     pub(super) fn explore(&self, property: Option<Property>, progress: impl FnMut(&Progress)) -> Report {
         let report = explore_spec_with(&self.parsed(), &self.bounds(property), progress);
         report.expect("errata ask for runs that can start")
     }
 
-    /// Tells what was found.
+    /// The story of a path that was found.
     pub(super) fn story(&self, property: Option<Property>, path: &[Step]) -> Story {
         story_spec(&self.parsed(), &self.bounds(property), path)
     }

@@ -1,7 +1,7 @@
 //! Sanders 1987, section 6: bounds on the messages per entry, and the synchronisation delay, of Figures 1a, 1b, 1c and 2.
 //!
-//! Both are functions of the information structure (`information/metrics.rs` of the protocol has them, with two slips of the
-//! print mended). Here they stand beside what runs of the algorithm show, site by site and pair by pair, as
+//! Both are functions of the information structure (see `information/metrics.rs` of the protocol, where two slips of the
+//! print are repaired). Here they are compared with runs of the algorithm, site by site and pair by pair, as
 //! [`attribution`] counts it.
 
 mod attribution;
@@ -41,13 +41,13 @@ const FIGURES: [Figure; 4] = [
 /// All of them have four sites.
 const SITES: usize = 4;
 
-/// So long inside, in T, that whoever waits has heard all there is to hear before the exit.
+/// The time inside, in T: so long that a site that waits has received all messages before the exit.
 const LONG: f64 = 20.0;
 
-/// How far the mean at light load may be above the lower bound, towards which it "will tend", relative.
+/// The tolerance of the mean at light load above the lower bound, towards which it "will tend", relative.
 const LIGHT: f64 = 0.02;
 
-/// Nobody else wants in: on average a million T lie between two requests of a site.
+/// No other site requests: on average a million T lie between two requests of a site.
 fn alone() -> Settings {
     let mut settings = Settings::new(Cluster::of(SITES));
     settings.rates = Rates::Same(1e-6);
@@ -55,7 +55,7 @@ fn alone() -> Settings {
     settings
 }
 
-/// Requests meet now and then; sites 0 and 1 ask twenty times as often as the others.
+/// Requests overlap now and then; sites 0 and 1 request twenty times as often as the others.
 fn light() -> Settings {
     let mut settings = alone();
     settings.rates = Rates::Each(vec![0.02, 0.02, 0.001, 0.001]);
@@ -63,7 +63,7 @@ fn light() -> Settings {
     settings
 }
 
-/// Everyone always wants in, and messages take so different times that requests arrive in any order.
+/// Every site always requests, and message delays differ so much that requests arrive in any order.
 fn saturated() -> Settings {
     let mut settings = alone();
     settings.load = Load::Saturated;
@@ -73,7 +73,7 @@ fn saturated() -> Settings {
     settings
 }
 
-/// Sites want in again after a pause about as long as a message takes: their requests cross most.
+/// Sites request again after a pause about as long as a message takes: then most requests cross.
 fn crossing() -> Settings {
     let mut settings = saturated();
     settings.load = Load::Closed;
@@ -114,7 +114,7 @@ impl Runs {
         })
     }
 
-    /// What the requests of these sites cost, whatever the load.
+    /// The messages of the requests of these sites, under all loads.
     fn messages(&self, sites: &[SiteId]) -> Spread {
         let all = [&self.alone, &self.light, &self.saturated, &self.crossing, &self.patient];
         Spread::of(all.into_iter().flat_map(|run| run.messages(sites)))
