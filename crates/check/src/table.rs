@@ -336,6 +336,7 @@ impl Table {
 
     /// Every step of a site that was learnt, in no particular order: the local states before and after, and whether it
     /// takes a message and sends none.
+    #[expect(clippy::disallowed_methods, reason = "the only caller sorts them")]
     pub(crate) fn steps(&self) -> impl Iterator<Item = (u32, u32, bool)> {
         let first_message = self.key(0, Input::Packet(0));
         self.steps.iter().map(move |(&key, &Transition { local, outcome })| {
