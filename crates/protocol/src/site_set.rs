@@ -10,6 +10,32 @@ const BITS: usize = u64::BITS as usize;
 
 type Words = SmallVec<[u64; 2]>;
 
+/// The sites of a [`SiteSet`], in order. Written out, because it is part of most loops of most algorithms: nested iterators
+/// would be compiled anew for each of them.
+struct Sites<'a> {
+    /// The words that were not begun yet.
+    words: &'a [u64],
+    /// The number of words that were begun.
+    next: usize,
+    /// What is left of the last word that was begun.
+    rest: u64,
+}
+
+impl Iterator for Sites<'_> {
+    type Item = SiteId;
+
+    fn next(&mut self) -> Option<SiteId> {
+        while self.rest == 0 {
+            let (&word, words) = self.words.split_first()?;
+            (self.rest, self.words) = (word, words);
+            self.next += 1;
+        }
+        let bit = self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        Some(SiteId::new((self.next - 1) * BITS + bit))
+    }
+}
+
 /// A set of sites. Iterates in order of the sites' ids.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -102,11 +128,7 @@ impl SiteSet {
 
     /// The sites in order.
     pub fn iter(&self) -> impl Iterator<Item = SiteId> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
-            std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)))
-                .take_while(|&rest| rest != 0)
-                .map(move |rest| SiteId::new(at * BITS + rest.trailing_zeros() as usize))
-        })
+        Sites { words: &self.words, next: 0, rest: 0 }
     }
 
     /// Whether some site is in both sets.

@@ -9,6 +9,7 @@ mod guard;
 mod live;
 
 use std::net::Ipv4Addr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,8 +58,16 @@ pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await
 }
 
-/// Serves the page until the future is dropped. The page is on this machine and needs no more than HTTP/1.
-pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
+/// Serves the page until the future is dropped. Boxed, so that the server is compiled here and not by its caller.
+pub fn serve(
+    listener: TcpListener,
+    shown: Shown,
+) -> Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>> {
+    Box::pin(accept(listener, shown))
+}
+
+/// Accepts connections. The page is on this machine and needs no more than HTTP/1.
+async fn accept(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
     let service = TowerToHyperService::new(router(shown));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
