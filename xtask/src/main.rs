@@ -6,6 +6,7 @@
 mod ci;
 mod generated;
 mod packages;
+mod purity;
 mod screenshots;
 mod tidy;
 
@@ -18,7 +19,7 @@ usage: cargo xtask COMMAND
   ci           install what tests use, then run every check, rewriting nothing: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
   fix          rewrite: format, fixable lints, generated tables and pages
   screenshots  draw the lab's main views into docs/lab (needs chromium)
-  tidy         check headers, sizes, forbidden words, commands in the README, generated tables";
+  tidy         check headers, sizes, forbidden words, the bans of pure crates, commands in the README, generated tables";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

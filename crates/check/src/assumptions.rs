@@ -1,16 +1,17 @@
 //! Which of the usual assumptions an algorithm really needs: each is dropped in turn, and small runs are explored without it.
 //!
-//! The start is the kindest network: order kept, nothing lost or doubled, nobody fails. Then the order goes; if the algorithm does
-//! without it, everything after is tried without it too. On what is left one message may arrive twice, then one may be
-//! lost, then one site may fail. An assumption is needed if a small run breaks without it; the smallest such run is given
-//! with its shortest path. That none breaks shows only that much: no run of the sizes tried needs it.
+//! It starts with the most favourable network: messages keep their order, none is lost or duplicated, no site fails. Then
+//! the order is dropped; if the algorithm does without it, everything after that is tried without it too. On that network
+//! one message may arrive twice, then one may be lost, then one site may fail. An assumption is needed if a property is
+//! violated in a small run without it; the smallest such run is reported with its shortest path. If nothing is violated,
+//! that shows only that no run of the sizes tried needs the assumption.
 
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::{PlanError, Spec};
 
 use crate::{Bounds, Network, Progress, Report, Verdict, explore_spec_with};
 
-/// Something that papers assume of network and sites.
+/// An assumption of papers about network and sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assumption {
     /// Nothing is dropped: the algorithm under all assumptions.
@@ -26,7 +27,7 @@ pub enum Assumption {
 }
 
 impl Assumption {
-    /// All of them, in the order in which they are dropped.
+    /// All assumptions, in the order in which they are dropped.
     pub const ALL: [Assumption; 5] = [
         Assumption::None,
         Assumption::Order,
@@ -35,7 +36,7 @@ impl Assumption {
         Assumption::NoFailures,
     ];
 
-    /// As it is called in JSON.
+    /// Its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Assumption::None => "none",
@@ -46,7 +47,7 @@ impl Assumption {
         }
     }
 
-    /// What is explored once it is dropped.
+    /// What is explored without it.
     pub const fn about(self) -> &'static str {
         match self {
             Assumption::None => "FIFO channels, nothing lost, doubled or failing",
@@ -57,7 +58,7 @@ impl Assumption {
         }
     }
 
-    /// `bounds` without it.
+    /// `bounds` without this assumption.
     fn dropped_from(self, bounds: Bounds, survivors: bool) -> Bounds {
         match self {
             Assumption::None => bounds,
@@ -72,28 +73,25 @@ impl Assumption {
 /// One exploration without an assumption.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// What was explored.
     pub bounds: Bounds,
-    /// What was found.
     pub report: Report,
 }
 
-/// What came of dropping one assumption: every run that was tried, the smallest first; nothing after one that breaks.
+/// The result of dropping one assumption: every run that was tried, the smallest first, up to the first one with a violation.
 #[derive(Clone, Debug)]
 pub struct Weakening {
-    /// What was dropped.
+    /// The assumption that was dropped.
     pub assumption: Assumption,
-    /// The runs.
     pub trials: Vec<Trial>,
 }
 
 impl Weakening {
-    /// The run that breaks, if one does.
+    /// The run with a violation, if there is one.
     pub fn broken(&self) -> Option<&Trial> {
         self.trials.iter().find(|trial| trial.report.verdict.property().is_some())
     }
 
-    /// The largest run that was explored to its end and holds.
+    /// The largest run that was explored completely and holds.
     pub fn largest(&self) -> Option<&Trial> {
         self.trials.iter().rev().find(|trial| trial.report.verdict == Verdict::Holds)
     }
@@ -102,8 +100,8 @@ impl Weakening {
 /// Sites and entries of the runs that are tried.
 const SIZES: [(usize, u8); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
 
-/// Drops one assumption after the other. Each run may take `most_states` and `most_memory` of `limits`; one that reaches
-/// them counts neither way.
+/// Drops one assumption after the other. Each run may take `most_states` and `most_memory` of `limits`; a run that reaches
+/// them counts neither as holding nor as violated.
 pub fn weaken(
     spec: &Spec,
     limits: &Bounds,

@@ -1,52 +1,51 @@
-//! What to explore: how many sites, how often they ask, what the network and fate may do, what must hold.
+//! Bounds: what to explore. The number of sites and requests, what the network may do, what may fail, what must hold.
 
 use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Cluster, Holders, PlanError, SiteId};
 
 use crate::property::Properties;
 
-/// How often each site asks.
+/// The number of requests of each site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entries {
-    /// So many times.
+    /// This many requests.
     Each(u8),
-    /// Again and again. Ends only where the algorithm's state is bounded: without clocks and counters.
+    /// Requests without end. The exploration ends only if the algorithm's state is bounded: without clocks and counters.
     Endless,
 }
 
 /// What to explore.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// How many sites and permits.
     pub cluster: Cluster,
-    /// Who is inside at the start.
+    /// The sites that are inside at the start.
     pub holders: Holders,
-    /// How often each site asks.
+    /// The number of requests of each site.
     pub entries: Entries,
-    /// What the network may do.
+    /// The order in which messages arrive.
     pub delivery: Delivery,
-    /// How many messages may arrive a second time.
+    /// The number of messages that may arrive a second time.
     pub duplicates: u8,
-    /// How many messages may be lost.
+    /// The number of messages that may be lost.
     pub losses: u8,
-    /// How many sites may fail, at any moment.
+    /// The number of sites that may fail, at any moment.
     pub crashes: u8,
-    /// Whether failed sites come back.
+    /// Whether failed sites recover.
     pub recoveries: bool,
-    /// Whether a site may leave and ask again in one step.
+    /// Whether a site may leave and request again in one step.
     pub returns: bool,
     /// Whether survivors of a failure must be served even where the algorithm leaves failures to its host.
     pub survivors: bool,
-    /// What is checked.
+    /// The properties that are checked.
     pub properties: Properties,
-    /// Where to stop, finished or not.
+    /// The number of states at which the exploration stops.
     pub most_states: usize,
-    /// How much memory may be used, in bytes.
+    /// The memory limit, in bytes.
     pub most_memory: usize,
 }
 
 impl Bounds {
-    /// `sites` that ask `entries` times each over FIFO channels, one permit, nothing fails.
+    /// `sites` that request `entries` times each over FIFO channels, with one permit and no faults.
     pub fn new(sites: usize, entries: u8) -> Self {
         Bounds {
             cluster: Cluster::of(sites),
@@ -65,21 +64,21 @@ impl Bounds {
         }
     }
 
-    /// Whether `asked` requests leave room for one more.
-    pub(crate) fn may_ask(&self, asked: u8) -> bool {
+    /// Whether a process may request again after so many requests.
+    pub(crate) fn may_request(&self, requests: u8) -> bool {
         match self.entries {
-            Entries::Each(entries) => asked < entries,
+            Entries::Each(entries) => requests < entries,
             Entries::Endless => true,
         }
     }
 
-    /// Whether anything but the plain course of things can happen, so that a state must remember it.
+    /// Whether faults are possible, so that a state must include the fault state.
     pub(crate) fn has_faults(&self) -> bool {
         self.crashes > 0 || self.duplicates > 0 || self.losses > 0
     }
 }
 
-/// The same, but for one thing.
+/// The same bounds with one change.
 impl Bounds {
     /// Over channels that keep no order.
     #[must_use]
@@ -99,43 +98,43 @@ impl Bounds {
         Ok(Bounds { holders, ..self })
     }
 
-    /// With so many messages that arrive twice.
+    /// With this many messages that arrive twice.
     #[must_use]
     pub fn with_duplicates(self, duplicates: u8) -> Self {
         Bounds { duplicates, ..self }
     }
 
-    /// With so many messages that never arrive.
+    /// With this many messages that are lost.
     #[must_use]
     pub fn with_losses(self, losses: u8) -> Self {
         Bounds { losses, ..self }
     }
 
-    /// With so many failures, at any moment.
+    /// With this many failures, at any moment.
     #[must_use]
     pub fn with_crashes(self, crashes: u8) -> Self {
         Bounds { crashes, ..self }
     }
 
-    /// With failed sites that come back.
+    /// With failed sites that recover.
     #[must_use]
     pub fn with_recoveries(self) -> Self {
         Bounds { recoveries: true, ..self }
     }
 
-    /// With sites that leave and ask again in one step.
+    /// With sites that may leave and request again in one step.
     #[must_use]
     pub fn with_returns(self) -> Self {
         Bounds { returns: true, ..self }
     }
 
-    /// With survivors that must be served, whatever the algorithm leaves to its host.
+    /// With survivors that must be served even if the algorithm leaves failures to its host.
     #[must_use]
     pub fn with_survivors(self) -> Self {
         Bounds { survivors: true, ..self }
     }
 
-    /// With sites that ask for ever.
+    /// With sites that request without end.
     #[must_use]
     pub fn endless(self) -> Self {
         Bounds { entries: Entries::Endless, ..self }

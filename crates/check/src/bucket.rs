@@ -1,10 +1,10 @@
-//! States on their way from the task that found them to the shard that keeps them: one behind the other in a bucket of bytes.
+//! Buckets: how states get from the task that found them to the shard that keeps them, encoded one after the other.
 
 use smallvec::SmallVec;
 
 use crate::store::{Inserted, Place, Shard, TOUCHED};
 
-/// Brings a bucket's states into their shard, a few at a time; gives back how many were known from this level or before.
+/// Inserts the states of a bucket into their shard, a few at a time. Returns how many were known from this level or before.
 pub(crate) fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
     let (mut rest, mut retreats) = (bucket, 0);
     let mut group = SmallVec::<[Staged<'_>; TOUCHED]>::new();

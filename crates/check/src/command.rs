@@ -1,4 +1,4 @@
-//! The command that explores the same again.
+//! The command line for an exploration.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use meshlock_protocol::Spec;
 
 use crate::{Bounds, Entries, Network, Properties};
 
-/// What to type to explore `spec` within `bounds` again. The limits are left out: they change only whether it ends.
+/// The command that explores `spec` within `bounds` again. The limits are left out: they only decide whether it finishes.
 pub fn command(spec: &Spec, bounds: &Bounds) -> String {
     let mut line = format!("meshlock check {spec} --sites {}", bounds.cluster.sites);
     let mut add = |flag: &str, value: &dyn std::fmt::Display| {

@@ -1,42 +1,41 @@
-//! The whole state graph with numbered states, made from the store when levels alone do not answer a question.
+//! The whole state graph with numbered states, built from the store when levels alone do not answer a question.
 //!
 //! Without a step back to the same or an earlier level the graph has no cycle, and every path to a state is equally long: then
-//! nothing here is needed. Otherwise each state gets a number, its steps are worked out once more, and where they lead is kept.
+//! the graph is not needed. Otherwise each state gets a number, its steps are worked out again, and their targets are kept.
 
 use rayon::prelude::*;
 
-use crate::Algorithm;
 use crate::moves::Move;
 use crate::search::Search;
 use crate::state::State;
 use crate::store::{Place, Shard, hash, shard_of};
 
-/// All states and where their steps lead.
+/// All states and the targets of their steps.
 pub(crate) struct Graph {
-    /// Where each state is kept.
+    /// The place of each state in the store.
     pub(crate) places: Vec<Place>,
     /// By shard and slot: the number of the state there.
     numbers: Vec<Vec<u32>>,
     /// Where the steps of each state begin in `targets`.
     starts: Vec<usize>,
-    /// Where each step leads; the top bit says that it delivers a message.
+    /// The target of each step; the top bit says that the step delivers a message.
     targets: Vec<u32>,
 }
 
-/// How many states are worked out side by side.
+/// How many states are worked out in parallel.
 const BLOCK: usize = 1 << 14;
 
 /// The bit of a target that says that the step delivers a message.
 const DELIVERS: u32 = 1 << 31;
 
 impl Graph {
-    /// How much memory the graph of `search` would take beside the store.
-    pub(crate) fn bytes<A: Algorithm>(search: &Search<A>) -> usize {
+    /// The memory that the graph of `search` would take beside the store, in bytes.
+    pub(crate) fn bytes(search: &Search) -> usize {
         let slots: usize = search.shards.iter().map(Shard::slots).sum();
         search.progress.states * 24 + search.progress.edges * 4 + slots * 4
     }
 
-    pub(crate) fn of<A: Algorithm>(search: &Search<A>) -> Self {
+    pub(crate) fn of(search: &Search) -> Self {
         let (places, numbers) = number(search);
         let mut graph = Graph { places, numbers, starts: vec![0], targets: Vec::new() };
         for block in graph.places.chunks(BLOCK).map(<[Place]>::to_vec).collect::<Vec<_>>() {
@@ -50,7 +49,7 @@ impl Graph {
         graph
     }
 
-    fn targets_of<A: Algorithm>(&self, search: &Search<A>, place: Place) -> Vec<u32> {
+    fn targets_of(&self, search: &Search, place: Place) -> Vec<u32> {
         let steps = search.steps_from(place);
         let target = |(step, body): (Move, Vec<u8>)| {
             let number = self.number_of(search, &body)?;
@@ -60,7 +59,7 @@ impl Graph {
     }
 
     /// The number of the state that is encoded as `body`.
-    pub(crate) fn number_of<A: Algorithm>(&self, search: &Search<A>, body: &[u8]) -> Option<u32> {
+    pub(crate) fn number_of(&self, search: &Search, body: &[u8]) -> Option<u32> {
         let hash = hash(body);
         let shard = shard_of(hash);
         let slot = search.shards[shard].find(hash, body).ok()?;
@@ -71,28 +70,28 @@ impl Graph {
         self.places.len()
     }
 
-    /// Where the steps of `state` lead.
+    /// The targets of the steps of `state`.
     pub(crate) fn successors(&self, state: u32) -> impl Iterator<Item = u32> + '_ {
         self.steps(state).map(|(target, _)| target)
     }
 
-    /// Where the steps of `state` lead, and whether each delivers a message.
+    /// The targets of the steps of `state`, and whether each step delivers a message.
     pub(crate) fn steps(&self, state: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
         let range = self.starts[state as usize]..self.starts[state as usize + 1];
         self.targets[range].iter().map(|&target| (target & !DELIVERS, target & DELIVERS != 0))
     }
 
-    /// The least and the most messages that a run from the first state to one without a step delivers; none if there is a
-    /// cycle.
+    /// The fewest and the most messages that a run from the first state to one without a step delivers. `None` if there is
+    /// a cycle.
     pub(crate) fn costs(&self, first: u32) -> Option<(usize, usize)> {
-        let mut ways_in = vec![0_u32; self.states()];
+        let mut predecessors = vec![0_u32; self.states()];
         let every = || (0..self.states()).map(|state| u32::try_from(state).expect("a number of the graph"));
         for target in every().flat_map(|state| self.successors(state)) {
-            ways_in[target as usize] += 1;
+            predecessors[target as usize] += 1;
         }
         let mut costs: Vec<Option<(u32, u32)>> = vec![None; self.states()];
         costs[first as usize] = Some((0, 0));
-        let mut free: Vec<u32> = every().filter(|&state| ways_in[state as usize] == 0).collect();
+        let mut free: Vec<u32> = every().filter(|&state| predecessors[state as usize] == 0).collect();
         let (mut done, mut ends) = (0, None);
         while let Some(state) = free.pop() {
             done += 1;
@@ -103,8 +102,8 @@ impl Graph {
             for (target, delivers) in self.steps(state) {
                 let added = u32::from(delivers);
                 costs[target as usize] = Some(widen(costs[target as usize], (least + added, most + added)));
-                ways_in[target as usize] -= 1;
-                if ways_in[target as usize] == 0 {
+                predecessors[target as usize] -= 1;
+                if predecessors[target as usize] == 0 {
                     free.push(target);
                 }
             }
@@ -119,7 +118,7 @@ fn widen(known: Option<(u32, u32)>, (least, most): (u32, u32)) -> (u32, u32) {
 }
 
 /// Numbers the states in the order of their places.
-fn number<A: Algorithm>(search: &Search<A>) -> (Vec<Place>, Vec<Vec<u32>>) {
+fn number(search: &Search) -> (Vec<Place>, Vec<Vec<u32>>) {
     let mut places = Vec::with_capacity(search.progress.states);
     let mut numbers: Vec<Vec<u32>> = search.shards.iter().map(|shard| vec![0; shard.slots()]).collect();
     for (at, shard) in search.shards.iter().enumerate() {
@@ -137,15 +136,15 @@ fn number<A: Algorithm>(search: &Search<A>) -> (Vec<Place>, Vec<Vec<u32>>) {
     (places, numbers)
 }
 
-impl<A: Algorithm> Search<A> {
-    /// The state that is kept at `place`.
+impl Search {
+    /// Decodes the state at `place`.
     pub(crate) fn state_at(&self, place: Place) -> State {
         let mut state = State::default();
         self.layout.decode(self.shards[place.shard()].record(place.offset()).1, &mut state);
         state
     }
 
-    /// The steps from a state that was worked off, each with the encoding of where it leads.
+    /// The steps of a state that was worked off, each with the encoding of its target.
     pub(crate) fn steps_from(&self, place: Place) -> Vec<(Move, Vec<u8>)> {
         let (state, mut next, mut moves) = (self.state_at(place), State::default(), Vec::new());
         self.table.moves(self.layout, &state, &mut moves);

@@ -1,34 +1,33 @@
-//! No starvation, by cycles.
+//! Starvation: a search for cycles in which a site waits for ever.
 //!
-//! A site starves if some schedule goes on for ever, keeps no message, timer or process waiting for ever, and never lets the site
-//! in. Such a schedule ends up within a strongly connected part of the graph in which the site always waits. It is fair (weakly) if
-//! each thing that must happen by itself, once it can happen and stays so, does happen: so the part must, for each such thing,
-//! have a state where it cannot happen or a step by which it does. If a part fails this, so does every part of it; so looking at
-//! the largest parts is enough.
+//! A site starves if some schedule goes on for ever, delays no message, timer or process for ever, and never lets the site in.
+//! Such a schedule ends up within a strongly connected component of the graph in which the site always waits. The schedule is
+//! (weakly) fair if each thing that must happen by itself does happen once it can happen and stays possible: so for each such
+//! thing the component must have a state where it cannot happen or a step by which it does. If a component is not fair, neither
+//! is any part of it; so it is enough to look at the largest components.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Phase, SiteId};
 
-use crate::Algorithm;
 use crate::graph::Graph;
 use crate::moves::Move;
 use crate::search::Search;
 use crate::state::State;
 use crate::table::Input;
 
-/// A schedule that goes round for ever past a site that waits.
+/// A schedule that repeats for ever while a site waits.
 pub(crate) struct Lasso {
-    /// Who waits.
+    /// The site that waits.
     pub(crate) site: SiteId,
-    /// How to get there.
+    /// The path to the cycle.
     pub(crate) path: Vec<Move>,
-    /// One way round.
-    pub(crate) round: Vec<Move>,
+    /// The steps of the cycle.
+    pub(crate) cycle: Vec<Move>,
 }
 
-/// Something that must happen once it can and stays so.
+/// Something that must happen once it is possible and stays possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Duty {
     /// The next message of this FIFO channel, or this very message, arrives.
@@ -42,31 +41,33 @@ enum Duty {
     Recovery(SiteId),
 }
 
-/// A fair schedule that starves a site, if there is one.
-pub(crate) fn starved<A: Algorithm>(search: &Search<A>, graph: &Graph) -> Option<Lasso> {
+/// Finds a fair schedule that starves a site.
+pub(crate) fn starved(search: &Search, graph: &Graph) -> Option<Lasso> {
     SiteId::all(search.table.bounds.cluster.sites).find_map(|site| {
         let waits: Vec<bool> = graph.places.iter().map(|&place| search.waits(place, site)).collect();
-        let parts = strong_parts(graph, &waits);
-        let fair = parts.into_iter().filter(|part| search.is_fair(graph, part));
-        let part = fair.min_by_key(|part| part.first().map(|&state| graph.places[state as usize]))?;
-        Some(search.lasso(graph, site, &part))
+        let components = strong_components(graph, &waits);
+        let fair = components.into_iter().filter(|component| search.is_fair(graph, component));
+        let first = |component: &BTreeSet<u32>| component.first().map(|&state| graph.places[state as usize]);
+        let component = fair.min_by_key(first)?;
+        Some(search.lasso(graph, site, &component))
     })
 }
 
-impl<A: Algorithm> Search<A> {
+impl Search {
     /// Whether `site` waits at `place` and can still be served.
     fn waits(&self, place: crate::store::Place, site: SiteId) -> bool {
         let state = self.state_at(place);
-        let seat = state.seats[site.index()];
-        let down = &self.table.weather(state.weather).down;
-        self.table.facts(seat).phase == Phase::Waiting
-            && (self.table.bounds.survivors || self.table.seat(seat).site.survives(down))
+        let facts = self.table.facts(state.locals[site.index()]);
+        let down = &self.table.faults(state.faults).down;
+        facts.phase == Phase::Waiting
+            && (self.table.bounds.survivors || self.table.sites().survives(facts.site, down))
     }
 
-    fn is_fair(&self, graph: &Graph, part: &BTreeSet<u32>) -> bool {
+    /// Whether each duty that is open in all states of the component is done by one of its steps.
+    fn is_fair(&self, graph: &Graph, component: &BTreeSet<u32>) -> bool {
         let mut undone: Option<BTreeSet<Duty>> = None;
         let mut done = BTreeSet::new();
-        for &number in part {
+        for &number in component {
             let place = graph.places[number as usize];
             let state = self.state_at(place);
             let mut open = BTreeSet::new();
@@ -74,7 +75,7 @@ impl<A: Algorithm> Search<A> {
                 let Some(duty) = self.duty(&state, step) else { continue };
                 open.insert(duty);
                 let target = graph.number_of(self, &body);
-                if target.is_some_and(|target| part.contains(&target)) {
+                if target.is_some_and(|target| component.contains(&target)) {
                     done.insert(duty);
                 }
             }
@@ -95,46 +96,47 @@ impl<A: Algorithm> Search<A> {
             Move::Process(site, Input::Release) => Some(Duty::Release(site)),
             Move::Process(site, Input::Wake) => Some(Duty::Wake(site)),
             Move::Tell { to, about } => Some(Duty::News { to, about }),
-            // Where survivors do not go on by themselves, a failed site does come back.
-            Move::Recover(site) if !A::INFO.failures.crash => Some(Duty::Recovery(site)),
+            // Where survivors cannot continue by themselves, a failed site does recover.
+            Move::Recover(site) if !self.table.info.failures.crash => Some(Duty::Recovery(site)),
             Move::Process(..) | Move::Duplicate(_) | Move::Lose(_) | Move::Fail(_) | Move::Recover(_) => None,
         }
     }
 
-    fn lasso(&self, graph: &Graph, site: SiteId, part: &BTreeSet<u32>) -> Lasso {
-        let nearest = part.iter().map(|&state| (self.path_to(graph.places[state as usize]), state));
-        let (path, start) = nearest.min_by_key(|(path, _)| path.len()).expect("a part has states");
-        Lasso { site, path, round: self.way_round(graph, part, start) }
+    fn lasso(&self, graph: &Graph, site: SiteId, component: &BTreeSet<u32>) -> Lasso {
+        let nearest = component.iter().map(|&state| (self.path_to(graph.places[state as usize]), state));
+        let (path, start) = nearest.min_by_key(|(path, _)| path.len()).expect("a component has states");
+        Lasso { site, path, cycle: self.cycle(graph, component, start) }
     }
 
-    /// A shortest way from `start` back to it within `part`.
-    fn way_round(&self, graph: &Graph, part: &BTreeSet<u32>, start: u32) -> Vec<Move> {
+    /// A shortest cycle through `start` within `component`.
+    fn cycle(&self, graph: &Graph, component: &BTreeSet<u32>, start: u32) -> Vec<Move> {
         let mut came: BTreeMap<u32, (u32, Move)> = BTreeMap::new();
         let mut queue = VecDeque::from([start]);
         while let Some(state) = queue.pop_front() {
             for (step, body) in self.steps_from(graph.places[state as usize]) {
-                let target = graph.number_of(self, &body).filter(|target| part.contains(target));
+                let target = graph.number_of(self, &body).filter(|target| component.contains(target));
                 let Some(target) = target.filter(|target| !came.contains_key(target)) else { continue };
                 came.insert(target, (state, step));
                 queue.push_back(target);
             }
         }
-        let (mut round, mut at) = (Vec::new(), start);
+        let (mut cycle, mut at) = (Vec::new(), start);
         loop {
-            let &(before, step) = came.get(&at).expect("a strongly connected part leads back to its start");
-            round.push(step);
+            let &(before, step) =
+                came.get(&at).expect("a strongly connected component leads back to its start");
+            cycle.push(step);
             at = before;
             if at == start {
-                round.reverse();
-                return round;
+                cycle.reverse();
+                return cycle;
             }
         }
     }
 }
 
-/// The strongly connected parts of the states in `among` that have a step within themselves: Tarjan's algorithm, without
+/// The strongly connected components of the states in `among` that have a step within themselves: Tarjan's algorithm, without
 /// recursion.
-fn strong_parts(graph: &Graph, among: &[bool]) -> Vec<BTreeSet<u32>> {
+fn strong_components(graph: &Graph, among: &[bool]) -> Vec<BTreeSet<u32>> {
     let mut tarjan =
         Tarjan { index: vec![0; graph.states()], low: vec![0; graph.states()], next: 1, ..Tarjan::default() };
     let every = 0..u32::try_from(graph.states()).expect("a graph's states have numbers");
@@ -143,18 +145,18 @@ fn strong_parts(graph: &Graph, among: &[bool]) -> Vec<BTreeSet<u32>> {
             tarjan.visit(graph, among, root);
         }
     }
-    tarjan.parts
+    tarjan.components
 }
 
 #[derive(Default)]
 struct Tarjan {
-    /// In which order a state was met, from 1; 0 is not yet.
+    /// The order in which states were met, from 1; 0 for those that were not.
     index: Vec<u32>,
-    /// The earliest state on the stack that it leads to; `u32::MAX` once its part is known.
+    /// The earliest state on the stack that a state leads to; `u32::MAX` once its component is known.
     low: Vec<u32>,
     next: u32,
     stack: Vec<u32>,
-    parts: Vec<BTreeSet<u32>>,
+    components: Vec<BTreeSet<u32>>,
 }
 
 impl Tarjan {
@@ -195,18 +197,18 @@ impl Tarjan {
         self.stack.push(state);
     }
 
-    /// All that `state` leads to is known: if it leads to none before it, its part is complete.
+    /// Everything that `state` leads to is known. If it leads to no earlier state, its component is complete.
     fn leave(&mut self, graph: &Graph, state: u32) {
         if self.low[state as usize] != self.index[state as usize] {
             return;
         }
         let at = self.stack.iter().rposition(|&other| other == state).expect("it is still on the stack");
-        let part: BTreeSet<u32> = self.stack.drain(at..).collect();
-        for &member in &part {
+        let component: BTreeSet<u32> = self.stack.drain(at..).collect();
+        for &member in &component {
             self.low[member as usize] = u32::MAX;
         }
-        if part.len() > 1 || graph.successors(state).any(|target| target == state) {
-            self.parts.push(part);
+        if component.len() > 1 || graph.successors(state).any(|target| target == state) {
+            self.components.push(component);
         }
     }
 }

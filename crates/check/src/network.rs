@@ -1,26 +1,26 @@
-//! The networks under their names.
+//! Networks by name.
 
 use meshlock_protocol::registry::info::Channels;
 use meshlock_protocol::world::Delivery;
 
 use crate::Bounds;
 
-/// What the network may do, as written behind `--network`.
+/// The behaviour of the network, as given with `--network`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Network {
     /// Messages between two sites arrive in the order in which they were sent.
     Fifo,
-    /// They arrive in any order.
+    /// Messages arrive in any order.
     Unordered,
-    /// They arrive in any order, and some arrive twice.
+    /// Messages arrive in any order, and some arrive twice.
     Duplicating,
 }
 
 impl Network {
-    /// All of them, the kindest first.
+    /// All networks, the most favourable first.
     pub const ALL: [Network; 3] = [Network::Fifo, Network::Unordered, Network::Duplicating];
 
-    /// As written behind `--network`.
+    /// Its name, as given with `--network`.
     pub const fn name(self) -> &'static str {
         match self {
             Network::Fifo => "fifo",
@@ -29,13 +29,13 @@ impl Network {
         }
     }
 
-    /// The one with this name.
+    /// The network with this name.
     pub fn named(name: &str) -> Option<Network> {
         Network::ALL.into_iter().find(|network| network.name() == name)
     }
 }
 
-/// What an algorithm needs as shipped.
+/// The network that an algorithm needs as shipped.
 impl From<Channels> for Network {
     fn from(channels: Channels) -> Network {
         match channels {

@@ -1,21 +1,22 @@
-//! What a finished search says: starvation, the cost in messages, the path in words.
+//! The report of a finished search: starvation, costs in messages, the path that was found.
 
 use meshlock_protocol::Cluster;
 use meshlock_protocol::registry::info::Scale;
-use meshlock_protocol::registry::values::Values;
 
 use crate::graph::Graph;
 use crate::liveness::{Lasso, starved};
 use crate::property::{Property, Verdict};
 use crate::search::{Found, Progress, Search};
-use crate::{Algorithm, Entries, Report};
+use crate::{Entries, Report};
 
-pub(crate) fn of<A: Algorithm>(search: &Search<A>, values: &Values, mut found: Found) -> Report {
+/// Completes what the search has found.
+pub(crate) fn of(search: &Search, mut found: Found) -> Report {
     let (mut messages, mut round) = (None, None);
     if found.verdict == Verdict::Holds {
         messages = search.costs_by_level();
-        let may_cycle = search.retreats > 0 && search.table.bounds.properties.contains(Property::Starvation);
-        // A sweep ends only where every run does, and it has let go of what the graph is made of.
+        let may_cycle =
+            search.back_edges > 0 && search.table.bounds.properties.contains(Property::Starvation);
+        // A sweep ends only where every run does, and it has discarded the states that the graph is made of.
         let is_whole = search.sweep.is_none();
         if is_whole && (may_cycle || (messages.is_none() && search.has_costs())) {
             match search.graph() {
@@ -38,7 +39,7 @@ pub(crate) fn of<A: Algorithm>(search: &Search<A>, values: &Values, mut found: F
     {
         found.verdict = verdict;
     }
-    let path = search.retell(values, &found.path);
+    let path = search.translate(&found.path);
     let Progress { states, depth, edges, local_states, memory, swept } = search.progress;
     Report {
         verdict: found.verdict,
@@ -56,25 +57,26 @@ pub(crate) fn of<A: Algorithm>(search: &Search<A>, values: &Values, mut found: F
 
 impl From<Lasso> for Found {
     fn from(lasso: Lasso) -> Self {
-        let path = lasso.path.into_iter().chain(lasso.round).collect();
+        let path = lasso.path.into_iter().chain(lasso.cycle).collect();
         Found::new(Verdict::Starvation(vec![lasso.site]), path)
     }
 }
 
-impl<A: Algorithm> Search<A> {
+impl Search {
     /// Whether a complete run has a cost: every run ends, and nothing that fails sends messages of its own.
     fn has_costs(&self) -> bool {
         let bounds = &self.table.bounds;
         matches!(bounds.entries, Entries::Each(_)) && !bounds.has_faults()
     }
 
-    /// The least and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, the
-    /// length of a run is its requests and releases, which are the same in all, and its messages. The longer of two paths to a state
-    /// that is known is not followed, in a sweep neither, so that the levels tell nothing if there were such.
+    /// The fewest and the most messages of a complete run, if the levels tell them: when all paths to a state are equally long, the
+    /// length of a run is the number of its requests and releases, the same in all runs, plus the number of its messages. Of two
+    /// paths to a state the longer one is not followed, not even in a sweep, so that the levels tell nothing if there is such a
+    /// state.
     fn costs_by_level(&self) -> Option<(usize, usize)> {
         let bounds = &self.table.bounds;
         let Entries::Each(entries) = bounds.entries else { return None };
-        if !self.has_costs() || bounds.returns || self.retreats > 0 || self.table.uses_timers() {
+        if !self.has_costs() || bounds.returns || self.back_edges > 0 || self.table.uses_timers() {
             return None;
         }
         let asked = bounds.cluster.sites * usize::from(entries);
@@ -82,17 +84,18 @@ impl<A: Algorithm> Search<A> {
         Some((self.first_end? - process_steps, self.last_end? - process_steps))
     }
 
-    /// Whether the cheapest or the dearest run is outside of what the paper says.
+    /// Checks the cheapest and the most expensive run against what the paper says.
     fn judge_costs(&self, messages: Option<(usize, usize)>) -> Option<Verdict> {
         let bounds = &self.table.bounds;
         let Entries::Each(entries) = bounds.entries else { return None };
-        // Who is inside at the start has paid before the run, and may still save others a message.
+        // A site that is inside at the start has paid before the run, and may still save others a message.
         if !bounds.properties.contains(Property::Messages) || bounds.holders.iter().next().is_some() {
             return None;
         }
-        let (found, span) = (messages?, self.table.first_seat(0).cost_span()?);
+        let (sites_code, first) = (self.table.sites(), self.table.sites().first());
+        let (found, span) = (messages?, sites_code.cost_span(first[0])?);
         let Cluster { sites, permits } = bounds.cluster;
-        let quorums = (0..sites).map(|site| self.table.first_seat(site).quorum().unwrap_or(sites));
+        let quorums = first.iter().map(|&site| sites_code.quorum(site).unwrap_or(sites));
         let (smallest, largest) = quorums.fold((sites, 1), |(low, high), k| (low.min(k), high.max(k)));
         let runs = (sites * usize::from(entries)) as f64;
         let low = runs * (span.least.messages)(Scale { sites, permits, quorum: smallest });

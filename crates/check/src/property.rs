@@ -1,18 +1,18 @@
-//! What must hold, each under a name, with the sentence that promises it.
+//! Properties by name, each with the sentence that promises it.
 
 use meshlock_protocol::SiteId;
 use meshlock_protocol::world::Violation;
 
-/// One thing that must hold in every schedule.
+/// A property that must hold in every schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Property {
-    /// Never more inside than permits.
+    /// There are never more processes inside than permits.
     Exclusion,
-    /// Whenever nothing can happen any more, nobody waits.
+    /// Whenever nothing can happen any more, no site waits.
     Deadlock,
-    /// No schedule goes on for ever and passes over a site that waits.
+    /// No schedule goes on for ever without granting the request of a site that waits.
     Starvation,
-    /// Requests are served in the order of their timestamps, where the paper promises it.
+    /// Requests are granted in the order of their timestamps, where the paper promises it.
     Order,
     /// Each grant knows of the one before it, so its fence is larger.
     Fences,
@@ -20,16 +20,16 @@ pub enum Property {
     Tokens,
     /// The algorithm's own numbered invariants.
     Invariants,
-    /// What a correct site sends is not refused.
+    /// No message of a correct site is refused.
     Refusals,
-    /// When all were served, nobody owes anything.
+    /// When all requests are served, no site owes anything.
     Quiet,
     /// No complete run costs fewer or more messages than the paper says.
     Messages,
 }
 
 impl Property {
-    /// All of them, in the order in which tables list them.
+    /// All properties, in the order in which tables list them.
     pub const ALL: [Property; 10] = [
         Property::Exclusion,
         Property::Deadlock,
@@ -43,7 +43,7 @@ impl Property {
         Property::Messages,
     ];
 
-    /// As written behind `--property`.
+    /// Its name, as given with `--property`.
     pub const fn name(self) -> &'static str {
         match self {
             Property::Exclusion => "exclusion",
@@ -59,12 +59,12 @@ impl Property {
         }
     }
 
-    /// The one with this name.
+    /// The property with this name.
     pub fn named(name: &str) -> Option<Property> {
         Property::ALL.into_iter().find(|property| property.name() == name)
     }
 
-    /// The one that a violation breaks.
+    /// The property that a violation violates.
     pub fn of(violation: &Violation) -> Property {
         match violation {
             // A site that disagrees with its host about its own process breaks the one contract that exclusion rests on.
@@ -80,7 +80,7 @@ impl Property {
         }
     }
 
-    /// Who promises it, and in which words.
+    /// The sentence that promises it, and its source.
     pub const fn sentence(self) -> &'static str {
         match self {
             Property::Exclusion => {
@@ -122,22 +122,22 @@ impl Property {
 pub struct Properties(u16);
 
 impl Properties {
-    /// Every one.
+    /// All properties.
     pub fn all() -> Self {
         Property::ALL.into_iter().collect()
     }
 
-    /// Whether `property` is among them.
+    /// Whether `property` is in the set.
     pub const fn contains(self, property: Property) -> bool {
         self.0 & property.bit() != 0
     }
 
-    /// Those that are in it, in the order in which tables list them.
+    /// The properties in the set, in the order in which tables list them.
     pub fn iter(self) -> impl Iterator<Item = Property> {
         Property::ALL.into_iter().filter(move |&property| self.contains(property))
     }
 
-    /// All but `property`.
+    /// The set without `property`.
     #[must_use]
     pub const fn without(self, property: Property) -> Self {
         Properties(self.0 & !property.bit())
@@ -150,25 +150,25 @@ impl FromIterator<Property> for Properties {
     }
 }
 
-/// What was found.
+/// The verdict of an exploration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// All states were visited and nothing is wrong.
     Holds,
-    /// The last step of the path leads here.
+    /// The last step of the path leads to this violation.
     Violated(Violation),
     /// After the path nothing can happen any more, and these sites wait.
     Deadlock(Vec<SiteId>),
-    /// After the path the schedule can go round for ever, fair to every message and every process, and these sites wait all
+    /// The end of the path is a cycle that can repeat for ever, fair to every message and every process, and these sites wait all
     /// the time.
     Starvation(Vec<SiteId>),
-    /// All was served, but a site still owes something after the path.
+    /// All requests were served, but a site still owes something after the path.
     NotQuiet,
     /// Some complete run costs fewer or more messages, all entries together, than the paper allows.
     Costs {
-        /// The cheapest and the dearest run.
+        /// The fewest and the most messages of a run.
         found: (usize, usize),
-        /// What the formulas give for as many entries.
+        /// The bounds that the formulas give for the same number of entries.
         allowed: (f64, f64),
     },
     /// The limit on states or memory was reached first.
@@ -176,7 +176,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The property that is broken.
+    /// The property that is violated.
     pub fn property(&self) -> Option<Property> {
         match self {
             Verdict::Holds | Verdict::Unfinished => None,

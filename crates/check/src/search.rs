@@ -1,56 +1,58 @@
-//! Breadth first, level by level, on all cores, and the same way every time.
+//! The search: breadth first, level by level, on all cores, and the same way every time.
 //!
-//! A level is worked off in rounds of two parts, each shard by one task. In the first part a task takes states of its shard and
-//! works out what follows them; the table is only read. Each follower goes into the bucket of the shard that its hash
-//! names. In the second part a task empties the buckets of its shard in order. A state that needs a step which the table does not
-//! know yet is set aside, and between the parts one thread lets the sites' code run for it. So no lock is needed, and
-//! neither the counts nor the path that is found depend on the number of threads. What happens when memory ends is in `sweep`.
+//! A level is worked off in rounds of two parts; in each part every shard has one task. In the first part a task takes states of
+//! its shard and works out their successors; the table is only read. Each successor goes into the bucket of the shard that its
+//! hash names. In the second part a task empties the buckets of its shard in order. A state that needs a step which the table
+//! does not know yet is set aside, and between the parts one thread runs the sites' code for it. So no lock is needed, and
+//! neither the counts nor the path that is found depend on the number of threads. [`sweep`](crate::sweep) describes what happens
+//! when memory runs out.
 
-use meshlock_protocol::registry::values::Values;
-use meshlock_protocol::{Phase, PlanError, SiteId};
+use meshlock_protocol::{Phase, SiteId};
 use rayon::prelude::*;
 
+use crate::Bounds;
+use crate::apply::Unknown;
 use crate::bucket::{Staged, empty};
-use crate::moves::{Move, Unknown};
+use crate::moves::Move;
 use crate::property::{Property, Verdict};
+use crate::sites::Sites;
 use crate::state::{Layout, State};
 use crate::store::{Place, SHARDS, Shard, hash, shard_of};
 use crate::sweep::{Origin, Sweep};
 use crate::table::Table;
-use crate::{Algorithm, Bounds};
 
-/// How many states of a shard one round takes.
+/// How many states of each shard one round works off.
 const ROUND: usize = 512;
 
-/// How far an exploration has come.
+/// The progress of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Different states so far.
+    /// The number of different states so far.
     pub states: usize,
-    /// Steps tried so far: edges of the graph.
+    /// The number of steps tried so far: edges of the graph.
     pub edges: usize,
-    /// The level that is being worked off.
+    /// The level that is worked off now.
     pub depth: usize,
     /// Memory in use, in bytes.
     pub memory: usize,
-    /// Different states of single sites.
+    /// The number of different local states.
     pub local_states: usize,
-    /// From which level on those before it were let go, if memory had ended.
+    /// The level at which the sweep began, if memory ran out.
     pub swept: Option<usize>,
 }
 
-/// Something wrong, where it was seen.
+/// Something wrong, and where.
 #[derive(Clone, Debug)]
 struct Finding {
     at: Place,
-    /// What a state that follows it is told to have been reached from.
+    /// The state that the successors of `at` name as the one they were reached from.
     way: Place,
-    /// The step from there that is wrong; without one the state itself is.
+    /// The step from `at` that is wrong; without one the state itself is.
     step: Option<Move>,
     verdict: Verdict,
 }
 
-/// What one task of the first part works with.
+/// The working memory of one task of the first part.
 struct Worker {
     shard: usize,
     state: State,
@@ -58,31 +60,32 @@ struct Worker {
     moves: Vec<Move>,
     body: Vec<u8>,
     buckets: Vec<Vec<u8>>,
-    /// Where followers of the present state went, to take them back: bucket and its length before.
+    /// Where the successors of the present state went, to take them back: bucket and its length before.
     staged: Vec<(usize, usize)>,
     findings: Vec<Finding>,
+    /// The states that need a step which the table does not know, by offset.
     aside: Vec<u64>,
     edges: usize,
-    /// Whether anyone of this round was served to the end.
+    /// The number of states without a successor in this round.
     ends: usize,
 }
 
 /// A whole exploration.
-pub(crate) struct Search<A: Algorithm> {
-    pub(crate) table: Table<A>,
+pub(crate) struct Search {
+    pub(crate) table: Table,
     pub(crate) layout: Layout,
     pub(crate) shards: Vec<Shard>,
     workers: Vec<Worker>,
-    /// Where each level up to the present one begins, and where that goes on and ends; by shard.
+    /// By shard: where each level up to the present one begins, how far it is worked off, where it ends.
     pub(crate) level_starts: Vec<Vec<u64>>,
     pub(crate) cursors: Vec<u64>,
     pub(crate) level_ends: Vec<u64>,
-    /// Since when the oldest levels are let go.
+    /// Where the sweep began, if memory ran out.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) progress: Progress,
-    /// How many steps led to a state of the same or an earlier level: without any there is no cycle.
-    pub(crate) retreats: usize,
-    /// The first level on which a run can end.
+    /// The number of steps to a state of the same or an earlier level: without any there is no cycle.
+    pub(crate) back_edges: usize,
+    /// The first and the last level with a state that has no successor.
     pub(crate) first_end: Option<usize>,
     pub(crate) last_end: Option<usize>,
 }
@@ -91,7 +94,7 @@ pub(crate) struct Search<A: Algorithm> {
 pub(crate) struct Found {
     pub(crate) verdict: Verdict,
     pub(crate) path: Vec<Move>,
-    /// Where the way to it went through, if that is all that is known of the way.
+    /// A state that the path goes through, if nothing else is known of the path.
     pub(crate) origin: Option<Origin>,
 }
 
@@ -101,16 +104,17 @@ impl Found {
     }
 }
 
-impl<A: Algorithm> Search<A> {
-    pub(crate) fn new(bounds: &Bounds, values: &Values) -> Result<Self, PlanError> {
-        let table = Table::<A>::new(bounds, values)?;
-        let first = table.first_state(Layout::of::<A>(bounds));
-        Ok(Search::from(table, &first))
+impl Search {
+    /// A search of everything within `bounds`.
+    pub(crate) fn new(bounds: &Bounds, sites: Box<dyn Sites>) -> Self {
+        let table = Table::new(bounds, sites);
+        let first = table.first_state(Layout::of(table.info, bounds));
+        Search::from(table, &first)
     }
 
-    /// A search of what can follow `first`.
-    pub(crate) fn from(table: Table<A>, first: &State) -> Self {
-        let layout = Layout::of::<A>(&table.bounds);
+    /// A search of everything that can follow `first`.
+    pub(crate) fn from(table: Table, first: &State) -> Self {
+        let layout = Layout::of(table.info, &table.bounds);
         let mut search = Search {
             table,
             layout,
@@ -121,7 +125,7 @@ impl<A: Algorithm> Search<A> {
             level_ends: vec![Shard::FIRST; SHARDS],
             sweep: None,
             progress: Progress::default(),
-            retreats: 0,
+            back_edges: 0,
             first_end: None,
             last_end: None,
         };
@@ -132,7 +136,12 @@ impl<A: Algorithm> Search<A> {
         search
     }
 
-    /// Works off level after level until all is seen, something is wrong or the limit is reached.
+    /// Drops everything but the sites.
+    pub(crate) fn into_sites(self) -> Box<dyn Sites> {
+        self.table.into_sites()
+    }
+
+    /// Works off level after level until all states are seen, something is wrong or a limit is reached.
     pub(crate) fn run(&mut self, report: &mut dyn FnMut(&Progress)) -> Found {
         if let Some(wrong) = self.wrong_at_start() {
             return Found::new(wrong, Vec::new());
@@ -144,7 +153,7 @@ impl<A: Algorithm> Search<A> {
         }
     }
 
-    /// Works off one level, and says how the search ended, if it did.
+    /// Works off one level. Returns how the search ended, if it did.
     pub(crate) fn level(&mut self, report: &mut dyn FnMut(&Progress)) -> Option<Found> {
         let level_ends = self.shards.iter().map(Shard::end).collect();
         self.level_starts.push(std::mem::replace(&mut self.level_ends, level_ends));
@@ -212,10 +221,10 @@ impl<A: Algorithm> Search<A> {
             }
         }
         let (workers, level_ends) = (&self.workers, &self.level_ends);
-        let retreats = self.shards.par_iter_mut().enumerate().map(|(at, shard)| {
+        let back_edges = self.shards.par_iter_mut().enumerate().map(|(at, shard)| {
             workers.iter().map(|worker| empty(&worker.buckets[at], shard, level_ends[at])).sum::<usize>()
         });
-        self.retreats += retreats.sum::<usize>();
+        self.back_edges += back_edges.sum::<usize>();
         self.progress.edges += self.workers.iter().map(|worker| worker.edges).sum::<usize>();
     }
 
@@ -243,7 +252,7 @@ impl<A: Algorithm> Search<A> {
         Found::new(finding.verdict, path)
     }
 
-    /// How `place` was first reached: found again by trying which step leads from each state to the next.
+    /// The path by which `place` was first reached, found by trying which step leads from each state to the next.
     pub(crate) fn path_to(&self, place: Place) -> Vec<Move> {
         let mut path = Vec::new();
         let mut child = place;
@@ -287,8 +296,8 @@ impl Worker {
         self.edges = 0;
     }
 
-    /// Lets the sites' code run for whatever can happen in this state.
-    fn learn<A: Algorithm>(&mut self, table: &mut Table<A>, layout: Layout, body: &[u8]) {
+    /// Runs the sites' code for everything that can happen in this state.
+    fn learn(&mut self, table: &mut Table, layout: Layout, body: &[u8]) {
         layout.decode(body, &mut self.state);
         table.moves(layout, &self.state, &mut self.moves);
         for &step in &self.moves {
@@ -296,18 +305,18 @@ impl Worker {
         }
     }
 
-    /// Puts what follows the state at `at` into the buckets, as reached by `way`, and notes what is wrong there; or nothing at
-    /// all, if a step is unknown.
-    fn expand<A: Algorithm>(
+    /// Puts the successors of the state at `at` into the buckets, as reached from `way`, and notes what is wrong with it.
+    /// If a step is unknown it does nothing at all.
+    fn expand(
         &mut self,
-        table: &Table<A>,
+        table: &Table,
         layout: Layout,
         at: Place,
         way: Place,
         body: &[u8],
     ) -> Result<(), Unknown> {
         layout.decode(body, &mut self.state);
-        let goes_on = table.moves(layout, &self.state, &mut self.moves);
+        let continues = table.moves(layout, &self.state, &mut self.moves);
         if !table.knows(layout, &self.state, &self.moves) {
             return Err(Unknown);
         }
@@ -317,7 +326,7 @@ impl Worker {
         for index in 0..self.moves.len() {
             let step = self.moves[index];
             match table.apply(layout, &self.state, step, &mut self.next) {
-                Ok(None) if table.is_within(&self.next.seats) => self.stage(layout, way),
+                Ok(None) if table.is_within(&self.next.locals) => self.stage(layout, way),
                 Ok(None) => outside += 1,
                 Ok(Some(wrong)) => {
                     let verdict = Verdict::Violated(wrong);
@@ -332,7 +341,7 @@ impl Worker {
         }
         self.edges += self.moves.len() - outside;
         let wrong = table.examine(layout, &self.state).map(Verdict::Violated);
-        let wrong = wrong.or_else(|| if goes_on { None } else { judge_end(table, &self.state) });
+        let wrong = wrong.or_else(|| if continues { None } else { judge_end(table, &self.state) });
         self.findings.extend(wrong.map(|verdict| Finding { at, way, step: None, verdict }));
         self.ends += usize::from(self.moves.is_empty());
         Ok(())
@@ -355,28 +364,30 @@ impl Worker {
     }
 }
 
-/// The one of a level to report: a state that is wrong before a step to one, then the first.
+/// The finding of a level to report: a state that is wrong goes before a step that is wrong, then the first one.
 fn first_of(found: Option<Finding>, more: impl Iterator<Item = Finding>) -> Option<Finding> {
     found.into_iter().chain(more).min_by_key(|finding| (finding.step.is_some(), finding.at))
 }
 
-/// What is wrong with a state in which nothing happens by itself.
-fn judge_end<A: Algorithm>(table: &Table<A>, state: &State) -> Option<Verdict> {
-    let down = &table.weather(state.weather).down;
-    let waits = |site: SiteId| table.facts(state.seats[site.index()]).phase == Phase::Waiting;
-    let sites = || SiteId::all(state.seats.len());
-    let can_be_served =
-        |site: SiteId| table.bounds.survivors || table.seat(state.seats[site.index()]).site.survives(down);
+/// Judges a state in which nothing happens by itself.
+fn judge_end(table: &Table, state: &State) -> Option<Verdict> {
+    let down = &table.faults(state.faults).down;
+    let waits = |site: SiteId| table.facts(state.locals[site.index()]).phase == Phase::Waiting;
+    let sites = || SiteId::all(state.locals.len());
+    let can_be_served = |site: SiteId| {
+        let site = table.facts(state.locals[site.index()]).site;
+        table.bounds.survivors || table.sites().survives(site, down)
+    };
     let waiting: Vec<SiteId> = sites().filter(|&site| waits(site) && can_be_served(site)).collect();
     let properties = table.bounds.properties;
     if !waiting.is_empty() && properties.contains(Property::Deadlock) {
         return Some(Verdict::Deadlock(waiting));
     }
-    let hopeless = sites().any(waits);
+    let some_wait = sites().any(waits);
     let is_quiet = |site: SiteId| {
-        let seat = table.seat(state.seats[site.index()]);
-        !seat.up || seat.site.is_quiet()
+        let facts = table.facts(state.locals[site.index()]);
+        !facts.up || facts.is_quiet
     };
     let quiet = state.packets.is_empty() && sites().all(is_quiet);
-    (!hopeless && !quiet && properties.contains(Property::Quiet)).then_some(Verdict::NotQuiet)
+    (!some_wait && !quiet && properties.contains(Property::Quiet)).then_some(Verdict::NotQuiet)
 }

@@ -1,8 +1,8 @@
-//! The states seen so far, exactly: their encodings one behind the other, and a table of where each is.
+//! The store of all states seen so far, exactly: their encodings one after the other, and a hash table of their offsets.
 //!
-//! A record is its length, the state it was first reached from, and its encoding. The table has eight bytes a slot: where the
-//! record is, and 28 bits of its hash, so that two encodings are compared only when they are almost certainly equal. It grows by
-//! half when it is 85 % full. The store is cut into shards by hash; each grows on its own.
+//! A record is its length, the state it was first reached from, and its encoding. A slot of the table has eight bytes: the offset of the
+//! record and 28 bits of its hash, so that two encodings are compared only when they are almost certainly equal. The table grows by
+//! half when it is 85 % full. The store is divided into shards by hash; each grows on its own.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -13,10 +13,10 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 
-/// How many shards there are, whatever the number of threads: so that every run goes the same way.
+/// The number of shards. It does not depend on the number of threads, so that every run goes the same way.
 pub(crate) const SHARDS: usize = 16;
 
-/// How many states are looked up side by side.
+/// The number of states that are looked up together.
 pub(crate) const TOUCHED: usize = 16;
 
 const CHUNK: usize = 1 << 16;
@@ -24,14 +24,14 @@ const FEWEST_SLOTS: usize = 64;
 const OFFSET_BITS: u32 = 36;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 
-/// Where a state is kept: shard and offset in 40 bits.
+/// The place of a state in the store: shard and offset in 40 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// What the first state was reached from.
+    /// The place that the first state was reached from.
     pub(crate) const NOWHERE: Place = Place(0);
-    /// How many bytes it takes in a record.
+    /// Its size in a record, in bytes.
     pub(crate) const BYTES: usize = 5;
 
     pub(crate) fn new(shard: usize, offset: u64) -> Self {
@@ -70,26 +70,26 @@ pub(crate) struct Shard {
     chunks: Vec<Vec<u8>>,
     /// 28 bits of hash above 36 bits of offset; 0 is empty.
     slots: Vec<u64>,
-    /// How many states were brought.
+    /// The number of states that were inserted.
     states: usize,
-    /// Where the first record is that is still here.
+    /// The offset of the first record that is still kept.
     first: u64,
-    /// From where on the slots know the records, and how many these are.
+    /// The offset from which on the records are in the table, and their number.
     known_from: u64,
     known: usize,
 }
 
-/// What became of a state that was brought.
+/// The result of inserting a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// It is new.
+    /// The state is new.
     New,
-    /// It was here already, at this offset.
+    /// The state was there already, at this offset.
     Known(u64),
 }
 
 impl Shard {
-    /// Where the first record begins.
+    /// The offset of the first record.
     pub(crate) const FIRST: u64 = 1;
 
     pub(crate) fn new() -> Self {
@@ -106,7 +106,7 @@ impl Shard {
         }
     }
 
-    /// How many different states were brought; after [`Shard::know_from`] those that come again count again.
+    /// The number of different states; after [`Shard::know_from`] those that are inserted again count again.
     pub(crate) fn states(&self) -> usize {
         self.states
     }
@@ -116,20 +116,20 @@ impl Shard {
             + self.slots.len() * size_of::<u64>()
     }
 
-    /// Behind the last record.
+    /// The offset behind the last record.
     pub(crate) fn end(&self) -> u64 {
         let last = self.chunks.len() - 1;
         (last * CHUNK + self.chunks[last].len()) as u64
     }
 
-    /// Where the first record at or behind `offset` begins: a chunk whose rest was too short ends early.
+    /// The offset of the first record at or behind `offset`: a chunk whose rest was too short ends early.
     pub(crate) fn settle(&self, offset: u64) -> u64 {
         let (chunk, at) = (offset as usize / CHUNK, offset as usize % CHUNK);
         let is_over = at == self.chunks[chunk].len() && chunk + 1 < self.chunks.len();
         if is_over { ((chunk + 1) * CHUNK) as u64 } else { offset }
     }
 
-    /// The record that begins at `offset`: what it was reached from and its encoding; and where it ends.
+    /// The record at `offset`: the state it was reached from, its encoding, and the offset of its end.
     pub(crate) fn record(&self, offset: u64) -> (Place, &[u8], u64) {
         let (chunk, at) = (offset as usize / CHUNK, offset as usize % CHUNK);
         let bytes = &self.chunks[chunk];
@@ -139,8 +139,8 @@ impl Shard {
         (Place::from_bytes(&bytes[at + 2..]), &bytes[body..end], (chunk * CHUNK + end) as u64)
     }
 
-    /// Reads what [`Shard::insert`] will read for up to [`TOUCHED`] of these. None waits for another here, so that memory is waited
-    /// for once and not as often as there are states.
+    /// Reads what [`Shard::insert`] will read for up to [`TOUCHED`] of these hashes. The reads do not depend on each other, so that the
+    /// processor waits for memory once and not once for each state.
     pub(crate) fn touch(&self, hashes: impl Iterator<Item = u64> + Clone) {
         let mut slots = [0; TOUCHED];
         slots.iter_mut().zip(hashes.clone()).for_each(|(slot, hash)| *slot = self.slots[self.home(hash)]);
@@ -153,7 +153,7 @@ impl Shard {
         self.chunks[offset as usize / CHUNK].get(offset as usize % CHUNK).copied().unwrap_or(0)
     }
 
-    /// Keeps `body`, if it is new.
+    /// Inserts `body`, if it is new.
     pub(crate) fn insert(&mut self, hash: u64, parent: Place, body: &[u8]) -> Inserted {
         match self.find(hash, body) {
             Ok(slot) => Inserted::Known(self.slots[slot] & OFFSET_MASK),
@@ -170,7 +170,7 @@ impl Shard {
         }
     }
 
-    /// The slot of `body`, or the free one where it belongs.
+    /// The slot of `body`, or the free slot where it belongs.
     pub(crate) fn find(&self, hash: u64, body: &[u8]) -> Result<usize, usize> {
         let tag = hash << OFFSET_BITS;
         let mut at = self.home(hash);
@@ -186,7 +186,7 @@ impl Shard {
         }
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -209,21 +209,21 @@ impl Shard {
         offset
     }
 
-    /// Lets go of all records before `offset`, as far as they fill chunks.
+    /// Frees all records before `offset`, as far as they fill chunks.
     pub(crate) fn forget_before(&mut self, offset: u64) {
         let last = self.chunks.len() - 1;
         let (from, to) = (self.first as usize / CHUNK, (offset as usize / CHUNK).min(last));
-        // Not `fill`, which would keep what the vectors have room for.
+        // Not `fill`, which would keep the capacity of the vectors.
         self.chunks[from.min(to)..to].iter_mut().for_each(|chunk| *chunk = Vec::new());
         self.first = offset;
     }
 
-    /// From where on records are known.
+    /// The offset from which on records are in the table.
     pub(crate) fn known_from(&self) -> u64 {
         self.known_from
     }
 
-    /// Knows only the records from `offset` on again, where one begins or the last one ends.
+    /// Keeps only the records from `offset` on in the table; a record begins there, or the last one ends.
     pub(crate) fn know_from(&mut self, offset: u64) {
         (self.known_from, self.known) = (offset, 0);
         let (mut at, end) = (offset, self.end());
@@ -234,7 +234,7 @@ impl Shard {
         self.place_all((self.known * 3 / 2).max(FEWEST_SLOTS));
     }
 
-    /// Makes a new table of so many slots for the records that it knows.
+    /// Makes a new table with this number of slots for the records from `known_from` on.
     fn place_all(&mut self, slots: usize) {
         self.slots = vec![0; slots];
         let mut offset = self.known_from;

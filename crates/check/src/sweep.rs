@@ -1,41 +1,39 @@
-//! What happens when memory ends: the oldest levels are let go, and the search goes on.
+//! The sweep: when memory runs out, the oldest levels are discarded and the search goes on.
 //!
-//! Most algorithms make progress with every step: a message more has arrived, a request more was served. Then a state is only ever
-//! reached after one number of steps, or a few, and to know it again the latest levels are enough. So whenever all memory is used,
-//! the older half of what is known is let go, in whole levels; if less than a level would be left, all but the next level, and from
-//! the present one each state once it was worked off. (The sweep-line method of Christensen, Kristensen and Mailund, 2001, with the
-//! number of steps as the measure of progress.)
+//! Most algorithms make progress with every step: one more message has arrived, one more request was granted. Then a state is
+//! only ever reached after one number of steps, or a few, and to recognise it the latest levels are enough. So whenever all
+//! memory is used, the older half of the known states is discarded, in whole levels; if less than a level would be left, all but
+//! the next level, and each state of the present one as soon as it is worked off. (The sweep-line method of Christensen, Kristensen
+//! and Mailund, 2001, with the number of steps as the measure of progress.)
 //!
-//! Nothing is missed by this. A state that is reached once more after its level was let go is visited and counted once more; and if
-//! there is a circle longer than what is known, the search does not end by itself. So one that ends, and in which no step led to a
-//! state of the same or an earlier level, has shown that every run ends: there is no circle in which a site could starve. If steps
-//! did, it has shown so only where no site ever comes back to a state that it was in; elsewhere the search is given up.
+//! Nothing is missed by this. A state that is reached again after its level was discarded is visited and counted again; and if there
+//! is a cycle longer than what is known, the search does not end by itself. So a search that ends, and in which no step led to a
+//! state of the same or an earlier level, has shown that every run ends: there is no cycle in which a site could starve. If there
+//! were such steps, it has shown that only where no site ever returns to an earlier state; elsewhere the search is given up.
 //!
-//! A state keeps no parent then, but its origin: the state of the level where the sweep began that it was reached from. If
-//! something is wrong, the levels up to there, which did fit, are made once more for the way to the origin, and the rest of the
-//! way is searched from there alone.
+//! In a sweep a state keeps no parent but its origin: the state of the level where the sweep began from which it was reached. If
+//! something is wrong, the levels up to there, which did fit into memory, are explored again for the path to the origin, and the
+//! rest of the path is searched from the origin alone.
 
-use meshlock_protocol::PlanError;
-use meshlock_protocol::registry::values::Values;
 use rayon::prelude::*;
 
 use crate::search::{Found, Progress, Search};
 use crate::store::{Place, Shard};
 use crate::table::Table;
-use crate::{Algorithm, Bounds, Entries};
+use crate::{Bounds, Entries};
 
-/// How many levels a sweep follows before it takes the run for one that goes round for ever.
-const MOST_LEVELS: usize = 1000;
+/// A sweep that goes on for more levels than this is given up: there is probably a cycle.
+const MAX_LEVELS: usize = 1000;
 
-/// Where levels began to be let go.
+/// Where a sweep began.
 pub(crate) struct Sweep {
-    /// The level that was worked off then.
+    /// The level that was worked off when it began.
     depth: usize,
-    /// Where it ends, by shard.
+    /// By shard: where that level ends.
     ends: Vec<u64>,
 }
 
-/// A state of the level where a sweep began.
+/// A state of the level at which a sweep began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     depth: usize,
@@ -43,7 +41,7 @@ pub(crate) struct Origin {
 }
 
 impl Sweep {
-    /// What the states that follow the one at `place` are told to have been reached from: that one, or its origin.
+    /// The state that the successors of the one at `place` name as the one they were reached from: that one, or its origin.
     pub(crate) fn way(sweep: Option<&Sweep>, place: Place, parent: Place) -> Place {
         match sweep {
             Some(sweep) if place.offset() >= sweep.ends[place.shard()] => parent,
@@ -51,14 +49,14 @@ impl Sweep {
         }
     }
 
-    /// Where the way to a state went through, which was told to have been reached so.
+    /// The origin of a state that names `way`.
     pub(crate) fn origin(&self, way: Place) -> Origin {
         Origin { depth: self.depth, place: way }
     }
 }
 
-impl<A: Algorithm> Search<A> {
-    /// Lets go of the oldest levels, if it is memory that is short; says whether the search can go on.
+impl Search {
+    /// Discards the oldest levels, if it is memory that is short. Returns whether the search can go on.
     pub(crate) fn make_room(&mut self) -> bool {
         let is_memory_short = self.progress.states <= self.table.bounds.most_states;
         if !is_memory_short || !self.can_end() {
@@ -76,14 +74,14 @@ impl<A: Algorithm> Search<A> {
         true
     }
 
-    /// Whether nothing speaks against that every run ends.
+    /// Whether, by all that is known, every run ends.
     pub(crate) fn can_end(&self) -> bool {
         let counted = matches!(self.table.bounds.entries, Entries::Each(_));
-        counted && (self.retreats == 0 || no_site_comes_back(&self.table))
+        counted && (self.back_edges == 0 || no_site_returns_to_a_state(&self.table))
     }
 
-    /// Where in each shard the later half begins of what is known, in whole levels, or else the next level; nothing, if that is all
-    /// that is known.
+    /// By shard: where the later half of the known states begins, in whole levels, or else the next level. `None` if only the
+    /// next level is known.
     fn later_half(&self) -> Option<Vec<u64>> {
         let known: Vec<u64> = self.shards.iter().map(Shard::known_from).collect();
         let bytes = |starts: &[u64]| {
@@ -95,26 +93,25 @@ impl<A: Algorithm> Search<A> {
         (known != self.level_ends).then(|| level.clone())
     }
 
-    /// Lets go of the states that are neither known nor to be worked off.
+    /// Frees the states that are neither known nor to be worked off.
     pub(crate) fn forget_worked_off(&mut self) {
         for (shard, &cursor) in self.shards.iter_mut().zip(&self.cursors) {
             shard.forget_before(cursor.min(shard.known_from()));
         }
     }
 
-    /// Whether the sweep has gone on for so long that there is probably a circle.
+    /// Whether the sweep has gone on for so long that there is probably a cycle.
     pub(crate) fn seems_endless(&self) -> bool {
-        self.sweep.as_ref().is_some_and(|sweep| self.progress.depth > sweep.depth + MOST_LEVELS)
+        self.sweep.as_ref().is_some_and(|sweep| self.progress.depth > sweep.depth + MAX_LEVELS)
     }
 
-    /// Searches once more for the way to what was found by a sweep.
-    pub(crate) fn retrace(self, origin: Origin, values: &Values) -> Result<(Self, Found), PlanError> {
-        // What follows one state is little beside what follows all of its level.
+    /// Searches again for the path to what a sweep has found.
+    pub(crate) fn retrace(self, origin: Origin) -> (Self, Found) {
+        // What follows one state is little compared with what follows all of its level.
         let bounds = Bounds { most_memory: usize::MAX, ..self.table.bounds.clone() };
         let progress = self.progress;
-        drop(self);
         let ignore = &mut |_: &Progress| {};
-        let mut again = Search::<A>::new(&bounds, values)?;
+        let mut again = Search::new(&bounds, self.into_sites());
         while again.progress.depth < origin.depth {
             let found = again.level(ignore);
             assert!(found.is_none(), "the first search went on from here");
@@ -124,13 +121,13 @@ impl<A: Algorithm> Search<A> {
         let found = rest.run(ignore);
         path.extend(found.path);
         rest.progress = progress;
-        Ok((rest, Found::new(found.verdict, path)))
+        (rest, Found::new(found.verdict, path))
     }
 }
 
-/// Whether no site, by all that was learnt, comes back to a state that it was in; a message may change nothing, if none is sent for
-/// it. Then no run goes round: what changes no site takes a message away, or is one of a bounded number of faults.
-fn no_site_comes_back<A: Algorithm>(table: &Table<A>) -> bool {
+/// Whether no site, by all that was learnt, returns to a state that it was in; a message may change nothing, if none is sent for
+/// it. Then no run has a cycle: a step that changes no site takes a message away, or is one of a bounded number of faults.
+fn no_site_returns_to_a_state(table: &Table) -> bool {
     let mut edges = Vec::new();
     for (before, after, takes) in table.steps() {
         if before != after {
@@ -139,30 +136,29 @@ fn no_site_comes_back<A: Algorithm>(table: &Table<A>) -> bool {
             return false;
         }
     }
-    !goes_round(table.local_states(), edges)
+    !has_cycle(table.local_states(), edges)
 }
 
-/// Whether a graph of so many nodes has a circle: whether some are left when those that nothing leads to are taken away, again and
-/// again.
-fn goes_round(nodes: usize, mut edges: Vec<(u32, u32)>) -> bool {
+/// Whether a graph has a cycle: whether nodes are left when those without a predecessor are removed again and again.
+fn has_cycle(nodes: usize, mut edges: Vec<(u32, u32)>) -> bool {
     edges.sort_unstable();
-    let mut ways_in = vec![0_u32; nodes];
+    let mut predecessors = vec![0_u32; nodes];
     for &(_, to) in &edges {
-        ways_in[to as usize] += 1;
+        predecessors[to as usize] += 1;
     }
-    let mut free: Vec<usize> = (0..nodes).filter(|&node| ways_in[node] == 0).collect();
-    let mut taken = 0;
+    let mut free: Vec<usize> = (0..nodes).filter(|&node| predecessors[node] == 0).collect();
+    let mut removed = 0;
     while let Some(node) = free.pop() {
-        taken += 1;
+        removed += 1;
         let first = edges.partition_point(|&(from, _)| (from as usize) < node);
         for &(_, to) in edges[first..].iter().take_while(|&&(from, _)| from as usize == node) {
-            ways_in[to as usize] -= 1;
-            if ways_in[to as usize] == 0 {
+            predecessors[to as usize] -= 1;
+            if predecessors[to as usize] == 0 {
                 free.push(to as usize);
             }
         }
     }
-    taken < nodes
+    removed < nodes
 }
 
 #[cfg(test)]
@@ -170,10 +166,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circle_is_seen_wherever_it_is() {
-        assert!(!goes_round(0, Vec::new()));
-        assert!(!goes_round(4, vec![(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]));
-        assert!(goes_round(4, vec![(0, 1), (1, 2), (2, 3), (3, 1)]));
-        assert!(goes_round(3, vec![(2, 1), (1, 2)]));
+    fn a_cycle_is_seen_wherever_it_is() {
+        assert!(!has_cycle(0, Vec::new()));
+        assert!(!has_cycle(4, vec![(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]));
+        assert!(has_cycle(4, vec![(0, 1), (1, 2), (2, 3), (3, 1)]));
+        assert!(has_cycle(3, vec![(2, 1), (1, 2)]));
     }
 }

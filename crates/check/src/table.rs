@@ -2,23 +2,23 @@
 //!
 //! A site is a pure machine: the same state and the same input always give the same next state and the same effects. Far fewer
 //! local states exist than global ones, so each (local state, input) runs the site's code once, and its outcome is kept.
-//! From then on a step of a global state is a lookup. Local states, messages and weathers are numbered as they appear; a
+//! From then on a step of a global state is a lookup. Local states, packets and fault states are numbered as they appear; a
 //! global state is a short list of such numbers.
 
-use indexmap::IndexSet;
 use meshlock_protocol::registry::info::Tokens;
-use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Violation;
-use meshlock_protocol::{Algorithm, Effect, Message, Outbox, Phase, PlanError, SiteId, Slot};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use meshlock_protocol::{Effect, Info, Phase, SiteId, Slot};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::seat::{Facts, Seat};
+use crate::faults::{Change, FaultState};
+use crate::interner::Interner;
+use crate::local::{LocalFacts, LocalState};
+use crate::sites::{Call, Sites};
 use crate::state::{Layout, State};
-use crate::weather::{Change, Weather};
 use crate::{Bounds, Entries};
 
-/// What can happen to one seat.
+/// What can happen to one local state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Input {
     Request,
@@ -29,145 +29,165 @@ pub(crate) enum Input {
     Restart,
     PeerFailed(SiteId),
     PeerRecovered(SiteId),
-    /// The packet of this number arrives.
+    /// The packet with this number arrives.
     Packet(u32),
 }
 
 /// A message between two sites.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Packet<M> {
-    pub(crate) from: SiteId,
-    pub(crate) to: SiteId,
-    pub(crate) message: M,
-    /// Whether what it carried is gone already, as in the world.
-    pub(crate) spent: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Packet {
+    from: SiteId,
+    to: SiteId,
+    message: u32,
+    /// Whether its contents are gone already, as in the world.
+    spent: bool,
 }
 
-/// What the search needs of a packet again and again.
+/// What the search asks of a packet, computed once when it is numbered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Label {
+pub(crate) struct PacketLabel {
     pub(crate) from: SiteId,
     pub(crate) to: SiteId,
     pub(crate) channel: u32,
-    pub(crate) tokens: usize,
+    pub(crate) message: u32,
+    pub(crate) tokens: u32,
     pub(crate) spent: bool,
 }
 
-/// What one input does to one seat: the number of the seat afterwards, and of what comes of it.
+/// What the search asks of numbered local states and packets.
+#[derive(Default)]
+pub(crate) struct Labels {
+    locals: Vec<LocalFacts>,
+    packets: Vec<PacketLabel>,
+}
+
+impl Labels {
+    pub(crate) fn local(&self, local: u32) -> &LocalFacts {
+        &self.locals[local as usize]
+    }
+
+    pub(crate) fn packet(&self, packet: u32) -> &PacketLabel {
+        &self.packets[packet as usize]
+    }
+}
+
+/// What one input does to one local state: the number of the local state afterwards, and of the outcome.
 #[derive(Clone, Copy, Debug)]
 struct Transition {
-    seat: u32,
+    local: u32,
     outcome: u32,
 }
 
-/// What comes of a step beside the new seat. Many steps have the same one, most have nothing at all.
+/// What a step does beside changing the local state. Many steps have the same outcome, most have the empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Outcome {
-    /// What is sent, as numbers of packets.
+    /// The packets that are sent, by number.
     pub(crate) sends: SmallVec<[u32; 4]>,
     /// The entry, if there is one, and how many of the sends come before it.
     pub(crate) entry: Option<(Slot, u32)>,
-    /// What is wrong with the step or the seat afterwards, whatever the others are.
+    /// What is wrong with the step or the local state after it, whatever the others are.
     pub(crate) wrong: Option<Box<Violation>>,
     /// What was refused, which is wrong only as long as nothing has failed.
     pub(crate) refused: Option<Box<Violation>>,
 }
 
 /// Everything that was learnt of the sites so far.
-pub(crate) struct Table<A: Algorithm> {
+pub(crate) struct Table {
     pub(crate) bounds: Bounds,
-    seats: IndexSet<Seat<A>, FxBuildHasher>,
-    facts: Vec<Facts>,
-    packets: IndexSet<Packet<A::Message>, FxBuildHasher>,
-    labels: Vec<Label>,
-    weathers: IndexSet<Weather, FxBuildHasher>,
-    /// By seat and input.
+    pub(crate) info: &'static Info,
+    sites: Box<dyn Sites>,
+    locals: Interner<LocalState>,
+    packets: Interner<Packet>,
+    labels: Labels,
+    faults: Interner<FaultState>,
+    /// By local state and input.
     steps: FxHashMap<u64, Transition>,
-    outcomes: IndexSet<Outcome, FxBuildHasher>,
+    outcomes: Interner<Outcome>,
     changes: FxHashMap<(u32, Change), u32>,
-    outbox: Outbox<A::Message>,
-    /// By seat: whether the exploration ends there.
+    /// The effects of one step, empty between steps.
+    effects: Vec<Effect<u32>>,
+    /// By local state: whether the exploration ends there.
     outside: Vec<bool>,
     has_outside: bool,
 }
 
-impl<A: Algorithm> Table<A> {
-    /// The table with the starting seats, which have the first numbers.
-    pub(crate) fn new(bounds: &Bounds, values: &Values) -> Result<Self, PlanError> {
-        let plan = meshlock_protocol::registry::plan::<A>(bounds.cluster, values)?;
+impl Table {
+    /// The table with the first local states, which have the first numbers.
+    pub(crate) fn new(bounds: &Bounds, sites: Box<dyn Sites>) -> Self {
         let mut table = Table {
             bounds: bounds.clone(),
-            seats: IndexSet::default(),
-            facts: Vec::new(),
-            packets: IndexSet::default(),
-            labels: Vec::new(),
-            weathers: IndexSet::default(),
+            info: sites.info(),
+            sites,
+            locals: Interner::default(),
+            packets: Interner::default(),
+            labels: Labels::default(),
+            faults: Interner::default(),
             steps: FxHashMap::default(),
-            outcomes: IndexSet::default(),
+            outcomes: Interner::default(),
             changes: FxHashMap::default(),
-            outbox: Outbox::new(),
+            effects: Vec::new(),
             outside: Vec::new(),
             has_outside: false,
         };
-        table.weathers.insert(Weather::default());
+        table.faults.insert(FaultState::default());
         table.outcomes.insert(Outcome::default());
         for me in SiteId::all(bounds.cluster.sites) {
             let phase = if bounds.holders.contains(me) { Phase::Executing } else { Phase::Idle };
-            let site = A::start(&plan, me, &bounds.holders);
-            table.number_seat(Seat { me, site, phase, asked: 0, timers: 0, up: true });
+            let site = table.sites.first()[me.index()];
+            table.number_local(LocalState { me, site, phase, requests: 0, timers: 0, up: true });
         }
-        Ok(table)
+        table
     }
 
-    /// Nothing has happened: the starting seats have the first numbers.
+    /// Gives the sites back, to start again with.
+    pub(crate) fn into_sites(self) -> Box<dyn Sites> {
+        self.sites
+    }
+
+    pub(crate) fn sites(&self) -> &dyn Sites {
+        &*self.sites
+    }
+
+    /// The state before anything has happened.
     pub(crate) fn first_state(&self, layout: Layout) -> State {
-        let seats = 0..number(self.bounds.cluster.sites);
-        State { seats: seats.collect(), knows: layout.knows_all(), ..State::default() }
+        let locals = 0..number(self.bounds.cluster.sites);
+        State { locals: locals.collect(), knows: layout.knows_all(), ..State::default() }
     }
 
-    pub(crate) fn seat(&self, seat: u32) -> &Seat<A> {
-        self.seats.get_index(seat as usize).expect("a number that the table gave")
+    pub(crate) fn facts(&self, local: u32) -> &LocalFacts {
+        self.labels.local(local)
     }
 
-    /// The site with this index as it started.
-    pub(crate) fn first_seat(&self, site: usize) -> &A {
-        &self.seats[site].site
+    /// Whether the exploration goes on from a state with these local states; costs nothing where it always does.
+    pub(crate) fn is_within(&self, locals: &[u32]) -> bool {
+        !self.has_outside || locals.iter().all(|&local| !self.outside[local as usize])
     }
 
-    pub(crate) fn facts(&self, seat: u32) -> &Facts {
-        &self.facts[seat as usize]
+    pub(crate) fn label(&self, packet: u32) -> &PacketLabel {
+        self.labels.packet(packet)
     }
 
-    /// Whether the exploration goes on from a state with these seats; costs nothing where it always does.
-    pub(crate) fn is_within(&self, seats: &[u32]) -> bool {
-        !self.has_outside || seats.iter().all(|&seat| !self.outside[seat as usize])
+    pub(crate) fn labels(&self) -> &Labels {
+        &self.labels
     }
 
-    pub(crate) fn packet(&self, packet: u32) -> &Packet<A::Message> {
-        self.packets.get_index(packet as usize).expect("a number that the table gave")
+    pub(crate) fn faults(&self, faults: u32) -> &FaultState {
+        self.faults.get(faults)
     }
 
-    pub(crate) fn label(&self, packet: u32) -> &Label {
-        &self.labels[packet as usize]
+    /// The local state after `input` and the outcome of the step, if that is known.
+    pub(crate) fn step(&self, local: u32, input: Input) -> Option<(u32, Option<&Outcome>)> {
+        let Transition { local, outcome } = *self.steps.get(&self.key(local, input))?;
+        let outcome = (outcome > 0).then(|| self.outcomes.get(outcome));
+        Some((local, outcome))
     }
 
-    pub(crate) fn weather(&self, weather: u32) -> &Weather {
-        self.weathers.get_index(weather as usize).expect("a number that the table gave")
+    pub(crate) fn knows_step(&self, local: u32, input: Input) -> bool {
+        self.steps.contains_key(&self.key(local, input))
     }
 
-    /// The seat that `input` makes of `seat` and what comes of it, if that is known.
-    pub(crate) fn step(&self, seat: u32, input: Input) -> Option<(u32, Option<&Outcome>)> {
-        let Transition { seat, outcome } = *self.steps.get(&self.key(seat, input))?;
-        let outcome = (outcome > 0).then(|| &self.outcomes[outcome as usize]);
-        Some((seat, outcome))
-    }
-
-    pub(crate) fn knows_step(&self, seat: u32, input: Input) -> bool {
-        self.steps.contains_key(&self.key(seat, input))
-    }
-
-    /// Seat and input in one word: hashing it is one multiplication.
-    fn key(&self, seat: u32, input: Input) -> u64 {
+    /// Local state and input in one word: hashing it is one multiplication.
+    fn key(&self, local: u32, input: Input) -> u64 {
         let sites = number(self.bounds.cluster.sites);
         let peer = |peer: SiteId| number(peer.index());
         let code = match input {
@@ -181,38 +201,38 @@ impl<A: Algorithm> Table<A> {
             Input::PeerRecovered(back) => 6 + sites + peer(back),
             Input::Packet(packet) => 6 + 2 * sites + packet,
         };
-        u64::from(seat) << 32 | u64::from(code)
+        u64::from(local) << 32 | u64::from(code)
     }
 
-    /// The weather after `change`, if that is known.
-    pub(crate) fn change(&self, weather: u32, change: Change) -> Option<u32> {
-        self.changes.get(&(weather, change)).copied()
+    /// The fault state after `change`, if that is known.
+    pub(crate) fn change(&self, faults: u32, change: Change) -> Option<u32> {
+        self.changes.get(&(faults, change)).copied()
     }
 
     /// The packet as it is once its contents are spent, if that is known.
     pub(crate) fn spent(&self, packet: u32) -> Option<u32> {
-        let packet = self.packet(packet);
-        let spent = Packet { spent: true, ..packet.clone() };
-        self.packets.get_index_of(&spent).map(number)
+        self.packets.find(&Packet { spent: true, ..*self.packets.get(packet) })
     }
 
-    /// Finds out what `input` does to `seat`.
-    pub(crate) fn learn_step(&mut self, seat: u32, input: Input) {
-        let key = self.key(seat, input);
+    /// Finds out what `input` does to `local`, by running the site's code.
+    pub(crate) fn learn_step(&mut self, local: u32, input: Input) {
+        let key = self.key(local, input);
         if self.steps.contains_key(&key) {
             return;
         }
-        let mut next = self.seat(seat).clone();
-        self.run(&mut next, input);
+        let mut next = *self.locals.get(local);
+        let mut effects = std::mem::take(&mut self.effects);
+        if let Some(call) = self.prepare(&mut next, input) {
+            next.site = self.sites.step(next.site, call, &mut effects);
+        }
         let (me, mut outcome, mut wrong) = (next.me, Outcome::default(), None);
-        let mut outbox = std::mem::take(&mut self.outbox);
-        for effect in outbox.drain() {
+        for effect in effects.drain(..) {
             match effect {
                 Effect::Send { to, message } => {
                     outcome.sends.push(self.number_packet(Packet { from: me, to, message, spent: false }));
                 }
                 Effect::Enter { slot } => {
-                    wrong = wrong.or(let_in(&mut next));
+                    wrong = wrong.or(next.enter());
                     outcome.entry = Some((slot, number(outcome.sends.len())));
                 }
                 Effect::Timer { .. } => next.timers += 1,
@@ -221,121 +241,114 @@ impl<A: Algorithm> Table<A> {
                 }
             }
         }
-        self.outbox = outbox;
-        let seat = self.number_seat(next);
-        outcome.wrong = wrong.map(Box::new).or_else(|| self.facts(seat).wrong.clone());
-        let outcome = number(self.outcomes.insert_full(outcome).0);
-        self.steps.insert(key, Transition { seat, outcome });
+        self.effects = effects;
+        let local = self.number_local(next);
+        outcome.wrong = wrong.map(Box::new).or_else(|| self.facts(local).wrong.clone());
+        let outcome = self.outcomes.insert(outcome).0;
+        self.steps.insert(key, Transition { local, outcome });
     }
 
-    /// Finds out what the weather is after `change`.
-    pub(crate) fn learn_change(&mut self, weather: u32, change: Change) {
-        let next = self.weather(weather).after(change, self.bounds.cluster.sites);
-        let next = number(self.weathers.insert_full(next).0);
-        self.changes.insert((weather, change), next);
+    /// Does the host's part of `input`, and returns the site's part.
+    fn prepare(&self, local: &mut LocalState, input: Input) -> Option<Call> {
+        let is_bounded = matches!(self.bounds.entries, Entries::Each(_));
+        Some(match input {
+            Input::Request => {
+                local.request(is_bounded);
+                Call::Request
+            }
+            Input::Release => {
+                local.phase = Phase::Idle;
+                Call::Release
+            }
+            Input::Return => {
+                local.request(is_bounded);
+                Call::ReleaseAndRequest
+            }
+            Input::Wake => {
+                local.timers -= 1;
+                Call::Wake
+            }
+            Input::Fail => {
+                (local.phase, local.timers, local.up) = (Phase::Idle, 0, false);
+                return None;
+            }
+            Input::Restart => {
+                local.up = true;
+                Call::Restart
+            }
+            Input::PeerFailed(peer) => Call::PeerFailed(peer),
+            Input::PeerRecovered(peer) => Call::PeerRecovered(peer),
+            Input::Packet(packet) => {
+                let Packet { from, message, .. } = *self.packets.get(packet);
+                Call::Receive { from, message }
+            }
+        })
+    }
+
+    /// Finds out what the fault state is after `change`.
+    pub(crate) fn learn_change(&mut self, faults: u32, change: Change) {
+        let next = self.faults.get(faults).after(change, self.bounds.cluster.sites);
+        let next = self.faults.insert(next).0;
+        self.changes.insert((faults, change), next);
     }
 
     /// Numbers the packet as it is once its contents are spent.
     pub(crate) fn learn_spent(&mut self, packet: u32) {
-        let spent = Packet { spent: true, ..self.packet(packet).clone() };
+        let spent = Packet { spent: true, ..*self.packets.get(packet) };
         self.number_packet(spent);
     }
 
-    /// Runs the site's own code; its effects are in the outbox.
-    fn run(&mut self, seat: &mut Seat<A>, input: Input) {
-        let out = &mut self.outbox;
-        let counted = matches!(self.bounds.entries, Entries::Each(_));
-        match input {
-            Input::Request => {
-                seat.ask(counted);
-                seat.site.request(out);
-            }
-            Input::Release => {
-                seat.phase = Phase::Idle;
-                seat.site.release(out);
-            }
-            Input::Return => {
-                seat.ask(counted);
-                seat.site.release_and_request(out);
-            }
-            Input::Wake => {
-                seat.timers -= 1;
-                seat.site.wake(out);
-            }
-            Input::Fail => {
-                (seat.phase, seat.timers, seat.up) = (Phase::Idle, 0, false);
-            }
-            Input::Restart => {
-                seat.up = true;
-                seat.site.restart(out);
-            }
-            Input::PeerFailed(peer) => seat.site.peer_failed(peer, out),
-            Input::PeerRecovered(peer) => seat.site.peer_recovered(peer, out),
-            Input::Packet(packet) => {
-                let packet = self.packets.get_index(packet as usize).expect("a number that the table gave");
-                seat.site.receive(packet.from, packet.message.clone(), out);
-            }
+    fn number_local(&mut self, local: LocalState) -> u32 {
+        let (number, is_new) = self.locals.insert(local);
+        if is_new {
+            let site = self.sites.facts(local.site);
+            self.outside.push(!site.is_within_bounds);
+            self.has_outside |= !site.is_within_bounds;
+            self.labels.locals.push(local.facts(&site, &self.bounds));
         }
+        number
     }
 
-    fn number_seat(&mut self, seat: Seat<A>) -> u32 {
-        let (at, fresh) = self.seats.insert_full(seat);
-        if fresh {
-            let facts = self.seats[at].facts(&self.bounds);
-            let outside = !self.seats[at].site.is_within_bounds();
-            self.outside.push(outside);
-            self.has_outside |= outside;
-            self.facts.push(facts);
+    fn number_packet(&mut self, packet: Packet) -> u32 {
+        let (number_of_packet, is_new) = self.packets.insert(packet);
+        if is_new {
+            let Packet { from, to, message, spent } = packet;
+            let (sites, print) = (self.bounds.cluster.sites, || self.sites.print(message));
+            assert!(from != to, "{from} sends {} to itself", print());
+            assert!(to.index() < sites, "{} goes to {to}, which does not exist", print());
+            let channel = number(from.index() * sites + to.index());
+            let tokens = number(self.sites.tokens(message));
+            self.labels.packets.push(PacketLabel { from, to, channel, message, tokens, spent });
         }
-        number(at)
+        number_of_packet
     }
 
-    fn number_packet(&mut self, packet: Packet<A::Message>) -> u32 {
-        let sites = self.bounds.cluster.sites;
-        assert!(packet.from != packet.to, "{} sends {:?} to itself", packet.from, packet.message);
-        assert!(
-            packet.to.index() < sites,
-            "{:?} goes to {}, which does not exist",
-            packet.message,
-            packet.to
-        );
-        let label = Label {
-            from: packet.from,
-            to: packet.to,
-            channel: number(packet.from.index() * sites + packet.to.index()),
-            tokens: packet.message.tokens(),
-            spent: packet.spent,
-        };
-        let (at, fresh) = self.packets.insert_full(packet);
-        if fresh {
-            self.labels.push(label);
-        }
-        number(at)
-    }
-
-    /// What is wrong with a seat that was there before anything happened.
+    /// What is wrong with a local state before anything has happened.
     pub(crate) fn wrong_at_start(&self) -> Option<Violation> {
-        self.facts.iter().take(self.bounds.cluster.sites).find_map(|facts| facts.wrong.as_deref().cloned())
+        let mut first = self.labels.locals.iter().take(self.bounds.cluster.sites);
+        first.find_map(|facts| facts.wrong.as_deref()).cloned()
     }
 
     /// Whether any site has ever set a timer.
     pub(crate) fn uses_timers(&self) -> bool {
-        self.facts.iter().any(|facts| facts.timer)
+        self.labels.locals.iter().any(|facts| facts.has_timer)
     }
 
-    /// Every step of a site that was learnt: the seats before and after, and whether it takes a message and sends none.
+    /// Every step of a site that was learnt, in no particular order: the local states before and after, and whether it
+    /// takes a message and sends none.
+    #[expect(clippy::disallowed_methods, reason = "the only caller sorts them")]
     pub(crate) fn steps(&self) -> impl Iterator<Item = (u32, u32, bool)> {
         let first_message = self.key(0, Input::Packet(0));
-        self.steps.iter().map(move |(&key, &Transition { seat, outcome })| {
+        self.steps.iter().map(move |(&key, &Transition { local, outcome })| {
             let (before, code) = (key >> 32, key & u64::from(u32::MAX));
-            let takes = code >= first_message && self.outcomes[outcome as usize].sends.is_empty();
-            (u32::try_from(before).expect("the upper half of a word"), seat, takes)
+            let takes = code >= first_message && self.outcomes.get(outcome).sends.is_empty();
+            (u32::try_from(before).expect("the upper half of a word"), local, takes)
         })
     }
 
     /// How many tokens there should be.
     pub(crate) fn expected_tokens(&self) -> usize {
-        match A::INFO.tokens {
+        match self.info.tokens {
             Tokens::None => 0,
             Tokens::One => 1,
             Tokens::PerPermit => self.bounds.cluster.permits,
@@ -344,36 +357,17 @@ impl<A: Algorithm> Table<A> {
 
     /// How many local states there are.
     pub(crate) fn local_states(&self) -> usize {
-        self.seats.len()
+        self.locals.len()
     }
 
-    /// Roughly how much memory the table takes.
+    /// Roughly how much memory the table takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let site = A::INFO.memory.at(self.bounds.cluster.sites);
-        let seats = self.seats.len() * (size_of::<Seat<A>>() + site + size_of::<Facts>() + 16);
-        let packets = self.packets.len() * (size_of::<Packet<A::Message>>() + size_of::<Label>() + 16);
+        let (site, sizes) = (self.info.memory.at(self.bounds.cluster.sites), self.sites.sizes());
+        let locals = self.locals.len() * (sizes.local_state + site + size_of::<LocalFacts>() + 16);
+        let packets = self.packets.len() * (sizes.packet + size_of::<PacketLabel>() + 16);
         let steps = self.steps.capacity() * (size_of::<(u64, Transition)>() + 1);
-        seats + packets + steps + self.outcomes.len() * (size_of::<Outcome>() + 16)
+        locals + packets + steps + self.outcomes.len() * (size_of::<Outcome>() + 16)
     }
-}
-
-impl<A> Seat<A> {
-    fn ask(&mut self, counted: bool) {
-        self.phase = Phase::Waiting;
-        self.asked += u8::from(counted);
-    }
-}
-
-/// The process of the seat enters, as its host sees it.
-fn let_in<A>(seat: &mut Seat<A>) -> Option<Violation> {
-    let site = seat.me;
-    let wrong = match seat.phase {
-        Phase::Waiting => None,
-        Phase::Idle => Some(Violation::EnteredUnasked { site }),
-        Phase::Executing => Some(Violation::EnteredTwice { site }),
-    };
-    seat.phase = Phase::Executing;
-    wrong
 }
 
 fn number(index: usize) -> u32 {

@@ -1,22 +1,22 @@
-//! Sanders' theorem by machine: every information structure of three sites, each explored.
+//! Sanders' theorem, checked by machine: every information structure of three sites is explored.
 //!
-//! The theorem (section 4) says which structures exclude: given that every site minds its own state, exactly those that
-//! satisfy conditions a and b. For three sites there are 729 structures in which a site asks at least whom it informs; each
-//! is run whether the theorem allows it or not. Those that the theorem allows must hold; for each other one there must be
+//! The theorem (section 4) says which structures ensure mutual exclusion: if every site keeps track of itself, exactly those that
+//! satisfy conditions a and b. For three sites there are 729 structures in which a site asks at least the sites that it informs; each
+//! is explored whether the theorem allows it or not. Those that the theorem allows must hold; for each other one there must be
 //! a schedule that lets two in.
 
 use meshlock_protocol::algorithms::sanders::Sanders;
 use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::information::theorem::Flaw;
 use meshlock_protocol::registry::values::Values;
-use meshlock_protocol::{Algorithm, SiteId, SiteSet};
+use meshlock_protocol::{Described, SiteId, SiteSet};
 
 use crate::{Bounds, Properties, Property, Report, Verdict, explore};
 
-/// How many structures there are: each of the six ordered pairs is in one of three relations.
+/// The number of structures: each of the six ordered pairs is in one of three relations.
 pub const STRUCTURES: usize = 729;
 
-/// The structure of three sites that `number`, from 0 to 728, stands for: each of the six ordered pairs is unrelated, asked, or
+/// The structure of three sites with this `number`, from 0 to 728: each of the six ordered pairs is unrelated, asked, or
 /// asked and informed. Every site informs and asks itself.
 pub fn structure(number: usize) -> InformationStructure {
     let relation = |i: SiteId, k: SiteId| {
@@ -34,11 +34,9 @@ pub fn structure(number: usize) -> InformationStructure {
 /// One structure: what the theorem says of it, and what the exploration found.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The sets.
     pub structure: InformationStructure,
-    /// What the theorem objects to first.
+    /// The first condition of the theorem that it violates.
     pub flaw: Option<Flaw>,
-    /// What the exploration found.
     pub report: Report,
 }
 
@@ -63,7 +61,7 @@ pub fn judge(structure: InformationStructure, deadlock: &str) -> Judged {
     for (name, value) in
         [("structure", structure.to_string().as_str()), ("force", "yes"), ("deadlock", deadlock)]
     {
-        values.set(&Sanders::INFO, name, value).expect("an option of the algorithm");
+        values.set(name, value).expect("an option of the algorithm");
     }
     let report = explore::<Sanders>(&bounds(), &values).expect("three sites, one permit");
     Judged { flaw: structure.check().err(), structure, report }

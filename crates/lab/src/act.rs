@@ -1,41 +1,39 @@
-//! What a person does to a run, as values and in the few letters that the address bar carries.
+//! Acts: what a person does in a run, as values and in the notation of the address bar.
 //!
 //! A run is its setup and a list of acts, each at a step: `0q0.q1.d0-1.7f2` means that at step 0 site 0 requests, at step 1
-//! site 1 does, at step 2 the oldest message from 0 to 1 arrives, and at step 7 site 2 fails. At all other steps happens what
-//! is due next by itself.
+//! site 1 does, at step 2 the oldest message from 0 to 1 arrives, and at step 7 site 2 fails. At all other steps the next event
+//! that is due happens.
 
 use std::fmt;
 use std::str::FromStr;
 
 use meshlock_protocol::{SiteId, SiteSet};
 
-/// A message on its way: the one from here to there with so many older ones before it.
+/// The place of a message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its sender.
     pub from: SiteId,
-    /// Its receiver.
     pub to: SiteId,
-    /// How many older ones of the same pair are on their way.
+    /// The number of older messages of the same pair in flight.
     pub nth: usize,
 }
 
-/// One thing that a person can do.
+/// One act of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// The process of the site asks.
+    /// The process of the site requests.
     Request(SiteId),
     /// The process of the site leaves.
     Release(SiteId),
-    /// The process of the site leaves and asks again in the same step.
+    /// The process of the site leaves and requests again in the same step.
     Return(SiteId),
     /// A message arrives now.
     Deliver(Place),
-    /// A message arrives now, and once more later.
+    /// A message arrives now, and again later.
     Duplicate(Place),
     /// A message is lost.
     Drop(Place),
-    /// A message takes so many tenths of a unit of time longer.
+    /// A message is delayed by this many tenths of a unit of time.
     Delay(Place, u32),
     /// A timer of the site runs out now.
     Wake(SiteId),
@@ -45,12 +43,12 @@ pub enum Act {
     Recover(SiteId),
     /// A site learns now that another has failed, or recovered.
     Tell {
-        /// Who learns it.
+        /// The site that learns it.
         to: SiteId,
-        /// About whom.
+        /// The site that has failed or recovered.
         about: SiteId,
     },
-    /// The link between two sites opens: what is sent over it waits.
+    /// The link between two sites is cut: what is sent over it waits.
     Cut(SiteId, SiteId),
     /// The link is whole again.
     Mend(SiteId, SiteId),
@@ -60,47 +58,47 @@ pub enum Act {
     Heal,
 }
 
-/// What happens at which step because a person wants it.
+/// The acts of a run, by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acts(Vec<(usize, Act)>);
 
-/// With more acts than this a list is not read.
-pub const MOST_ACTS: usize = 20_000;
+/// The largest number of acts in an address.
+pub const MAX_ACTS: usize = 20_000;
 
-/// Why a list of acts cannot be read.
+/// Why a list of acts cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActsError {
-    /// One of them is not of the form.
+    /// An act is malformed.
     #[error(
         "'{0}' is no act; acts look like 0q1 (site 1 requests at step 0), 3d0-2 (a message from 0 to 2 arrives), 5f1"
     )]
     Unreadable(String),
-    /// Two at one step, or not in order.
+    /// Two acts are at the same step, or the acts are not in order.
     #[error("the act '{0}' is not later than the one before it")]
     OutOfOrder(String),
-    /// There are too many.
-    #[error("more than {MOST_ACTS} acts")]
+    /// There are too many acts.
+    #[error("more than {MAX_ACTS} acts")]
     TooMany,
 }
 
 impl Acts {
-    /// None at all.
+    /// No acts.
     pub const fn none() -> Self {
         Acts(Vec::new())
     }
 
-    /// These acts one after the other, from the first step on.
+    /// These acts at successive steps, from the first step on.
     pub fn script(acts: Vec<Act>) -> Self {
         Acts(acts.into_iter().enumerate().collect())
     }
 
-    /// What a person does at `step`, if anything.
+    /// The act at `step`, if there is one.
     pub fn at(&self, step: usize) -> Option<&Act> {
         let at = self.0.binary_search_by_key(&step, |&(at, _)| at).ok()?;
         Some(&self.0[at].1)
     }
 
-    /// All of them with their steps, in order.
+    /// All acts with their steps, in order.
     pub fn iter(&self) -> impl Iterator<Item = &(usize, Act)> {
         self.0.iter()
     }
@@ -117,7 +115,7 @@ impl FromStr for Acts {
     fn from_str(text: &str) -> Result<Self, ActsError> {
         let mut acts: Vec<(usize, Act)> = Vec::new();
         for word in text.split('.').filter(|word| !word.is_empty()) {
-            if acts.len() == MOST_ACTS {
+            if acts.len() == MAX_ACTS {
                 return Err(ActsError::TooMany);
             }
             let unreadable = || ActsError::Unreadable(word.chars().take(40).collect());
@@ -180,7 +178,7 @@ impl FromStr for Act {
             ("n", &[to, about]) => Act::Tell { to: site(to), about: site(about) },
             ("c", &[one, other]) => Act::Cut(site(one), site(other)),
             ("m", &[one, other]) => Act::Mend(site(one), site(other)),
-            ("s", away) if !away.is_empty() && away.iter().all(|&at| at < MOST_SPLIT) => {
+            ("s", away) if !away.is_empty() && away.iter().all(|&at| at < MAX_SPLIT) => {
                 Act::Split(away.iter().map(|&at| site(at)).collect())
             }
             ("h", &[]) => Act::Heal,
@@ -189,8 +187,8 @@ impl FromStr for Act {
     }
 }
 
-/// A set of sites is as large as the largest id in it; an address must not ask for more than this.
-const MOST_SPLIT: u32 = 4096;
+/// The largest site id in an address: a set of sites takes as much memory as its largest id demands.
+const MAX_SPLIT: u32 = 4096;
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! The lines of a run in columns, each distinct message written once: 100,000 lines stay small on their way to the page.
+//! The lines of a run in columns, with each distinct message once, so that 100,000 lines are small enough to send to the page.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::import::Row;
-use crate::stage::Line;
+use crate::playback::Line;
 
-/// What stands where a line has no peer or no message.
+/// The value for a line without a peer or a message.
 const NONE: i64 = -1;
 
 /// The lines, column by column.
@@ -21,9 +21,8 @@ pub struct Columns {
     pub step: Vec<u32>,
     /// Its time, in units.
     pub time: Vec<f64>,
-    /// What it tells, as an index into `kinds`.
+    /// Its kind, as an index into `kinds`.
     pub what: Vec<usize>,
-    /// Where.
     pub site: Vec<u32>,
     /// The other end, or −1.
     pub peer: Vec<i64>,
@@ -31,13 +30,13 @@ pub struct Columns {
     pub number: Vec<i64>,
     /// The message, as an index into `texts`, or −1.
     pub text: Vec<i64>,
-    /// What lines tell, by name.
+    /// The names of the kinds.
     pub kinds: Vec<&'static str>,
     /// The messages as the algorithm prints them.
     pub texts: Vec<String>,
     /// The kind of each of `texts`.
     pub text_kinds: Vec<String>,
-    /// The lock of each line as an index into `locks`; nothing where all are about one.
+    /// The lock of each line as an index into `locks`; empty if all lines are about one lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lock: Vec<i64>,
     /// The names of the locks.
@@ -49,7 +48,7 @@ pub struct Columns {
     /// States as sites print them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<String>,
-    /// What else some lines say: of clients, grants, views.
+    /// Other facts of some lines: clients, grants, views.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<usize, Value>,
     #[serde(skip)]
@@ -78,7 +77,7 @@ impl Columns {
     pub(crate) fn push_row(&mut self, step: usize, row: &Row, time: f64) {
         let Row { line, site, peer, number } = row;
         let at = self.len();
-        // The simulator's lines tell of lost messages; of lost lines only a trace can.
+        // In a run this kind means a lost message; in a trace it means lost lines.
         let what = if line.kind == Kind::Lost { "gap" } else { line.kind.name() };
         let text = line.message.as_ref().map(|message| self.text_of(message, &kind_of(message)));
         let message = number.zip(text);
@@ -96,7 +95,7 @@ impl Columns {
         }
     }
 
-    /// Adds a line by its parts: where and the other end; the message's number and text.
+    /// Adds a line: its site and the other end; the number and text of its message.
     pub(crate) fn push_parts(
         &mut self,
         step: usize,
@@ -119,12 +118,12 @@ impl Columns {
         self.text.push(message.map_or(NONE, |(_, text)| text));
     }
 
-    /// The place of a message's text.
+    /// The index of a message's text.
     pub(crate) fn text(&mut self, message: impl Debug, kind: &str) -> i64 {
         self.text_of(&format!("{message:?}"), kind)
     }
 
-    /// The place of a text that is printed already.
+    /// The index of a text that is printed already.
     pub(crate) fn text_of(&mut self, printed: &str, kind: &str) -> i64 {
         if let Some(&known) = self.known.get(printed) {
             return known;
@@ -136,24 +135,24 @@ impl Columns {
         at
     }
 
-    /// How many lines there are.
+    /// The number of lines.
     pub fn len(&self) -> usize {
         self.step.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no lines.
     pub fn is_empty(&self) -> bool {
         self.step.is_empty()
     }
 }
 
-/// What a line of a cluster's trace says beyond what has a column. The view's number is said where a view begins.
+/// The facts of a line of a cluster's trace that have no column. The view's number is given where a view begins.
 fn facts(line: &Written) -> Map<String, Value> {
     let epoch = line.epoch.filter(|_| line.kind == Kind::View);
     let all = [
         ("client", line.client.map(Value::from)),
         ("who", line.who.clone().map(Value::from)),
-        // As text: it may have more digits than a number of the page.
+        // As text: it may have more digits than a JavaScript number.
         ("fence", line.fence.map(|fence| Value::from(fence.to_string()))),
         ("seat", line.seat.map(Value::from)),
         ("epoch", epoch.map(Value::from)),
@@ -163,13 +162,13 @@ fn facts(line: &Written) -> Map<String, Value> {
     all.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))).collect()
 }
 
-/// The kind of a message from how it prints: `Request { clock: 1 }` is a `REQUEST`.
+/// The kind of a message, from its printed form: `Request { clock: 1 }` is a `REQUEST`.
 fn kind_of(message: &str) -> String {
     let end = message.find(|c: char| !c.is_alphanumeric()).unwrap_or(message.len());
     message[..end].to_uppercase()
 }
 
-/// The place of a text among those that are written once.
+/// The index of a text among those that are stored once.
 fn interned(text: &str, all: &mut Vec<String>, known: &mut BTreeMap<String, i64>) -> i64 {
     if let Some(&known) = known.get(text) {
         return known;

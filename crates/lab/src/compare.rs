@@ -1,4 +1,4 @@
-//! Algorithms side by side over a sweep of load or size, and the papers' tables and figures run again.
+//! Comparisons: algorithms over a sweep of load or size, and the papers' tables and figures.
 
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Scale;
@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 
 use crate::setup::Parts;
 
-/// The most points that a sweep on the page has; more are for `meshlock compare`.
-const MOST_POINTS: usize = 240;
-/// The most sites of a point.
-const MOST_SITES: usize = 100;
-/// The most entries of a point.
-const MOST_ENTRIES: u64 = 20_000;
-/// How many entries a paper's point has here; `meshlock reproduce` takes as many as the paper.
+/// The largest number of points of a sweep on the page; `meshlock compare` takes more.
+const MAX_POINTS: usize = 240;
+/// The largest number of sites of a point.
+const MAX_SITES: usize = 100;
+/// The largest number of entries of a point.
+const MAX_ENTRIES: u64 = 20_000;
+/// The number of entries of a paper's point on the page; `meshlock reproduce` takes as many as the paper.
 const QUICK: u64 = 3_000;
 
-/// Why a sweep cannot be made. Says what would be right.
+/// Why a sweep cannot be made. The message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CompareError(String);
@@ -33,37 +33,35 @@ pub struct CompareError(String);
 /// One measured point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// The algorithm and its options.
     pub spec: String,
     /// N.
     pub sites: usize,
     /// The rate of requests of each site.
     pub rate: f64,
-    /// What the paper gives for heavy load, as a formula and at this N.
+    /// The paper's formula for heavy load, and its value at this N.
     pub heavy: (&'static str, f64),
-    /// What was measured.
     pub report: Report,
 }
 
-/// Sweeps what the address asks for.
+/// Runs the sweep of an address.
 pub fn sweep(parts: &Parts) -> Result<Vec<Point>, CompareError> {
     let text = |name: &str, default: &str| parts.get(name).map_or(default, String::as_str).to_owned();
     let specs = specs(&text("algos", "lamport,ricart-agrawala,maekawa,suzuki-kasami,raymond"))?;
-    let sites: Vec<usize> = numbers("n", &text("n", "10"), |&sites| (1..=MOST_SITES).contains(&sites))?;
+    let sites: Vec<usize> = numbers("n", &text("n", "10"), |&sites| (1..=MAX_SITES).contains(&sites))?;
     let rates: Vec<f64> =
         numbers("rates", &text("rates", "0.01,0.03,0.1,0.3"), |rate| (1e-6..=1e3).contains(rate))?;
-    let permits = numbers("k", &text("k", "1"), |&permits: &usize| (1..=MOST_SITES).contains(&permits))?[0];
+    let permits = numbers("k", &text("k", "1"), |&permits: &usize| (1..=MAX_SITES).contains(&permits))?[0];
     let entries =
-        numbers("entries", &text("entries", "2000"), |entries| (100..=MOST_ENTRIES).contains(entries))?[0];
+        numbers("entries", &text("entries", "2000"), |entries| (100..=MAX_ENTRIES).contains(entries))?[0];
     let seed = numbers("seed", &text("seed", "1"), |_: &u64| true)?[0];
     let load = match text("load", "open").as_str() {
         "open" => Load::Open,
         "closed" => Load::Closed,
         other => return Err(CompareError(format!("load cannot be '{other}'; it is open or closed"))),
     };
-    if specs.len() * sites.len() * rates.len() > MOST_POINTS {
+    if specs.len() * sites.len() * rates.len() > MAX_POINTS {
         return Err(CompareError(format!(
-            "more than {MOST_POINTS} points; `meshlock compare` has no such limit"
+            "more than {MAX_POINTS} points; `meshlock compare` has no such limit"
         )));
     }
     let mut jobs = Vec::new();
@@ -95,7 +93,7 @@ fn point(spec: &Spec, rate: f64, settings: &Settings) -> Result<Point, CompareEr
     Ok(Point { spec: spec.to_string(), sites, rate, heavy: (heavy.text, (heavy.messages)(scale)), report })
 }
 
-/// Takes a list of specs apart at its commas, but not at those between the options of one spec: what has the form of an
+/// Splits a list of specs at its commas, but not at those between the options of one spec: what has the form of an
 /// option and follows a spec with options belongs to it.
 pub fn split_specs(list: &str) -> Vec<String> {
     let mut specs: Vec<String> = Vec::new();
@@ -148,7 +146,7 @@ pub fn experiments() -> Vec<Value> {
     experiments::ALL.iter().map(about).collect()
 }
 
-/// Runs a paper's table or figure again, in short.
+/// Runs a paper's table or figure, with fewer entries.
 pub fn experiment(id: &str) -> Result<Value, CompareError> {
     let found = experiments::ALL.iter().find(|one| one.id == id);
     let shown: String = id.chars().take(60).collect();

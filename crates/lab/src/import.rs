@@ -1,4 +1,4 @@
-//! A trace that was written elsewhere, as the page draws runs: by the simulator, the checker, or a real cluster.
+//! Import: a trace of the simulator, the checker or a real cluster, prepared for drawing.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,36 +7,34 @@ use serde_json::{Value, json};
 
 use crate::columns::Columns;
 
-/// More lines than this are not drawn.
-pub const MOST_LINES: usize = 400_000;
-/// More sites than this are not drawn.
-const MOST_SITES: usize = 1000;
+/// The largest number of lines that is drawn.
+pub const MAX_LINES: usize = 400_000;
+/// The largest number of sites that is drawn.
+const MAX_SITES: usize = 1000;
 
 /// Why a trace cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// A line that is not of the format.
+    /// A line is malformed.
     #[error("line {line} is not of the trace format: {why}")]
     Unreadable {
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
         why: String,
     },
-    /// There is nothing to draw.
+    /// The trace is empty.
     #[error(
         "there is no line in it; `meshlock sim ALGO --trace FILE` or `meshlock trace --record FILE` writes one"
     )]
     Empty,
-    /// There is too much to draw.
-    #[error("more than {MOST_LINES} lines or {MOST_SITES} sites")]
+    /// The trace is too large.
+    #[error("more than {MAX_LINES} lines or {MAX_SITES} sites")]
     TooLarge,
 }
 
 /// A line with its place in the drawing.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it tells.
     pub line: Written,
     /// The row of its site.
     pub site: usize,
@@ -46,27 +44,27 @@ pub struct Row {
     pub number: Option<usize>,
 }
 
-/// What tells one message from others between the same two sites: its number and view, or how it prints.
+/// The identity of a message between two sites: its number and view, or its printed form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Numbered(Option<u32>, u64),
     Printed(String),
 }
 
-/// Gives the lines of a trace, one after the other, their places in the drawing. Sends and receives that belong together are
-/// told by their number, where the trace has numbers; otherwise the same message between the same sites, in order.
+/// Assigns the lines of a trace, one after the other, to places in the drawing. A send and its receive are
+/// matched by their number, where the trace has numbers; otherwise by the same message between the same sites, in order.
 #[derive(Debug, Default)]
 pub struct Reader {
     sites: Vec<Whose>,
     rows: BTreeMap<Whose, usize>,
     on_their_way: BTreeMap<(usize, usize, Mark), VecDeque<usize>>,
     sent: usize,
-    /// Messages before this one are not waited for any more.
+    /// The receives of messages before this one are not expected any more.
     forgotten: usize,
 }
 
 impl Reader {
-    /// The sites that have been named, in the order of their rows.
+    /// The sites so far, in the order of their rows.
     pub fn sites(&self) -> &[Whose] {
         &self.sites
     }
@@ -100,9 +98,9 @@ impl Reader {
         Row { line, site, peer, number }
     }
 
-    /// Messages before this one are not drawn any more: their receipts are not waited for.
+    /// Messages before this one are not drawn any more: forgets them.
     pub(crate) fn forget_before(&mut self, number: usize) {
-        // Not for every line that goes: it looks at all that are waited for.
+        // Not for every line: it examines all that are expected.
         if number >= self.forgotten + 10_000 {
             self.forgotten = number;
             self.on_their_way.retain(|_, waiting| {
@@ -119,7 +117,7 @@ impl Reader {
         let row = match site {
             // Sites that are numbered have their number's row.
             Whose::Number(number) => {
-                while self.sites.len() <= *number && self.sites.len() <= MOST_SITES {
+                while self.sites.len() <= *number && self.sites.len() <= MAX_SITES {
                     self.sites.push(Whose::Number(self.sites.len()));
                 }
                 *number
@@ -134,7 +132,7 @@ impl Reader {
     }
 }
 
-/// How times are drawn: a simulation's as they are, a cluster's in milliseconds since the first.
+/// The unit of times in the drawing: a simulation's own unit, or milliseconds since the first line of a cluster's trace.
 pub fn shown_time(line: &Written, origin: f64) -> f64 {
     match line.site {
         Whose::Number(_) => line.time,
@@ -142,7 +140,7 @@ pub fn shown_time(line: &Written, origin: f64) -> f64 {
     }
 }
 
-/// Reads a trace; each line is a step of its own.
+/// Imports a trace; each line is a step.
 pub fn import(text: &str) -> Result<Value, ImportError> {
     let (mut columns, mut reader) = (Columns::default(), Reader::default());
     let mut origin = None;
@@ -151,7 +149,7 @@ pub fn import(text: &str) -> Result<Value, ImportError> {
         let line: Written = serde_json::from_str(line).map_err(|error| unreadable(error.to_string()))?;
         let origin = *origin.get_or_insert(line.time);
         let row = reader.place(line);
-        if columns.len() >= MOST_LINES || reader.sites().len() > MOST_SITES {
+        if columns.len() >= MAX_LINES || reader.sites().len() > MAX_SITES {
             return Err(ImportError::TooLarge);
         }
         columns.push_row(columns.len(), &row, shown_time(&row.line, origin));
@@ -168,7 +166,7 @@ pub fn import(text: &str) -> Result<Value, ImportError> {
     }))
 }
 
-/// What times are counted in.
+/// The name of the unit of times.
 pub fn unit(sites: &[Whose]) -> &'static str {
     if matches!(sites.first(), Some(Whose::Name(_))) { "ms" } else { "T" }
 }

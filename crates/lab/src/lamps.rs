@@ -1,42 +1,41 @@
-//! The properties as lamps: what holds so far, what broke and when.
+//! Lamps: the page's indicators of the properties that hold so far or are violated.
 
 use meshlock_check::Property;
 use meshlock_protocol::registry::info::{Order, Tokens};
 use meshlock_protocol::{Algorithm, SiteId};
 use serde::Serialize;
 
-use crate::stage::Stage;
+use crate::playback::Playback;
 
-/// How a lamp shines.
+/// The state of a lamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Light {
-    /// It holds so far.
+    /// The property holds so far.
     Holds,
-    /// Worth a look: it holds, but not by much.
+    /// The property holds, but deserves attention.
     Watch,
-    /// It is broken.
+    /// The property is violated.
     Broken,
-    /// This algorithm does not promise it.
+    /// The algorithm does not promise the property.
     Dark,
 }
 
-/// One property.
+/// The lamp of one property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lamp {
-    /// Its name, as `meshlock check --property` has it.
+    /// The name of the property, as given with `meshlock check --property`.
     pub name: &'static str,
-    /// How it shines.
     pub light: Light,
-    /// Why, in a line.
+    /// The reason, in one line.
     pub why: String,
-    /// At which step it broke.
+    /// The step of the violation.
     pub step: Option<usize>,
-    /// Who promises it.
+    /// The sentence that promises the property.
     pub promise: &'static str,
 }
 
-/// What can be seen at one moment; that nobody ever starves is for the checker to say.
+/// The properties that can be judged at one moment. Only the checker can tell that nobody ever starves.
 const SHOWN: [Property; 8] = [
     Property::Exclusion,
     Property::Deadlock,
@@ -49,29 +48,29 @@ const SHOWN: [Property; 8] = [
 ];
 
 /// The lamps of one moment.
-pub(crate) fn of<A: Algorithm>(stage: &Stage<A>) -> Vec<Lamp> {
-    SHOWN.map(|property| lamp(stage, property)).into()
+pub(crate) fn of<A: Algorithm>(playback: &Playback<A>) -> Vec<Lamp> {
+    SHOWN.map(|property| lamp(playback, property)).into()
 }
 
-fn lamp<A: Algorithm>(stage: &Stage<A>, property: Property) -> Lamp {
-    let broken = stage.violations().find(|(violation, _)| Property::of(violation) == property);
+fn lamp<A: Algorithm>(playback: &Playback<A>, property: Property) -> Lamp {
+    let broken = playback.violations().find(|(violation, _)| Property::of(violation) == property);
     let (light, why, step) = if let Some((violation, step)) = broken {
         (Light::Broken, violation.to_string(), Some(step))
     } else {
-        let (light, why) = unbroken(stage, property);
+        let (light, why) = unbroken(playback, property);
         (light, why, None)
     };
     Lamp { name: property.name(), light, why, step, promise: property.sentence() }
 }
 
-fn unbroken<A: Algorithm>(stage: &Stage<A>, property: Property) -> (Light, String) {
+fn unbroken<A: Algorithm>(playback: &Playback<A>, property: Property) -> (Light, String) {
     match property {
-        Property::Deadlock => deadlock(stage),
-        Property::Starvation => starvation(stage),
-        Property::Order if A::INFO.order != Order::Timestamp => {
+        Property::Deadlock => deadlock(playback),
+        Property::Starvation => starvation(playback),
+        Property::Order if playback.world().info().order != Order::Timestamp => {
             (Light::Dark, "this algorithm promises no order of timestamps".to_owned())
         }
-        Property::Tokens if A::INFO.tokens == Tokens::None => {
+        Property::Tokens if playback.world().info().tokens == Tokens::None => {
             (Light::Dark, "this algorithm has no tokens".to_owned())
         }
         Property::Exclusion
@@ -85,36 +84,36 @@ fn unbroken<A: Algorithm>(stage: &Stage<A>, property: Property) -> (Light, Strin
     }
 }
 
-fn deadlock<A: Algorithm>(stage: &Stage<A>) -> (Light, String) {
-    if !stage.is_stuck() {
+fn deadlock<A: Algorithm>(playback: &Playback<A>) -> (Light, String) {
+    if !playback.is_stuck() {
         return (Light::Holds, "something can still happen, or nobody waits".to_owned());
     }
-    let world = stage.world();
+    let world = playback.world();
     let waiting: Vec<SiteId> =
         SiteId::all(world.sites().len()).filter(|&site| world.is_waiting(site)).collect();
     let who = waiting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if stage.dropped() > 0 {
+    if playback.dropped() > 0 {
         return (
             Light::Watch,
             format!("{who} wait for ever: a message was lost, which no algorithm here is made for"),
         );
     }
     if waiting.iter().all(|&site| !world.site(site).survives(world.down())) {
-        let why = if A::INFO.failures.crash {
+        let why = if playback.world().info().failures.crash {
             "with these failures nobody can be served".to_owned()
         } else {
-            format!("{} leaves failures to its host", A::INFO.name)
+            format!("{} leaves failures to its host", playback.world().info().name)
         };
         return (Light::Watch, format!("{who} wait for ever: {why}"));
     }
     (Light::Broken, format!("nothing is on its way, nobody is inside, and {who} wait for ever"))
 }
 
-/// That a site is passed over a few times is no starvation; that it is more often than all others could once in turn is worth
-/// a look.
-fn starvation<A: Algorithm>(stage: &Stage<A>) -> (Light, String) {
-    let sites = stage.world().sites().len();
-    let most = SiteId::all(sites).map(|site| (stage.passed(site), site)).max_by_key(|&(passed, _)| passed);
+/// It is no starvation if others enter a few times before a site that waits. If they enter more often than each could in turn, that
+/// deserves attention.
+fn starvation<A: Algorithm>(playback: &Playback<A>) -> (Light, String) {
+    let sites = playback.world().sites().len();
+    let most = SiteId::all(sites).map(|site| (playback.passed(site), site)).max_by_key(|&(passed, _)| passed);
     match most {
         Some((passed, site)) if passed > 2 * sites => {
             (Light::Watch, format!("{passed} have entered while {site} waited"))

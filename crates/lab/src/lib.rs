@@ -1,13 +1,15 @@
-//! The lab: a page on this machine that shows any algorithm run, lets one step it, break it and compare it.
+//! The lab: a local web page that shows runs of any algorithm, and lets a person step through them, inject faults and compare.
 //!
-//! A run is a pure value: what it starts from ([`setup`]) and what a person does to it ([`act`]). The [`stage`] plays it in
+//! A run is a pure value: what it starts from ([`setup`]) and what a person does to it ([`act`]). [`playback`] plays it in
 //! virtual time over the same in-memory world that tests and checker use, which judges every step; [`run`] keeps what the page
 //! asks for. So the address bar carries everything, stepping back returns to the same state by construction, and a fork is
 //! another list of acts.
 //!
-//! [`live`] is a running cluster, as its sites tell of it in the trace format.
+//! [`live`] shows a running cluster from the trace lines of its sites.
 //!
 //! [`server`] is the thin shell around it: loopback only, assets embedded, no network of its own.
+
+#![allow(missing_docs, reason = "an internal crate: a field whose name says it all needs no sentence")]
 
 pub mod act;
 pub mod columns;
@@ -17,9 +19,9 @@ pub mod import;
 pub mod lamps;
 pub mod live;
 pub mod moment;
+pub mod playback;
 pub mod run;
 pub mod server;
 pub mod setup;
-pub mod stage;
 pub mod state;
 pub mod workbench;

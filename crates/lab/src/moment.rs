@@ -1,21 +1,18 @@
-//! Everything that the page shows of one moment of a run.
+//! Moments: everything that the page shows of a run after one step.
 
 use meshlock_protocol::registry::info::{Formula, Scale};
 use meshlock_protocol::{Algorithm, SiteId, SiteSet, View};
 use serde::Serialize;
 
 use crate::lamps::{self, Lamp};
-use crate::stage::Stage;
+use crate::playback::Playback;
 use crate::state;
 
 /// One field of a site's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: String,
-    /// Whether the last step changed it.
     pub changed: bool,
 }
 
@@ -24,9 +21,8 @@ pub struct Field {
 pub struct Arrow {
     /// What the paper calls it.
     pub name: &'static str,
-    /// Where it points.
     pub to: usize,
-    /// Of which token, if it is one's.
+    /// The token that it belongs to, if each token has its own.
     pub slot: Option<u32>,
 }
 
@@ -35,7 +31,6 @@ pub struct Arrow {
 pub struct Named<T> {
     /// What the paper calls it.
     pub name: &'static str,
-    /// What is in it.
     pub items: Vec<T>,
 }
 
@@ -46,120 +41,98 @@ pub struct SiteMoment {
     pub phase: &'static str,
     /// The timestamp of its request, if it has one.
     pub timestamp: Option<String>,
-    /// How many tokens are here.
     pub tokens: usize,
-    /// How many have entered since it asked.
+    /// The number of entries since its request.
     pub passed: usize,
-    /// Whether all know that it failed and it can come back.
+    /// Whether it can recover: it has failed, and all others know.
     pub can_recover: bool,
-    /// Its state.
     pub fields: Vec<Field>,
-    /// Its arrows.
     pub pointers: Vec<Arrow>,
-    /// Its sets.
     pub sets: Vec<Named<usize>>,
-    /// Its lists.
     pub queues: Vec<Named<String>>,
-    /// Whom it waits for, as far as it knows.
+    /// The sites that it waits for, as far as it knows.
     pub waits_for: Vec<usize>,
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PendingMoment {
-    /// Its number.
     pub number: usize,
-    /// From here.
     pub from: usize,
-    /// To there.
     pub to: usize,
-    /// So many older ones of the same pair are on their way.
+    /// The number of older messages of the same pair in flight.
     pub nth: usize,
-    /// When it is due.
     pub due: f64,
-    /// Its kind.
     pub kind: &'static str,
-    /// The message.
     pub text: String,
     /// Whether its link is cut.
     pub held: bool,
 }
 
-/// What has been counted so far, beside what the paper says.
+/// The counters so far, and what the paper says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counters {
-    /// How many have entered.
     pub entries: usize,
-    /// How many messages have been sent.
     pub messages: u64,
-    /// The same for each entry; none before the first.
+    /// Messages per entry; `None` before the first entry.
     pub per_entry: Option<f64>,
-    /// By kind.
+    /// Messages by kind.
     pub by_kind: Vec<(&'static str, u64)>,
-    /// What the paper says: under which load, the formula, its value here.
+    /// The paper's costs: the load, the formula, its value for this run.
     pub formulas: Vec<(&'static str, &'static str, f64)>,
-    /// From one exit to the next entry, in message delays.
+    /// The paper's delay from one exit to the next entry, in message delays.
     pub sync_delay: &'static str,
 }
 
 /// An entry into the critical section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EntryMoment {
-    /// Who.
     pub site: usize,
-    /// On which permit.
     pub slot: u32,
-    /// With which fence.
     pub fence: i64,
-    /// How many earlier requests it overtook.
+    /// The number of earlier requests that it overtook.
     pub overtook: usize,
 }
 
-/// Everything at one moment.
+/// Everything after one step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moment {
-    /// After so many steps.
+    /// The number of steps taken.
     pub step: usize,
-    /// When.
     pub time: f64,
-    /// The sites, in order.
     pub sites: Vec<SiteMoment>,
-    /// The messages on their way.
     pub pending: Vec<PendingMoment>,
-    /// The links that are cut.
     pub cut: Vec<[usize; 2]>,
     /// One side of a split network.
     pub away: Vec<usize>,
-    /// The properties.
     pub lamps: Vec<Lamp>,
-    /// What has been counted.
     pub counters: Counters,
     /// The last entries, latest first.
     pub entries: Vec<EntryMoment>,
 }
 
-/// How many of the last entries are told.
+/// The number of the last entries that are shown.
 const ENTRIES_TOLD: usize = 12;
 
-/// What every site prints of itself.
-pub(crate) fn printed<A: Algorithm>(stage: &Stage<A>) -> Vec<String> {
-    stage.world().sites().iter().map(|site| format!("{site:?}")).collect()
+/// The printed state of every site.
+pub(crate) fn printed<A: Algorithm>(playback: &Playback<A>) -> Vec<String> {
+    playback.world().sites().iter().map(|site| format!("{site:?}")).collect()
 }
 
-/// The moment of `stage`; `before` is what the sites printed one step earlier.
-pub(crate) fn of<A: Algorithm>(stage: &Stage<A>, before: &[String]) -> Moment {
-    let world = stage.world();
-    let now = printed(stage);
+/// The moment of `playback`; `before` has the printed states of one step earlier.
+pub(crate) fn of<A: Algorithm>(playback: &Playback<A>, before: &[String]) -> Moment {
+    let world = playback.world();
+    let now = printed(playback);
     let sites = SiteId::all(now.len());
     Moment {
-        step: stage.steps(),
-        time: stage.now().as_units(),
-        sites: sites.map(|id| site(stage, id, &now[id.index()], &before[id.index()])).collect(),
-        pending: pending(stage),
-        cut: stage.cut().map(|link| link.ends().map(SiteId::index)).collect(),
+        step: playback.steps(),
+        time: playback.now().as_units(),
+        sites: sites.map(|id| site(playback, id, &now[id.index()], &before[id.index()])).collect(),
+        pending: pending(playback),
+        cut: playback.cut().map(|link| link.ends().map(SiteId::index)).collect(),
         away: indices(world.away()),
-        lamps: lamps::of(stage),
-        counters: counters(stage),
+        lamps: lamps::of(playback),
+        counters: counters(playback),
         entries: world
             .entries()
             .iter()
@@ -179,8 +152,8 @@ fn indices(sites: &SiteSet) -> Vec<usize> {
     sites.iter().map(SiteId::index).collect()
 }
 
-fn site<A: Algorithm>(stage: &Stage<A>, id: SiteId, now: &str, before: &str) -> SiteMoment {
-    let world = stage.world();
+fn site<A: Algorithm>(playback: &Playback<A>, id: SiteId, now: &str, before: &str) -> SiteMoment {
+    let world = playback.world();
     let machine = world.site(id);
     let View { pointers, sets, queues, waits_for } = machine.view();
     SiteMoment {
@@ -192,8 +165,8 @@ fn site<A: Algorithm>(stage: &Stage<A>, id: SiteId, now: &str, before: &str) -> 
         },
         timestamp: machine.timestamp().map(|timestamp| timestamp.to_string()),
         tokens: machine.tokens(),
-        passed: stage.passed(id),
-        can_recover: A::INFO.failures.recovery && world.can_recover(id),
+        passed: playback.passed(id),
+        can_recover: world.info().failures.recovery && world.can_recover(id),
         fields: changes(now, before),
         pointers: pointers
             .into_iter()
@@ -217,11 +190,11 @@ pub(crate) fn changes(now: &str, before: &str) -> Vec<Field> {
     fields.map(|field| Field { changed: changed(&field), name: field.0, value: field.1 }).collect()
 }
 
-fn pending<A: Algorithm>(stage: &Stage<A>) -> Vec<PendingMoment> {
-    let world = stage.world();
-    let cut: Vec<[SiteId; 2]> = stage.cut().map(|link| link.ends()).collect();
+fn pending<A: Algorithm>(playback: &Playback<A>) -> Vec<PendingMoment> {
+    let world = playback.world();
+    let cut: Vec<[SiteId; 2]> = playback.cut().map(|link| link.ends()).collect();
     let mut all = Vec::new();
-    for ((from, to), channel) in stage.channels() {
+    for ((from, to), channel) in playback.channels() {
         let held = cut.contains(&[from.min(to), from.max(to)]);
         for (nth, (pending, packet)) in channel.iter().zip(world.packets(from, to)).enumerate() {
             all.push(PendingMoment {
@@ -240,15 +213,15 @@ fn pending<A: Algorithm>(stage: &Stage<A>) -> Vec<PendingMoment> {
     all
 }
 
-fn counters<A: Algorithm>(stage: &Stage<A>) -> Counters {
-    let world = stage.world();
+fn counters<A: Algorithm>(playback: &Playback<A>) -> Counters {
+    let world = playback.world();
     let (entries, messages) = (world.entries().len(), world.messages());
     let quorums: Vec<usize> = world.sites().iter().filter_map(A::quorum).collect();
     let cluster = world.cluster();
     let quorum = quorums.iter().sum::<usize>().checked_div(quorums.len()).unwrap_or(cluster.sites);
     let scale = Scale { sites: cluster.sites, permits: cluster.permits, quorum };
     let formula = |load, formula: &Formula| (load, formula.text, (formula.messages)(scale));
-    let costs = &A::INFO.costs;
+    let costs = &world.info().costs;
     let mut formulas =
         vec![formula("alone, at least", &costs.lone_least), formula("alone, at most", &costs.lone_most)];
     if costs.lone_least.text == costs.lone_most.text {

@@ -1,7 +1,7 @@
-//! A run, played to its end once and then looked at from any side.
+//! A run that was played to its end, and can be shown at any step.
 //!
-//! Nothing of the past is stored but the lines and, now and then, the whole stage: the state at any step is played again from
-//! the nearest stage before it, so that stepping back and forth returns to the same state by construction.
+//! Nothing of the past is stored but the lines and, at regular intervals, the whole playback: the state at any step is played
+//! again from the nearest one before it, so that stepping back and forth returns to the same state by construction.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use meshlock_sim::trace::{Whose, Written};
 
 use crate::columns::Columns;
 use crate::moment::{self, Moment};
+use crate::playback::{ActError, Line, Playback, What};
 use crate::setup::{Setup, SetupError};
-use crate::stage::{ActError, Line, Stage, What};
 
-/// How many steps lie between two stages that are kept.
+/// The number of steps between two playbacks that are kept.
 const INTERVAL: usize = 2048;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As many steps as were asked for.
+    /// After the requested number of steps.
     Until,
-    /// Nothing is left to happen.
+    /// Nothing can happen any more.
     Nothing,
     /// An act was impossible.
     Refused(ActError),
@@ -31,17 +31,17 @@ pub enum End {
 
 /// A run of some algorithm that has been played.
 pub trait Run: Send + Sync {
-    /// What it started from.
+    /// The setup that it started from.
     fn setup(&self) -> &Setup;
     /// The algorithm and its options.
     fn spec(&self) -> &Spec;
-    /// How many steps it has.
+    /// The number of its steps.
     fn steps(&self) -> usize;
     /// How it ended.
     fn end(&self) -> &End;
     /// Its lines as the page draws them.
     fn columns(&self) -> Columns;
-    /// Everything at one step: after so many steps.
+    /// Everything after `step` steps.
     fn moment(&self, step: usize) -> Moment;
     /// Its lines in the trace format.
     fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()>;
@@ -67,37 +67,37 @@ struct Played<A: Algorithm> {
     setup: Arc<Setup>,
     spec: Spec,
     lines: Vec<Line<A::Message>>,
-    /// The stage at every multiple of the interval.
-    kept: Vec<Stage<A>>,
+    /// The playback at every multiple of the interval.
+    kept: Vec<Playback<A>>,
     steps: usize,
     end: End,
 }
 
 impl<A: Algorithm> Played<A> {
     fn new(setup: Arc<Setup>, spec: Spec) -> Result<Self, SetupError> {
-        let mut stage = Stage::<A>::new(&setup, &spec)?;
-        let (mut kept, mut lines) = (vec![stage.clone()], Vec::new());
+        let mut playback = Playback::<A>::new(&setup, &spec)?;
+        let (mut kept, mut lines) = (vec![playback.clone()], Vec::new());
         let end = loop {
-            if stage.steps() == setup.until {
+            if playback.steps() == setup.until {
                 break End::Until;
             }
-            match stage.advance() {
-                Ok(true) => lines.append(&mut stage.take_lines()),
+            match playback.advance() {
+                Ok(true) => lines.append(&mut playback.take_lines()),
                 Ok(false) => break End::Nothing,
                 Err(refusal) => break End::Refused(refusal),
             }
-            if stage.steps() % INTERVAL == 0 {
-                kept.push(stage.clone());
+            if playback.steps() % INTERVAL == 0 {
+                kept.push(playback.clone());
             }
         };
-        Ok(Played { steps: stage.steps(), setup, spec, lines, kept, end })
+        Ok(Played { steps: playback.steps(), setup, spec, lines, kept, end })
     }
 
-    /// The stage after `step` steps.
-    fn stage_at(&self, step: usize) -> Stage<A> {
-        let mut stage = self.kept[step.min(self.steps) / INTERVAL].clone();
-        while stage.steps() < step && stage.advance() == Ok(true) {}
-        stage
+    /// The playback after `step` steps.
+    fn at(&self, step: usize) -> Playback<A> {
+        let mut playback = self.kept[step.min(self.steps) / INTERVAL].clone();
+        while playback.steps() < step && playback.advance() == Ok(true) {}
+        playback
     }
 }
 
@@ -128,10 +128,10 @@ impl<A: Algorithm> Run for Played<A> {
 
     fn moment(&self, step: usize) -> Moment {
         let step = step.min(self.steps);
-        let mut stage = self.stage_at(step.saturating_sub(1));
-        let before = moment::printed(&stage);
-        while stage.steps() < step && stage.advance() == Ok(true) {}
-        moment::of(&stage, &before)
+        let mut playback = self.at(step.saturating_sub(1));
+        let before = moment::printed(&playback);
+        while playback.steps() < step && playback.advance() == Ok(true) {}
+        moment::of(&playback, &before)
     }
 
     fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! What a run starts from, as the address bar says it: `algo=maekawa&n=9&load=closed&rate=0.2&seed=7&until=300`.
+//! Setups: what a run starts from, as given in the address bar: `algo=maekawa&n=9&load=closed&rate=0.2&seed=7&until=300`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,24 +10,24 @@ use meshlock_sim::draw::Distribution;
 
 use crate::act::{Acts, ActsError};
 
-/// A diagram with more lines than this shows nothing, and a step of some algorithms costs the square of it.
-pub const MOST_SITES: usize = 64;
+/// The largest number of sites: a diagram with more lines is not readable, and a step of some algorithms costs the square of it.
+pub const MAX_SITES: usize = 64;
 
-/// More steps than this are a job for `meshlock sim`.
-pub const MOST_STEPS: usize = 60_000;
+/// The largest number of steps; `meshlock sim` takes more.
+pub const MAX_STEPS: usize = 60_000;
 
-/// Who wants in, and when.
+/// The load: when sites request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Nobody but whom a person lets ask.
+    /// Sites request only when a person lets them.
     ByHand,
-    /// Each site once, soon after the start.
+    /// Each site requests once, soon after the start.
     Once,
     /// Requests arrive at each site whatever happens, and queue there.
     Open,
-    /// A site thinks for a while after each critical section, then asks.
+    /// A site thinks for a while after each critical section, then requests.
     Closed,
-    /// A site asks again as soon as it has left.
+    /// A site requests again as soon as it has left.
     Saturated,
 }
 
@@ -41,14 +41,14 @@ impl Load {
     ];
 }
 
-/// How long a message travels: the unit of time is the longest delay, T of the papers.
+/// The transmission time of a message. The unit of time is the longest delay, T of the papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delays {
     /// Always T.
     Same,
-    /// Evenly from T/5 to T.
+    /// Uniform from T/5 to T.
     Spread,
-    /// Exponentially with mean T/2.
+    /// Exponential with mean T/2.
     Wild,
 }
 
@@ -56,7 +56,7 @@ impl Delays {
     const NAMES: [(&'static str, Delays); 3] =
         [("same", Delays::Same), ("spread", Delays::Spread), ("wild", Delays::Wild)];
 
-    /// What is drawn from.
+    /// The distribution.
     pub fn distribution(self) -> Distribution {
         match self {
             Delays::Same => Distribution::Constant(Time::units(1.0)),
@@ -69,50 +69,49 @@ impl Delays {
 /// Everything that a run starts from.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The algorithm and its options, as one writes them.
+    /// The algorithm and its options, as a spec.
     pub algorithm: String,
-    /// How many sites and permits.
     pub cluster: Cluster,
-    /// Who is inside at the start.
+    /// The sites that are inside at the start.
     pub holders: Vec<usize>,
-    /// Who wants in, and when.
+    /// The load: when sites request.
     pub load: Load,
-    /// How often each site wants in, per unit of time.
+    /// The rate of requests of each site, per unit of time.
     pub rate: f64,
-    /// How long a message travels.
+    /// The transmission time of a message.
     pub delays: Delays,
-    /// How long a process stays inside; none: until a person lets it leave.
+    /// The time that a process stays inside; `None`: until a person lets it leave.
     pub stay: Option<f64>,
     /// Whether messages between two sites keep their order.
     pub fifo: bool,
-    /// What every random number derives from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// How many steps to play.
+    /// The number of steps to play.
     pub until: usize,
-    /// What a person does.
+    /// The acts of a person.
     pub acts: Acts,
 }
 
-/// Why an address cannot be followed. Says what would be right.
+/// Why an address does not describe a run. The message says what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SetupError {
-    /// No algorithm of this name, or no such option.
+    /// There is no algorithm of this name, or it has no such option.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The algorithm cannot start like this.
+    /// The algorithm cannot start with this setup.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The acts cannot be read.
+    /// The acts cannot be parsed.
     #[error(transparent)]
     Acts(#[from] ActsError),
-    /// A value that is none of those that are possible.
+    /// A value is not one of those that are possible.
     #[error("{name} cannot be '{given}'; it is {takes}")]
     Value {
-        /// Which part of the address.
+        /// The part of the address.
         name: &'static str,
-        /// What it says.
+        /// The value.
         given: String,
-        /// What it could say.
+        /// The possible values.
         takes: String,
     },
 }
@@ -127,7 +126,7 @@ impl SetupError {
 pub type Parts = BTreeMap<String, String>;
 
 impl Setup {
-    /// A run in which nothing happens by itself but that messages arrive.
+    /// A run in which nothing happens by itself, except that messages arrive.
     pub fn by_hand(algorithm: &str, cluster: Cluster) -> Self {
         Setup {
             algorithm: algorithm.to_owned(),
@@ -144,12 +143,12 @@ impl Setup {
         }
     }
 
-    /// Reads the parts of an address; what is not there has its default.
+    /// Parses the parts of an address; missing parts have their defaults.
     pub fn read(parts: &Parts) -> Result<Self, SetupError> {
         let given = |name: &str| parts.get(name).map(String::as_str);
         let algorithm = given("algo").unwrap_or("ricart-agrawala").to_owned();
-        let sites = number(parts, "n", 4, 1..=MOST_SITES)?;
-        let permits = number(parts, "k", 1, 1..=MOST_SITES)?;
+        let sites = number(parts, "n", 4, 1..=MAX_SITES)?;
+        let permits = number(parts, "k", 1, 1..=MAX_SITES)?;
         let load = word(parts, "load", &Load::NAMES, Load::Closed)?;
         let stay = match given("stay") {
             Some("hand") => None,
@@ -166,24 +165,24 @@ impl Setup {
             stay,
             fifo: word(parts, "channels", &[("fifo", true), ("any", false)], true)?,
             seed: number(parts, "seed", 1, 0..=usize::MAX)? as u64,
-            until: number(parts, "until", 120, 0..=MOST_STEPS)?,
+            until: number(parts, "until", 120, 0..=MAX_STEPS)?,
             acts: given("acts").unwrap_or_default().parse()?,
         })
     }
 
-    /// The algorithm with its options: one that is registered, or one that only an erratum knows.
+    /// The algorithm with its options: a registered one, or one that only the errata use.
     pub fn spec(&self) -> Result<Spec, SpecError> {
         meshlock_check::errata::spec(&self.algorithm)
     }
 
-    /// Who is inside at the start, checked.
+    /// The sites that are inside at the start, checked.
     pub fn holders(&self) -> Result<Holders, PlanError> {
         Holders::new(self.cluster, self.holders.iter().map(|&site| SiteId::new(site)))
     }
 }
 
 impl fmt::Display for Setup {
-    /// As an address has it, every part written out.
+    /// Writes the address with all its parts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cluster { sites, permits } = self.cluster;
         write!(f, "algo={}&n={sites}&k={permits}", self.algorithm)?;

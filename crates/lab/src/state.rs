@@ -1,4 +1,4 @@
-//! A site's state as names and values, read from what the site prints of itself.
+//! A site's state as names and values, parsed from its printed form.
 //!
 //! Every site prints its state with `Debug`, as traces carry it. Structs inside are flattened to dotted names, so that what
 //! changed can be marked field by field: `requester.want`, `arbiter.queue`.
@@ -6,7 +6,7 @@
 /// One field: its name and its value as text.
 pub type Field = (String, String);
 
-/// How deep structs are taken apart.
+/// The depth to which structs are flattened.
 const DEPTH: usize = 3;
 
 /// The fields of a state that was printed with `Debug`.
@@ -27,7 +27,7 @@ fn flatten(prefix: &str, body: &str, depth: usize, all: &mut Vec<Field>) {
             // What is shared by all sites and never changes prints as an ellipsis.
             None if value == "…" => {}
             Some((kind, body)) if depth > 1 => {
-                // The name of an enum's variant tells something; that of a struct repeats the field's.
+                // The name of an enum's variant is informative; that of a struct repeats the field's.
                 let own = name.rsplit('.').next().unwrap_or_default();
                 if !kind.eq_ignore_ascii_case(&own.replace('_', "")) {
                     all.push((name.clone(), kind.to_owned()));

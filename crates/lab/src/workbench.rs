@@ -1,4 +1,4 @@
-//! The quorum workbench: build a family or take one that is given, and see what it is worth.
+//! The quorum workbench: builds or parses a family of sets and analyses it.
 
 use meshlock_protocol::SiteSet;
 use meshlock_protocol::quorum::analysis::{Analysis, Method, Rule, Sampling};
@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use crate::setup::Parts;
 
-/// The most sites that the page draws; more are for `meshlock quorum`.
-const MOST_SITES: usize = 64;
-/// The most sets that are listed.
-const MOST_LISTED: usize = 64;
-/// In how many steps from 0 to 1 the availability is drawn.
+/// The largest number of sites on the page; `meshlock quorum` takes more.
+const MAX_SITES: usize = 64;
+/// The largest number of sets that are listed.
+const MAX_LISTED: usize = 64;
+/// The number of steps from 0 to 1 in which the availability is drawn.
 const CURVE: u32 = 50;
 
-/// Why there is no family. Says what would be right.
+/// Why there is no family. The message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkbenchError {
     /// It cannot be built.
     #[error(transparent)]
     Build(#[from] BuildQuorumsError),
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error(transparent)]
     Parse(#[from] ParseQuorumsError),
     /// A value that makes no sense.
@@ -29,16 +29,16 @@ pub enum WorkbenchError {
     Value(String),
 }
 
-/// A family, and what is known of it beyond its sets.
+/// A family, and what is known of it besides its sets.
 struct Family {
     title: String,
     system: QuorumSystem,
     rule: Option<Rule>,
-    /// How the lab simulates it.
+    /// The spec with which the lab simulates it.
     run: Option<String>,
 }
 
-/// Builds and judges what the address asks for.
+/// Builds and analyses the family of an address.
 pub fn judge(parts: &Parts) -> Result<Value, WorkbenchError> {
     let Family { title, system, rule, run } = family(parts)?;
     if system.quorums().is_empty() || system.quorums().iter().any(SiteSet::is_empty) {
@@ -50,7 +50,7 @@ pub fn judge(parts: &Parts) -> Result<Value, WorkbenchError> {
         Some(rule) => Analysis::of_rule(rule, &failing, sampling)?,
         None => Analysis::of(&system, &failing, sampling),
     };
-    let sets: Vec<Vec<usize>> = system.quorums().iter().take(MOST_LISTED).map(indices).collect();
+    let sets: Vec<Vec<usize>> = system.quorums().iter().take(MAX_LISTED).map(indices).collect();
     let points: Vec<[f64; 3]> = figures
         .availability
         .points
@@ -105,7 +105,7 @@ fn checks(system: &QuorumSystem) -> Vec<Value> {
 fn family(parts: &Parts) -> Result<Family, WorkbenchError> {
     let text = |name: &str, default: &str| parts.get(name).map_or(default, String::as_str).trim().to_owned();
     let build = text("build", "plane");
-    let sites = || number("n", &text("n", "9"), MOST_SITES);
+    let sites = || number("n", &text("n", "9"), MAX_SITES);
     let plain = |title, system, run| Family { title, system, rule: None, run };
     Ok(match build.as_str() {
         "plane" => {
@@ -151,8 +151,8 @@ fn family(parts: &Parts) -> Result<Family, WorkbenchError> {
         "votes" => weighted(&text("votes", "3,1,1,1,1"), &text("quota", ""))?,
         "sets" => {
             let system = QuorumSystem::read(&text("sets", "0.1/1.2/0.2"))?;
-            if system.sites() > MOST_SITES {
-                return Err(too_many("sets", MOST_SITES));
+            if system.sites() > MAX_SITES {
+                return Err(too_many("sets", MAX_SITES));
             }
             let run = own_sets(&system);
             plain("own sets".to_owned(), system, run)
@@ -166,7 +166,7 @@ fn family(parts: &Parts) -> Result<Family, WorkbenchError> {
     })
 }
 
-/// Own sets can be simulated where each site has one.
+/// Given sets can be simulated if each site has one.
 fn own_sets(system: &QuorumSystem) -> Option<String> {
     let one = |set: &SiteSet| set.iter().map(|site| site.index().to_string()).collect::<Vec<_>>().join(".");
     let sets = system.quorums().iter().map(one).collect::<Vec<_>>().join("/");

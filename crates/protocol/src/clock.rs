@@ -11,7 +11,7 @@ use crate::SiteId;
 pub struct Clock(u64);
 
 impl Clock {
-    /// Where every clock starts.
+    /// The start value of every clock.
     pub const ZERO: Clock = Clock(0);
 
     /// A clock that shows `value`.
@@ -19,24 +19,24 @@ impl Clock {
         Clock(value)
     }
 
-    /// What the clock shows.
+    /// The value of the clock.
     pub const fn value(self) -> u64 {
         self.0
     }
 
-    /// One local event: moves on by one and gives the new value.
+    /// Counts a local event: advances the clock by one and returns the new value.
     pub fn tick(&mut self) -> Clock {
         self.0 = self.0.saturating_add(1);
         *self
     }
 
-    /// A message that was sent at `other` has come: never behind it from now on. (No tick of its own.)
+    /// Observes a message that was sent at `other`: the clock is never behind it from now on. (This does not count as an event.)
     pub fn observe(&mut self, other: Clock) {
         self.0 = self.0.max(other.0);
     }
 }
 
-/// When and by whom a request was made: (clock, site), smaller first. No two requests share one.
+/// The timestamp of a request: (clock, site), smaller first. No two requests have the same one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Timestamp {

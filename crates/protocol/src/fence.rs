@@ -13,7 +13,7 @@ use std::fmt;
 
 use crate::mutant::{self, Mutant};
 
-/// How many bits of a fence the clock takes; the epoch is above them and the sign bit stays clear.
+/// The number of bits of a fence that the clock takes. The epoch is above them, and the sign bit stays clear.
 pub const CLOCK_BITS: u32 = 40;
 
 /// The number of a view. At most 2²³ − 1, so that a fence is a positive `i64`.
@@ -57,7 +57,7 @@ impl Epoch {
 pub struct Fence(i64);
 
 impl Fence {
-    /// The number to hand to whatever the lock protects.
+    /// The number to pass to the resource that the lock protects.
     pub const fn value(self) -> i64 {
         self.0
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Fence {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stamp(u64);
 
-/// A peer's stamp is larger than any that a run could reach: it is lying or broken.
+/// A stamp that is larger than any that a run could reach. The peer is faulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the fence clock {0} is beyond its {CLOCK_BITS} bits")]
 pub struct StampOutOfRange(u64);
@@ -97,12 +97,12 @@ impl FenceClock {
         FenceClock { epoch, clock: 0 }
     }
 
-    /// What to send with a message.
+    /// The stamp to send with a message.
     pub const fn stamp(&self) -> Stamp {
         Stamp(self.clock)
     }
 
-    /// A message with this stamp has come. A stamp that is refused changes nothing.
+    /// Observes the stamp of a message that has arrived. A stamp that is refused changes nothing.
     pub fn observe(&mut self, stamp: Stamp) -> Result<(), StampOutOfRange> {
         if stamp.0 > Self::HIGHEST_STAMP {
             return Err(StampOutOfRange(stamp.0));
@@ -113,7 +113,7 @@ impl FenceClock {
         Ok(())
     }
 
-    /// The process of this site enters: the fence of its grant.
+    /// Notes that the process of this site enters. Returns the fence of its grant.
     pub fn enter(&mut self) -> Fence {
         self.clock += 1;
         assert!(self.clock >> CLOCK_BITS == 0, "an epoch ends before 2^{CLOCK_BITS} grants");

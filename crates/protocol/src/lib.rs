@@ -43,7 +43,7 @@ pub use outbox::{Effect, NOT_A_PEER, Outbox, Slot};
 pub use registry::info::Info;
 pub use registry::spec::Spec;
 pub use shared::Shared;
-pub use site::{Algorithm, Message, Phase, Site};
+pub use site::{Algorithm, Described, Message, Phase, Site};
 pub use site_id::SiteId;
 pub use site_set::SiteSet;
 pub use start::{Cluster, Holders, PlanError};

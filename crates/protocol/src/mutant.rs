@@ -7,11 +7,11 @@
 /// One deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// `lamport`: the clock becomes that of what comes even if that is smaller, the `max` is lost.
+    /// `lamport`: the clock is set to that of an arriving message even if that is smaller; the `max` is missing.
     LamportLostMax,
-    /// `lamport`: the clock is not raised by what comes.
+    /// `lamport`: the clock ignores arriving messages.
     LamportDeafClock,
-    /// `lamport`: who leaves does not tell the last site.
+    /// `lamport`: a site that leaves does not tell the last site.
     LamportReleaseNotToAll,
     /// `lamport`: a reply is left out that only `omit-replies` may leave out.
     LamportOmitsUnasked,
@@ -19,7 +19,7 @@ pub enum Mutant {
     RicartAgrawalaEarlyReply,
     /// `ricart-agrawala`: of two requests with the same clock each is taken for the earlier.
     RicartAgrawalaWrongTieBreak,
-    /// `carvalho-roucairol`: who leaves forgets whom it has deferred.
+    /// `carvalho-roucairol`: a site that leaves forgets the requests that it has deferred.
     CarvalhoForgottenDeferred,
     /// `singhal-dynamic`: a waiting site that permits does not ask in turn.
     SinghalDynamicNotAskedBack,
@@ -29,7 +29,7 @@ pub enum Mutant {
     ArbiterForgottenFail,
     /// The same: what a failed site had is not taken back.
     ArbiterKeepsForTheDead,
-    /// The same: who has welcomed a site that came back goes on owing it a welcome.
+    /// The same: a site that has welcomed a recovered site still owes it a welcome.
     ArbiterOwesOn,
     /// The same: an INQUIRE that comes before a FAILED is not remembered.
     RequesterForgottenInquire,
@@ -39,9 +39,9 @@ pub enum Mutant {
     SandersForgottenGrant,
     /// `suzuki-kasami`: the token stays where it was, too, when it is sent.
     SuzukiKasamiTokenKept,
-    /// `singhal-heuristic`: who makes a lost token anew forgets a site that waits.
+    /// `singhal-heuristic`: a site that recreates a lost token forgets a site that waits.
     HeuristicForgottenWaiter,
-    /// `raymond`: who passes the privilege on does not ask for it again on behalf of the others.
+    /// `raymond`: a site that passes the privilege on does not request it again on behalf of the others.
     RaymondForgottenRequest,
     /// `naimi-trehel`: a request is not passed on.
     NaimiTrehelForgottenForward,
@@ -51,26 +51,26 @@ pub enum Mutant {
     RaymondKOldReply,
     /// `raymond-k`: one reply too few is waited for.
     RaymondKOffByOne,
-    /// `makki`: who leaves gives two permits back.
+    /// `makki`: a site that leaves returns two permits.
     MakkiTwoPermits,
-    /// `makki`: whoever collects winds its timer up again and again.
+    /// `makki`: a site that collects permits sets its timer again and again.
     MakkiEndlessTimer,
     /// `srimani-reddy`: an idle holder sends a token and keeps it.
     SrimaniReddyTokenKept,
-    /// `srimani-reddy`: whoever enters says that it is on the first permit.
+    /// `srimani-reddy`: a site that enters reports the first permit.
     SrimaniReddyWrongSlot,
-    /// `token-ring`: a site that wants in itself forgets that its successor does.
+    /// `token-ring`: a site that requests itself forgets that its successor does.
     TokenRingForgottenCall,
-    /// `delegated`: whoever was appended to a chain too late is forgotten.
+    /// `delegated`: a site that was appended to a chain too late is forgotten.
     DelegatedForgottenTail,
     /// `delegated`: the leader is reported for an APPEND that came too late.
     DelegatedLateRefused,
-    /// The host: its fence clock does not hear the stamps that come with messages.
+    /// The host: its fence clock ignores the stamps of arriving messages.
     FenceClockDeaf,
 }
 
 impl Mutant {
-    /// Every one of an algorithm.
+    /// Every mutant of an algorithm.
     pub const ALL: [Mutant; 29] = [
         Mutant::LamportLostMax,
         Mutant::LamportDeafClock,
@@ -104,7 +104,7 @@ impl Mutant {
     ];
 }
 
-/// Whether the bug is to be made.
+/// Whether the mutant is switched on.
 #[cfg(not(feature = "mutants"))]
 #[inline]
 pub(crate) const fn is_on(_: Mutant) -> bool {
@@ -129,12 +129,12 @@ mod switch {
         static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
     }
 
-    /// Whether the bug is to be made.
+    /// Whether the mutant is switched on.
     pub(crate) fn is_on(mutant: Mutant) -> bool {
         ON.get() == Some(mutant)
     }
 
-    /// Runs `what` on this thread with the bug made, and with none afterwards.
+    /// Runs `what` on this thread with the mutant switched on.
     pub fn with<R>(mutant: Mutant, what: impl FnOnce() -> R) -> R {
         /// Switches off even if `what` panics.
         struct Off;

@@ -1,23 +1,23 @@
-//! What a site wants done: its effects, as plain values in the order in which they were asked for.
+//! Effects: what a site asks of its host, as plain values in order.
 
 use crate::{SiteId, SiteSet};
 
-/// Which of K numbered permits a grant uses, where the algorithm moves numbered tokens.
+/// The number of the permit that a grant uses, where the algorithm numbers its K tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Slot(pub u32);
 
-/// Why a message is refused whose sender is not another site of the view.
+/// The reason for refusing a message whose sender is not another site of the view.
 pub const NOT_A_PEER: &str = "not another site of this view";
 
-/// One thing that a site asks of its host.
+/// One effect of a call: something that a site asks of its host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect<M> {
     /// Send `message` to the site `to`, which is never the sender itself.
     Send {
         /// The receiver.
         to: SiteId,
-        /// What it is sent.
+        /// The message.
         message: M,
     },
     /// The process at this site is in the critical section from now on, until the host calls `release`.
@@ -27,16 +27,28 @@ pub enum Effect<M> {
     },
     /// Call [`Site::wake`](crate::Site::wake) once, after `delays` times the longest message delay.
     Timer {
-        /// How long, in units of the longest message delay T.
+        /// The time, in units of the longest message delay T.
         delays: u32,
     },
     /// `peer` sent what no correct peer could have sent; the site's state is unchanged.
     Misbehaved {
-        /// Who sent it.
+        /// The sender.
         peer: SiteId,
-        /// What was wrong with it.
+        /// What is wrong with it.
         why: &'static str,
     },
+}
+
+impl<M> Effect<M> {
+    /// The same effect with another message, if it sends one.
+    pub fn map<N>(self, message_of: impl FnOnce(M) -> N) -> Effect<N> {
+        match self {
+            Effect::Send { to, message } => Effect::Send { to, message: message_of(message) },
+            Effect::Enter { slot } => Effect::Enter { slot },
+            Effect::Timer { delays } => Effect::Timer { delays },
+            Effect::Misbehaved { peer, why } => Effect::Misbehaved { peer, why },
+        }
+    }
 }
 
 /// Collects the effects of a call. The host empties it after each call and reuses it: at steady state it does
@@ -91,6 +103,12 @@ impl<M> Outbox<M> {
     /// Takes the effects out, in order, and leaves the outbox empty with its memory.
     pub fn drain(&mut self) -> impl Iterator<Item = Effect<M>> + '_ {
         self.effects.drain(..)
+    }
+}
+
+impl<M> Extend<Effect<M>> for Outbox<M> {
+    fn extend<I: IntoIterator<Item = Effect<M>>>(&mut self, effects: I) {
+        self.effects.extend(effects);
     }
 }
 

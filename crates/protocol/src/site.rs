@@ -7,16 +7,16 @@ use crate::registry::info::{Info, Span};
 use crate::registry::values::Values;
 use crate::{Cluster, Holders, Outbox, PlanError, SiteId, SiteSet, Timestamp, View};
 
-/// What one site tells another.
+/// A message from one site to another.
 pub trait Message: Clone + Debug + Eq + Hash + Send + Sync {
-    /// The name of its kind, one of those that the algorithm's [`Info`] lists.
+    /// The name of its kind: one of those that the algorithm's [`Info`] lists.
     fn kind(&self) -> &'static str;
 
     /// Its length in words as the K-mutual-exclusion report counts them: source, destination, type, and one for
     /// each number carried.
     fn words(&self) -> usize;
 
-    /// How many tokens travel in it.
+    /// The number of tokens that it carries.
     fn tokens(&self) -> usize {
         0
     }
@@ -35,26 +35,26 @@ pub trait Message: Clone + Debug + Eq + Hash + Send + Sync {
 /// *Inputs for the papers' failure handling*, given only to algorithms whose [`Info`] says that they handle
 /// them: the rest. To all others they do nothing.
 pub trait Site: Clone + Debug + Eq + Hash {
-    /// What the sites of this algorithm say to each other.
+    /// The messages of this algorithm.
     type Message: Message;
 
-    /// The process at this site wants in.
+    /// The process at this site requests.
     fn request(&mut self, out: &mut Outbox<Self::Message>);
 
-    /// `message` has come from the site `from`.
+    /// `message` has arrived from the site `from`.
     fn receive(&mut self, from: SiteId, message: Self::Message, out: &mut Outbox<Self::Message>);
 
-    /// The process at this site is done.
+    /// The process at this site leaves the critical section.
     fn release(&mut self, out: &mut Outbox<Self::Message>);
 
-    /// The process at this site is done and wants in again at once, in one step: what `release` and then `request` would
-    /// do. An algorithm that can do better, because what it sends on leaving can carry the next request, says so here.
+    /// The process at this site leaves and requests again, in one step: what `release` and then `request` would
+    /// do. An algorithm overrides this if what it sends on leaving can carry the next request.
     fn release_and_request(&mut self, out: &mut Outbox<Self::Message>) {
         self.release(out);
         self.request(out);
     }
 
-    /// `peer` has failed: known for certain, and no message of its former life is still on its way here.
+    /// `peer` has failed. This is certain, and no message of its former incarnation is still in flight to this site.
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Self::Message>) {
         let _ = (peer, out);
     }
@@ -64,7 +64,7 @@ pub trait Site: Clone + Debug + Eq + Hash {
         let _ = (peer, out);
     }
 
-    /// This site had failed and runs again, with nothing left of its state but what its file names as kept on
+    /// This site had failed and runs again. It has lost its state, except for what its file describes as kept on
     /// stable storage. Its process is idle. The peers are told by [`peer_recovered`](Site::peer_recovered).
     fn restart(&mut self, out: &mut Outbox<Self::Message>) {
         let _ = out;
@@ -86,7 +86,7 @@ pub trait Site: Clone + Debug + Eq + Hash {
     }
 }
 
-/// What the process at a site is doing.
+/// What the process at a site does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Neither in the critical section nor waiting for it.
@@ -97,8 +97,17 @@ pub enum Phase {
     Executing,
 }
 
-/// A message on its way: (from, to, message).
+/// A message in flight: (from, to, message).
 pub type InFlight<'a, M> = (SiteId, SiteId, &'a M);
+
+/// The description of an algorithm, known from its type alone.
+///
+/// Every algorithm has one. Only [`AnySite`](crate::registry::AnySite) has none: its values know their algorithm, its
+/// type does not. Hosts therefore ask the options of a run ([`Values::info`]) or a site ([`Algorithm::info`]).
+pub trait Described {
+    /// Name, paper, options, costs.
+    const INFO: Info;
+}
 
 /// What a host needs of an algorithm beyond [`Site`]: how it starts, what must hold, what is known about it.
 pub trait Algorithm: Site + Send + Sync + 'static {
@@ -107,15 +116,15 @@ pub trait Algorithm: Site + Send + Sync + 'static {
     type Plan: Clone + Debug;
 
     /// Name, paper, options, costs.
-    const INFO: Info;
+    fn info(&self) -> &'static Info;
 
     /// Checks the options against the cluster and prepares what all sites share.
     fn plan(cluster: Cluster, values: &Values) -> Result<Self::Plan, PlanError>;
 
-    /// The site `me`, at the moment when exactly `holders` are in the critical section and nothing is on its way.
+    /// The site `me`, at the moment when exactly `holders` are in the critical section and no message is in flight.
     fn start(plan: &Self::Plan, me: SiteId, holders: &Holders) -> Self;
 
-    /// What the process at this site is doing.
+    /// What the process at this site does.
     fn phase(&self) -> Phase;
 
     /// Whether the site owes nothing to anyone: its process is idle, nothing is queued, deferred or locked.
@@ -126,24 +135,24 @@ pub trait Algorithm: Site + Send + Sync + 'static {
         None
     }
 
-    /// How many sites a request of this site needs the permission of, itself included, where the algorithm has
+    /// The number of sites whose permission a request of this site needs, itself included, where the algorithm has
     /// quorums.
     fn quorum(&self) -> Option<usize> {
         None
     }
 
-    /// What an entry costs under any load with the options of this run.
+    /// The cost of an entry under any load, with the options of this run.
     fn cost_span(&self) -> Option<Span> {
-        Self::INFO.costs.always
+        self.info().costs.always
     }
 
     /// Whether a request of this site can still be served once all know that `down` have failed. Where the algorithm
     /// leaves failures to its host, none can be relied on.
     fn survives(&self, down: &SiteSet) -> bool {
-        down.is_empty() || Self::INFO.failures.crash
+        down.is_empty() || self.info().failures.crash
     }
 
-    /// How many tokens are at this site.
+    /// The number of tokens at this site.
     fn tokens(&self) -> usize {
         0
     }
@@ -153,16 +162,16 @@ pub trait Algorithm: Site + Send + Sync + 'static {
         View::default()
     }
 
-    /// Whether an exploration goes on from states with this site in them: a model whose clocks never stop ends where this
-    /// says no.
+    /// Whether an exploration continues from states with this site in them. A model whose clocks never stop returns false
+    /// where it is to end.
     fn is_within_bounds(&self) -> bool {
         true
     }
 
-    /// The numbered invariants of one site's state; the error quotes the number.
+    /// Checks the numbered invariants of one site's state. The error quotes the number.
     fn check_invariants(&self) -> Result<(), &'static str>;
 
-    /// The numbered invariants that span sites and the messages between them, while every site runs and the network is
+    /// Checks the numbered invariants that span sites and the messages between them, while every site runs and the network is
     /// whole.
     fn check_together(
         sites: &[&Self],

@@ -10,6 +10,32 @@ const BITS: usize = u64::BITS as usize;
 
 type Words = SmallVec<[u64; 2]>;
 
+/// The sites of a [`SiteSet`], in order. Written out, because it is part of most loops of most algorithms: nested iterators
+/// would be compiled anew for each of them.
+struct Sites<'a> {
+    /// The words that were not begun yet.
+    words: &'a [u64],
+    /// The number of words that were begun.
+    next: usize,
+    /// What is left of the last word that was begun.
+    rest: u64,
+}
+
+impl Iterator for Sites<'_> {
+    type Item = SiteId;
+
+    fn next(&mut self) -> Option<SiteId> {
+        while self.rest == 0 {
+            let (&word, words) = self.words.split_first()?;
+            (self.rest, self.words) = (word, words);
+            self.next += 1;
+        }
+        let bit = self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        Some(SiteId::new((self.next - 1) * BITS + bit))
+    }
+}
+
 /// A set of sites. Iterates in order of the sites' ids.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -25,7 +51,7 @@ impl From<SiteSet> for Words {
     }
 }
 
-/// What is read from outside is a set only in its one form, and within the range of ids.
+/// A set from outside is accepted only in its canonical form, and within the range of ids.
 impl TryFrom<Words> for SiteSet {
     type Error = &'static str;
 
@@ -59,7 +85,7 @@ impl SiteSet {
         self.words.get(index / BITS).is_some_and(|word| word >> (index % BITS) & 1 == 1)
     }
 
-    /// Puts `site` in; true if it was not there.
+    /// Inserts `site`. Returns whether it was not there.
     pub fn insert(&mut self, site: SiteId) -> bool {
         let (word, bit) = (site.index() / BITS, 1 << (site.index() % BITS));
         if word >= self.words.len() {
@@ -70,7 +96,7 @@ impl SiteSet {
         new
     }
 
-    /// Takes `site` out; true if it was there.
+    /// Removes `site`. Returns whether it was there.
     pub fn remove(&mut self, site: SiteId) -> bool {
         let there = self.contains(site);
         if there {
@@ -80,12 +106,12 @@ impl SiteSet {
         there
     }
 
-    /// Takes all sites out.
+    /// Removes all sites.
     pub fn clear(&mut self) {
         self.words.clear();
     }
 
-    /// How many sites are in the set.
+    /// The number of sites in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -102,11 +128,7 @@ impl SiteSet {
 
     /// The sites in order.
     pub fn iter(&self) -> impl Iterator<Item = SiteId> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
-            std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)))
-                .take_while(|&rest| rest != 0)
-                .map(move |rest| SiteId::new(at * BITS + rest.trailing_zeros() as usize))
-        })
+        Sites { words: &self.words, next: 0, rest: 0 }
     }
 
     /// Whether some site is in both sets.
@@ -127,12 +149,12 @@ impl SiteSet {
         both
     }
 
-    /// How many sites are in both sets.
+    /// The number of sites in both sets.
     pub fn common(&self, other: &SiteSet) -> usize {
         self.words.iter().zip(&other.words).map(|(a, b)| (a & b).count_ones() as usize).sum()
     }
 
-    /// Puts every site of `other` in.
+    /// Inserts every site of `other`.
     pub fn union_with(&mut self, other: &SiteSet) {
         if other.words.len() > self.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -142,7 +164,7 @@ impl SiteSet {
         }
     }
 
-    /// Takes every site of `other` out.
+    /// Removes every site of `other`.
     pub fn subtract(&mut self, other: &SiteSet) {
         for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
             *mine &= !theirs;

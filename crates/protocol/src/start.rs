@@ -1,13 +1,13 @@
-//! How a run begins: how many sites, how many permits, and who is in the critical section already.
+//! The start of a run: the number of sites, the number of permits, and the sites in the critical section.
 
 use crate::{SiteId, SiteSet};
 
-/// The size of what is to be started.
+/// The size of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cluster {
-    /// How many sites take part: N, at least 1.
+    /// The number of sites: N, at least 1.
     pub sites: usize,
-    /// How many of them may be inside at once: K, at least 1.
+    /// The number of processes that may be inside at once: K, at least 1.
     pub permits: usize,
 }
 
@@ -17,7 +17,7 @@ impl Cluster {
         Cluster { sites, permits: 1 }
     }
 
-    /// Whether `from` can have sent something to `me`: it is in the view, and another site.
+    /// Whether `from` can have sent a message to `me`: it is in the view, and another site.
     pub fn is_peer(self, me: SiteId, from: SiteId) -> bool {
         from != me && from.index() < self.sites
     }
@@ -29,53 +29,53 @@ impl Cluster {
     }
 }
 
-/// Why an algorithm cannot be started in this way. Always the caller's fault; says what would be right.
+/// Why an algorithm cannot be started. It is always the caller's fault; the message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// There must be someone to exclude.
+    /// There is no site.
     #[error("a cluster needs at least one site")]
     NoSites,
-    /// Ids and slots are 32 bits.
+    /// Ids and slots have 32 bits.
     #[error("{sites} sites and {permits} permits are more than 4294967295")]
     TooLarge {
-        /// How many sites were asked for.
+        /// The number of sites.
         sites: usize,
-        /// How many permits.
+        /// The number of permits.
         permits: usize,
     },
-    /// There must be something to give.
+    /// There is no permit.
     #[error("a lock needs at least one permit")]
     NoPermits,
-    /// The algorithm knows one permit only.
+    /// The algorithm supports one permit only.
     #[error("{algorithm} gives one permit, not {permits}; for K permits take one of: {instead}")]
     OnePermitOnly {
-        /// Its name.
+        /// The name.
         algorithm: &'static str,
-        /// What was asked for.
+        /// The requested number of permits.
         permits: usize,
-        /// The algorithms that could.
+        /// The algorithms that support more.
         instead: String,
     },
-    /// Site ids run from 0.
+    /// A site that does not exist was named. Ids start at 0.
     #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
     NoSuchSite {
-        /// The one that was named.
+        /// The site.
         site: usize,
-        /// How many there are.
+        /// The number of sites.
         sites: usize,
     },
-    /// More inside than the permits allow.
+    /// There are more holders than permits.
     #[error("{holders} holders at the start, but only {permits} permits")]
     TooManyHolders {
-        /// How many were named.
+        /// The number of holders.
         holders: usize,
-        /// How many there may be.
+        /// The number of permits.
         permits: usize,
     },
     /// An option does not fit this cluster.
     #[error("option {option}: {why}")]
     Option {
-        /// Its name.
+        /// The name.
         option: &'static str,
         /// What is wrong and what would be right.
         why: String,
@@ -87,7 +87,7 @@ pub enum PlanError {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holders {
     sites: SiteSet,
-    /// The first of them, known without a search: each of a million sites asks for it at the start.
+    /// The first of them. It is stored because each of a million sites asks for it at the start.
     first: Option<SiteId>,
 }
 
@@ -122,7 +122,7 @@ impl Holders {
         self.sites.iter()
     }
 
-    /// How many are inside.
+    /// The number of sites inside.
     pub fn len(&self) -> usize {
         self.sites.len()
     }

@@ -1,6 +1,6 @@
-//! What a picture of one site's state shows: pointers, sets, queues, and whom it waits for.
+//! The view of one site's state for a picture: pointers, sets, queues, and the sites that it waits for.
 //!
-//! The names are the papers'. Nothing decides by it; the lab draws it.
+//! The names are the papers'. The lab draws it; no algorithm depends on it.
 
 use crate::{SiteId, SiteSet, Slot};
 
@@ -11,7 +11,7 @@ pub struct Pointer {
     pub name: &'static str,
     /// Where it points.
     pub to: SiteId,
-    /// Of which numbered token, where each has pointers of its own.
+    /// The numbered token that it belongs to, where each token has its own pointers.
     pub slot: Option<Slot>,
 }
 
@@ -24,45 +24,45 @@ pub struct View {
     pub sets: Vec<(&'static str, SiteSet)>,
     /// Lists in their order, by name, as they are written.
     pub queues: Vec<(&'static str, Vec<String>)>,
-    /// Whom a request that waits here waits for, as far as this site knows.
+    /// The sites that the waiting request of this site waits for, as far as this site knows.
     pub waits_for: SiteSet,
 }
 
 impl View {
-    /// Nothing to show.
+    /// An empty view.
     pub fn new() -> Self {
         View::default()
     }
 
-    /// With an arrow.
+    /// Adds an arrow.
     #[must_use]
     pub fn pointer(mut self, name: &'static str, to: SiteId) -> Self {
         self.pointers.push(Pointer { name, to, slot: None });
         self
     }
 
-    /// With an arrow that belongs to one token.
+    /// Adds an arrow that belongs to one token.
     #[must_use]
     pub fn pointer_of(mut self, name: &'static str, slot: Slot, to: SiteId) -> Self {
         self.pointers.push(Pointer { name, to, slot: Some(slot) });
         self
     }
 
-    /// With a set.
+    /// Adds a set.
     #[must_use]
     pub fn set(mut self, name: &'static str, sites: &SiteSet) -> Self {
         self.sets.push((name, sites.clone()));
         self
     }
 
-    /// With a list.
+    /// Adds a list.
     #[must_use]
     pub fn queue(mut self, name: &'static str, items: impl IntoIterator<Item = impl ToString>) -> Self {
         self.queues.push((name, items.into_iter().map(|item| item.to_string()).collect()));
         self
     }
 
-    /// Waiting for these.
+    /// Adds sites that this one waits for.
     #[must_use]
     pub fn waiting_for(mut self, sites: impl IntoIterator<Item = SiteId>) -> Self {
         for site in sites {

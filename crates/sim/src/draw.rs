@@ -1,4 +1,4 @@
-//! Random numbers: one seeded generator a run, and the distributions that the models draw from.
+//! Random numbers: one seeded generator for each run, and the distributions that the models draw from.
 
 use crate::time::Time;
 
@@ -7,27 +7,27 @@ use crate::time::Time;
 pub struct Draw(fastrand::Rng);
 
 impl Draw {
-    /// Everything that is drawn follows from `seed`.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Draw(fastrand::Rng::with_seed(seed))
     }
 
-    /// Evenly from 0 (inclusive) to 1 (exclusive).
+    /// Draws uniformly from 0 (inclusive) to 1 (exclusive).
     pub fn fraction(&mut self) -> f64 {
         self.0.f64()
     }
 
-    /// A whole number below `bound`, which is positive.
+    /// Draws an integer below `bound`, which is positive.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0.usize(..bound)
     }
 
-    /// Exponentially distributed with this mean.
+    /// Draws from the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.fraction()).ln()
     }
 
-    /// From this distribution.
+    /// Draws from this distribution.
     pub fn from(&mut self, distribution: &Distribution) -> Time {
         match *distribution {
             Distribution::Constant(value) => value,
@@ -40,19 +40,14 @@ impl Draw {
     }
 }
 
-/// How long something takes.
+/// The distribution of a duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Always the same.
+    /// Always the same value.
     Constant(Time),
-    /// Evenly between two bounds.
-    Uniform {
-        /// The shortest.
-        least: Time,
-        /// The longest.
-        most: Time,
-    },
-    /// Exponentially distributed.
+    /// Uniform between two bounds.
+    Uniform { least: Time, most: Time },
+    /// Exponential.
     Exponential {
         /// Its mean, in units.
         mean: f64,

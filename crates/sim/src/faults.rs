@@ -1,11 +1,11 @@
-//! What fails and when, as the papers assume it: sites and partitions are known for certain, a while after it happened; a
-//! link that is cut only delays what is sent over it, and nobody is told.
+//! Faults: what fails and when. As in the papers, failures of sites and partitions are known for certain some time after they happen; a
+//! cut link only delays what is sent over it, and no site is told.
 
 use meshlock_protocol::{SiteId, SiteSet};
 
 use crate::time::Time;
 
-/// What joins two sites, in both directions.
+/// The link between two sites, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     low: SiteId,
@@ -24,29 +24,29 @@ impl Link {
     }
 }
 
-/// One thing that happens to the world.
+/// One fault or repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A site stops; its process is gone.
     Fail(SiteId),
-    /// A failed site runs again, with nothing left but its stable storage.
+    /// A failed site runs again, with nothing but its stable storage.
     Recover(SiteId),
-    /// The network splits cleanly into these sites and the rest; what is on its way across is lost.
+    /// The network splits cleanly into these sites and the rest; what is in flight across the split is lost.
     Split(SiteSet),
     /// The network is whole again.
     Heal,
-    /// A link opens: what is sent over it from now on waits at its sender.
+    /// A link is cut: what is sent over it from now on waits at its sender.
     Cut(Link),
     /// The link is whole again: what waited is sent now, in its order.
     Mend(Link),
 }
 
-/// Everything that will fail in a run.
+/// All faults of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultPlan {
-    /// What happens at a given time, in any order.
+    /// Faults at given times, in any order.
     pub at: Vec<(Time, Fault)>,
-    /// How long after a failure or a recovery the peers know of it.
+    /// The time from a failure or a recovery until the peers know of it.
     pub detection: Time,
     /// Failures of sites drawn at random, if any.
     pub drawn: Option<DrawnFaults>,
@@ -56,21 +56,21 @@ pub struct FaultPlan {
     pub cuts: Option<DrawnOutages>,
 }
 
-/// Sites that fail at random, one at a time, and come back.
+/// Sites that fail at random, one at a time, and recover.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DrawnFaults {
-    /// How long a site runs before it fails, on average, in units of time: all sites together fail N times as often.
+    /// The mean time that a site runs before it fails, in units of time: all sites together fail N times as often.
     pub mean_time_to_failure: f64,
-    /// How long a site stays down, on average.
+    /// The mean time that a site stays down.
     pub mean_time_to_recovery: f64,
 }
 
 /// Something in the network that breaks at random and is repaired: partitions, one at a time, or links, each by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DrawnOutages {
-    /// How long it takes until the next one in the whole network, on average, in units of time.
+    /// The mean time until the next outage in the whole network, in units of time.
     pub mean_time_between: f64,
-    /// How long one lasts, on average.
+    /// The mean length of an outage.
     pub mean_time_to_repair: f64,
 }
 

@@ -1,12 +1,14 @@
-//! Every algorithm under load: a discrete-event world in virtual time, with costs, faults, metrics and the papers'
+//! Discrete-event simulation of the algorithms in virtual time, with costs, faults, metrics and the papers'
 //! experiments.
 //!
 //! The simulator drives the very [`Site`](meshlock_protocol::Site) code that ships. Everything derives from one seed:
 //! the same settings give the same run, to the byte, on every machine.
 //!
-//! - [`settings`]: what to simulate: network, load, critical sections, faults, how long.
+//! - [`settings`]: what to simulate: network, load, critical sections, faults, length.
 //! - [`engine`]: the event loop, with the checks that are always on.
-//! - [`report`]: what was measured, with confidence intervals.
+//! - [`report`]: the measurements, with confidence intervals.
+
+#![allow(missing_docs, reason = "an internal crate: a field whose name says it all needs no sentence")]
 
 pub mod draw;
 pub mod engine;
@@ -22,7 +24,7 @@ pub mod time;
 pub mod trace;
 pub mod violation;
 
-pub use engine::{measure, simulate};
+pub use engine::{measure, measure_with, traced};
 pub use report::Report;
 pub use settings::Settings;
 pub use time::Time;

@@ -1,4 +1,4 @@
-//! What is written down while a run goes on.
+//! The measurements of a run while it goes on.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use meshlock_protocol::{Info, SiteId, Timestamp};
 
 use crate::time::Time;
 
-/// The counters that are read off at regular intervals.
+/// Counters that are copied at regular intervals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     /// Messages sent, by kind, in the order in which the algorithm lists its kinds.
@@ -17,7 +17,7 @@ pub(crate) struct Counters {
     pub(crate) time: Time,
 }
 
-/// Everything measured so far.
+/// All measurements so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     info: &'static Info,
@@ -25,11 +25,11 @@ pub(crate) struct Metrics {
     /// The counters after each group of entries.
     pub(crate) groups: Vec<Counters>,
     group_size: u64,
-    /// Of each entry: from the request to the entry.
+    /// By entry: the time from the request to the entry.
     pub(crate) waits: Vec<Time>,
-    /// Of each exit: from the arrival of the request at its site to the exit.
+    /// By exit: the time from the arrival of the request at its site to the exit.
     pub(crate) responses: Vec<Time>,
-    /// Of each exit while someone waited: from it to the next entry.
+    /// By exit while someone waited: the time from the exit to the next entry.
     pub(crate) sync_delays: Vec<Time>,
     pub(crate) sent_by: Vec<u64>,
     /// Messages of the first kind that the algorithm lists: its requests.
@@ -37,11 +37,11 @@ pub(crate) struct Metrics {
     pub(crate) received_by: Vec<u64>,
     pub(crate) entries_by: Vec<u64>,
     pub(crate) fairness: Fairness,
-    /// Exits that were followed by no entry yet, while someone waited.
+    /// The exits while someone waited that no entry has followed yet.
     open_exits: VecDeque<Time>,
 }
 
-/// How many groups a run is cut into.
+/// The number of groups that a run is divided into.
 const GROUPS: u64 = 1000;
 
 impl Metrics {
@@ -65,7 +65,7 @@ impl Metrics {
         }
     }
 
-    /// How many entries one group has.
+    /// The number of entries in one group.
     pub(crate) fn group_size(&self) -> u64 {
         self.group_size
     }
@@ -101,27 +101,27 @@ impl Metrics {
     }
 }
 
-/// Who was overtaken, by the Lamport timestamps that the host gives to requests.
+/// Overtaking, by the Lamport timestamps that the host gives to requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Fairness {
-    /// The requests that wait, by their timestamps, and how many later ones have entered before each; only kept for so many
-    /// sites. Most come at the back and leave at the front, where a queue moves little, and it allocates nothing once it
-    /// has its size.
+    /// The waiting requests in the order of their timestamps, and how many later ones have entered before each; only kept for few
+    /// sites. Most are inserted at the back and removed at the front, where a queue moves little, and it does not allocate once it
+    /// has reached its size.
     waiting: Option<VecDeque<(Timestamp, u64)>>,
     pub(crate) overtakes: u64,
     pub(crate) max_bypass: u64,
 }
 
-/// With more sites than this, overtaking is not followed: it would cost more than the run.
-const MOST_SITES_FOLLOWED: usize = 4096;
+/// With more sites than this, overtaking is not measured: it would cost more than the run.
+const MAX_SITES_FOLLOWED: usize = 4096;
 
 impl Fairness {
     fn new(sites: usize) -> Self {
-        let waiting = (sites <= MOST_SITES_FOLLOWED).then(|| VecDeque::with_capacity(sites));
+        let waiting = (sites <= MAX_SITES_FOLLOWED).then(|| VecDeque::with_capacity(sites));
         Fairness { waiting, overtakes: 0, max_bypass: 0 }
     }
 
-    /// Whether overtaking was followed.
+    /// Whether overtaking was measured.
     pub(crate) fn followed(&self) -> bool {
         self.waiting.is_some()
     }
@@ -142,12 +142,12 @@ impl Fairness {
         }
     }
 
-    /// The request is gone with its site.
+    /// Removes a request whose site has failed.
     pub(crate) fn gone(&mut self, request: Timestamp) {
         self.remove(request);
     }
 
-    /// Takes the request out; how many earlier ones wait.
+    /// Removes the request. Returns how many earlier ones wait.
     fn remove(&mut self, request: Timestamp) -> Option<usize> {
         let waiting = self.waiting.as_mut()?;
         let place = waiting.binary_search_by_key(&request, |(waits, _)| *waits).ok()?;

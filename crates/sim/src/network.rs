@@ -1,4 +1,4 @@
-//! What it takes to get a message across: sender's cost, transmission, receiver's cost, and whether order is kept.
+//! The network: the sender's cost, the transmission and the receiver's cost of a message, and whether order is kept.
 //!
 //! After Bulgannawar and Vaidya, section 4: a sender pays `T_s` for each copy, one after the other; transmission takes
 //! `T_t`; the receiver pays `T_r` for each message, one after the other. With both costs zero it is Singhal's model.
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::draw::{Distribution, Draw};
 use crate::time::Time;
 
-/// How long a message travels.
+/// The transmission time of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delay {
     /// The same distribution between all sites.
@@ -36,11 +36,11 @@ pub struct Network {
     send_cost: Time,
     receive_cost: Time,
     fifo: bool,
-    /// When each site has finished sending what it was given to send.
+    /// By site: when it has finished sending what it was given to send.
     sender_free: Vec<Time>,
-    /// When each site has finished taking in what has arrived.
+    /// By site: when it has finished processing what has arrived.
     receiver_free: Vec<Time>,
-    /// For each ordered pair that has talked: when its last message arrives. Looked up, never iterated.
+    /// By ordered pair of sites: when the last message arrives. Looked up, never iterated.
     last_arrival: FxHashMap<(SiteId, SiteId), Time>,
 }
 
@@ -58,7 +58,7 @@ impl Network {
         }
     }
 
-    /// `from` sends to `to` now: when it arrives.
+    /// When a message that `from` sends to `to` now arrives.
     pub fn arrival(&mut self, now: Time, from: SiteId, to: SiteId, draw: &mut Draw) -> Time {
         let sent = self.after_sending(now, from);
         match &self.delay {
@@ -71,14 +71,14 @@ impl Network {
         }
     }
 
-    /// A message has arrived at `site` now: when the site has taken it in.
+    /// When `site` has processed a message that arrives now.
     pub fn taken_in(&mut self, now: Time, site: SiteId) -> Time {
         let free = &mut self.receiver_free[site.index()];
         *free = now.max(*free) + self.receive_cost;
         *free
     }
 
-    /// Whether a receiver pays for taking a message in.
+    /// Whether processing a message costs its receiver time.
     pub fn charges_receivers(&self) -> bool {
         self.receive_cost > Time::ZERO
     }
@@ -92,7 +92,7 @@ impl Network {
         *free
     }
 
-    /// Not before the last one of the same pair; equal times keep the order of sending.
+    /// Delays an arrival until the last one of the same pair; equal times keep the order of sending.
     fn in_order(&mut self, from: SiteId, to: SiteId, arrival: Time) -> Time {
         let last = self.last_arrival.entry((from, to)).or_default();
         *last = arrival.max(*last);

@@ -1,4 +1,4 @@
-//! What a run measured, with the names that `meshlock sim --json` prints.
+//! The report of a run, with the names that `meshlock sim --json` prints.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,35 @@ use crate::settings::{Settings, WarmUp};
 use crate::statistics::{Mean, batch_mean, steady_from};
 use crate::time::Time;
 
-/// Messages per entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Messages {
-    /// In all.
+    /// The mean over all kinds.
     pub mean: f64,
     /// Half the width of its 95 % confidence interval.
     pub ci95: Option<f64>,
-    /// By kind.
     pub by_kind: BTreeMap<&'static str, f64>,
 }
 
-/// Words per message.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Words {
-    /// The mean.
     pub mean: f64,
 }
 
 /// A duration, in units of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Duration {
-    /// The mean.
     pub mean: f64,
     /// Half the width of its 95 % confidence interval.
     pub ci95: Option<f64>,
-    /// The median.
     pub p50: f64,
-    /// What one in a hundred exceeds.
+    /// The value that one in a hundred exceeds.
     pub p99: f64,
-    /// The longest.
     pub max: f64,
 }
 
 /// Entries per unit of time: a plain number beside its interval, not an object like the durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Throughput {
-    /// The mean.
     #[serde(rename = "throughput")]
     pub mean: f64,
     /// Half the width of its 95 % confidence interval.
@@ -54,19 +46,19 @@ pub struct Throughput {
     pub ci95: Option<f64>,
 }
 
-/// Who got how much, and who was overtaken.
+/// Fairness: the share of each site, and overtaking.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fairness {
-    /// Jain's index over the sites' entries: 1 if all had the same.
+    /// Jain's index over the sites' entries: 1 if all sites had the same number.
     pub jain: f64,
-    /// Entries that overtook a request with an earlier timestamp; none if there were too many sites to follow it.
+    /// The number of entries that overtook a request with an earlier timestamp; `None` if there were too many sites to measure it.
     pub overtakes: Option<u64>,
-    /// The most later requests that entered while one waited.
+    /// The largest number of later requests that entered while one waited.
     pub max_bypass: Option<u64>,
 }
 
-/// With more sites than this, a report does not list what each of them carried.
-const MOST_SITES_LISTED: usize = 1000;
+/// With more sites than this, a report does not list the load of each of them.
+const MAX_SITES_LISTED: usize = 1000;
 
 /// Messages of each site, per entry of the whole system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -87,26 +79,23 @@ pub struct SiteLoad {
     pub received: Vec<f64>,
 }
 
-/// What a run measured.
+/// The report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The algorithm's name.
     pub algorithm: &'static str,
     /// N.
     pub sites: usize,
     /// K.
     pub permits: usize,
-    /// What reproduces the run.
+    /// The seed that reproduces the run.
     pub seed: u64,
-    /// Entries measured, after the warm-up.
+    /// The number of entries measured, after the warm-up.
     pub entries: u64,
-    /// Entries cut off as warm-up.
+    /// The number of entries discarded as warm-up.
     pub warm_up: u64,
-    /// Events of the whole run.
+    /// The number of events of the whole run.
     pub events: u64,
-    /// Messages per entry.
     pub messages_per_entry: Messages,
-    /// Words per message.
     pub words_per_message: Words,
     /// From the request to the entry.
     pub wait: Duration,
@@ -117,14 +106,12 @@ pub struct Report {
     /// Entries per unit of time.
     #[serde(flatten)]
     pub throughput: Throughput,
-    /// Who got how much.
     pub fairness: Fairness,
-    /// What the sites had to carry.
     pub site_load: SiteLoad,
-    /// Entries of each site, in the whole run.
+    /// By site: its entries in the whole run.
     #[serde(skip)]
     pub entries_by_site: Vec<u64>,
-    /// Messages that each site sent to ask for entry (those of the first kind that the algorithm lists), in the whole run.
+    /// By site: the request messages that it sent (those of the first kind that the algorithm lists), in the whole run.
     #[serde(skip)]
     pub requests_by_site: Vec<u64>,
 }
@@ -165,7 +152,7 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
         words_per_message: Words { mean: (last.words - first.words) as f64 / sent },
         wait: duration(&metrics.waits, skip, size),
         response: duration(&metrics.responses, skip, size),
-        // Delays and entries are counted apart; the same share of both is warm-up.
+        // Delays and entries are counted separately; the same share of both is warm-up.
         sync_delay: duration(
             &metrics.sync_delays,
             share(metrics.sync_delays.len(), skip, metrics.waits.len()),
@@ -179,7 +166,7 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
     }
 }
 
-/// So much of `length` as `part` is of `whole`.
+/// The same share of `length` as `part` is of `whole`.
 fn share(length: usize, part: usize, whole: usize) -> usize {
     length * part / whole.max(1)
 }
@@ -222,7 +209,7 @@ fn site_load(metrics: &Metrics) -> SiteLoad {
     let most = |counts: &[u64]| counts.iter().max().map_or(0.0, |&count| count as f64 / entries);
     let least = |counts: &[u64]| counts.iter().min().map_or(0.0, |&count| count as f64 / entries);
     let each = |counts: &[u64]| match counts.len() {
-        ..=MOST_SITES_LISTED => counts.iter().map(|&count| count as f64 / entries).collect(),
+        ..=MAX_SITES_LISTED => counts.iter().map(|&count| count as f64 / entries).collect(),
         _ => Vec::new(),
     };
     SiteLoad {

@@ -1,4 +1,4 @@
-//! What to simulate.
+//! Settings: what to simulate.
 
 use meshlock_protocol::Cluster;
 
@@ -7,22 +7,22 @@ use crate::faults::FaultPlan;
 use crate::network::Delay;
 use crate::time::Time;
 
-/// Who wants in, and when.
+/// The load: when sites request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// Requests arrive at each site as a Poisson stream, whatever happens, and queue there; the site serves them one by
     /// one. (Singhal's model.)
     Open,
-    /// A site thinks for an exponential time after each critical section, then asks. (Bulgannawar and Vaidya's model.)
+    /// A site thinks for an exponential time after each critical section, then requests. (Bulgannawar and Vaidya's model.)
     Closed,
-    /// A site asks again as soon as it has left.
+    /// A site requests again as soon as it has left.
     Saturated,
 }
 
-/// How often each site wants in: the rate λ, requests per unit of time.
+/// The rate λ of each site, in requests per unit of time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rates {
-    /// All the same.
+    /// The same for all sites.
     Same(f64),
     /// One for each site.
     Each(Vec<f64>),
@@ -38,41 +38,38 @@ impl Rates {
     }
 }
 
-/// What is done with the beginning of a run, before it is steady.
+/// The treatment of the beginning of a run, before it is steady.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
-    /// It is found by a rule and cut off.
+    /// It is found by a rule and discarded.
     Found,
-    /// It is measured like the rest.
+    /// It is measured as the rest is.
     Keep,
 }
 
-/// One run.
+/// The settings of one run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many sites and permits.
     pub cluster: Cluster,
-    /// Who wants in, and when.
+    /// The load: when sites request.
     pub load: Load,
-    /// How often.
     pub rates: Rates,
-    /// How long a message travels.
+    /// The transmission time of a message.
     pub delay: Delay,
-    /// What a sender pays for each copy, one after the other.
+    /// The sender's cost of each copy; copies are sent one after the other.
     pub send_cost: Time,
-    /// What a receiver pays for each message, one after the other.
+    /// The receiver's cost of each message; messages are processed one after the other.
     pub receive_cost: Time,
     /// Whether messages between two sites arrive in the order of sending.
     pub fifo: bool,
-    /// How long a process stays inside.
+    /// The time that a process stays inside.
     pub inside: Distribution,
-    /// What fails, and when.
     pub faults: FaultPlan,
-    /// How many entries to measure.
+    /// The number of entries to measure.
     pub entries: u64,
-    /// What is done with the beginning.
+    /// The treatment of the beginning.
     pub warm_up: WarmUp,
-    /// What every random number derives from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 

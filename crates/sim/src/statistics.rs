@@ -1,17 +1,16 @@
-//! Means with confidence intervals from one long run: the warm-up is found and cut, the rest goes into batches.
+//! Means with confidence intervals from one long run: the warm-up is found and discarded, the rest is divided into batches.
 
 use serde::Serialize;
 
 /// A mean with the half-width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Mean {
-    /// The mean.
     pub mean: f64,
-    /// Half the width of the interval; none if there is too little to tell.
+    /// Half the width of the interval; `None` if there is too little data.
     pub ci95: Option<f64>,
 }
 
-/// How many batches the steady part is cut into.
+/// The number of batches that the steady part is divided into.
 const BATCHES: usize = 20;
 
 /// Student's t for 95 % and `BATCHES` − 1 degrees of freedom.
@@ -52,7 +51,7 @@ pub fn batch_mean(series: &[f64]) -> Mean {
     Mean { mean, ci95: Some(STUDENT_T * error) }
 }
 
-/// The plain mean; zero of nothing.
+/// The plain mean; 0 if there are no values.
 pub fn average(series: &[f64]) -> f64 {
     if series.is_empty() { 0.0 } else { series.iter().sum::<f64>() / series.len() as f64 }
 }

@@ -1,10 +1,10 @@
-//! Virtual time: whole billionths of the unit that the settings are given in.
+//! Virtual time, in integer billionths of the unit that the settings use.
 //!
-//! Whole numbers make equal times equal and sums exact, whatever the order of the additions.
+//! With integers equal times are equal and sums are exact, whatever the order of the additions.
 
 use std::ops::{Add, AddAssign, Sub};
 
-/// How many ticks one unit of time has.
+/// The number of ticks in one unit of time.
 const TICKS: f64 = 1e9;
 
 /// A point in virtual time, or a span of it.
@@ -16,26 +16,26 @@ impl Time {
     pub const ZERO: Time = Time(0);
 
     /// The largest number of units that a time can hold.
-    pub const MOST_UNITS: f64 = 1e10;
+    pub const MAX_UNITS: f64 = 1e10;
 
-    /// `units` of time, rounded to a tick; negative and not-a-number give zero.
+    /// `units` of time, rounded to a tick; negative values and not-a-number give zero.
     pub fn units(units: f64) -> Self {
-        // The cast saturates, which is what a delay beyond all bounds should do.
+        // The cast saturates, as a delay beyond all bounds should.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating on purpose")]
         Time((units * TICKS).round() as u64)
     }
 
-    /// In units.
+    /// The time in units.
     pub fn as_units(self) -> f64 {
         self.0 as f64 / TICKS
     }
 
-    /// In ticks.
+    /// The time in ticks.
     pub const fn ticks(self) -> u64 {
         self.0
     }
 
-    /// So many ticks.
+    /// A time of this many ticks.
     pub const fn from_ticks(ticks: u64) -> Self {
         Time(ticks)
     }

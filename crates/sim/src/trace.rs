@@ -1,28 +1,28 @@
-//! The one trace format: a JSON object a line, the same for every host.
+//! The trace format: one JSON object for each line, the same for every host.
 //!
 //! Each line: `time`, `kind`, `site`, `lock`, and where they apply `peer`, `message` (as the algorithm prints it) and
-//! `state` (the site's state after the step that the line tells of, where asked for). A real cluster says more ([`Written`]).
+//! `state` (the site's state after the step that the line is about, if requested). A real cluster writes more ([`Written`]).
 
 mod written;
 
-use std::fmt::Debug;
 use std::io::{self, Write};
 
-use meshlock_protocol::{Message, SiteId};
+use meshlock_protocol::SiteId;
+use meshlock_protocol::registry::{AnyMessage, AnySite};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 pub use written::{Whose, Written};
 
-/// What a line of a trace tells.
+/// The kind of a line in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A process asks to enter.
+    /// A process requests.
     Request,
-    /// A message leaves.
+    /// A message is sent.
     Send,
-    /// A message is taken in.
+    /// A message is received.
     Receive,
     /// A process enters.
     Enter,
@@ -32,15 +32,15 @@ pub enum Kind {
     Fail,
     /// A failed site runs again.
     Recover,
-    /// The machines of a view run.
+    /// A view is installed and its machines run.
     View,
     /// A process gives up waiting.
     Cancel,
-    /// A process waits since before the trace begins.
+    /// A process has been waiting since before the trace began.
     Waits,
-    /// A process is inside since before the trace begins.
+    /// A process has been inside since before the trace began.
     Holds,
-    /// Lines of the site are lost: whoever watched it did not keep up.
+    /// Lines of the site are lost: its watcher did not keep up.
     Lost,
 }
 
@@ -64,60 +64,33 @@ impl Kind {
     }
 }
 
-/// The name of the one lock that a simulation is about.
+/// The name of the lock of a simulation.
 const LOCK: &str = "sim";
 
 /// One line of a trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a, M, S> {
-    /// When it happened.
+pub struct Line<'a> {
     pub time: Time,
-    /// What happened.
     pub kind: Kind,
-    /// Where.
+    /// The site where it happened.
     pub site: SiteId,
     /// The other end of a message.
     pub peer: Option<SiteId>,
-    /// The message.
-    pub message: Option<&'a M>,
-    /// The site's state after the step that the line tells of.
-    pub state: &'a S,
+    /// The message, if the line is about one.
+    pub message: Option<&'a AnyMessage>,
+    /// The site's state after the step that the line is about.
+    pub state: &'a AnySite,
 }
 
 /// Takes the lines of a trace.
 pub trait Trace {
-    /// Whether there is anything to tell it; a run without a trace pays nothing for it.
-    const ON: bool;
+    /// Takes one line.
+    fn line(&mut self, line: Line<'_>);
 
-    /// One line.
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>);
-
-    /// So many entries are measured by now; for whoever shows how far a run is. Nothing else of a trace needs it.
+    /// Takes the number of entries that are measured by now, for showing progress.
     fn entered(&mut self, entries: u64) {
         let _ = entries;
     }
-}
-
-impl<T: Trace> Trace for &mut T {
-    const ON: bool = T::ON;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
-        (**self).line(line);
-    }
-
-    fn entered(&mut self, entries: u64) {
-        (**self).entered(entries);
-    }
-}
-
-/// No trace.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTrace;
-
-impl Trace for NoTrace {
-    const ON: bool = false;
-
-    fn line(&mut self, _: Line<'_, impl Message, impl Debug>) {}
 }
 
 /// A trace that is written as JSON lines.
@@ -135,22 +108,20 @@ impl<W: Write> JsonLines<W> {
         JsonLines { out, lock: LOCK, with_state, failure: None }
     }
 
-    /// The same, about a lock of this name.
+    /// The same for a lock of this name.
     #[must_use]
     pub fn about(self, lock: &'static str) -> Self {
         JsonLines { lock, ..self }
     }
 
-    /// Ends the trace; the first thing that went wrong with writing it, if anything did.
+    /// Ends the trace. Returns the first error that occurred while writing it.
     pub fn finish(mut self) -> io::Result<()> {
         self.failure.map_or_else(|| self.out.flush(), Err)
     }
 }
 
 impl<W: Write> Trace for JsonLines<W> {
-    const ON: bool = true;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+    fn line(&mut self, line: Line<'_>) {
         let number = |site: SiteId| Whose::Number(site.index());
         let line = Written {
             peer: line.peer.map(number),

@@ -1,4 +1,4 @@
-//! How a run can end early: it could not start, or something that must hold did not.
+//! Why a run can end early: it could not start, or a check failed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,51 +9,45 @@ use crate::faults::Link;
 use crate::time::Time;
 use crate::trace::Kind;
 
-/// Something that must never happen, and did.
+/// Something that happened and must never happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Mutual exclusion is broken.
+    /// Mutual exclusion is violated.
     #[error("{inside} sites are inside at once, {permits} may be")]
     TooManyInside {
-        /// How many are.
+        /// The number of sites inside.
         inside: usize,
-        /// How many may be.
+        /// The number of permits.
         permits: usize,
     },
-    /// A site entered that had not asked, or was inside.
+    /// A site entered without a request, or while it was inside.
     #[error("{site} entered without a request")]
-    Unasked {
-        /// Who.
-        site: SiteId,
-    },
+    Unasked { site: SiteId },
     /// A fence was not larger than the one before it.
     #[error("the fence of {site} is not larger than the last one")]
-    FenceFellBack {
-        /// Who entered.
-        site: SiteId,
-    },
+    FenceFellBack { site: SiteId },
     /// A token appeared or vanished.
     #[error("there are {found} tokens, not {expected}")]
     Tokens {
-        /// How many there are.
+        /// The number of tokens that exist.
         found: usize,
-        /// How many there should be.
+        /// The number of tokens that should exist.
         expected: usize,
     },
     /// A correct site's message was refused.
     #[error("{site} refused a message of {peer}: {why}")]
     Refused {
-        /// Who refused.
+        /// The site that refused.
         site: SiteId,
-        /// Whose message.
+        /// The sender of the message.
         peer: SiteId,
-        /// Why.
+        /// The reason that it gave.
         why: &'static str,
     },
-    /// Someone waits and nothing can happen any more.
+    /// A site waits and nothing can happen any more.
     #[error("someone waits, and nothing is left to happen")]
     NothingLeft,
-    /// Messages go round and nobody enters.
+    /// Messages are exchanged without end and no site enters.
     #[error("messages go on and on, and nobody who waits enters")]
     NobodyEnters,
 }
@@ -66,33 +60,25 @@ pub enum Stopped {
     Plan(PlanError),
     /// The algorithm leaves such failures to its host.
     #[error("{algorithm} does not handle these failures by itself; see `meshlock algorithms {algorithm}`")]
-    CannotFail {
-        /// Its name.
-        algorithm: &'static str,
-    },
-    /// A link that is never mended loses what is sent over it, which no algorithm is made for.
+    CannotFail { algorithm: &'static str },
+    /// A link is never mended and so loses what is sent over it, which no algorithm tolerates.
     #[error(
         "the link between {} and {} is cut and never mended after that: what is sent over it must arrive some day",
         link.ends()[0].index(), link.ends()[1].index()
     )]
-    NeverMended {
-        /// The link.
-        link: Link,
-    },
-    /// Something that must hold did not.
+    NeverMended { link: Link },
+    /// A check failed.
     #[error("{violation}\n  {algorithm}, seed {seed}, time {}, event {events}; the last events:\n{}", time.as_units(), last.join("\n"))]
     Violated {
-        /// The algorithm.
         algorithm: &'static str,
-        /// What happened.
         violation: Violation,
-        /// What reproduces it.
+        /// The seed that reproduces it.
         seed: u64,
-        /// When.
+        /// The time of the violation.
         time: Time,
-        /// After how many events.
+        /// The number of events before it.
         events: u64,
-        /// What came before it, a line each.
+        /// The last events before it, one line each.
         last: Vec<String>,
     },
 }

@@ -1,28 +1,18 @@
 //! Once a run is under way, no event allocates. Counts are exact and the same on every machine.
 
-use allocation_counter::measure;
-use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::{Algorithm, Cluster, Spec};
+use meshlock_protocol::{Cluster, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::Load;
-use meshlock_sim::trace::NoTrace;
-use meshlock_sim::{Settings, Time, simulate};
+use meshlock_sim::{Settings, Time, measure};
 
 /// The events of a run and the allocations it made.
-struct Allocations<'a>(&'a Settings);
-
-impl Visitor for Allocations<'_> {
-    type Output = (u64, u64);
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> (u64, u64) {
-        let mut events = 0;
-        let counted = measure(|| {
-            let report = simulate::<A>(self.0, &spec.values, &mut NoTrace);
-            events = report.expect("the algorithm is correct").events;
-        });
-        (events, counted.count_total)
-    }
+fn allocations(spec: &Spec, settings: &Settings) -> (u64, u64) {
+    let mut events = 0;
+    let counted = allocation_counter::measure(|| {
+        events = measure(spec, settings).expect("the algorithm is correct").events;
+    });
+    (events, counted.count_total)
 }
 
 /// What may differ between two runs, whatever their length: a queue that the longer one had to double once more.
@@ -30,7 +20,7 @@ const SLACK: u64 = 8;
 
 fn longer_runs_allocate_no_more(spec: &str, settings: &Settings) {
     let parsed: Spec = spec.parse().expect("a registered name");
-    let run = |entries| parsed.visit(Allocations(&Settings { entries, ..settings.clone() }));
+    let run = |entries| allocations(&parsed, &Settings { entries, ..settings.clone() });
     let (events, allocations) = run(20_000);
     let (more_events, more_allocations) = run(80_000);
     assert!(more_events > 3 * events, "{spec}: {events} events, then {more_events}");

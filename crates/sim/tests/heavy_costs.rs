@@ -5,12 +5,11 @@
 //! counts is exact but for the messages of the entries at its two ends, hence [`EXACT`].
 
 use meshlock_protocol::registry::info::{Permits, Scale};
-use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::registry::{ALL, AnyPlan};
 use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::settings::{Load, Rates};
-use meshlock_sim::trace::NoTrace;
-use meshlock_sim::{Settings, Time, simulate};
+use meshlock_sim::{Settings, Time, measure};
 
 /// Of 5,000 entries those of N sites at either end are counted in part: less than this, relative.
 const EXACT: f64 = 0.005;
@@ -31,28 +30,6 @@ fn tolerance_for_many(name: &str) -> f64 {
     }
 }
 
-/// Runs the algorithm, and gives messages per entry as measured and as stated: the mean over the sites, whose quorums may
-/// differ in size.
-struct Heavy(Settings);
-
-impl Visitor for Heavy {
-    type Output = (f64, f64);
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> (f64, f64) {
-        let Cluster { sites, permits } = self.0.cluster;
-        let plan =
-            meshlock_protocol::registry::plan::<A>(self.0.cluster, &spec.values).expect("defaults fit");
-        let stated = SiteId::all(sites).map(|me| {
-            let quorum = A::start(&plan, me, &Holders::none()).quorum().unwrap_or(sites);
-            (A::INFO.costs.heavy.messages)(Scale { sites, permits, quorum })
-        });
-        let stated = stated.sum::<f64>() / sites as f64;
-        let report = simulate::<A>(&self.0, &spec.values, &mut NoTrace)
-            .unwrap_or_else(|stopped| panic!("{spec}: {stopped}"));
-        (report.messages_per_entry.mean, stated)
-    }
-}
-
 /// Every site always wants in; a process stays inside for `inside` T.
 fn saturated(sites: usize, permits: usize, inside: f64) -> Settings {
     let mut settings = Settings::new(Cluster { sites, permits });
@@ -62,9 +39,19 @@ fn saturated(sites: usize, permits: usize, inside: f64) -> Settings {
     settings
 }
 
-fn measure(name: &str, settings: Settings) -> (f64, f64) {
+/// Runs the algorithm, and gives messages per entry as measured and as stated: the mean over the sites, whose quorums may
+/// differ in size.
+fn messages_per_entry(name: &str, settings: &Settings) -> (f64, f64) {
     let spec: Spec = name.parse().expect("a registered name");
-    spec.visit(Heavy(settings))
+    let Cluster { sites, permits } = settings.cluster;
+    let plan = AnyPlan::new(&spec, settings.cluster).expect("defaults fit");
+    let stated = SiteId::all(sites).map(|me| {
+        let quorum = plan.start(me, &Holders::none()).quorum().unwrap_or(sites);
+        (spec.info.costs.heavy.messages)(Scale { sites, permits, quorum })
+    });
+    let stated = stated.sum::<f64>() / sites as f64;
+    let report = measure(&spec, settings).unwrap_or_else(|stopped| panic!("{spec}: {stopped}"));
+    (report.messages_per_entry.mean, stated)
 }
 
 fn assert_near(what: &str, (measured, stated): (f64, f64), tolerance: f64) {
@@ -75,7 +62,7 @@ fn assert_near(what: &str, (measured, stated): (f64, f64), tolerance: f64) {
 fn with_one_permit_an_entry_under_load_costs_what_the_registry_says() {
     for info in ALL {
         for sites in [2, 3, 7, 10, 13] {
-            let cost = measure(info.name, saturated(sites, 1, 0.3));
+            let cost = messages_per_entry(info.name, &saturated(sites, 1, 0.3));
             assert_near(&format!("{}, N = {sites}", info.name), cost, tolerance_for_one(info.name));
         }
     }
@@ -85,7 +72,7 @@ fn with_one_permit_an_entry_under_load_costs_what_the_registry_says() {
 fn with_more_permits_an_entry_under_load_costs_what_the_registry_says() {
     for info in ALL.iter().filter(|info| info.permits != Permits::One) {
         for (sites, permits) in [(10, 2), (10, 3), (10, 4), (10, 5), (13, 2), (13, 3)] {
-            let cost = measure(info.name, saturated(sites, permits, 0.3));
+            let cost = messages_per_entry(info.name, &saturated(sites, permits, 0.3));
             assert_near(
                 &format!("{}, N = {sites}, K = {permits}", info.name),
                 cost,
@@ -99,15 +86,15 @@ fn with_more_permits_an_entry_under_load_costs_what_the_registry_says() {
 #[test]
 fn srimani_and_reddys_tokens_all_serve_when_processes_stay_longer_than_a_message_takes() {
     for (sites, permits) in [(10, 2), (10, 5), (13, 3)] {
-        let (measured, _) = measure("srimani-reddy", saturated(sites, permits, 1.5));
+        let (measured, _) = messages_per_entry("srimani-reddy", &saturated(sites, permits, 1.5));
         assert_near(&format!("N = {sites}, K = {permits}"), (measured, sites as f64), EXACT);
     }
 }
 
 #[test]
 fn makkis_algorithm_costs_more_when_processes_stay_long_inside() {
-    let short = measure("makki", saturated(10, 3, 0.3)).0;
-    let long = measure("makki", saturated(10, 3, 4.0)).0;
+    let short = messages_per_entry("makki", &saturated(10, 3, 0.3)).0;
+    let long = messages_per_entry("makki", &saturated(10, 3, 4.0)).0;
     assert!(long > 1.5 * short, "{short} and {long}");
 }
 
@@ -117,7 +104,7 @@ fn delegated_requests_that_do_not_ride_cost_a_message_more() {
     for sites in [3, 7, 10, 13] {
         let mut settings = saturated(sites, 1, 1.0);
         (settings.load, settings.rates) = (Load::Closed, Rates::Same(1_000.0));
-        let (measured, _) = measure("delegated", settings);
+        let (measured, _) = messages_per_entry("delegated", &settings);
         let most = 2.0 + 1.0 / sites as f64;
         assert!(measured >= 2.0 - EXACT && measured <= most + EXACT, "N = {sites}: {measured}");
     }

@@ -1,29 +1,18 @@
 //! The simulator against what is known in closed form, and against itself: the same seed gives the same run.
 
+use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
-use meshlock_protocol::registry::{ALL, Visitor};
-use meshlock_protocol::{Algorithm, Cluster, SiteId, SiteSet, Spec};
+use meshlock_protocol::{Cluster, SiteId, SiteSet, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::faults::{DrawnFaults, Fault, FaultPlan};
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::{Load, Rates};
-use meshlock_sim::trace::NoTrace;
 use meshlock_sim::violation::Stopped;
-use meshlock_sim::{Report, Settings, Time, simulate};
-
-struct Run<'a>(&'a Settings);
-
-impl Visitor for Run<'_> {
-    type Output = Result<Report, Stopped>;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        simulate::<A>(self.0, &spec.values, &mut NoTrace)
-    }
-}
+use meshlock_sim::{Report, Settings, Time, measure};
 
 fn run(spec: &str, settings: &Settings) -> Report {
     let parsed: Spec = spec.parse().expect("a registered name");
-    parsed.visit(Run(settings)).unwrap_or_else(|stopped| panic!("{spec}: {stopped}"))
+    measure(&parsed, settings).unwrap_or_else(|stopped| panic!("{spec}: {stopped}"))
 }
 
 fn settings(sites: usize, load: Load, rate: f64, entries: u64) -> Settings {
@@ -123,5 +112,5 @@ fn failures_that_an_algorithm_leaves_to_its_host_are_refused() {
     let mut failing = settings(3, Load::Closed, 0.2, 100);
     failing.faults.at = vec![(Time::units(1.0), Fault::Fail(SiteId::new(0)))];
     let spec: Spec = "ricart-agrawala".parse().expect("a registered name");
-    assert_eq!(spec.visit(Run(&failing)), Err(Stopped::CannotFail { algorithm: "ricart-agrawala" }));
+    assert_eq!(measure(&spec, &failing), Err(Stopped::CannotFail { algorithm: "ricart-agrawala" }));
 }

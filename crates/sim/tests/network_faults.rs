@@ -2,35 +2,28 @@
 //! from rates. Every run asserts that all who asked were served.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Debug;
 
+use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
-use meshlock_protocol::registry::{ALL, Visitor};
-use meshlock_protocol::{Algorithm, Cluster, Message, SiteId, Spec};
+use meshlock_protocol::{Cluster, SiteId, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::faults::{DrawnFaults, DrawnOutages, Fault, FaultPlan, Link};
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::{Load, Rates};
-use meshlock_sim::trace::{Kind, Line, NoTrace, Trace};
+use meshlock_sim::trace::{Kind, Line, Trace};
 use meshlock_sim::violation::Stopped;
-use meshlock_sim::{Report, Settings, Time, simulate};
+use meshlock_sim::{Report, Settings, Time, measure, traced};
 
-struct Run<'a, T>(&'a Settings, &'a mut T);
-
-impl<T: Trace> Visitor for Run<'_, T> {
-    type Output = Result<Report, Stopped>;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        simulate::<A>(self.0, &spec.values, self.1)
-    }
+fn spec(spec: &str) -> Spec {
+    spec.parse().expect("a registered name")
 }
 
-fn follow(spec: &str, settings: &Settings, trace: &mut impl Trace) -> Result<Report, Stopped> {
-    spec.parse::<Spec>().expect("a registered name").visit(Run(settings, trace))
+fn served(name: &str, settings: &Settings) -> Report {
+    measure(&spec(name), settings).unwrap_or_else(|stopped| panic!("{name}: {stopped}"))
 }
 
-fn served(spec: &str, settings: &Settings, trace: &mut impl Trace) -> Report {
-    follow(spec, settings, trace).unwrap_or_else(|stopped| panic!("{spec}: {stopped}"))
+fn served_and_traced(name: &str, settings: &Settings, trace: &mut dyn Trace) {
+    traced(&spec(name), settings, trace).unwrap_or_else(|stopped| panic!("{name}: {stopped}"));
 }
 
 fn settings(sites: usize, load: Load, rate: f64, entries: u64) -> Settings {
@@ -61,9 +54,7 @@ struct Channels {
 }
 
 impl Trace for Channels {
-    const ON: bool = true;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+    fn line(&mut self, line: Line<'_>) {
         let Line { time, kind, site, .. } = line;
         let (Some(peer), Some(message)) = (line.peer, line.message) else { return };
         let text = format!("{message:?}");
@@ -93,7 +84,7 @@ fn links_that_are_cut_and_mended_keep_every_algorithm_safe_and_everyone_served()
                 cut.cluster.permits = 2;
             }
             let mut channels = Channels::default();
-            served(spec, &cut, &mut channels);
+            served_and_traced(spec, &cut, &mut channels);
             // The longest of hundreds of messages has waited for a link, or no link was ever in the way.
             assert!(channels.longest > Time::units(2.0), "{spec}, {load:?}: {:?}", channels.longest);
         }
@@ -106,7 +97,7 @@ fn what_is_sent_over_a_cut_link_arrives_when_the_link_is_mended() {
     let at = |time, fault| (Time::units(time), fault);
     cut.faults.at = vec![at(0.0, Fault::Cut(link(1, 0))), at(50.0, Fault::Mend(link(0, 1)))];
     let mut channels = Channels::default();
-    served("ricart-agrawala", &cut, &mut channels);
+    served_and_traced("ricart-agrawala", &cut, &mut channels);
     assert_eq!(channels.arrivals.first(), Some(&Time::units(51.0)));
     assert_eq!(channels.longest, Time::units(51.0));
 }
@@ -119,7 +110,7 @@ fn a_link_that_is_never_mended_is_refused() {
         (Time::units(4.0), Fault::Mend(link(0, 2))),
         (Time::units(9.0), Fault::Mend(link(0, 1))),
     ];
-    let refused = follow("central", &cut, &mut NoTrace);
+    let refused = measure(&spec("central"), &cut);
     assert_eq!(refused, Err(Stopped::NeverMended { link: link(2, 0) }));
     assert_eq!(Link::between(site(1), site(1)), None);
 }
@@ -132,7 +123,7 @@ fn sites_that_fail_while_links_are_cut_disturb_no_algorithm_that_handles_it() {
             let drawn = DrawnFaults { mean_time_to_failure: 500.0, mean_time_to_recovery: 20.0 };
             failing.faults = FaultPlan { detection: Time::units(3.0), drawn: Some(drawn), ..frequent_cuts() };
             failing.seed = seed;
-            served(info.name, &failing, &mut NoTrace);
+            served(info.name, &failing);
         }
     }
 }
@@ -143,13 +134,13 @@ fn networks_that_split_at_random_are_survived_where_that_is_handled_and_refused_
     split.faults.splits = Some(DrawnOutages { mean_time_between: 60.0, mean_time_to_repair: 30.0 });
     for info in ALL {
         if !info.failures.partition {
-            let refused = follow(info.name, &split, &mut NoTrace);
+            let refused = measure(&spec(info.name), &split);
             assert_eq!(refused, Err(Stopped::CannotFail { algorithm: info.name }));
             continue;
         }
         for seed in 1..=10 {
             split.seed = seed;
-            let report = served(info.name, &split, &mut NoTrace);
+            let report = served(info.name, &split);
             // Both sides of every split are as likely to be any site's.
             assert!(report.fairness.jain > 0.9, "{}: {:?}", info.name, report.fairness);
         }
@@ -160,9 +151,7 @@ fn networks_that_split_at_random_are_survived_where_that_is_handled_and_refused_
 struct Requests(Vec<u32>, Time);
 
 impl Trace for Requests {
-    const ON: bool = true;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+    fn line(&mut self, line: Line<'_>) {
         self.1 = line.time;
         if line.kind == Kind::Request {
             self.0[line.site.index()] += 1;
@@ -182,7 +171,7 @@ fn requests_arrive_at_the_same_rate_after_every_recovery() {
     }
     for info in ALL.iter().filter(|info| info.failures.recovery) {
         let mut requests = Requests(vec![0; 5], Time::ZERO);
-        served(info.name, &failing, &mut requests);
+        served_and_traced(info.name, &failing, &mut requests);
         let time = requests.1.as_units();
         assert!(time < 60.0 * period, "{}: all of the run has failures in it: {time}", info.name);
         // Of a Poisson stream the deviation is the square root of the number, here about 3 %.

@@ -1,28 +1,16 @@
 //! Rules that are known to be wrong are caught: the run stops and says seed, time and what came before, and the same
 //! seed shows it again.
 
-use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::{Algorithm, Cluster, Spec};
+use meshlock_protocol::{Cluster, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::Load;
-use meshlock_sim::trace::NoTrace;
 use meshlock_sim::violation::{Stopped, Violation};
-use meshlock_sim::{Report, Settings, Time, simulate};
-
-struct Run<'a>(&'a Settings);
-
-impl Visitor for Run<'_> {
-    type Output = Result<Report, Stopped>;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        simulate::<A>(self.0, &spec.values, &mut NoTrace)
-    }
-}
+use meshlock_sim::{Settings, Time, measure};
 
 fn stopped(spec: &str, settings: &Settings) -> Stopped {
     let spec: Spec = spec.parse().expect("a registered name");
-    spec.visit(Run(settings)).expect_err("the printed rules are wrong")
+    measure(&spec, settings).expect_err("the printed rules are wrong")
 }
 
 fn settings(sites: usize, load: Load, seed: u64) -> Settings {

@@ -1,9 +1,9 @@
 //! Who takes part, and the runs that are made in a process of their own.
 
 use meshlock_check::{Bounds, Properties, Property, Report, Verdict, explore};
-use meshlock_protocol::Algorithm;
 use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_protocol::registry::values::Values;
+use meshlock_protocol::{Algorithm, Described};
 use rayon::ThreadPoolBuilder;
 use stateright::{Checker, Model};
 

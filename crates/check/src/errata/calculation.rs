@@ -1,4 +1,4 @@
-//! Errors that show without any run: a formula or a figure that contradicts its own text.
+//! Errors that need no run to be shown: a formula or a figure that contradicts its own text.
 
 use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use meshlock_protocol::information::InformationStructure;
@@ -9,13 +9,13 @@ use meshlock_protocol::{Effect, Message, SiteId, SiteSet};
 /// One quantity: what the text says of it, what its formula or figure gives, and what the repaired one does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reckoning {
-    /// Of what.
+    /// The quantity.
     pub what: String,
-    /// What the text says it is.
+    /// The value according to the text.
     pub claimed: String,
-    /// What the printed formula, rule or figure gives.
+    /// The value according to the printed formula, rule or figure.
     pub printed: String,
-    /// What the repaired one gives.
+    /// The value according to the repaired one.
     pub right: String,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn sanders_messages() -> Vec<Reckoning> {
     }]
 }
 
-/// Algorithm 9.6 to the letter, the left child first: an error ends all.
+/// Algorithm 9.6 to the letter, the left child first: an error ends the search.
 fn printed_quorum(tree: Tree, site: SiteId, failed: &SiteSet) -> Result<SiteSet, ()> {
     let mut children = tree.children(site);
     let below =

@@ -1,22 +1,22 @@
-//! What the machine finds when it looks into an erratum.
+//! The result of investigating an erratum.
 
 use crate::{Progress, Property, Report, Step, Verdict};
 
 use super::{Erratum, Evidence, Reckoning, Run};
 
-/// Whether the machine bears the claim out.
+/// Whether the explorations and calculations confirm the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// The text errs as claimed, and what is to replace it holds.
+    /// The text is wrong as claimed, and the repair holds.
     Confirmed,
-    /// The machine finds nothing wrong with the text, or something wrong with the claim.
+    /// Nothing is wrong with the text, or the claim is wrong.
     Refuted,
-    /// The text errs as claimed, but so does what is to replace it.
+    /// The text is wrong as claimed, but so is the repair.
     NotRepaired,
 }
 
 impl Judgement {
-    /// As it is printed.
+    /// Its name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Judgement::Confirmed => "confirmed",
@@ -26,55 +26,52 @@ impl Judgement {
     }
 }
 
-/// What came of looking into an erratum.
+/// The result of investigating an erratum.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Whether the claim is right.
     pub judgement: Judgement,
-    /// The shortest run that goes wrong.
+    /// A shortest run with a violation.
     pub counterexample: Option<Counterexample>,
-    /// What was explored and holds, or was meant to.
+    /// The runs that were explored and hold, or should hold.
     pub explored: Vec<Explored>,
-    /// What was calculated.
+    /// The calculated quantities.
     pub reckoned: Vec<Reckoning>,
 }
 
-/// A shortest run that goes wrong.
+/// A shortest run with a violation.
 #[derive(Clone, Debug)]
 pub struct Counterexample {
-    /// Where it was found.
+    /// The run in which it was found.
     pub run: Run,
-    /// Which property it breaks.
+    /// The property that it violates.
     pub property: Property,
-    /// What is wrong at its end.
+    /// The verdict at its end.
     pub outcome: String,
-    /// What happens, a line a step.
+    /// What happens, one line for each step.
     pub lines: Vec<String>,
-    /// The same as steps.
+    /// The steps.
     pub path: Vec<Step>,
-    /// Where in the path the round begins that can be gone for ever, if a site starves.
+    /// The position in the path where the cycle begins that can repeat for ever, if a site starves.
     pub round: Option<usize>,
 }
 
 /// One exploration without a counterexample.
 #[derive(Clone, Debug)]
 pub struct Explored {
-    /// What was explored.
     pub run: Run,
-    /// Whether nothing was found.
+    /// Whether no violation was found.
     pub holds: bool,
-    /// Whether all was seen.
+    /// Whether all states were explored.
     pub finished: bool,
-    /// What was found.
+    /// The verdict.
     pub outcome: String,
-    /// How many states.
     pub states: usize,
-    /// How many steps lead to the farthest of them; where not all was seen, all runs of fewer steps were.
+    /// The number of steps to the farthest state. If not all states were explored, all runs of fewer steps were.
     pub depth: usize,
 }
 
 impl Erratum {
-    /// Only the run that goes wrong, if one does; not whether the repair holds.
+    /// Finds a run with a violation, if there is one. Does not explore the repair.
     pub fn counterexample(&self) -> Option<Counterexample> {
         let mut finding = Finding::nothing();
         match &self.evidence {
@@ -94,7 +91,7 @@ impl Erratum {
         finding.counterexample
     }
 
-    /// Does all that shows it. `progress` hears which run is explored, and how far it has come.
+    /// Investigates the claim. Calls `progress` with the run that is explored and its progress.
     pub fn investigate(&self, mut progress: impl FnMut(&Run, &Progress)) -> Finding {
         let mut finding = Finding::nothing();
         match &self.evidence {
@@ -142,7 +139,7 @@ impl Erratum {
 }
 
 impl Finding {
-    /// Before anything was looked into.
+    /// The finding before anything was explored.
     const fn nothing() -> Self {
         Finding {
             judgement: Judgement::Refuted,

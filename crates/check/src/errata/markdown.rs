@@ -1,4 +1,4 @@
-//! Errata as a document.
+//! Errata as a Markdown document.
 
 use std::fmt::{self, Write as _};
 
@@ -46,12 +46,12 @@ fn write_all(page: &mut String, findings: &[(&Erratum, Finding)]) -> fmt::Result
 }
 
 impl Finding {
-    /// How long the shortest counterexample is; nothing if there is none.
+    /// The length of the shortest counterexample, if there is one.
     pub fn steps(&self) -> String {
         self.counterexample.as_ref().map_or_else(String::new, |found| found.lines.len().to_string())
     }
 
-    /// All about one claim.
+    /// The section about one claim.
     pub fn section(&self, erratum: &Erratum) -> String {
         let mut section = String::new();
         self.write_section(erratum, &mut section).expect("a string takes all that is written to it");

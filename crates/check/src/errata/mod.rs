@@ -1,9 +1,9 @@
-//! What the published texts get wrong, shown by machine.
+//! Errata: errors in the published texts, shown by machine.
 //!
-//! An [`Erratum`] says where a text errs and how to see it: the printed rules as a switchable variant of the algorithm, explored
+//! An [`Erratum`] says where a text is wrong and how to show it: the printed rules as a switchable variant of the algorithm, explored
 //! for a shortest counterexample; the repaired rules, explored to the end; or a calculation from the paper's own figures.
-//! [`Erratum::investigate`] does the work anew each time, and [`Finding`] says what came of it: a claim that the machine does
-//! not bear out is *refuted*, and listed as that.
+//! [`Erratum::investigate`] does the work again each time, and [`Finding`] is its result: a claim that is not
+//! confirmed is *refuted*, and listed as that.
 
 mod calculation;
 mod finding;
@@ -16,14 +16,15 @@ pub use calculation::Reckoning;
 pub use finding::{Counterexample, Explored, Finding, Judgement};
 pub use markdown::markdown;
 pub use run::Run;
+pub(crate) use twin::visit_type;
 pub use twin::{spec, visit};
 
 use crate::Property;
 
-/// One claim that a published text errs.
+/// One claim that a published text is wrong.
 #[derive(Debug)]
 pub struct Erratum {
-    /// What it is called.
+    /// The name of the claim.
     pub id: &'static str,
     /// Paper, section, figure, line.
     pub source: &'static str,
@@ -33,9 +34,8 @@ pub struct Erratum {
     pub printed: &'static str,
     /// What goes wrong.
     pub wrong: &'static str,
-    /// What is right.
+    /// The repair.
     pub repair: &'static str,
-    /// How it is shown.
     pub evidence: Evidence,
 }
 
@@ -44,24 +44,24 @@ pub struct Erratum {
 pub enum Evidence {
     /// The printed rules violate a property; the repaired rules hold.
     Exploration {
-        /// Where the printed rules fail.
+        /// The run in which the printed rules fail.
         printed: Run,
-        /// What they break.
+        /// The property that they violate.
         property: Property,
-        /// Where the repaired rules hold.
+        /// The runs in which the repaired rules hold.
         repaired: &'static [Run],
     },
     /// The text assumes something; the rules hold without it.
     Assumption {
-        /// Where they hold without it.
+        /// The runs in which they hold without it.
         without: &'static [Run],
     },
-    /// The text looks wrong; whether anything comes of it is to be seen.
+    /// The text looks wrong; the exploration shows whether it matters.
     Suspicion {
-        /// Where its rules are tried.
+        /// The runs in which its rules are tried.
         printed: &'static [Run],
     },
-    /// The text contradicts itself, in figures.
+    /// The text contradicts itself, as a calculation shows.
     Calculation(fn() -> Vec<Reckoning>),
 }
 
@@ -75,5 +75,5 @@ pub fn find(id: &str) -> Option<&'static Erratum> {
     all().find(|erratum| erratum.id == id)
 }
 
-/// What is known or suspected to be wrong and not shown here: the source, the claim, why.
+/// Claims that are known or suspected and not shown here: the source and claim, and the reason.
 pub const NOT_SHOWN: &[(&str, &str)] = list::NOT_SHOWN;

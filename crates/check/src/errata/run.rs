@@ -1,40 +1,35 @@
-//! One exploration that an erratum asks for, as a constant.
+//! One exploration of an erratum, as a constant.
 
 use std::fmt;
 
 use meshlock_protocol::Spec;
 
-use super::twin::{self, SinghalRecovery};
-use crate::{
-    Bounds, Progress, Properties, Property, Report, Step, Story, explore_spec_with, explore_with, story,
-    story_spec,
-};
+use super::twin;
+use crate::{Bounds, Progress, Properties, Property, Report, Step, Story, explore_spec_with, story_spec};
 
 /// What to explore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The algorithm and its options.
     pub spec: &'static str,
-    /// How many sites.
     pub sites: usize,
-    /// How often each asks.
+    /// The number of requests of each site.
     pub entries: u8,
-    /// How many permits.
     pub permits: usize,
     /// Whether messages may overtake each other.
     pub unordered: bool,
-    /// How many messages may arrive a second time.
+    /// The number of messages that may arrive a second time.
     pub duplicates: u8,
-    /// How many sites may fail.
+    /// The number of sites that may fail.
     pub crashes: u8,
-    /// Whether failed sites come back.
+    /// Whether failed sites recover.
     pub recoveries: bool,
-    /// How many states are enough, if the run is too large to be explored to its end.
+    /// The number of states that is enough, if the run is too large to be explored completely.
     pub enough: Option<usize>,
 }
 
 impl Run {
-    /// `sites` that ask `entries` times each over FIFO channels, one permit, nothing fails.
+    /// `sites` that request `entries` times each over FIFO channels, with one permit and no faults.
     pub(super) const fn new(spec: &'static str, sites: usize, entries: u8) -> Self {
         Run {
             spec,
@@ -64,7 +59,7 @@ impl Run {
         Run { duplicates, ..self }
     }
 
-    /// The same with failed sites that come back.
+    /// The same with failed sites that recover.
     pub(super) const fn recoveries(self) -> Self {
         Run { recoveries: true, ..self }
     }
@@ -74,32 +69,24 @@ impl Run {
         Run { crashes, ..self }
     }
 
-    /// The same, but only so many states.
+    /// The same, but only this many states.
     pub(super) const fn enough(self, states: usize) -> Self {
         Run { enough: Some(states), ..self }
     }
 
     fn parsed(&self) -> Spec {
-        self.spec.parse().expect("errata name registered algorithms and options, or a twin's")
+        twin::spec(self.spec).expect("errata name registered algorithms and options, or a twin's")
     }
 
-    /// Explores it, for one property or all.
+    /// Explores the run, for one property or all.
     pub(super) fn explore(&self, property: Option<Property>, progress: impl FnMut(&Progress)) -> Report {
-        let bounds = self.bounds(property);
-        let report = match twin::values(self.spec) {
-            Some(values) => explore_with::<SinghalRecovery>(&bounds, &values, progress),
-            None => explore_spec_with(&self.parsed(), &bounds, progress),
-        };
+        let report = explore_spec_with(&self.parsed(), &self.bounds(property), progress);
         report.expect("errata ask for runs that can start")
     }
 
-    /// Tells what was found.
+    /// The story of a path that was found.
     pub(super) fn story(&self, property: Option<Property>, path: &[Step]) -> Story {
-        let bounds = self.bounds(property);
-        match twin::values(self.spec) {
-            Some(values) => story::<SinghalRecovery>(&bounds, &values, path),
-            None => story_spec(&self.parsed(), &bounds, path),
-        }
+        story_spec(&self.parsed(), &self.bounds(property), path)
     }
 
     /// The bounds, with one property or all.

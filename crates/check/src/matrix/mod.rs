@@ -2,50 +2,46 @@
 //!
 //! Every registered algorithm and each of its listed variants, on the network that it claims to need:
 //!
-//! - two and three sites that ask twice, four that ask once; nobody, the first or the last of three inside at the start;
-//! - three sites that may leave and ask again in one step;
+//! - two and three sites that request twice, four that request once; nobody, the first or the last of three inside at the start;
+//! - three sites that may leave and request again in one step;
 //! - K permits where the algorithm gives them: one and two, with four sites three as well;
-//! - one failure where its paper handles failures, and a failure with a return where its paper handles that.
+//! - one failure where its paper handles failures, and a failure with a recovery where its paper handles that.
 
 mod record;
 
 pub use record::{Ending, HEADS, Malformed, Outcome, Record, is_current, read, write};
 
-use meshlock_protocol::registry::Visitor;
 use meshlock_protocol::registry::info::{Info, Permits};
-use meshlock_protocol::registry::{ALL, plan};
-use meshlock_protocol::{Algorithm, Cluster, Spec};
+use meshlock_protocol::registry::{ALL, AnyPlan};
+use meshlock_protocol::{Cluster, Spec};
 
 use crate::{Bounds, Network};
 
-/// Runs with at most so many states are explored by every run of the tests, and by `meshlock check all --small`.
+/// Runs with at most this many states are explored by every run of the tests, and by `meshlock check all --small`.
 pub const SMALL: usize = 300_000;
 
 /// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The algorithm with its options, as one writes it.
+    /// The algorithm with its options, as a spec.
     pub spec: String,
-    /// How many sites.
     pub sites: usize,
-    /// How often each asks.
+    /// The number of requests of each site.
     pub entries: u8,
-    /// How many may be inside at once.
     pub permits: usize,
-    /// Who is inside at the start.
+    /// The site that is inside at the start.
     pub holder: Option<usize>,
-    /// What the network may do.
     pub network: Network,
-    /// How many sites may fail.
+    /// The number of sites that may fail.
     pub crashes: u8,
-    /// Whether failed sites come back.
+    /// Whether failed sites recover.
     pub recovers: bool,
-    /// Whether sites may leave and ask again in one step.
+    /// Whether sites may leave and request again in one step.
     pub returns: bool,
 }
 
 impl Case {
-    /// What to explore.
+    /// The bounds of the exploration.
     pub fn bounds(&self) -> Bounds {
         let bounds = Bounds::new(self.sites, self.entries).with_permits(self.permits).over(self.network);
         let holders: Vec<usize> = self.holder.into_iter().collect();
@@ -58,7 +54,7 @@ impl Case {
         self.spec.split(':').next().unwrap_or(&self.spec)
     }
 
-    /// Whether a user who says `name` means this one: the algorithm with all its variants, or one spec.
+    /// Whether `name` stands for this run: the name of the algorithm stands for all its variants, a spec for itself.
     pub fn is_named(&self, name: &str) -> bool {
         self.algorithm() == name || self.spec == name
     }
@@ -93,12 +89,13 @@ fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
         cases.extend([1, 2].map(|entries| Case { crashes: 1, ..case(3, entries, 1) }));
     }
     if info.failures.recovery {
-        // The papers that let a failed site return assume FIFO channels for it.
+        // The papers that let a failed site recover assume FIFO channels for it.
         let back = |case| Case { crashes: 1, recovers: true, network: Network::Fifo, ..case };
         cases.extend([back(case(2, 2, 1)), back(case(3, 1, 1)), back(case(3, 2, 1))]);
     }
     let parsed: Spec = spec.parse().expect("a spec of the registry");
-    cases.retain(|case| parsed.visit(CanStart(Cluster::of(case.sites).with_permits(case.permits))));
+    // Not every algorithm runs in every cluster: a plane, for example, exists for some numbers of sites only.
+    cases.retain(|case| AnyPlan::new(&parsed, Cluster::of(case.sites).with_permits(case.permits)).is_ok());
     cases
 }
 
@@ -107,16 +104,5 @@ fn permits(info: &Info, most: usize) -> impl Iterator<Item = usize> + use<> {
     match info.permits {
         Permits::One => 1..=1,
         Permits::Many | Permits::Chosen => 1..=most,
-    }
-}
-
-/// Whether the algorithm runs in such a cluster at all: a plane, say, exists for some numbers of sites only.
-struct CanStart(Cluster);
-
-impl Visitor for CanStart {
-    type Output = bool;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> bool {
-        plan::<A>(self.0, &spec.values).is_ok()
     }
 }

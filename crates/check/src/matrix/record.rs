@@ -1,4 +1,4 @@
-//! What was found, as a table in Markdown that people and tests read.
+//! Results as a table in Markdown that people and tests read.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -11,36 +11,33 @@ use crate::{Network, Property, Report, Verdict};
 pub enum Ending {
     /// All states were visited and nothing is wrong.
     Holds,
-    /// This is broken.
+    /// This property is violated.
     Violated(Property),
-    /// So many MiB of memory were not enough.
+    /// The memory was not enough.
     Unfinished {
-        /// The limit.
+        /// The limit, in MiB.
         mebibytes: usize,
     },
 }
 
-/// What stands in the verdict between how a sweep ended and its limit of memory.
+/// The text in the verdict between the end of a sweep and its memory limit.
 const SWEPT: &str = ", swept in ";
 const MEBIBYTES: &str = " MiB";
 
-/// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
     pub ending: Ending,
-    /// How many MiB had ended, if so and levels were let go.
+    /// The memory limit in MiB that was reached, if levels were discarded.
     pub swept: Option<usize>,
-    /// How many states were visited.
     pub states: usize,
-    /// How many steps the farthest of them is from the start.
+    /// The number of steps to the farthest state.
     pub depth: usize,
-    /// The least and the most messages of a complete run.
+    /// The fewest and the most messages of a complete run.
     pub messages: Option<(usize, usize)>,
 }
 
 impl Outcome {
-    /// What `report` says, which had so many bytes of memory.
+    /// The result of `report`, whose memory limit was this many bytes.
     pub fn of(report: &Report, memory: usize) -> Outcome {
         let mebibytes = memory >> 20;
         let ending = match (report.verdict.property(), &report.verdict) {
@@ -68,22 +65,20 @@ impl fmt::Display for Ending {
     }
 }
 
-/// One row: a run and what was found.
+/// One row: a run and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The run.
     pub case: Case,
-    /// What was found.
     pub outcome: Outcome,
 }
 
 impl Record {
-    /// Whether it was explored to the end.
+    /// Whether it was explored completely.
     pub fn is_finished(&self) -> bool {
         !matches!(self.outcome.ending, Ending::Unfinished { .. })
     }
 
-    /// Whether every run of the tests can explore it again.
+    /// Whether it is small enough to be explored by every run of the tests.
     pub fn is_small(&self) -> bool {
         self.is_finished() && self.outcome.states <= SMALL
     }
@@ -128,7 +123,7 @@ pub const HEADS: [&str; 13] = [
     "verdict",
 ];
 
-/// All rows as a document, with the command that makes it.
+/// Writes all rows as a document, with the command that makes it.
 pub fn write(records: &[Record]) -> String {
     let count = |is_so: fn(&Record) -> bool| records.iter().filter(|record| is_so(record)).count();
     let holds = count(|record| record.outcome.ending == Ending::Holds);
@@ -168,29 +163,29 @@ again; the tests do so with every row of up to {SMALL} states.
     text
 }
 
-/// The line that says which properties the rows were held to.
+/// The line that names the properties that were checked.
 fn checked() -> String {
     format!("What is checked: {}.", Property::ALL.map(Property::name).join(", "))
 }
 
-/// Whether the rows of a document were held to just the properties that there are now.
+/// Whether exactly the present properties were checked for the rows of a document.
 pub fn is_current(text: &str) -> bool {
     text.lines().any(|line| line == checked())
 }
 
-/// Why a document cannot be read.
+/// Why a document cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: '{cell}' is no {what}")]
 pub struct Malformed {
-    /// Where.
+    /// The line.
     line: usize,
-    /// Which words.
+    /// The text.
     cell: String,
-    /// What should be there.
+    /// What is expected instead.
     what: &'static str,
 }
 
-/// Reads the rows of a document that [`write()`] made.
+/// Parses the rows of a document that [`write()`] made.
 pub fn read(text: &str) -> Result<Vec<Record>, Malformed> {
     let lines = text.lines().zip(1..).filter(|(line, _)| line.starts_with('|'));
     let rows = lines.map(|(line, number)| {

@@ -5,7 +5,7 @@ use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::algorithms::singhal_heuristic::SinghalHeuristic;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId};
+use meshlock_protocol::{Described, Holders, SiteId};
 
 /// Without order, with site `holder` inside at the start.
 fn bounds(sites: usize, entries: u8, holder: Option<usize>) -> Bounds {
@@ -17,7 +17,7 @@ fn bounds(sites: usize, entries: u8, holder: Option<usize>) -> Bounds {
 fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     let mut values = Values::defaults(&SinghalHeuristic::INFO);
     for (name, value) in options {
-        values.set(&SinghalHeuristic::INFO, name, value).expect("an option of the algorithm");
+        values.set(name, value).expect("an option of the algorithm");
     }
     explore::<SinghalHeuristic>(bounds, &values).expect("the bounds are right")
 }

@@ -4,7 +4,7 @@ use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Delivery;
-use meshlock_protocol::{Algorithm, Holders, SiteId};
+use meshlock_protocol::{Algorithm, Described, Holders, SiteId};
 
 /// The bounds `sites` × `entries`, with site `holder` inside at the start.
 fn bounds(sites: usize, entries: u8, holder: Option<usize>) -> Bounds {
@@ -13,10 +13,10 @@ fn bounds(sites: usize, entries: u8, holder: Option<usize>) -> Bounds {
     bounds
 }
 
-fn explored<A: Algorithm>(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
+fn explored<A: Algorithm + Described>(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     let mut values = Values::defaults(&A::INFO);
     for (name, value) in options {
-        values.set(&A::INFO, name, value).expect("an option of the algorithm");
+        values.set(name, value).expect("an option of the algorithm");
     }
     explore::<A>(bounds, &values).expect("the bounds are right")
 }

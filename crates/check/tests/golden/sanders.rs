@@ -6,12 +6,12 @@ use meshlock_check::{Bounds, Report, Verdict, explore};
 use meshlock_protocol::algorithms::sanders::Sanders;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::{Delivery, Violation};
-use meshlock_protocol::{Algorithm, SiteId};
+use meshlock_protocol::{Described, SiteId};
 
 fn explored(bounds: &Bounds, options: &[(&str, &str)]) -> Report {
     let mut values = Values::defaults(&Sanders::INFO);
     for (name, value) in options {
-        values.set(&Sanders::INFO, name, value).expect("an option of the algorithm");
+        values.set(name, value).expect("an option of the algorithm");
     }
     explore::<Sanders>(bounds, &values).expect("the bounds are right")
 }

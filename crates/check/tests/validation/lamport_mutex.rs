@@ -20,7 +20,7 @@ use meshlock_protocol::registry::info::{
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
-    Algorithm, Cluster, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet, invariant,
+    Algorithm, Cluster, Described, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet, invariant,
 };
 
 /// One process of the model.
@@ -115,10 +115,7 @@ impl LamportMutex {
     }
 }
 
-impl Algorithm for LamportMutex {
-    /// How many processes there are, and the constraint on their clocks.
-    type Plan = (usize, u8);
-
+impl Described for LamportMutex {
     const INFO: Info = Info {
         name: "lamport-mutex",
         title: "Lamport, as modelled in TLA+",
@@ -152,6 +149,15 @@ impl Algorithm for LamportMutex {
         memory: Memory { fixed: 80, per_site: 1 },
         departures: &[],
     };
+}
+
+impl Algorithm for LamportMutex {
+    /// How many processes there are, and the constraint on their clocks.
+    type Plan = (usize, u8);
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Self::Plan, PlanError> {
         Ok((cluster.sites, u8::try_from(values.integer("clock")).expect("the range ends at 100")))
@@ -203,6 +209,6 @@ pub(crate) fn bounds() -> Bounds {
 /// The module's `maxClock`.
 pub(crate) fn most_clock(clock: u8) -> Values {
     let mut values = Values::defaults(&LamportMutex::INFO);
-    values.set(&LamportMutex::INFO, "clock", &clock.to_string()).expect("a clock in range");
+    values.set("clock", &clock.to_string()).expect("a clock in range");
     values
 }

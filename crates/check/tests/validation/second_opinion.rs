@@ -12,7 +12,7 @@ use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_protocol::algorithms::suzuki_kasami::SuzukiKasami;
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::world::Violation;
-use meshlock_protocol::{Algorithm, SiteId, Spec};
+use meshlock_protocol::{Algorithm, Described, SiteId, Spec};
 use stateright::{Checker, Model};
 
 use crate::lamport_mutex::{self, LamportMutex};
@@ -23,14 +23,14 @@ fn plain(bounds: Bounds) -> Bounds {
     bounds.checking([Property::Exclusion, Property::Deadlock].into_iter().collect::<Properties>())
 }
 
-fn values<A: Algorithm>(spec: &str) -> Values {
+fn values<A: Algorithm + Described>(spec: &str) -> Values {
     let spec: Spec = spec.parse().expect("a registered name");
     assert_eq!(spec.info.name, A::INFO.name);
     spec.values
 }
 
 /// Explores with both and compares.
-fn agreed<A: Algorithm + 'static>(bounds: &Bounds, values: &Values) {
+fn agreed<A: Algorithm + Described>(bounds: &Bounds, values: &Values) {
     let ours = explore::<A>(bounds, values).expect("bounds that fit");
     assert_eq!(ours.verdict, Verdict::Holds, "{:?}", ours.path);
     let theirs = Peer::<A>::new(bounds, values).checker().spawn_bfs().join();
@@ -38,11 +38,11 @@ fn agreed<A: Algorithm + 'static>(bounds: &Bounds, values: &Values) {
     let Report { states, edges, depth, .. } = ours;
     // It counts every state that a step leads to and the first one, and calls the first one's depth 1.
     let counts = (theirs.unique_state_count(), theirs.state_count() - 1, theirs.max_depth() - 1);
-    assert_eq!((states, edges, depth), counts, "{}", A::INFO.name);
+    assert_eq!((states, edges, depth), counts, "{}", values.info().name);
 }
 
 /// How many steps both need to what is wrong.
-fn refuted<A: Algorithm + 'static>(bounds: &Bounds, spec: &str) -> (Verdict, usize) {
+fn refuted<A: Algorithm + Described>(bounds: &Bounds, spec: &str) -> (Verdict, usize) {
     let values = values::<A>(spec);
     let ours = explore::<A>(bounds, &values).expect("bounds that fit");
     let theirs = Peer::<A>::new(bounds, &values).checker().spawn_bfs().join();
@@ -52,7 +52,7 @@ fn refuted<A: Algorithm + 'static>(bounds: &Bounds, spec: &str) -> (Verdict, usi
 }
 
 /// The same for the algorithm and the options that `spec` names.
-fn agreed_on<A: Algorithm + 'static>(spec: &str, bounds: Bounds) {
+fn agreed_on<A: Algorithm + Described>(spec: &str, bounds: Bounds) {
     agreed::<A>(&plain(bounds), &values::<A>(spec));
 }
 

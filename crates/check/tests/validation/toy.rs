@@ -7,7 +7,9 @@ use meshlock_protocol::registry::info::{
     Tokens,
 };
 use meshlock_protocol::registry::values::Values;
-use meshlock_protocol::{Algorithm, Cluster, Holders, Message, Outbox, Phase, PlanError, Site, SiteId};
+use meshlock_protocol::{
+    Algorithm, Cluster, Described, Holders, Message, Outbox, Phase, PlanError, Site, SiteId,
+};
 
 fn server() -> SiteId {
     SiteId::new(0)
@@ -114,10 +116,7 @@ impl Site for Toy {
 
 const THREE: Formula = Formula::new("3", |_| 3.0);
 
-impl Algorithm for Toy {
-    /// Whether it is fair, and the echo's number.
-    type Plan = (bool, Option<u16>);
-
+impl Described for Toy {
     const INFO: Info = Info {
         name: "toy",
         title: "a server with a queue",
@@ -144,6 +143,15 @@ impl Algorithm for Toy {
         memory: Memory { fixed: 64, per_site: 8 },
         departures: &[],
     };
+}
+
+impl Algorithm for Toy {
+    /// Whether it is fair, and the echo's number.
+    type Plan = (bool, Option<u16>);
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(_: Cluster, values: &Values) -> Result<Self::Plan, PlanError> {
         let echo = match values.get("echo") {
@@ -176,7 +184,7 @@ impl Algorithm for Toy {
 pub(crate) fn explored(options: &[(&str, &str)], bounds: &Bounds) -> Report {
     let mut values = Values::defaults(&Toy::INFO);
     for (name, value) in options {
-        values.set(&Toy::INFO, name, value).expect("an option of the toy");
+        values.set(name, value).expect("an option of the toy");
     }
     explore::<Toy>(bounds, &values).expect("three sites are enough for anyone")
 }

@@ -5,9 +5,9 @@ use std::io::Write;
 use clap::Args;
 use comfy_table::CellAlignment;
 use meshlock_protocol::registry::info::{Order, Permits};
-use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::registry::{ALL, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
-use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
+use meshlock_protocol::{Cluster, Holders, SiteId, Spec};
 use serde::Serialize;
 
 use crate::output::{self, Outcome, Usage};
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     if let Some(permits) = arguments.permits.filter(|&permits| permits > sites) {
         return Err(Usage::new(format!("--permits {permits}: at most --sites, which is {sites}")).into());
     }
-    let rows: Vec<Row> = ALL.iter().map(|info| Spec::plain(info).visit(Contended(arguments))).collect();
+    let rows: Vec<Row> = ALL.iter().map(|info| contended(&Spec::plain(info), arguments)).collect();
     let sound = rows.iter().all(|row| row.violation.is_none());
     if arguments.json {
         output::json(out, &rows)?;
@@ -105,42 +105,32 @@ fn order(row: &Row) -> String {
 }
 
 /// A run in which every site asks again as soon as it has left.
-struct Contended<'a>(&'a Arguments);
-
-impl Visitor for Contended<'_> {
-    type Output = Row;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Row {
-        let Contended(arguments) = self;
-        let permits = match A::INFO.permits {
-            Permits::One => 1,
-            Permits::Many | Permits::Chosen => {
-                usize::from(arguments.permits.unwrap_or(2).min(arguments.sites))
-            }
-        };
-        let cluster = Cluster::of(usize::from(arguments.sites)).with_permits(permits);
-        let world =
-            World::<A>::new(cluster, &spec.values, &Holders::none()).expect("the defaults fit any cluster");
-        let mut world = world.tolerant();
-        let finished = contend(&mut world, arguments);
-        let entries = world.entries().len();
-        let violation = world.violation().map(ToString::to_string);
-        Row {
-            algorithm: A::INFO.name,
-            permits,
-            entries,
-            messages: world.messages(),
-            messages_per_entry: world.messages() as f64 / entries.max(1) as f64,
-            overtakes: world.entries().iter().filter(|entry| entry.overtook > 0).count(),
-            promises_order: A::INFO.order == Order::Timestamp,
-            steps_checked: world.steps(),
-            violation: violation.or_else(|| finished.err()),
-        }
+fn contended(spec: &Spec, arguments: &Arguments) -> Row {
+    let permits = match spec.info.permits {
+        Permits::One => 1,
+        Permits::Many | Permits::Chosen => usize::from(arguments.permits.unwrap_or(2).min(arguments.sites)),
+    };
+    let cluster = Cluster::of(usize::from(arguments.sites)).with_permits(permits);
+    let world = World::<AnySite>::new(cluster, &spec.values, &Holders::none());
+    let mut world = world.expect("the defaults fit any cluster").tolerant();
+    let finished = contend(&mut world, arguments);
+    let entries = world.entries().len();
+    let violation = world.violation().map(ToString::to_string);
+    Row {
+        algorithm: spec.info.name,
+        permits,
+        entries,
+        messages: world.messages(),
+        messages_per_entry: world.messages() as f64 / entries.max(1) as f64,
+        overtakes: world.entries().iter().filter(|entry| entry.overtook > 0).count(),
+        promises_order: spec.info.order == Order::Timestamp,
+        steps_checked: world.steps(),
+        violation: violation.or_else(|| finished.err()),
     }
 }
 
 /// Lets something that can happen happen, drawn from the seed, until all sites have had their entries.
-fn contend<A: Algorithm>(world: &mut World<A>, arguments: &Arguments) -> Result<(), String> {
+fn contend(world: &mut World<AnySite>, arguments: &Arguments) -> Result<(), String> {
     let mut draw = fastrand::Rng::with_seed(arguments.seed);
     let mut left = vec![arguments.entries; usize::from(arguments.sites)];
     let mut actions = Vec::new();
@@ -160,7 +150,7 @@ fn contend<A: Algorithm>(world: &mut World<A>, arguments: &Arguments) -> Result<
     Ok(())
 }
 
-fn finish<A: Algorithm>(world: &World<A>) -> Result<(), String> {
+fn finish(world: &World<AnySite>) -> Result<(), String> {
     if let Some(site) = SiteId::all(world.cluster().sites).find(|&site| world.is_waiting(site)) {
         return Err(format!("{site} waits for ever"));
     }

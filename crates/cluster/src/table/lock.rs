@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub(super) use meshlock_protocol::registry::Call;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite};
-use meshlock_protocol::{Effect, Epoch, FenceClock, Phase, SiteId};
+use meshlock_protocol::{Algorithm, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
 use super::clients::{Clients, Hold, Spare, Waiter};
@@ -43,16 +44,6 @@ pub(super) struct Lane {
     pub(super) turns: u32,
     /// The machine's number of the permit that it executes on.
     pub(super) slot: u32,
-}
-
-/// One call of a machine.
-#[derive(Clone, Debug)]
-pub(super) enum Call {
-    Request,
-    Release,
-    ReleaseAndRequest,
-    Wake,
-    Receive(SiteId, AnyMessage),
 }
 
 /// What a lock needs from the table for one step.
@@ -155,15 +146,8 @@ impl Lock {
                 }
                 return;
             };
-            let site = &mut lanes[lane].site;
             let mut outbox = env.outbox.take().unwrap_or_default();
-            match call {
-                Call::Request => site.request(&mut outbox),
-                Call::Release => site.release(&mut outbox),
-                Call::ReleaseAndRequest => site.release_and_request(&mut outbox),
-                Call::Wake => site.wake(&mut outbox),
-                Call::Receive(from, message) => site.receive(from, message, &mut outbox),
-            }
+            lanes[lane].site.call(call, &mut outbox);
             for effect in outbox.drain() {
                 self.perform(lane, effect, local_view, env, &mut work);
             }

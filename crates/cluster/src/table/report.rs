@@ -6,8 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use meshlock_protocol::numbered;
-use meshlock_protocol::{Fence, Phase};
+use meshlock_protocol::{Algorithm, Fence, Phase, numbered};
 use serde::{Deserialize, Serialize};
 
 use super::clients::{Hold, Waiter};

@@ -1,4 +1,4 @@
-//! Every erratum: its text, and its counterexample as a run, found anew by the checker when it is asked for.
+//! The errata: their texts, and their counterexamples as runs, which the checker finds again on request.
 
 use meshlock_check::Step;
 use meshlock_check::errata::{Erratum, Evidence, all, find};
@@ -12,9 +12,8 @@ use crate::setup::Setup;
 /// An erratum as the gallery lists it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErratumEntry {
-    /// Its name.
     pub id: &'static str,
-    /// Paper and place.
+    /// The paper and the place in it.
     pub source: &'static str,
     /// The error in a few words.
     pub title: &'static str,
@@ -22,7 +21,7 @@ pub struct ErratumEntry {
     pub printed: &'static str,
     /// What goes wrong.
     pub wrong: &'static str,
-    /// What is right.
+    /// The repair.
     pub repair: &'static str,
     /// Whether it is shown by a run rather than by a calculation.
     pub has_run: bool,
@@ -31,20 +30,18 @@ pub struct ErratumEntry {
 /// The counterexample of an erratum.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErratumRun {
-    /// The erratum.
     #[serde(flatten)]
     pub entry: ErratumEntry,
-    /// The run as an address, if one goes wrong.
+    /// The run as an address, if there is a violation.
     pub address: Option<String>,
-    /// The property that it breaks.
+    /// The property that it violates.
     pub property: Option<&'static str>,
-    /// What is wrong at its end.
+    /// The verdict at its end.
     pub outcome: Option<String>,
-    /// How many steps.
     pub steps: usize,
-    /// From which step it goes round for ever, if a site starves.
+    /// The step where the cycle begins that can repeat for ever, if a site starves.
     pub round: Option<usize>,
-    /// What was calculated: what it is about, as printed, as it is.
+    /// The calculated quantities: name, printed value, right value.
     pub reckoned: Vec<[String; 3]>,
 }
 
@@ -59,7 +56,7 @@ fn listed(erratum: &Erratum) -> ErratumEntry {
     ErratumEntry { id, source, title, printed, wrong, repair, has_run }
 }
 
-/// Looks into the erratum of this name: explores until the printed rules go wrong, or calculates.
+/// Investigates the erratum of this name: explores until the printed rules violate a property, or calculates.
 pub fn erratum(id: &str) -> Option<ErratumRun> {
     let erratum = find(id)?;
     let found = erratum.counterexample();

@@ -1,20 +1,20 @@
-//! What a figure shows, as something that can be looked up in a moment of a run.
+//! Facts that a figure shows, and that can be checked in a moment of a run.
 
 use crate::lamps::Light;
 use crate::moment::{Moment, SiteMoment};
 
-/// Something that is to be seen after so many steps.
+/// A fact that holds after some number of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Fact {
-    /// After how many steps.
+    /// The number of steps.
     pub step: usize,
-    /// In words.
+    /// The fact in words.
     pub says: &'static str,
-    /// As a question.
+    /// The fact as a condition.
     pub see: See,
 }
 
-/// A question about a moment.
+/// A condition on a moment.
 #[derive(Clone, Copy, Debug)]
 pub enum See {
     /// Exactly these sites are inside.
@@ -23,26 +23,26 @@ pub enum See {
     Waiting(&'static [usize]),
     /// These sites have entered, in this order.
     Entered(&'static [usize]),
-    /// So many messages have been sent.
+    /// This many messages have been sent.
     Messages(u64),
-    /// So many of one kind.
+    /// This many messages of one kind have been sent.
     Sent(&'static str, u64),
     /// A set of a site has these members.
     Set(usize, &'static str, &'static [usize]),
     /// The sets of all sites with this name.
     Sets(&'static str, &'static [&'static [usize]]),
-    /// A list of a site.
+    /// A list of a site has these items.
     Queue(usize, &'static str, &'static [&'static str]),
-    /// Where a pointer of each site leads; none where it has none.
+    /// The targets of a pointer of all sites; `None` where a site has none.
     Pointers(&'static str, &'static [Option<usize>]),
-    /// A property is broken.
+    /// A property is violated.
     Broken(&'static str),
-    /// No property is broken.
+    /// No property is violated.
     AllHold,
 }
 
 impl See {
-    /// Whether it is so.
+    /// Whether the condition holds.
     pub fn is_in(self, moment: &Moment) -> bool {
         match self {
             See::Inside(sites) => in_phase(moment, "inside") == sites,

@@ -1,8 +1,8 @@
-//! The papers' worked examples and figures as prepared runs, and the errata's counterexamples, each one click away.
+//! The gallery: the papers' worked examples and figures as prepared runs, and the errata's counterexamples.
 //!
-//! An entry is a run like any other: a setup and acts, which the page puts into the address bar. Its scenes say what to see at
+//! An entry is a run like any other: a setup and acts, which the page puts into the address bar. Its scenes say what happens at
 //! which step, and its facts what the figure shows; they are checked against the run each time it is shown, so that a caption
-//! cannot say what the machine does not do.
+//! cannot claim what the run does not do.
 
 mod bulgannawar;
 mod chapter;
@@ -21,12 +21,12 @@ use serde::Serialize;
 use crate::run::{Run, play};
 use crate::setup::{Setup, SetupError};
 
-/// What to see from a step on.
+/// A description of what happens from a step on.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scene {
-    /// After so many steps.
+    /// The number of steps.
     pub step: usize,
-    /// What is seen there.
+    /// The description.
     pub text: &'static str,
 }
 
@@ -37,34 +37,31 @@ pub struct Entry {
     pub id: &'static str,
     /// The paper and the place in it.
     pub source: &'static str,
-    /// What it shows, in a line.
+    /// What it shows, in one line.
     pub title: &'static str,
-    /// What to know before it.
+    /// An introduction.
     pub caption: &'static str,
     /// The algorithm and its options.
     pub algorithm: &'static str,
-    /// How many sites.
     pub sites: usize,
-    /// Who is inside at the start.
+    /// The sites that are inside at the start.
     pub holders: &'static [usize],
-    /// What is done, and when.
+    /// The acts.
     pub acts: &'static str,
-    /// How many steps.
     pub until: usize,
-    /// What to see, in order.
+    /// The scenes, in order.
     pub scenes: &'static [Scene],
-    /// What must be so.
+    /// The facts that must hold.
     pub facts: &'static [Fact],
 }
 
-/// What became of a fact.
+/// The result of checking a fact.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// What it says.
     pub says: &'static str,
-    /// After how many steps.
+    /// The number of steps.
     pub step: usize,
-    /// Whether it is so.
+    /// Whether it holds.
     pub holds: bool,
 }
 
@@ -75,13 +72,13 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
         .flatten()
 }
 
-/// The one with this name.
+/// The prepared run with this name.
 pub fn entry(id: &str) -> Option<&'static Entry> {
     entries().find(|entry| entry.id == id)
 }
 
 impl Entry {
-    /// Nothing said yet.
+    /// An entry with nothing filled in.
     const PLAIN: Entry = Entry {
         id: "",
         source: "",
@@ -102,7 +99,7 @@ impl Entry {
         Ok(Setup { holders: self.holders.to_vec(), acts: self.acts.parse()?, until: self.until, ..plain })
     }
 
-    /// Plays it and looks at each fact.
+    /// Plays the run and checks each fact.
     pub fn judge(&self) -> Result<Vec<Judged>, SetupError> {
         let run = play(self.setup()?)?;
         Ok(self.facts.iter().map(|fact| judged(&*run, fact)).collect())

@@ -1,33 +1,33 @@
-//! The lines of several sites in one order that could have been: no message is received before it is sent.
+//! Merges the lines of several sites into one possible order, in which no message is received before it is sent.
 //!
-//! Each site's lines come in their order, with times of the site's own clock. Of all lines that come next the earliest is taken, but
-//! a receipt only behind its sending. Where the receiver's clock shows less than the sender's did, it is behind by at least that
-//! much: from then on so much is added to what it shows. So times never go back along a message, and what was added is said.
+//! Each site's lines arrive in their order, with times of the site's own clock. Of the next lines of all sites the earliest is taken, but
+//! a receive only after its send. If the receiver's clock shows less than the sender's did, it is behind by at least that
+//! much: from then on the difference is added to its times. So times never decrease along a message, and the corrections are reported.
 //!
-//! A line is kept back for a moment, because an earlier one of another site may still be on its way here. A receipt whose sending does
-//! not come though its sender is watched (its line was lost) is kept for a longer moment, then taken without it.
+//! A line is held back for a moment, because an earlier one of another site may still arrive. A receive whose send does
+//! not arrive although its sender is watched (the line was lost) is held back for longer, then taken without it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use meshlock_sim::trace::{Kind, Whose, Written};
 
-/// How long a line is kept back.
+/// The time that a line is held back.
 pub const HOLD: Duration = Duration::from_millis(150);
 
-/// How long a receipt waits for its sending.
+/// The time that a receive waits for its send.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many lines may wait at most; of more, the oldest are taken as they are.
-const MOST_WAITING: usize = 50_000;
+/// The largest number of lines that wait; if there are more, the oldest are taken as they are.
+const MAX_WAITING: usize = 50_000;
 
-/// How many sendings are remembered whose receipts have not come.
-const MOST_SENT: usize = 100_000;
+/// The largest number of sends that are remembered until their receives arrive.
+const MAX_SENT: usize = 100_000;
 
-/// From whom, to whom, in which view, with which number.
+/// The identity of a message: sender, receiver, view, number.
 type Key = (Whose, Whose, Option<u32>, u64);
 
-/// Puts the lines of several sites into one order.
+/// Merges the lines of several sites.
 #[derive(Debug, Default)]
 pub struct Merger {
     sites: BTreeMap<Whose, Site>,
@@ -42,12 +42,12 @@ pub struct Merger {
 #[derive(Debug, Default)]
 struct Site {
     lines: VecDeque<(Duration, Written)>,
-    /// What is added to its clock, in microseconds.
+    /// The correction of its clock, in microseconds.
     behind: f64,
 }
 
 impl Merger {
-    /// The next lines of one or several sites, which have come at `now`.
+    /// Adds the next lines of one or several sites, which arrived at `now`.
     pub fn push(&mut self, lines: impl IntoIterator<Item = Written>, now: Duration) {
         for line in lines {
             self.waiting += 1;
@@ -55,17 +55,17 @@ impl Merger {
         }
     }
 
-    /// By how much the clocks of sites were corrected, in microseconds: only those that were.
+    /// The corrections of the sites' clocks that are not zero, in microseconds.
     pub fn corrected(&self) -> impl Iterator<Item = (&Whose, f64)> {
         self.sites.iter().filter(|(_, site)| site.behind > 0.0).map(|(name, site)| (name, site.behind))
     }
 
-    /// Whether lines are kept back.
+    /// Whether lines are held back.
     pub fn is_waiting(&self) -> bool {
         self.waiting > 0
     }
 
-    /// All lines whose time has come, in order, with corrected times.
+    /// Takes all lines that need not be held back any more, in order, with corrected times.
     pub fn take(&mut self, now: Duration, taken: &mut Vec<Written>) {
         while let Some(site) = self.next(now) {
             let Some(waits) = self.sites.get_mut(&site) else { return };
@@ -83,16 +83,16 @@ impl Merger {
                 Some(key) => self.remember(key, time.max(self.last)),
                 None => {}
             }
-            // Whatever came too late for its place is drawn behind what is drawn already.
+            // A line that arrived too late for its place is drawn after those that are drawn already.
             self.last = time.max(self.last);
             line.time = self.last;
             taken.push(line);
         }
     }
 
-    /// The site whose next line is to be taken.
+    /// The site whose next line is taken next.
     fn next(&self, now: Duration) -> Option<Whose> {
-        let crowded = self.waiting > MOST_WAITING;
+        let crowded = self.waiting > MAX_WAITING;
         let all_have_one = self.sites.values().all(|site| !site.lines.is_empty());
         let heads = self.sites.iter().filter_map(|(name, site)| {
             let (came, line) = site.lines.front()?;
@@ -108,7 +108,7 @@ impl Merger {
     fn remember(&mut self, key: Key, time: f64) {
         self.sent.insert(key.clone(), time);
         self.sent_in_order.push_back(key);
-        while self.sent_in_order.len() > MOST_SENT {
+        while self.sent_in_order.len() > MAX_SENT {
             if let Some(oldest) = self.sent_in_order.pop_front() {
                 self.sent.remove(&oldest);
             }
@@ -116,7 +116,7 @@ impl Merger {
     }
 }
 
-/// What names the message of a line that has one.
+/// The identity of the message of a line.
 fn key(line: &Written) -> Option<Key> {
     let (peer, number) = (line.peer.clone()?, line.number?);
     let (from, to) =
@@ -201,7 +201,7 @@ mod tests {
     fn more_than_is_kept_back_is_let_go() {
         let mut merger = Merger::default();
         merger.push([line("a", 0.5, Kind::Waits)], Duration::ZERO);
-        let many = (0..=MOST_WAITING as u64 + 10).map(|number| message("b", 1.0, Kind::Receive, "a", number));
+        let many = (0..=MAX_WAITING as u64 + 10).map(|number| message("b", 1.0, Kind::Receive, "a", number));
         merger.push(many, Duration::ZERO);
         assert_eq!(taken(&mut merger, Duration::ZERO).len(), 12);
     }

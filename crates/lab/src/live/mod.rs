@@ -1,6 +1,6 @@
-//! A running cluster, as it is drawn: what its sites tell, in one order, the last of it kept; and how its sites are.
+//! A running cluster: the lines of its sites in one order, of which the last are kept, and the status of its sites.
 //!
-//! Whoever talks to the sites ([`Live::tell`], [`Live::news`]) knows their protocol; here are only lines of the trace format.
+//! The caller of [`Live::tell`] and [`Live::news`] knows the sites' protocol; here are only lines of the trace format.
 //!
 //! ```text
 //!  site ─┐ tell                       ┌─▶ a ring of lines ──▶ the page, which asks for what is new
@@ -24,64 +24,61 @@ use crate::columns::Columns;
 use crate::import::{Reader, Row, shown_time, unit};
 use merge::Merger;
 
-/// How many lines are kept, and about how many bytes of them.
-pub const MOST_LINES: usize = 200_000;
-const MOST_BYTES: usize = 128 << 20;
+/// The largest number of lines that are kept, and their approximate size in bytes.
+pub const MAX_LINES: usize = 200_000;
+const MAX_BYTES: usize = 128 << 20;
 
-/// How many lines are told at once.
-const MOST_TOLD: usize = 20_000;
+/// The largest number of lines in one answer.
+const MAX_TOLD: usize = 20_000;
 
-/// How one site is.
+/// The status of one site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SiteNews {
-    /// Whether it is watched at present.
+    /// Whether it is watched now.
     pub watched: bool,
-    /// Where it is reached, and why it is not watched, if it is not.
+    /// Its address, and why it is not watched if it is not.
     pub place: String,
     /// What is wrong, if something is.
     pub why: String,
-    /// How far it is with its view.
+    /// The progress of its view.
     pub standing: String,
-    /// How long its lease still lasts, in milliseconds.
+    /// The remaining time of its lease, in milliseconds.
     pub lease_left: Option<u64>,
     /// The view that it has installed.
     pub epoch: u32,
-    /// How many lines of it were lost.
+    /// The number of its lines that were lost.
     pub lost: u64,
 }
 
-/// How the cluster is, as the site says that was asked last.
+/// The status of the cluster, according to the site that was asked last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClusterNews {
-    /// What it is called.
     pub cluster: String,
     /// The number of its view.
     pub epoch: u32,
-    /// Who leads.
     pub leader: Option<String>,
-    /// The members.
     pub members: Vec<String>,
 }
 
 /// A running cluster.
 pub struct Live {
     inner: Mutex<Inner>,
-    /// Counts what is new, for whoever waits for it.
+    /// Counts changes, for those who wait for news.
     changed: watch::Sender<u64>,
     started: Instant,
-    /// Which locks are watched.
+    /// The locks that are watched.
     pattern: String,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// How many lines are kept.
+    /// The largest number of lines that are kept.
     most: usize,
     merger: Merger,
     reader: Reader,
     ring: VecDeque<Row>,
     bytes: usize,
-    /// How many lines have been dropped: the number of the first that is kept.
+    /// The number of lines that were dropped, which is the number of the first line that is kept.
     first: u64,
     /// The last view among those.
     dropped_view: Option<Written>,
@@ -93,43 +90,43 @@ struct Inner {
     cluster: ClusterNews,
 }
 
-/// Where lines are written as they come, and what went wrong with it.
+/// The file that lines are written to, and the first error.
 struct Recording {
     out: Box<dyn Write + Send>,
     failed: Option<std::io::Error>,
 }
 
 impl Live {
-    /// Nothing has been heard yet of these locks; what will be is recorded, if there is somewhere to.
+    /// A cluster without any lines yet. Its lines about these locks are recorded, if there is a recording.
     pub fn new(pattern: String, record: Option<Box<dyn Write + Send>>) -> Self {
         let record = record.map(|out| Recording { out, failed: None });
-        let inner = Mutex::new(Inner { record, most: MOST_LINES, ..Inner::default() });
+        let inner = Mutex::new(Inner { record, most: MAX_LINES, ..Inner::default() });
         Live { inner, changed: watch::Sender::new(0), started: Instant::now(), pattern }
     }
 
-    /// The same for whoever only records: nothing is kept.
+    /// The same for recording only: no lines are kept.
     pub fn recording(pattern: String, record: Box<dyn Write + Send>) -> Self {
         let live = Live::new(pattern, Some(record));
         live.lock().most = 0;
         live
     }
 
-    /// Which locks are watched.
+    /// The locks that are watched.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }
 
-    /// Sites tell what happened, each in its order.
+    /// Adds lines of sites, those of each site in order.
     pub fn tell(&self, lines: impl IntoIterator<Item = Written>) {
         let now = self.started.elapsed();
         self.lock().merger.push(lines, now);
         self.settle();
     }
 
-    /// How a site is.
+    /// Sets the status of a site.
     pub fn news(&self, site: &str, news: SiteNews) {
         let mut inner = self.lock();
-        // That one who has left is not reached is no news.
+        // It is no news that a site which has left cannot be reached.
         if (news.watched || !inner.former.contains(site)) && inner.sites.get(site) != Some(&news) {
             inner.sites.insert(site.to_owned(), news);
             drop(inner);
@@ -137,19 +134,19 @@ impl Live {
         }
     }
 
-    /// How all sites are.
+    /// The status of all sites.
     pub fn sites(&self) -> BTreeMap<String, SiteNews> {
         self.lock().sites.clone()
     }
 
-    /// What was said of a site under this name is not true any more.
+    /// Forgets the status of the site with this name.
     pub fn forget(&self, site: &str) {
         if self.lock().sites.remove(site).is_some() {
             self.changed.send_modify(|count| *count += 1);
         }
     }
 
-    /// How the cluster is. What an older view says is not news. Sites that have left and are not watched are forgotten.
+    /// Sets the status of the cluster, unless it is of an older view. Sites that have left and are not watched are forgotten.
     pub fn cluster_news(&self, news: ClusterNews) {
         let mut inner = self.lock();
         if inner.cluster != news && news.epoch >= inner.cluster.epoch {
@@ -163,7 +160,7 @@ impl Live {
         }
     }
 
-    /// Takes the lines whose time has come into the drawing and the recording. To be called now and then.
+    /// Moves the lines that need not be held back any more to the drawing and the recording. To be called regularly.
     pub fn settle(&self) {
         let now = self.started.elapsed();
         let mut inner = self.lock();
@@ -182,13 +179,13 @@ impl Live {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Waits until something is new to whoever has heard of `known`.
+    /// Waits until there is news after the version `known`.
     pub async fn until_news(&self, known: u64) {
         let mut changed = self.changed.subscribe();
         let _ = changed.wait_for(|count| *count != known).await;
     }
 
-    /// The lines from number `from` on, as many as are told at once, and how all sites are.
+    /// The lines from number `from` on, up to the limit of one answer, and the status of all sites.
     pub fn answer(&self, from: u64) -> Value {
         let version = *self.changed.borrow();
         let inner = self.lock();
@@ -196,7 +193,7 @@ impl Live {
         let skipped = usize::try_from(from - inner.first).unwrap_or(usize::MAX);
         let mut columns = Columns::default();
         let origin = inner.origin.unwrap_or_default();
-        for row in inner.ring.iter().skip(skipped).take(MOST_TOLD) {
+        for row in inner.ring.iter().skip(skipped).take(MAX_TOLD) {
             columns.push_row(columns.len(), row, shown_time(&row.line, origin));
         }
         let names: Vec<String> = inner.reader.sites().iter().map(Whose::to_string).collect();
@@ -204,31 +201,31 @@ impl Live {
             inner.merger.corrected().map(|(site, by)| (site.to_string(), by / 1000.0)).collect();
         json!({
             "spec": "a running cluster", "pattern": self.pattern, "version": version, "first": inner.first, "from": from,
-            "next": from + columns.len() as u64, "all": inner.first + inner.ring.len() as u64, "most": MOST_LINES,
+            "next": from + columns.len() as u64, "all": inner.first + inner.ring.len() as u64, "most": MAX_LINES,
             "names": names, "unit": unit(inner.reader.sites()), "lines": columns, "sites": inner.sites,
             "cluster": inner.cluster, "corrected": corrected,
             "record_failed": inner.record.as_ref().and_then(|record| record.failed.as_ref()).map(ToString::to_string),
         })
     }
 
-    /// What is kept, as a trace.
+    /// The lines that are kept, as a trace.
     pub fn trace(&self) -> Vec<u8> {
         let inner = self.lock();
         let mut text = Vec::new();
         let lines = inner.dropped_view.iter().chain(inner.ring.iter().map(|row| &row.line));
         for line in lines {
-            // Nothing of it can fail in memory.
+            // Writing to memory does not fail.
             let _ = write_line(&mut text, line);
         }
         text
     }
 
-    /// What went wrong with the recording, if something did.
+    /// The first error of the recording.
     pub fn record_failed(&self) -> Option<String> {
         self.lock().record.as_ref()?.failed.as_ref().map(ToString::to_string)
     }
 
-    /// Ends the recording; says what went wrong with it.
+    /// Ends the recording. Returns its first error.
     pub fn finish(&self) -> std::io::Result<()> {
         match self.lock().record.take() {
             Some(Recording { failed: Some(error), .. }) => Err(error),
@@ -263,7 +260,7 @@ impl Inner {
         self.bytes += weight(&line);
         let row = self.reader.place(line);
         self.ring.push_back(row);
-        while self.ring.len() > self.most || self.bytes > MOST_BYTES {
+        while self.ring.len() > self.most || self.bytes > MAX_BYTES {
             let Some(row) = self.ring.pop_front() else { return };
             self.first += 1;
             self.bytes -= weight(&row.line);
@@ -277,7 +274,7 @@ impl Inner {
     }
 }
 
-/// About how many bytes a line takes.
+/// The approximate size of a line in bytes.
 fn weight(line: &Written) -> usize {
     let texts = [&line.message, &line.state, &line.who].into_iter().flatten().map(String::len);
     let members = line.members.iter().flatten().map(|member| member.len() + size_of::<String>());
@@ -297,7 +294,7 @@ mod tests {
         let live = Live::new("*".to_owned(), None);
         live.lock().most = 3;
         let members = Some(vec!["b".to_owned(), "a".to_owned()]);
-        // One site alone has nobody to wait for.
+        // A single site has no other to wait for.
         live.tell([Written { members, epoch: Some(4), ..line(1000, Kind::View) }]);
         live.tell((2..=6).map(|time| line(time * 1000, Kind::Request)));
         let answer = live.answer(0);

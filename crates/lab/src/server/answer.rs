@@ -1,11 +1,45 @@
 //! Answers and failures, as JSON that the page shows.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde_json::json;
 
-/// Why there is no answer, in words for whoever sits before the page.
+use super::cache::Cache;
+use super::live::Shown;
+use crate::setup::Parts;
+
+/// What all answers share.
+pub(super) struct Lab {
+    /// The last runs.
+    pub(super) cache: Cache,
+    /// What the lab was started with.
+    pub(super) shown: Shown,
+}
+
+impl Lab {
+    pub(super) fn new(shown: Shown) -> Self {
+        Lab { cache: Cache::default(), shown }
+    }
+}
+
+/// What the page asks.
+pub(super) struct Question {
+    /// The query.
+    pub(super) parts: Parts,
+    /// The last part of the path, where it names something.
+    pub(super) id: String,
+    /// The body.
+    pub(super) text: String,
+}
+
+/// Answers a question. It may take longer than a moment: it does not run on the server's thread.
+pub(super) type Answer = fn(&Lab, &Question) -> Result<Response, Failure>;
+
+/// Why there is no answer, as a sentence for the person who uses the page.
 #[derive(Debug)]
 pub(super) struct Failure {
     status: StatusCode,
@@ -29,20 +63,20 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Does work that takes longer than a moment off the server's thread. A panic there is our own bug: it is said, and the
-/// server goes on.
-pub(super) async fn work<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(answer) => answer,
-        Err(fault) => {
-            let message = fault.into_panic();
-            let text = message.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| message.downcast_ref::<&str>().map(|&text| text.to_owned()));
-            let why = text.unwrap_or_else(|| "no reason given".to_owned());
-            let why = why.lines().next().unwrap_or_default().to_owned();
-            Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the machine stopped itself: {why}")))
-        }
-    }
+/// An answer as JSON.
+pub(super) fn as_json(value: impl Serialize) -> Response {
+    Json(value).into_response()
+}
+
+/// Answers a question off the server's thread. A panic there is our own bug: it is reported, and the server continues.
+pub(super) async fn answered(lab: Arc<Lab>, answer: Answer, question: Question) -> Response {
+    let fault = match tokio::task::spawn_blocking(move || answer(&lab, &question)).await {
+        Ok(answer) => return answer.into_response(),
+        Err(fault) => fault.into_panic(),
+    };
+    let text = fault.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| fault.downcast_ref::<&str>().map(|&text| text.to_owned()));
+    let why = text.unwrap_or_else(|| "no reason given".to_owned());
+    let why = format!("the machine stopped itself: {}", why.lines().next().unwrap_or_default());
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
 }

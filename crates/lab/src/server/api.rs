@@ -1,10 +1,9 @@
 //! The questions that the page asks about runs.
 
-use std::fmt::Write as _;
-use std::sync::Arc;
+#![expect(clippy::unnecessary_wraps, reason = "all answers have one type, so that one handler serves them")]
 
-use axum::Json;
-use axum::extract::{Path, Query, State};
+use std::fmt::Write as _;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use meshlock_protocol::Info;
@@ -12,18 +11,16 @@ use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::{Channels, Kind, Order, Permits, Range};
 use serde_json::{Value, json};
 
-use super::answer::{Failure, work};
-use super::cache::Cache;
-use crate::compare;
-use crate::moment::{Moment, changes};
+use super::answer::{Failure, Lab, Question, as_json};
+use crate::moment::changes;
 use crate::run::End;
-use crate::setup::{MOST_SITES, MOST_STEPS, Parts};
-use crate::workbench;
+use crate::setup::{MAX_SITES, MAX_STEPS};
+use crate::{compare, import, workbench};
 
-/// Every algorithm with its options, and what a run may be.
-pub(super) async fn algorithms() -> Json<Value> {
+/// Every algorithm with its options, and the limits of a run.
+pub(super) fn algorithms(_: &Lab, _: &Question) -> Result<Response, Failure> {
     let all: Vec<Value> = ALL.iter().map(|info| about(info)).collect();
-    Json(json!({ "algorithms": all, "most_sites": MOST_SITES, "most_steps": MOST_STEPS }))
+    Ok(as_json(json!({ "algorithms": all, "most_sites": MAX_SITES, "most_steps": MAX_STEPS })))
 }
 
 /// What the page says of an algorithm.
@@ -71,83 +68,56 @@ fn about(info: &Info) -> Value {
 }
 
 /// A run's lines and facts.
-pub(super) async fn run(
-    State(cache): State<Arc<Cache>>,
-    Query(parts): Query<Parts>,
-) -> Result<Json<Value>, Failure> {
-    work(move || {
-        let run = cache.run(&parts).map_err(Failure::usage)?;
-        let (end, refused) = match run.end() {
-            End::Until => ("until", None),
-            End::Nothing => ("nothing", None),
-            End::Refused(why) => ("refused", Some(why.to_string())),
-        };
-        let spec = run.spec();
-        let setup = run.setup();
-        Ok(Json(json!({
-            "address": setup.to_string(),
-            "algorithm": about(spec.info),
-            "spec": spec.to_string(),
-            "sites": setup.cluster.sites,
-            "permits": setup.cluster.permits,
-            "holders": setup.holders,
-            "steps": run.steps(),
-            "end": end,
-            "refused": refused,
-            "lines": run.columns(),
-        })))
-    })
-    .await
+pub(super) fn run(lab: &Lab, question: &Question) -> Result<Response, Failure> {
+    let run = lab.cache.run(&question.parts).map_err(Failure::usage)?;
+    let (end, refused) = match run.end() {
+        End::Until => ("until", None),
+        End::Nothing => ("nothing", None),
+        End::Refused(why) => ("refused", Some(why.to_string())),
+    };
+    let (spec, setup) = (run.spec(), run.setup());
+    Ok(as_json(json!({
+        "address": setup.to_string(),
+        "algorithm": about(spec.info),
+        "spec": spec.to_string(),
+        "sites": setup.cluster.sites,
+        "permits": setup.cluster.permits,
+        "holders": setup.holders,
+        "steps": run.steps(),
+        "end": end,
+        "refused": refused,
+        "lines": run.columns(),
+    })))
 }
 
 /// Everything at one step of a run.
-pub(super) async fn moment(
-    State(cache): State<Arc<Cache>>,
-    Query(parts): Query<Parts>,
-) -> Result<Json<Moment>, Failure> {
-    work(move || {
-        let given = parts.get("at").map_or("0", String::as_str);
-        let at = given.parse().map_err(|_| Failure::usage(format!("'{given}' is no step")))?;
-        let run = cache.run(&parts).map_err(Failure::usage)?;
-        Ok(Json(run.moment(at)))
-    })
-    .await
+pub(super) fn moment(lab: &Lab, question: &Question) -> Result<Response, Failure> {
+    let given = question.parts.get("at").map_or("0", String::as_str);
+    let at = given.parse().map_err(|_| Failure::usage(format!("'{given}' is no step")))?;
+    let run = lab.cache.run(&question.parts).map_err(Failure::usage)?;
+    Ok(as_json(run.moment(at)))
 }
 
 /// A run in the trace format.
-pub(super) async fn trace(
-    State(cache): State<Arc<Cache>>,
-    Query(parts): Query<Parts>,
-) -> Result<Response, Failure> {
-    let text = work(move || {
-        let run = cache.run(&parts).map_err(Failure::usage)?;
-        let mut text = Vec::new();
-        run.write_trace(&mut text).map_err(Failure::usage)?;
-        Ok(text)
-    })
-    .await?;
+pub(super) fn trace(lab: &Lab, question: &Question) -> Result<Response, Failure> {
+    let run = lab.cache.run(&question.parts).map_err(Failure::usage)?;
+    let mut text = Vec::new();
+    run.write_trace(&mut text).map_err(Failure::usage)?;
     Ok(download("application/x-ndjson", "run.jsonl", text))
 }
 
 /// A run's lines as comma-separated values.
-pub(super) async fn csv(
-    State(cache): State<Arc<Cache>>,
-    Query(parts): Query<Parts>,
-) -> Result<Response, Failure> {
-    let text = work(move || {
-        let lines = cache.run(&parts).map_err(Failure::usage)?.columns();
-        let mut text = String::from("step,time,kind,site,peer,number,message\n");
-        let number = |value: i64| if value < 0 { String::new() } else { value.to_string() };
-        for at in 0..lines.len() {
-            let message = usize::try_from(lines.text[at]).map_or("", |text| lines.texts[text].as_str());
-            let (step, time, kind) = (lines.step[at], lines.time[at], lines.kinds[lines.what[at]]);
-            let (site, peer, sent) = (lines.site[at], number(lines.peer[at]), number(lines.number[at]));
-            let message = message.replace('"', "\"\"");
-            let _ = writeln!(text, "{step},{time},{kind},{site},{peer},{sent},\"{message}\"");
-        }
-        Ok(text)
-    })
-    .await?;
+pub(super) fn csv(lab: &Lab, question: &Question) -> Result<Response, Failure> {
+    let lines = lab.cache.run(&question.parts).map_err(Failure::usage)?.columns();
+    let mut text = String::from("step,time,kind,site,peer,number,message\n");
+    let number = |value: i64| if value < 0 { String::new() } else { value.to_string() };
+    for at in 0..lines.len() {
+        let message = usize::try_from(lines.text[at]).map_or("", |text| lines.texts[text].as_str());
+        let (step, time, kind) = (lines.step[at], lines.time[at], lines.kinds[lines.what[at]]);
+        let (site, peer, sent) = (lines.site[at], number(lines.peer[at]), number(lines.number[at]));
+        let message = message.replace('"', "\"\"");
+        let _ = writeln!(text, "{step},{time},{kind},{site},{peer},{sent},\"{message}\"");
+    }
     Ok(download("text/csv; charset=utf-8", "run.csv", text.into_bytes()))
 }
 
@@ -158,36 +128,33 @@ pub(super) fn download(kind: &'static str, name: &'static str, text: Vec<u8>) ->
 }
 
 /// A sweep of algorithms over load or size.
-pub(super) async fn compare(Query(parts): Query<Parts>) -> Result<Json<Value>, Failure> {
-    work(move || {
-        let points = compare::sweep(&parts).map_err(Failure::usage)?;
-        Ok(Json(json!({ "points": points })))
-    })
-    .await
+pub(super) fn compare(_: &Lab, question: &Question) -> Result<Response, Failure> {
+    let points = compare::sweep(&question.parts).map_err(Failure::usage)?;
+    Ok(as_json(json!({ "points": points })))
 }
 
 /// The papers' tables and figures.
-pub(super) async fn experiments() -> Json<Value> {
-    Json(json!({ "experiments": compare::experiments() }))
+pub(super) fn experiments(_: &Lab, _: &Question) -> Result<Response, Failure> {
+    Ok(as_json(json!({ "experiments": compare::experiments() })))
 }
 
-/// One of them, run again.
-pub(super) async fn experiment(Path(id): Path<String>) -> Result<Json<Value>, Failure> {
-    work(move || compare::experiment(&id).map(Json).map_err(Failure::usage)).await
+/// One of the papers' tables or figures, run again.
+pub(super) fn experiment(_: &Lab, question: &Question) -> Result<Response, Failure> {
+    compare::experiment(&question.id).map(as_json).map_err(Failure::usage)
 }
 
 /// A quorum system, built and judged.
-pub(super) async fn quorum(Query(parts): Query<Parts>) -> Result<Json<Value>, Failure> {
-    work(move || workbench::judge(&parts).map(Json).map_err(Failure::usage)).await
+pub(super) fn quorum(_: &Lab, question: &Question) -> Result<Response, Failure> {
+    workbench::judge(&question.parts).map(as_json).map_err(Failure::usage)
 }
 
 /// A trace that was written elsewhere.
-pub(super) async fn import(text: String) -> Result<Json<Value>, Failure> {
-    work(move || crate::import::import(&text).map(Json).map_err(Failure::usage)).await
+pub(super) fn import(_: &Lab, question: &Question) -> Result<Response, Failure> {
+    import::import(&question.text).map(as_json).map_err(Failure::usage)
 }
 
-/// A state that a trace tells, and in the line before it the one that it told before, as names and values.
-pub(super) async fn fields(text: String) -> Json<Value> {
-    let (before, now) = text.split_once('\n').unwrap_or(("", &text));
-    Json(json!({ "fields": changes(now, before) }))
+/// The fields of a state in a trace. The body is the state before, on a line of its own, and the state.
+pub(super) fn fields(_: &Lab, question: &Question) -> Result<Response, Failure> {
+    let (before, now) = question.text.split_once('\n').unwrap_or(("", &question.text));
+    Ok(as_json(json!({ "fields": changes(now, before) })))
 }

@@ -1,4 +1,4 @@
-//! The page's files, part of the program: nothing is built, and nothing is fetched from elsewhere.
+//! The page's files, embedded in the program: nothing is built, and nothing is fetched from elsewhere.
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};

@@ -1,11 +1,11 @@
-//! The last runs, so that looking at another step of one does not play it again from its start.
+//! A cache of the last runs, so that another step of a run can be shown without playing it again from its start.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::run::{Run, play};
 use crate::setup::{Parts, Setup, SetupError};
 
-/// How many runs are kept.
+/// The number of runs that are kept.
 const KEPT: usize = 8;
 
 /// The last runs, latest last.
@@ -15,7 +15,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// The run that an address means, played now or before.
+    /// The run of an address, played now or before.
     pub(super) fn run(&self, parts: &Parts) -> Result<Arc<dyn Run>, SetupError> {
         let setup = Setup::read(parts)?;
         let key = setup.to_string();

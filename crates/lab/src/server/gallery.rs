@@ -1,41 +1,35 @@
 //! The gallery's questions.
 
-use axum::Json;
-use axum::extract::Path;
+#![expect(clippy::unnecessary_wraps, reason = "all answers have one type, so that one handler serves them")]
+
+use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::answer::{Failure, work};
+use super::answer::{Failure, Lab, Question, as_json};
 use crate::gallery::{self, Entry};
 
-/// Everything that is in the gallery, by name and title.
-pub(super) async fn list() -> Json<Value> {
+/// Everything in the gallery, by name and title.
+pub(super) fn list(_: &Lab, _: &Question) -> Result<Response, Failure> {
     let about = |entry: &Entry| json!({ "id": entry.id, "source": entry.source, "title": entry.title, "caption": entry.caption });
     let entries: Vec<Value> = gallery::entries().map(about).collect();
     let errata: Vec<_> = gallery::errata().collect();
-    Json(json!({ "entries": entries, "errata": errata }))
+    Ok(as_json(json!({ "entries": entries, "errata": errata })))
 }
 
-/// A prepared run: where it is found, what to see, which facts hold.
-pub(super) async fn entry(Path(id): Path<String>) -> Result<Json<Value>, Failure> {
-    work(move || {
-        let entry = gallery::entry(&id).ok_or_else(|| unknown(&id))?;
-        let setup = entry.setup().map_err(Failure::usage)?;
-        let facts = entry.judge().map_err(Failure::usage)?;
-        Ok(Json(json!({
-            "id": entry.id, "source": entry.source, "title": entry.title, "caption": entry.caption,
-            "scenes": entry.scenes, "facts": facts, "address": setup.to_string(),
-        })))
-    })
-    .await
+/// A prepared run: its address, its scenes, and which of its facts hold.
+pub(super) fn entry(_: &Lab, question: &Question) -> Result<Response, Failure> {
+    let entry = gallery::entry(&question.id).ok_or_else(|| unknown(&question.id))?;
+    let setup = entry.setup().map_err(Failure::usage)?;
+    let facts = entry.judge().map_err(Failure::usage)?;
+    Ok(as_json(json!({
+        "id": entry.id, "source": entry.source, "title": entry.title, "caption": entry.caption,
+        "scenes": entry.scenes, "facts": facts, "address": setup.to_string(),
+    })))
 }
 
 /// An erratum's counterexample.
-pub(super) async fn erratum(Path(id): Path<String>) -> Result<Json<Value>, Failure> {
-    work(move || {
-        let found = gallery::erratum(&id).ok_or_else(|| unknown(&id))?;
-        serde_json::to_value(found).map(Json).map_err(Failure::usage)
-    })
-    .await
+pub(super) fn erratum(_: &Lab, question: &Question) -> Result<Response, Failure> {
+    gallery::erratum(&question.id).map(as_json).ok_or_else(|| unknown(&question.id))
 }
 
 fn unknown(id: &str) -> Failure {

@@ -1,4 +1,4 @@
-//! Who may ask: only this machine's own page.
+//! Access control: only this machine's own page may ask.
 //!
 //! The socket is bound to loopback, but a page from elsewhere could still reach it from the user's browser, by a name that
 //! resolves to 127.0.0.1 or by a form. So the `Host` must be a loopback name and an `Origin`, where one is sent, the same.
@@ -11,11 +11,11 @@ use axum::response::{IntoResponse, Response};
 
 use super::answer::Failure;
 
-/// What the browser may load: what this server sends, and nothing else.
+/// The content security policy: the browser may load only what this server sends.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Lets through what comes from this machine's own page.
+/// Accepts requests of this machine's own page only.
 pub(super) async fn check(request: Request<Body>, next: Next) -> Response {
     if !is_ours(request.headers()) {
         let why =
@@ -38,7 +38,7 @@ fn is_ours(headers: &HeaderMap) -> bool {
     is_loopback(host) && origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
 }
 
-/// Whether `host`, with or without a port, names this machine and nothing that someone else can make mean it.
+/// Whether `host`, with or without a port, is a loopback name that nobody else can redirect.
 fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,

@@ -9,56 +9,108 @@ mod guard;
 mod live;
 
 use std::net::Ipv4Addr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
-use cache::Cache;
+use crate::setup::Parts;
+use answer::{Answer, Lab, Question, answered};
 pub use live::Shown;
 
-/// The largest trace that is taken in, in bytes: some 300,000 lines with states.
-const MOST_IMPORTED: usize = 256 << 20;
+/// The largest trace that can be imported, in bytes: some 300,000 lines with states.
+const MAX_IMPORTED: usize = 256 << 20;
+
+/// The pause after a connection could not be accepted, which mostly means that there are too many.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The questions without a body.
+const QUESTIONS: &[(&str, Answer)] = &[
+    ("/api/algorithms", api::algorithms),
+    ("/api/run", api::run),
+    ("/api/moment", api::moment),
+    ("/api/trace", api::trace),
+    ("/api/csv", api::csv),
+    ("/api/gallery", gallery::list),
+    ("/api/gallery/{id}", gallery::entry),
+    ("/api/errata/{id}", gallery::erratum),
+    ("/api/compare", api::compare),
+    ("/api/experiments", api::experiments),
+    ("/api/experiments/{id}", api::experiment),
+    ("/api/quorum", api::quorum),
+    ("/api/live/trace", live::trace),
+    ("/api/opened", live::opened),
+];
+
+/// The questions with a body.
+const POSTED: &[(&str, Answer)] = &[("/api/import", api::import), ("/api/fields", api::fields)];
 
 /// Opens the port on loopback; 0 takes any that is free.
 pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await
 }
 
-/// Serves the page until the future is dropped.
-pub async fn serve(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
-    axum::serve(listener, router(shown)).await
+/// Serves the page until the future is dropped. Boxed, so that the server is compiled here and not by its caller.
+pub fn serve(
+    listener: TcpListener,
+    shown: Shown,
+) -> Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>> {
+    Box::pin(accept(listener, shown))
+}
+
+/// Accepts connections. The page is on this machine and needs no more than HTTP/1.
+async fn accept(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
+    let service = TowerToHyperService::new(router(shown));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service.clone());
+        // A connection that breaks is the page's own business: it asks again.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+    }
 }
 
 fn router(shown: Shown) -> Router {
-    let attached = Router::new()
-        .route("/api/live", get(live::live))
-        .route("/api/live/trace", get(live::trace))
-        .route("/api/opened", get(live::opened))
-        .with_state(shown);
-    Router::new()
+    let mut router = Router::new()
         .route("/", get(assets::index))
         .route("/assets/{name}", get(assets::asset))
-        .route("/api/algorithms", get(api::algorithms))
-        .route("/api/run", get(api::run))
-        .route("/api/moment", get(api::moment))
-        .route("/api/trace", get(api::trace))
-        .route("/api/csv", get(api::csv))
-        .route("/api/gallery", get(gallery::list))
-        .route("/api/gallery/{id}", get(gallery::entry))
-        .route("/api/errata/{id}", get(gallery::erratum))
-        .route("/api/compare", get(api::compare))
-        .route("/api/experiments", get(api::experiments))
-        .route("/api/experiments/{id}", get(api::experiment))
-        .route("/api/quorum", get(api::quorum))
-        .route("/api/import", post(api::import))
-        .route("/api/fields", post(api::fields))
-        .with_state(Arc::new(Cache::default()))
-        .merge(attached)
+        .route("/api/live", get(live::live));
+    for &(path, answer) in QUESTIONS {
+        router = router.route(path, asked(answer));
+    }
+    for &(path, answer) in POSTED {
+        router = router.route(path, posted(answer));
+    }
+    router
+        .with_state(Arc::new(Lab::new(shown)))
         .fallback(assets::missing)
-        .layer(DefaultBodyLimit::max(MOST_IMPORTED))
+        .layer(DefaultBodyLimit::max(MAX_IMPORTED))
         .layer(middleware::from_fn(guard::check))
+}
+
+/// A handler of one type for all questions, so that it is compiled once.
+fn asked(answer: Answer) -> MethodRouter<Arc<Lab>> {
+    get(move |State(lab): State<Arc<Lab>>, id: Option<Path<String>>, Query(parts): Query<Parts>| {
+        let id = id.map(|Path(id)| id).unwrap_or_default();
+        answered(lab, answer, Question { parts, id, text: String::new() })
+    })
+}
+
+/// The same for questions with a body.
+fn posted(answer: Answer) -> MethodRouter<Arc<Lab>> {
+    post(move |State(lab): State<Arc<Lab>>, text: String| {
+        answered(lab, answer, Question { parts: Parts::new(), id: String::new(), text })
+    })
 }

@@ -39,8 +39,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, View,
-    invariant,
+    Algorithm, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, View, invariant,
 };
 
 /// One site of the centralized algorithm.
@@ -50,22 +50,22 @@ pub struct Central {
     me: SiteId,
     cluster: Cluster,
     coordinator: SiteId,
-    /// What the coordinator keeps; nothing elsewhere.
-    desk: Option<Box<Desk>>,
+    /// The state of the coordinator; `None` at every other site.
+    state: Option<Box<CoordinatorState>>,
     // What I want.
     phase: Phase,
-    /// How often I have asked the coordinator.
+    /// The number of my requests.
     requests: Count,
 }
 
-/// What the coordinator knows of all.
+/// What only the coordinator keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Desk {
-    /// Who has been let in and has not said that it left.
+struct CoordinatorState {
+    /// The grant that has not been released yet.
     granted: Option<Grant>,
-    /// Who waits, in the order of arrival.
+    /// The sites that wait, in the order of arrival.
     queue: VecDeque<SiteId>,
-    /// How often each site has asked.
+    /// By site: the number of its last request.
     asked: Box<[Count]>,
 }
 
@@ -118,8 +118,8 @@ impl Site for Central {
     fn request(&mut self, out: &mut Outbox<Message>) {
         assert!(self.phase == Phase::Idle, "the host requests only while the process is idle");
         self.phase = Phase::Waiting;
-        if let Some(desk) = &mut self.desk {
-            desk.queue.push_back(self.me);
+        if let Some(state) = &mut self.state {
+            state.queue.push_back(self.me);
             self.grant_next(out);
         } else {
             self.requests = self.requests.next();
@@ -141,8 +141,8 @@ impl Site for Central {
     fn release(&mut self, out: &mut Outbox<Message>) {
         assert!(self.phase == Phase::Executing, "the host releases only while the process is inside");
         self.phase = Phase::Idle;
-        if let Some(desk) = &mut self.desk {
-            desk.granted = None;
+        if let Some(state) = &mut self.state {
+            state.granted = None;
             self.grant_next(out);
         } else {
             out.send(self.coordinator, Message::Release { number: self.requests });
@@ -153,17 +153,17 @@ impl Site for Central {
 impl Central {
     /// The coordinator queues whoever asks.
     fn on_request(&mut self, from: SiteId, number: Count, out: &mut Outbox<Message>) {
-        let Some(desk) = &mut self.desk else {
+        let Some(state) = &mut self.state else {
             return out.misbehaved(from, "a request to a site that is not the coordinator");
         };
-        if number != desk.asked[from.index()].next() {
+        if number != state.asked[from.index()].next() {
             return out.misbehaved(from, "a request that is not its next");
         }
-        if desk.queue.contains(&from) {
+        if state.queue.contains(&from) {
             return out.misbehaved(from, "a second request before the first was granted");
         }
-        desk.asked[from.index()] = number;
-        desk.queue.push_back(from);
+        state.asked[from.index()] = number;
+        state.queue.push_back(from);
         self.grant_next(out);
     }
 
@@ -178,8 +178,8 @@ impl Central {
 
     /// The coordinator lets the next one in.
     fn on_release(&mut self, from: SiteId, number: Count, out: &mut Outbox<Message>) {
-        match &mut self.desk {
-            Some(desk) if desk.granted == Some(Grant { to: from, number }) => desk.granted = None,
+        match &mut self.state {
+            Some(state) if state.granted == Some(Grant { to: from, number }) => state.granted = None,
             Some(_) | None => return out.misbehaved(from, "a release of what it was not granted"),
         }
         self.grant_next(out);
@@ -187,13 +187,13 @@ impl Central {
 
     /// Lets the first of the queue in, if nobody is.
     fn grant_next(&mut self, out: &mut Outbox<Message>) {
-        let Some(desk) = &mut self.desk else { return };
-        if desk.granted.is_some() {
+        let Some(state) = &mut self.state else { return };
+        if state.granted.is_some() {
             return;
         }
-        let Some(to) = desk.queue.pop_front() else { return };
-        let number = desk.asked[to.index()];
-        desk.granted = Some(Grant { to, number });
+        let Some(to) = state.queue.pop_front() else { return };
+        let number = state.asked[to.index()];
+        state.granted = Some(Grant { to, number });
         if to == self.me {
             self.phase = Phase::Executing;
             out.enter();
@@ -210,9 +210,7 @@ pub struct Plan {
     coordinator: SiteId,
 }
 
-impl Algorithm for Central {
-    type Plan = Plan;
-
+impl Described for Central {
     const INFO: Info = Info {
         name: "central",
         title: "A coordinator: one site keeps the queue, everyone asks it",
@@ -248,6 +246,14 @@ impl Algorithm for Central {
             "requests are numbered, and GRANT and RELEASE name theirs, so that duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for Central {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let coordinator = values.integer("coordinator");
@@ -261,8 +267,8 @@ impl Algorithm for Central {
     /// A holder has been granted the request before its first.
     fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
         let sites = plan.cluster.sites;
-        let desk = || {
-            Box::new(Desk {
+        let state = || {
+            Box::new(CoordinatorState {
                 granted: holders.only().map(|to| Grant { to, number: Count::ZERO }),
                 queue: VecDeque::with_capacity(sites),
                 asked: vec![Count::ZERO; sites].into(),
@@ -272,7 +278,7 @@ impl Algorithm for Central {
             me,
             cluster: plan.cluster,
             coordinator: plan.coordinator,
-            desk: (me == plan.coordinator).then(desk),
+            state: (me == plan.coordinator).then(state),
             phase: if holders.contains(me) { Phase::Executing } else { Phase::Idle },
             requests: Count::ZERO,
         }
@@ -284,35 +290,35 @@ impl Algorithm for Central {
 
     fn is_quiet(&self) -> bool {
         self.phase == Phase::Idle
-            && self.desk.as_ref().is_none_or(|desk| desk.granted.is_none() && desk.queue.is_empty())
+            && self.state.as_ref().is_none_or(|state| state.granted.is_none() && state.queue.is_empty())
     }
 
     fn view(&self) -> View {
-        let view = match &self.desk {
-            Some(desk) => View::new().queue("queue", &desk.queue),
+        let view = match &self.state {
+            Some(state) => View::new().queue("queue", &state.queue),
             None => View::new().pointer("coordinator", self.coordinator),
         };
-        let granted = self.desk.as_ref().and_then(|desk| desk.granted.as_ref()).map(|grant| grant.to);
+        let granted = self.state.as_ref().and_then(|state| state.granted.as_ref()).map(|grant| grant.to);
         let ahead = granted.unwrap_or(self.coordinator);
         if self.phase == Phase::Waiting && ahead != self.me { view.waiting_for([ahead]) } else { view }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        let Some(desk) = &self.desk else { return Ok(()) };
+        let Some(state) = &self.state else { return Ok(()) };
         invariant!(
-            desk.granted.is_some() || desk.queue.is_empty(),
+            state.granted.is_some() || state.queue.is_empty(),
             "I1: nobody is queued while nobody has the grant"
         );
-        let queued: SiteSet = desk.queue.iter().copied().collect();
+        let queued: SiteSet = state.queue.iter().copied().collect();
         invariant!(
-            queued.len() == desk.queue.len() && queued.contains(self.me) == (self.phase == Phase::Waiting),
+            queued.len() == state.queue.len() && queued.contains(self.me) == (self.phase == Phase::Waiting),
             "I2: no site is queued twice, and the coordinator is queued exactly while its process waits"
         );
         Ok(())
     }
 
     fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let granted = sites.iter().find_map(|site| site.desk.as_ref()).and_then(|desk| desk.granted);
+        let granted = sites.iter().find_map(|site| site.state.as_ref()).and_then(|state| state.granted);
         for site in sites.iter().filter(|site| site.phase == Phase::Executing) {
             invariant!(
                 granted == Some(Grant { to: site.me, number: site.requests }),
@@ -393,7 +399,7 @@ mod tests {
     #[test]
     fn a_coordinator_outside_the_view_is_refused() {
         let mut values = Values::defaults(&Central::INFO);
-        values.set(&Central::INFO, "coordinator", "3").unwrap();
+        values.set("coordinator", "3").unwrap();
         let error = Central::plan(Cluster::of(3), &values).unwrap_err();
         assert_eq!(error.to_string(), "option coordinator: site 3 does not exist: the sites are 0 to 2");
     }

@@ -43,7 +43,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View, invariant,
+    Algorithm, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View,
+    invariant,
 };
 
 /// Of how many sites the last request is remembered. Up to so many sites no duplicate passes for a new message.
@@ -234,9 +235,7 @@ impl NaimiTrehel {
     }
 }
 
-impl Algorithm for NaimiTrehel {
-    type Plan = Cluster;
-
+impl Described for NaimiTrehel {
     const INFO: Info = Info {
         name: "naimi-trehel",
         title: "Naimi and Trehel: ask whoever asked last, along pointers that turn round",
@@ -273,6 +272,14 @@ impl Algorithm for NaimiTrehel {
             "requests are numbered, and a token names the one it serves, so that duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for NaimiTrehel {
+    type Plan = Cluster;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
         Ok(cluster)

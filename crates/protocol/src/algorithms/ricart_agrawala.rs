@@ -41,8 +41,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Ricart and Agrawala's algorithm.
@@ -200,9 +200,7 @@ pub struct Plan {
     text: Text,
 }
 
-impl Algorithm for RicartAgrawala {
-    type Plan = Plan;
-
+impl Described for RicartAgrawala {
     const INFO: Info = Info {
         name: "ricart-agrawala",
         title: "Ricart and Agrawala: ask everyone, defer to whoever asked first",
@@ -238,6 +236,14 @@ impl Algorithm for RicartAgrawala {
             "a REPLY names the request that it answers, so that duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for RicartAgrawala {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         Ok(Plan { cluster, text: values.text() })

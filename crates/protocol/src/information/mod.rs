@@ -27,7 +27,7 @@ pub use theorem::{Case, Flaw};
 use crate::quorum::QuorumSystem;
 use crate::{SiteId, SiteSet};
 
-/// Inform, request and status sets of the sites `0..sites`. Whether they exclude is for [`theorem`] to say.
+/// Inform, request and status sets of the sites `0..sites`. [`theorem`] says whether they ensure mutual exclusion.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InformationStructure {
     inform: Vec<SiteSet>,
@@ -72,7 +72,7 @@ impl InformationStructure {
         })
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(&self) -> usize {
         self.inform.len()
     }
@@ -82,22 +82,22 @@ impl InformationStructure {
         SiteId::all(self.sites())
     }
 
-    /// `I_i`: who is told when site `i` leaves, and so knows its state.
+    /// `I_i`: the sites that are told when site `i` leaves, and so know its state.
     pub fn inform(&self, i: SiteId) -> &SiteSet {
         &self.inform[i.index()]
     }
 
-    /// `R_i`: whose permission site `i` needs.
+    /// `R_i`: the sites whose permission site `i` needs.
     pub fn request(&self, i: SiteId) -> &SiteSet {
         &self.request[i.index()]
     }
 
-    /// `S_i`: whose state site `i` knows.
+    /// `S_i`: the sites whose state site `i` knows.
     pub fn status(&self, i: SiteId) -> &SiteSet {
         &self.status[i.index()]
     }
 
-    /// `I_i ∩ I_j`: who knows the state of both.
+    /// `I_i ∩ I_j`: the sites that know the state of both.
     #[must_use]
     pub fn shared(&self, i: SiteId, j: SiteId) -> SiteSet {
         self.inform(i).intersection(self.inform(j))

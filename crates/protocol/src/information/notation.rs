@@ -21,21 +21,21 @@ use super::InformationStructure;
 /// The notation in a line, for help texts.
 pub const NOTATION: &str = "per site its inform set and, behind '+', who else it asks: 0+1/1+0/0.1.2 (sites joined by '.', entries by '/')";
 
-/// Why a text is no information structure.
+/// Why a text does not describe an information structure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStructureError {
-    /// One entry a site.
+    /// The number of entries is not the number of sites.
     #[error("{entries} entries for {sites} sites; write {NOTATION}")]
     WrongLength {
-        /// How many were given.
+        /// The number of entries.
         entries: usize,
-        /// How many there should be.
+        /// The number of sites.
         sites: usize,
     },
     /// An entry is wrong.
     #[error("entry of site {site}: {why}")]
     Entry {
-        /// Whose.
+        /// The site.
         site: usize,
         /// What is wrong with it.
         why: String,
@@ -43,7 +43,7 @@ pub enum ParseStructureError {
 }
 
 impl InformationStructure {
-    /// Reads the notation of options and files, for as many sites as there are.
+    /// Parses the notation of options and files, for this number of sites.
     pub fn parse(sites: usize, text: &str) -> Result<Self, ParseStructureError> {
         let entries: Vec<&str> = text.trim().split(['/', '\n']).map(str::trim).collect();
         if entries.len() != sites {

@@ -11,13 +11,13 @@ use crate::{SiteId, SiteSet};
 
 use super::InformationStructure;
 
-/// What is wrong with a structure: who is concerned, and what would mend it.
+/// What is wrong with a structure: the sites concerned, and what would repair it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// The theorem's premise fails.
     #[error("site {0} does not mind its own state: put {0} into its inform set", site.index())]
     ForgetsItself {
-        /// Whose inform set lacks itself.
+        /// The site that is not in its own inform set.
         site: SiteId,
     },
     /// Condition a fails.
@@ -26,7 +26,7 @@ pub enum Flaw {
         site.index()
     )]
     InformsUnasked {
-        /// Who.
+        /// The site.
         site: SiteId,
         /// `I_i − R_i`.
         unasked: SiteSet,
@@ -39,7 +39,7 @@ pub enum Flaw {
         pair: (SiteId, SiteId),
         /// Whether the first does not ask the second, and the second not the first.
         lacks: (bool, bool),
-        /// How little the two have to do with each other.
+        /// What the two sites have in common.
         case: Case,
     },
 }

@@ -5,8 +5,8 @@
 //! coefficients, so 0 is zero and 1 is one. The polynomial is found by trying: the first modulo which no two
 //! non-zero elements give zero.
 
-/// The largest order a field is made for here.
-pub const MOST_ORDER: usize = 101;
+/// The largest order for which a field is built.
+pub const MAX_ORDER: usize = 101;
 
 /// An element of a [`Field`], `0..order`.
 pub type Element = u8;
@@ -22,9 +22,9 @@ pub struct Field {
 }
 
 impl Field {
-    /// The field of this order, if the order is a power of a prime and at most [`MOST_ORDER`].
+    /// The field of this order, if the order is a power of a prime and at most [`MAX_ORDER`].
     pub fn new(order: usize) -> Option<Self> {
-        let digits = Some(order).filter(|&order| order <= MOST_ORDER).and_then(Digits::of_order)?;
+        let digits = Some(order).filter(|&order| order <= MAX_ORDER).and_then(Digits::of_order)?;
         let table = |of: &dyn Fn(usize, usize) -> usize| -> Vec<Element> {
             let pairs = (0..order).flat_map(|a| (0..order).map(move |b| (a, b)));
             pairs.map(|(a, b)| Element::try_from(of(a, b)).expect("the order fits")).collect()
@@ -39,7 +39,7 @@ impl Field {
         })
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn order(&self) -> usize {
         self.order
     }
@@ -60,15 +60,15 @@ impl Field {
     }
 }
 
-/// The prime power closest to `order` that a field is made for; the smaller one of two.
+/// The prime power closest to `order` for which a field is built; the smaller one of two.
 pub fn nearest_order(order: usize) -> usize {
-    let orders = (2..=MOST_ORDER).filter(|&order| Digits::of_order(order).is_some());
+    let orders = (2..=MAX_ORDER).filter(|&order| Digits::of_order(order).is_some());
     orders.min_by_key(|found| found.abs_diff(order)).expect("2 is prime")
 }
 
 /// The smallest prime power that is at least `order`.
 pub(super) fn next_order(order: usize) -> Option<usize> {
-    (order.max(2)..=MOST_ORDER).find(|&order| Digits::of_order(order).is_some())
+    (order.max(2)..=MAX_ORDER).find(|&order| Digits::of_order(order).is_some())
 }
 
 /// Numbers `0..prime^count` as polynomials with `count` coefficients `0..prime`.

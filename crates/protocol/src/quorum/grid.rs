@@ -8,7 +8,7 @@
 use crate::quorum::{BuildQuorumsError, QuorumSystem, check_sites};
 use crate::{SiteId, SiteSet};
 
-/// How the sites stand.
+/// The positions of the sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     sites: usize,
@@ -32,12 +32,12 @@ impl Grid {
         Grid { sites, columns: if root * root == sites { root } else { root + 1 } }
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(self) -> usize {
         self.sites
     }
 
-    /// How many sites a complete row has.
+    /// The number of sites in a complete row.
     pub fn columns(self) -> usize {
         self.columns
     }

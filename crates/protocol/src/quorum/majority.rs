@@ -3,7 +3,7 @@
 //! The simplest quorums and the ones that survive most failures, but they grow with N. Each site's own is the
 //! sites that follow it in a ring, so that all share the work; there are far more majorities than those.
 
-use crate::quorum::{BuildQuorumsError, MOST_SETS, QuorumSystem, check_sites, votes};
+use crate::quorum::{BuildQuorumsError, MAX_SETS, QuorumSystem, check_sites, votes};
 use crate::{SiteId, SiteSet};
 
 impl QuorumSystem {
@@ -20,7 +20,7 @@ impl QuorumSystem {
     pub fn all_majorities(sites: usize) -> Result<Self, BuildQuorumsError> {
         check_sites(sites)?;
         // Refused before any is built: of ten thousand sites even the first few fill the memory.
-        if more_than(MOST_SETS as u128, sites, least(sites)) {
+        if more_than(MAX_SETS as u128, sites, least(sites)) {
             return Err(BuildQuorumsError::TooManySets);
         }
         let one_each = vec![1; sites];
@@ -28,7 +28,7 @@ impl QuorumSystem {
     }
 }
 
-/// How many sites make a majority of `sites`.
+/// The number of sites in a majority of `sites`.
 pub const fn least(sites: usize) -> usize {
     sites / 2 + 1
 }

@@ -1,7 +1,7 @@
-//! Quorum systems: families of sets of sites of which every two meet (chapter 9, sections 9.7 to 9.9).
+//! Quorum systems: families of sets of sites of which every two intersect (chapter 9, sections 9.7 to 9.9).
 //!
-//! A site that has the permission of all sites of one quorum may enter: whoever else has a quorum needs the
-//! permission of a site they share. Small quorums cost few messages, well spread ones share the work, many
+//! A site that has the permission of all sites of one quorum may enter: any other site needs a quorum too, and so the
+//! permission of a site that both share. Small quorums cost few messages, well spread ones share the work, many
 //! different ones survive failures; no family is best at all three.
 //!
 //! | construction | any N? | size | a set for each site |
@@ -32,13 +32,13 @@ pub use tree::Tree;
 
 use crate::{SiteId, SiteSet};
 
-/// The most sites a family is built for: the points of the largest plane. (Its sets take 13 MB then.)
-pub const MOST_SITES: usize = plane::points(field::MOST_ORDER);
+/// The largest number of sites for which a family is built: the points of the largest plane. (Its sets take 13 MB then.)
+pub const MAX_SITES: usize = plane::points(field::MAX_ORDER);
 
-/// The most sets a construction lists, where their number grows faster than N.
-pub const MOST_SETS: usize = 500_000;
+/// The largest number of sets that a construction lists, where their number grows faster than N.
+pub const MAX_SETS: usize = 500_000;
 
-/// A family of sets over the sites `0..sites`. Whether they are quorums is for the checks to say.
+/// A family of sets over the sites `0..sites`. The [`check`] module says whether they are quorums.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QuorumSystem {
     sites: usize,
@@ -48,47 +48,47 @@ pub struct QuorumSystem {
 /// Why a family cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildQuorumsError {
-    /// Without a site there is no quorum.
+    /// There are no sites.
     #[error("no sites: a quorum system needs at least one")]
     NoSites,
-    /// More than [`MOST_SITES`].
-    #[error("{0} sites are too many: at most {MOST_SITES}")]
+    /// More than [`MAX_SITES`].
+    #[error("{0} sites are too many: at most {MAX_SITES}")]
     TooManySites(usize),
-    /// No field of that order, so no plane from it.
+    /// There is no field of that order, so no plane from it.
     #[error(
         "no projective plane of order {order} can be built: the order must be a power of a prime from 2 to {}, \
          for example {nearest}",
-        field::MOST_ORDER
+        field::MAX_ORDER
     )]
     NoPlane {
-        /// The order that was asked for.
+        /// The requested order.
         order: usize,
-        /// The closest one that works.
+        /// The closest order that works.
         nearest: usize,
     },
-    /// More than [`MOST_SETS`].
-    #[error("the family has more than {MOST_SETS} sets")]
+    /// More than [`MAX_SETS`].
+    #[error("the family has more than {MAX_SETS} sets")]
     TooManySets,
-    /// So many failed that no quorum is left.
+    /// So many sites have failed that no quorum is left.
     #[error("no quorum can be formed when the sites {0} have failed")]
     NoQuorumLeft(SiteSet),
-    /// A site that does not exist.
+    /// A site that does not exist was named.
     #[error("site {} does not exist: the sites are 0 to {}", site.index(), sites - 1)]
     NoSuchSite {
-        /// The one that was named.
+        /// The site.
         site: SiteId,
-        /// How many there are.
+        /// The number of sites.
         sites: usize,
     },
     /// Nobody has a vote.
     #[error("nobody has a vote: give at least one site one")]
     NoVotes,
-    /// A quota that nothing or everything reaches.
+    /// The quota is reached by no set or by every set.
     #[error("a quota of {quota} makes no quorums: it must be from 1 to {total}, the sum of the votes")]
     BadQuota {
-        /// The one that was asked for.
+        /// The requested quota.
         quota: u64,
-        /// All votes together.
+        /// The sum of all votes.
         total: u64,
     },
 }
@@ -101,12 +101,12 @@ impl QuorumSystem {
         QuorumSystem { sites, quorums }
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(&self) -> usize {
         self.sites
     }
 
-    /// The sets, in order. Where the family gives each site a set of its own, the `i`-th is site `i`'s.
+    /// The sets, in order. Where the family gives each site a set, the `i`-th is that of site `i`.
     pub fn quorums(&self) -> &[SiteSet] {
         &self.quorums
     }
@@ -116,7 +116,7 @@ impl QuorumSystem {
         self.quorums.get(site.index())
     }
 
-    /// In how many sets each site is.
+    /// By site: the number of sets that contain it.
     pub fn shares(&self) -> Vec<usize> {
         let mut shares = vec![0; self.sites];
         for site in self.quorums.iter().flat_map(SiteSet::iter) {
@@ -126,11 +126,11 @@ impl QuorumSystem {
     }
 }
 
-/// A number of sites that a family can be built for.
+/// Checks that a family can be built for this number of sites.
 fn check_sites(sites: usize) -> Result<(), BuildQuorumsError> {
     match sites {
         0 => Err(BuildQuorumsError::NoSites),
-        1..=MOST_SITES => Ok(()),
+        1..=MAX_SITES => Ok(()),
         _ => Err(BuildQuorumsError::TooManySites(sites)),
     }
 }

@@ -10,36 +10,36 @@
 
 use std::fmt;
 
-use crate::quorum::{MOST_SITES, QuorumSystem};
+use crate::quorum::{MAX_SITES, QuorumSystem};
 use crate::{SiteId, SiteSet};
 
-/// Why a text is no family of sets.
+/// Why a text does not describe a family of sets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuorumsError {
     /// A set without a site.
     #[error("set {0} is empty; write sets as sites joined by '.', joined by '/': 0.1/1.2/0.2")]
     Empty(usize),
-    /// Not a site.
+    /// A word is not the number of a site.
     #[error("'{0}' is no site; write sets as sites joined by '.', joined by '/': 0.1/1.2/0.2")]
     NotASite(String),
-    /// A site that does not exist.
+    /// A site that does not exist was named.
     #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
     NoSuchSite {
-        /// The one that was named.
+        /// The site.
         site: usize,
-        /// How many there are.
+        /// The number of sites.
         sites: usize,
     },
-    /// A file without a set.
+    /// A file has no set.
     #[error("no sets; write one a line, sites joined by '.': 0.1")]
     NoSets,
-    /// A line `sites …` without a usable number.
-    #[error("'sites {0}' must give a number from 1 to {MOST_SITES}")]
+    /// A line `sites …` has no usable number.
+    #[error("'sites {0}' must give a number from 1 to {MAX_SITES}")]
     BadSites(String),
 }
 
 impl QuorumSystem {
-    /// Reads the notation of options and files over a known number of sites. Lines that are blank or only a
+    /// Parses the notation of options and files over a known number of sites. Lines that are blank or only a
     /// comment do not count.
     pub fn parse(sites: usize, text: &str) -> Result<Self, ParseQuorumsError> {
         let lines: Vec<&str> = text.lines().map(without_comment).filter(|line| !line.is_empty()).collect();
@@ -49,7 +49,7 @@ impl QuorumSystem {
         Ok(QuorumSystem { sites, quorums })
     }
 
-    /// Reads a file: like [`parse`](Self::parse), over as many sites as its line `sites N` says, or else as its
+    /// Parses a file: like [`parse`](Self::parse), over as many sites as its line `sites N` says, or else as its
     /// sets name.
     pub fn read(text: &str) -> Result<Self, ParseQuorumsError> {
         let (mut sites, mut sets) = (None, Vec::new());
@@ -62,7 +62,7 @@ impl QuorumSystem {
         if sets.is_empty() {
             return Err(ParseQuorumsError::NoSets);
         }
-        let system = QuorumSystem::parse(sites.unwrap_or(MOST_SITES), &sets.join("/"))?;
+        let system = QuorumSystem::parse(sites.unwrap_or(MAX_SITES), &sets.join("/"))?;
         let named = system.quorums.iter().flat_map(SiteSet::iter).map(|site| site.index() + 1).max();
         Ok(QuorumSystem { sites: sites.or(named).unwrap_or(1), ..system })
     }
@@ -79,7 +79,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 fn parse_sites(number: &str) -> Result<usize, ParseQuorumsError> {
-    let sites = number.parse().ok().filter(|sites| (1..=MOST_SITES).contains(sites));
+    let sites = number.parse().ok().filter(|sites| (1..=MAX_SITES).contains(sites));
     sites.ok_or_else(|| ParseQuorumsError::BadSites(number.to_owned()))
 }
 

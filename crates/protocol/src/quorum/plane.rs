@@ -29,7 +29,7 @@ impl QuorumSystem {
     /// M1 and M2 hold; all four if the plane has exactly as many.
     pub fn folded_plane(sites: usize) -> Result<Self, BuildQuorumsError> {
         check_sites(sites)?;
-        let least = (0..=field::MOST_ORDER).find(|&order| points(order) >= sites).expect("checked above");
+        let least = (0..=field::MAX_ORDER).find(|&order| points(order) >= sites).expect("checked above");
         Ok(match least {
             // One point, and the triangle: planes in all but name.
             0 => translates(1, sites, &[0]),
@@ -44,14 +44,14 @@ impl QuorumSystem {
     }
 }
 
-/// How many points, and lines, a plane of this order has.
+/// The number of points, and of lines, of a plane of this order.
 pub const fn points(order: usize) -> usize {
     order * order + order + 1
 }
 
-/// The order of the plane with exactly so many points, if there is one here.
+/// The order of the plane with exactly this number of points, if there is one.
 pub fn order_of(sites: usize) -> Option<usize> {
-    (2..=field::MOST_ORDER).find(|&order| points(order) == sites && field::next_order(order) == Some(order))
+    (2..=field::MAX_ORDER).find(|&order| points(order) == sites && field::next_order(order) == Some(order))
 }
 
 /// The sets `{i + d mod points : d ∈ line}` for the first `sites` of them, folded into `0..sites`.

@@ -1,13 +1,13 @@
-//! All subsets of a few sites at once: which of them contain a set of the family.
+//! All subsets of a few sites at once: whether each contains a set of the family.
 //!
-//! One bit a subset. Marking the sets and then, site by site, everything with one site more takes N passes over
-//! 2ᴺ/64 words: a fraction of a second for [`MOST_SITES`].
+//! One bit for each subset. Marking the sets and then, site by site, everything with one site more takes N passes over
+//! 2ᴺ/64 words: a fraction of a second for [`MAX_SITES`].
 
 use crate::SiteSet;
 use crate::quorum::QuorumSystem;
 
-/// The most sites for which all subsets are looked at.
-const MOST_SITES: usize = 26;
+/// The largest number of sites for which all subsets are examined.
+const MAX_SITES: usize = 26;
 
 /// The six lowest sites choose the bit within a word.
 const LOW: usize = 6;
@@ -23,7 +23,7 @@ impl Subsets {
     /// All of them, unless there are too many sites.
     pub(super) fn of(system: &QuorumSystem) -> Option<Self> {
         let sites = system.sites();
-        (sites <= MOST_SITES).then(|| {
+        (sites <= MAX_SITES).then(|| {
             let mut words = vec![0_u64; 1 << sites.saturating_sub(LOW)];
             for subset in system.quorums().iter().map(as_number) {
                 words[subset >> LOW] |= 1 << (subset & 63);
@@ -49,7 +49,7 @@ impl Subsets {
         self.words[subset >> LOW] >> (subset & 63) & 1 == 1
     }
 
-    /// How many subsets of each size contain a set, from size 0 up to all sites.
+    /// The number of subsets of each size that contain a set, from size 0 up to all sites.
     #[cfg(feature = "analysis")]
     pub(super) fn count_by_size(&self) -> Vec<u64> {
         let of_size =

@@ -4,7 +4,7 @@
 //! vote is in no quorum. Listed are the minimal winning coalitions: the sets that lose with any member less.
 
 use crate::SiteId;
-use crate::quorum::{BuildQuorumsError, MOST_SETS, QuorumSystem, check_sites};
+use crate::quorum::{BuildQuorumsError, MAX_SETS, QuorumSystem, check_sites};
 
 impl QuorumSystem {
     /// All minimal sets whose votes reach `quota`, `votes[i]` being site `i`'s. They need not be quorums:
@@ -14,11 +14,11 @@ impl QuorumSystem {
         let mut order: Vec<SiteId> = SiteId::all(votes.len()).collect();
         order.sort_by_key(|site| std::cmp::Reverse(votes[site.index()]));
         let coalitions = Coalitions { votes, order };
-        // Counted before any is kept: of thousands of sites the first few hundred thousand fill the memory.
+        // Counted before any is kept: with thousands of sites the first few hundred thousand fill the memory.
         let mut sets = 0;
         coalitions.each(quota, total, |_| {
             sets += 1;
-            if sets > MOST_SETS { Err(BuildQuorumsError::TooManySets) } else { Ok(()) }
+            if sets > MAX_SETS { Err(BuildQuorumsError::TooManySets) } else { Ok(()) }
         })?;
         let mut quorums = Vec::with_capacity(sets);
         coalitions.each(quota, total, |members| {
@@ -34,7 +34,7 @@ pub fn majority_of(votes: &[u32]) -> u64 {
     total(votes) / 2 + 1
 }
 
-/// Whether sites can reach the quota at all; their votes together if they can.
+/// Returns the sum of the votes, if the sites can reach the quota at all.
 pub(super) fn check(votes: &[u32], quota: u64) -> Result<u64, BuildQuorumsError> {
     check_sites(votes.len())?;
     match total(votes) {

@@ -1,47 +1,47 @@
-//! What is known of an algorithm: the facts that `meshlock algorithms` prints and that tests hold it to.
+//! The description of an algorithm: facts that `meshlock algorithms` prints and that tests verify.
 
 /// How an algorithm decides who enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A requester gathers permissions from all sites, or from those that matter now.
+    /// A requester collects permissions from all sites, or from those that can interfere with it.
     Permission,
-    /// A requester gathers permissions from a set that meets every other such set.
+    /// A requester collects permissions from a quorum: a set of sites that intersects every other such set.
     Quorum,
-    /// Whoever has the token may enter.
+    /// The site that has the token may enter.
     Token,
 }
 
-/// How many may be inside at once.
+/// How many processes may be inside at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permits {
     /// One.
     One,
-    /// Any K; a permit that is free reaches whoever waits, however long others keep theirs.
+    /// Any K. A free permit reaches a site that waits, however long others keep theirs.
     Many,
-    /// Any K; a request waits for the permit that it was sent after, even while another one is free. Right where everyone
-    /// leaves soon, wrong for a pool of things that are kept.
+    /// Any K. A request waits for the permit that it was sent to, even while another one is free. This suits critical
+    /// sections that are short, but not a pool of resources that are kept for long.
     Chosen,
 }
 
-/// What the messages between two sites may do.
+/// The order in which messages between two sites may arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channels {
-    /// Arrive in the order in which they were sent.
+    /// In the order in which they were sent.
     Fifo,
-    /// Arrive in any order.
+    /// In any order.
     Unordered,
 }
 
-/// In which order requests are served.
+/// The order in which requests are granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Strictly by their timestamps.
     Timestamp,
-    /// Everyone in turn, but not by timestamp.
+    /// Every request is granted, but not by timestamp.
     Fair,
 }
 
-/// How many tokens exist.
+/// The number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokens {
     /// None: not a token algorithm.
@@ -52,37 +52,37 @@ pub enum Tokens {
     PerPermit,
 }
 
-/// Which of the paper's failures the algorithm handles by itself, given certain knowledge of them.
+/// The failures that the algorithm handles by itself, as its paper describes, if the sites know of them for certain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
-    /// `peer_failed`: the survivors go on after a site fails.
+    /// `peer_failed`: the survivors continue after a site has failed.
     pub crash: bool,
-    /// `restart` and `peer_recovered`: a failed site comes back.
+    /// `restart` and `peer_recovered`: a failed site recovers.
     pub recovery: bool,
     /// `partitioned` and `reunited`: the network splits and heals.
     pub partition: bool,
 }
 
 impl Failures {
-    /// Left to the host, which starts the algorithm anew.
+    /// None: failures are left to the host, which starts the algorithm again.
     pub const NONE: Failures = Failures { crash: false, recovery: false, partition: false };
 }
 
-/// What may be given for an option.
+/// The values that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// On or off: `name` alone, or `name=yes|no`.
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A whole number from `least` to `most`.
+    /// An integer from `least` to `most`.
     Integer {
-        /// The smallest allowed.
+        /// The smallest value.
         least: usize,
-        /// The largest allowed.
+        /// The largest value.
         most: usize,
     },
-    /// One of `words`, or a text in a notation of its own that the algorithm parses.
+    /// One of `words`, or text in a notation that the algorithm parses.
     WordsOr {
         /// The words with a fixed meaning.
         words: &'static [&'static str],
@@ -94,13 +94,13 @@ pub enum Range {
 /// One option of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionInfo {
-    /// As written behind the colon.
+    /// Its name in a spec, behind the colon.
     pub name: &'static str,
     /// What it changes.
     pub about: &'static str,
-    /// What may be given.
+    /// The values that it takes.
     pub range: Range,
-    /// What holds when it is not given.
+    /// Its value if it is not given.
     pub default: &'static str,
 }
 
@@ -110,18 +110,18 @@ impl OptionInfo {
         OptionInfo::texts(&["repaired", "printed"], about)
     }
 
-    /// The same where the published text is wrong in several ways, each with a word of its own.
+    /// The same option where the published text is wrong in several ways, each with its own word.
     pub(crate) const fn texts(words: &'static [&'static str], about: &'static str) -> Self {
         OptionInfo { name: "text", about, range: Range::Choice(words), default: "repaired" }
     }
 }
 
-/// Which text a site follows, where the published one is wrong: the value of [`OptionInfo::text`].
+/// The text that a site follows, where the published one is wrong: the value of [`OptionInfo::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Text {
-    /// The one that is right.
+    /// The repaired text.
     Repaired,
-    /// The published one to the letter, for the checker.
+    /// The published text to the letter, for the checker.
     Printed,
 }
 
@@ -134,7 +134,7 @@ pub struct MessageInfo {
     pub about: &'static str,
 }
 
-/// What a cost depends on.
+/// The parameters of a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// N.
@@ -148,20 +148,20 @@ pub struct Scale {
 /// A cost in messages: as the literature writes it, and as a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Formula {
-    /// For people.
+    /// The formula as the literature writes it.
     pub text: &'static str,
-    /// For tables and tests.
+    /// The formula as a function.
     pub messages: fn(Scale) -> f64,
 }
 
-/// What one entry costs.
+/// The cost of one entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// Messages of one request when all is quiet, at least.
+    /// The fewest messages of one request when all is quiet.
     pub lone_least: Formula,
-    /// Messages of one request when all is quiet, at most.
+    /// The most messages of one request when all is quiet.
     pub lone_most: Formula,
-    /// Messages per entry when every site always wants in: it asks again in the call in which it leaves, a message takes T,
+    /// Messages per entry when every site always requests: it requests again in the call in which it leaves, a message takes T,
     /// and a process stays inside for less than T. With quorums of several sizes, the mean over the sites. Where the text
     /// gives a range, the function is its upper end. The simulator's tests hold every algorithm to it.
     pub heavy: Formula,
@@ -172,22 +172,22 @@ pub struct Costs {
     pub sync_delay: &'static str,
 }
 
-/// At least and at most.
+/// A lower and an upper bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// At least; with quorums of several sizes, of the smallest.
+    /// The lower bound; with quorums of several sizes, that of the smallest.
     pub least: Formula,
-    /// At most; with quorums of several sizes, of the largest.
+    /// The upper bound; with quorums of several sizes, that of the largest.
     pub most: Formula,
 }
 
-/// Upper bound on what one quiet site takes in memory, in bytes, with its default options and one permit; what all sites
+/// Upper bound on the memory of one quiet site, in bytes, with its default options and one permit. What all sites
 /// share is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Whatever N is.
+    /// The part that does not depend on N.
     pub fixed: usize,
-    /// For each of the N sites.
+    /// The part for each of the N sites.
     pub per_site: usize,
 }
 
@@ -205,45 +205,45 @@ impl Memory {
     }
 }
 
-/// Everything that is known of an algorithm.
+/// The description of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
     /// Its name in commands, configuration and traces.
     pub name: &'static str,
-    /// Its authors and its idea, in a line.
+    /// Its authors and its idea, in one line.
     pub title: &'static str,
     /// Where it is described.
     pub source: &'static str,
-    /// How it decides.
+    /// How it decides who enters.
     pub kind: Kind,
-    /// How many may be inside.
+    /// How many processes may be inside at once.
     pub permits: Permits,
-    /// How many tokens there are.
+    /// The number of tokens.
     pub tokens: Tokens,
-    /// What it needs of the network, as shipped. (What the paper assumes is in `assumes`.)
+    /// The order of messages that it needs, as shipped. (What the paper assumes is in `assumes`.)
     pub channels: Channels,
-    /// What the paper says it assumes.
+    /// The assumptions that the paper states.
     pub assumes: &'static str,
-    /// In which order it serves.
+    /// The order in which it grants requests.
     pub order: Order,
-    /// Which failures it handles by itself.
+    /// The failures that it handles by itself.
     pub failures: Failures,
     /// Its options.
     pub options: &'static [OptionInfo],
-    /// Other settings of the options, as specs, under which all tests run as they do for the defaults.
+    /// Other settings of the options, as specs. Every test that runs the defaults runs these too.
     pub variants: &'static [&'static str],
     /// Its kinds of messages.
     pub messages: &'static [MessageInfo],
     /// Its costs.
     pub costs: Costs,
-    /// Its size.
+    /// Its memory.
     pub memory: Memory,
-    /// What differs from the published text, in a line each.
+    /// The departures from the published text, one line each.
     pub departures: &'static [&'static str],
 }
 
 impl Info {
-    /// The algorithm with its defaults, and its other settings that every test runs too.
+    /// The specs that tests run: the algorithm with its defaults, and each of its variants.
     pub fn specs(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.name).chain(self.variants.iter().copied())
     }

@@ -1,4 +1,5 @@
-//! Every algorithm by name: what is known of it, its options, and how to run it when the name comes at run time.
+//! The registry: every algorithm by name, its description, its options, and how to run it if its name is known only at run
+//! time.
 
 pub mod any;
 pub mod info;
@@ -25,30 +26,33 @@ use crate::algorithms::srimani_reddy::SrimaniReddy;
 use crate::algorithms::suzuki_kasami::SuzukiKasami;
 use crate::algorithms::token_ring::TokenRing;
 use crate::algorithms::tree_quorum::TreeQuorum;
-use crate::{Algorithm, Cluster, Effect, Holders, Info, Outbox, Phase, PlanError, Site, SiteId, Spec};
+use crate::site::InFlight;
+use crate::{Algorithm, Cluster, Described, Holders, Info, Outbox, PlanError, Site, SiteId, Spec};
 
+pub use any::{AnyOutbox, Call};
 use info::Permits;
 use spec::SpecError;
 use values::Values;
 
-/// Something to do with whichever algorithm a name turns out to mean; the code is compiled once for each.
+/// A function that is generic over algorithms, called with the type that a name stands for. It is compiled once for each
+/// algorithm: where that was not measured to matter, use [`AnySite`].
 pub trait Visitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it with `A`, whose options are in `spec`.
+    /// Runs with the algorithm `A`, whose options are in `spec`.
     fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output;
 }
 
 macro_rules! registry {
-    ($($algorithm:ident,)*) => {
-        any::any! { $($algorithm,)* }
+    ($d:tt $($algorithm:ident,)*) => {
+        any::any! { $d $($algorithm,)* }
 
         /// Every algorithm, in the order in which tables list them.
         pub const ALL: &[&Info] = &[$(&<$algorithm>::INFO),*];
 
         impl Spec {
-            /// Lets `visitor` do its work with the algorithm that this spec names.
+            /// Runs `visitor` with the type of the algorithm that this spec names.
             pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
                 $(if self.info.name == <$algorithm>::INFO.name {
                     return visitor.visit::<$algorithm>(self);
@@ -60,6 +64,7 @@ macro_rules! registry {
 }
 
 registry! {
+    $
     Lamport,
     RicartAgrawala,
     CarvalhoRoucairol,
@@ -90,56 +95,27 @@ impl std::str::FromStr for Spec {
     }
 }
 
-impl AnySite {
-    /// [`Site::request`].
-    pub fn request(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::Request);
-    }
-
-    /// [`Site::release`].
-    pub fn release(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::Release);
-    }
-
-    /// [`Site::release_and_request`].
-    pub fn release_and_request(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::ReleaseAndRequest);
-    }
-
-    /// [`Site::wake`].
-    pub fn wake(&mut self, out: &mut AnyOutbox) {
-        self.call(out, any::Call::Wake);
-    }
-}
-
-impl AnyOutbox {
-    /// The effects so far, in order.
-    pub fn effects(&self) -> &[Effect<AnyMessage>] {
-        self.all.effects()
-    }
-
-    /// Takes the effects out, in order, and leaves the outbox empty with its memory.
-    pub fn drain(&mut self) -> impl Iterator<Item = Effect<AnyMessage>> + '_ {
-        self.all.drain()
-    }
-}
-
 /// Checks the cluster against what the algorithm can do, then lets it prepare itself.
 pub fn plan<A: Algorithm>(cluster: Cluster, values: &Values) -> Result<A::Plan, PlanError> {
-    if cluster.sites == 0 {
+    check_cluster(values.info(), cluster)?;
+    A::plan(cluster, values)
+}
+
+fn check_cluster(info: &Info, cluster: Cluster) -> Result<(), PlanError> {
+    let Cluster { sites, permits } = cluster;
+    if sites == 0 {
         return Err(PlanError::NoSites);
     }
-    if cluster.permits == 0 {
+    if permits == 0 {
         return Err(PlanError::NoPermits);
     }
-    let Cluster { sites, permits } = cluster;
     if u32::try_from(sites.max(permits)).is_err() {
         return Err(PlanError::TooLarge { sites, permits });
     }
-    if A::INFO.permits == Permits::One && cluster.permits > 1 {
+    if info.permits == Permits::One && permits > 1 {
         let many = ALL.iter().filter(|info| info.permits != Permits::One).map(|info| info.name);
         let instead = many.collect::<Vec<_>>().join(", ");
-        return Err(PlanError::OnePermitOnly { algorithm: A::INFO.name, permits: cluster.permits, instead });
+        return Err(PlanError::OnePermitOnly { algorithm: info.name, permits, instead });
     }
-    A::plan(cluster, values)
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! An algorithm with its options as one writes it: `name:option=value,option=value`.
+//! Specs: an algorithm with its options, written as `name:option=value,option=value`.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use crate::registry::values::Values;
 /// An algorithm chosen by name, with a value for each of its options.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// What is known of the algorithm.
+    /// The description of the algorithm.
     pub info: &'static Info,
-    /// Its options.
+    /// The values of its options.
     pub values: Values,
 }
 
-/// Why a spec cannot be read. Says what would be right.
+/// Why a spec cannot be parsed. The message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No algorithm has this name.
     #[error("unknown algorithm '{given}'{nearest}; `meshlock algorithms` lists them all")]
     UnknownAlgorithm {
-        /// What was given.
+        /// The text that was given.
         given: String,
         /// " (did you mean 'x'?)", or nothing.
         nearest: String,
@@ -30,11 +30,11 @@ pub enum SpecError {
     UnknownOption {
         /// The algorithm.
         algorithm: &'static str,
-        /// What was given.
+        /// The text that was given.
         given: String,
         /// " (did you mean 'x'?)", or nothing.
         nearest: String,
-        /// Its options.
+        /// The values of its options.
         has: String,
     },
     /// The option does not take this value.
@@ -44,7 +44,7 @@ pub enum SpecError {
         algorithm: &'static str,
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The text that was given.
         given: String,
         /// What would be right.
         takes: String,
@@ -83,15 +83,15 @@ impl Spec {
         Spec { info, values: Values::defaults(info) }
     }
 
-    /// Whether an option asks for rules that are known to be wrong: a paper's text to the letter, a structure that cannot
-    /// exclude, a deadlock left in. Such a variant shows an error to the checker; no lock should run it.
+    /// Whether an option selects rules that are known to be wrong: a paper's text to the letter, a structure that does not
+    /// exclude, a deadlock that is left in. Such a variant is for the checker; no lock should run it.
     pub fn is_for_checker_only(&self) -> bool {
         self.values.given().any(|(option, value)| {
             matches!((option.name, value), ("text", _) | ("force", "yes") | ("deadlock", "plain"))
         })
     }
 
-    /// Reads `name` or `name:option=value,…` against a list of algorithms.
+    /// Parses `name` or `name:option=value,…`; the name must be one of `known`.
     pub fn parse(text: &str, known: &[&'static Info]) -> Result<Self, SpecError> {
         let (name, options) = text.split_once(':').unwrap_or((text, ""));
         let Some(info) = known.iter().find(|info| info.name == name) else {
@@ -103,7 +103,7 @@ impl Spec {
         let mut seen = Vec::new();
         for option in options.split(',').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, "yes"));
-            spec.values.set(info, name, value)?;
+            spec.values.set(name, value)?;
             if seen.contains(&name) {
                 return Err(SpecError::Twice { algorithm: info.name, option: name.to_owned() });
             }
@@ -138,7 +138,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// " (did you mean 'x'?)" for the name nearest to what was given, or nothing if none is near.
+/// Returns " (did you mean 'x'?)" for the name that is most like `given`, or nothing if none is like it.
 pub fn did_you_mean(given: &str, names: &[&str]) -> String {
     let near = names.iter().map(|name| (strsim::jaro_winkler(given, name), name));
     let best = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(likeness, _)| *likeness > 0.7);

@@ -1,31 +1,36 @@
-//! The options of one algorithm with the values they have in one run.
+//! The options of one algorithm with their values in one run.
 
 use crate::registry::info::{Info, OptionInfo, Range, Text};
 use crate::registry::spec::SpecError;
 
-/// A value for every option of an algorithm: the given one, or the default.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value for every option of one algorithm: the given one, or the default.
+#[derive(Clone, Debug)]
 pub struct Values {
-    options: &'static [OptionInfo],
-    /// In the order of `options`; `None` where the default holds.
+    info: &'static Info,
+    /// In the order of the algorithm's options; `None` where the default holds.
     given: Vec<Option<String>>,
 }
 
 impl Values {
-    /// All defaults.
-    pub fn defaults(info: &Info) -> Self {
-        Values { options: info.options, given: vec![None; info.options.len()] }
+    /// The defaults of all options of the algorithm `info`.
+    pub fn defaults(info: &'static Info) -> Self {
+        Values { info, given: vec![None; info.options.len()] }
     }
 
-    /// Sets the option `name` to `value`, if the algorithm `info` has it and its range allows it. A value equal
-    /// to the default counts as not given.
-    pub fn set(&mut self, info: &Info, name: &str, value: &str) -> Result<(), SpecError> {
-        let Some(at) = self.options.iter().position(|option| option.name == name) else {
-            return Err(SpecError::unknown_option(info, name));
+    /// The algorithm whose options these are.
+    pub fn info(&self) -> &'static Info {
+        self.info
+    }
+
+    /// Sets the option `name` to `value`, if the algorithm has it and its range allows it. A value equal to the
+    /// default counts as not given.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        let Some(at) = self.info.options.iter().position(|option| option.name == name) else {
+            return Err(SpecError::unknown_option(self.info, name));
         };
-        let option = &self.options[at];
+        let option = &self.info.options[at];
         let value =
-            normalised(option, value).ok_or_else(|| SpecError::bad_value(info.name, option, value))?;
+            normalised(option, value).ok_or_else(|| SpecError::bad_value(self.info.name, option, value))?;
         self.given[at] = (value != option.default).then_some(value);
         Ok(())
     }
@@ -33,7 +38,7 @@ impl Values {
     /// The value of the option `name`, which the algorithm must have declared.
     pub fn get(&self, name: &str) -> &str {
         let at = self.position(name);
-        self.given[at].as_deref().unwrap_or(self.options[at].default)
+        self.given[at].as_deref().unwrap_or(self.info.options[at].default)
     }
 
     /// Whether the flag `name` is on.
@@ -41,28 +46,32 @@ impl Values {
         self.get(name) == "yes"
     }
 
-    /// The whole number given for `name`.
+    /// The integer given for the option `name`.
     pub fn integer(&self, name: &str) -> usize {
         self.get(name).parse().expect("integers are checked when they are set")
     }
 
-    /// Which text the option `text` asks for.
+    /// The text that the option `text` selects.
     pub fn text(&self) -> Text {
         if self.get("text") == "printed" { Text::Printed } else { Text::Repaired }
     }
 
     /// The options that differ from their defaults, in order.
     pub fn given(&self) -> impl Iterator<Item = (&'static OptionInfo, &str)> {
-        self.options.iter().zip(&self.given).filter_map(|(option, value)| Some((option, value.as_deref()?)))
+        self.info
+            .options
+            .iter()
+            .zip(&self.given)
+            .filter_map(|(option, value)| Some((option, value.as_deref()?)))
     }
 
     fn position(&self, name: &str) -> usize {
-        let found = self.options.iter().position(|option| option.name == name);
+        let found = self.info.options.iter().position(|option| option.name == name);
         found.unwrap_or_else(|| panic!("the algorithm declares no option {name}"))
     }
 }
 
-/// The value as it is stored, or `None` if the option's range does not allow it.
+/// Returns the value as it is stored, or `None` if the option's range does not allow it.
 fn normalised(option: &OptionInfo, value: &str) -> Option<String> {
     let allowed = match option.range {
         Range::Flag => matches!(value, "yes" | "no"),

@@ -1,4 +1,4 @@
-//! Everything that can happen next, as values: what random schedules draw from and the checker goes through.
+//! The actions that are possible next, as values: random schedules draw from them, and the checker tries them all.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -6,66 +6,66 @@ use crate::{Algorithm, Effect, SiteId};
 
 use super::World;
 
-/// What the network may do with messages between two sites.
+/// The order in which the network delivers the messages between two sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// Deliver them in the order in which they were sent.
+    /// In the order in which they were sent.
     Fifo,
-    /// Deliver them in any order.
+    /// In any order.
     Unordered,
 }
 
-/// One thing that can happen.
+/// One action: something that can happen to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The process of the site asks to enter.
+    /// The process of the site requests.
     Request(SiteId),
     /// The process of the site leaves.
     Release(SiteId),
-    /// The process of the site leaves and asks again in the same step.
+    /// The process of the site leaves and requests again in the same step.
     Return(SiteId),
     /// A message arrives.
     Deliver {
-        /// From here.
+        /// The sender.
         from: SiteId,
-        /// To there.
+        /// The receiver.
         to: SiteId,
-        /// With so many older ones still on their way.
+        /// The number of older messages in the same channel that are still in flight.
         nth: usize,
     },
-    /// A message arrives, and will arrive again.
+    /// A message arrives, and a copy of it will arrive again.
     Duplicate {
-        /// From here.
+        /// The sender.
         from: SiteId,
-        /// To there.
+        /// The receiver.
         to: SiteId,
-        /// With so many older ones still on their way.
+        /// The number of older messages in the same channel that are still in flight.
         nth: usize,
     },
     /// A message is lost.
     Lose {
-        /// From here.
+        /// The sender.
         from: SiteId,
-        /// To there.
+        /// The receiver.
         to: SiteId,
-        /// With so many older ones still on their way.
+        /// The number of older messages in the same channel that are still in flight.
         nth: usize,
     },
     /// A timer of the site runs out.
     Wake(SiteId),
-    /// A site learns that another failed, or recovered.
+    /// A site learns that another has failed or recovered.
     Tell {
-        /// Who learns it.
+        /// The site that learns it.
         to: SiteId,
-        /// About whom.
+        /// The site that has failed or recovered.
         about: SiteId,
     },
 }
 
 impl<A: Algorithm> World<A> {
-    /// What can happen now without anyone's will: messages arrive, timers run out, news of failures spreads.
+    /// What can happen now by itself: messages arrive, timers run out, sites learn of failures.
     pub fn deliveries(&self, delivery: Delivery) -> impl Iterator<Item = Action> {
-        let arrivals = self.channels.iter().flat_map(move |(&(from, to), packets)| {
+        let arrivals = self.channels.iter().flat_map(move |((from, to), packets)| {
             let reach = match delivery {
                 Delivery::Fifo => 1,
                 Delivery::Unordered => packets.len(),
@@ -81,22 +81,22 @@ impl<A: Algorithm> World<A> {
         arrivals.chain(timers).chain(news)
     }
 
-    /// Which processes could ask now.
+    /// The requests that are possible now.
     pub fn requests(&self) -> impl Iterator<Item = Action> {
         SiteId::all(self.cluster.sites).filter(|&site| self.is_idle(site)).map(Action::Request)
     }
 
-    /// Which processes could leave now.
+    /// The releases that are possible now.
     pub fn releases(&self) -> impl Iterator<Item = Action> {
         self.inside.iter().map(Action::Release)
     }
 
-    /// Which processes could leave now and want in again at once.
+    /// The releases with a new request in the same step that are possible now.
     pub fn returns(&self) -> impl Iterator<Item = Action> {
         self.inside.iter().map(Action::Return)
     }
 
-    /// Lets `action` happen.
+    /// Applies `action`.
     pub fn apply(&mut self, action: Action) -> Vec<Effect<A::Message>> {
         match action {
             Action::Request(site) => self.request(site),
@@ -113,8 +113,8 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// A hash of what the future depends on: the sites, the messages on their way, what the processes do and what has
-    /// failed; not what has been counted so far. Messages of one channel count in their order only if the network
+    /// Hashes what the future depends on: the sites, the messages in flight, what the processes do and what has
+    /// failed, but not what has been counted so far. The order of the messages in a channel counts only if the network
     /// keeps it.
     pub fn hash_future(&self, delivery: Delivery, hasher: &impl BuildHasher) -> u64 {
         let mut state = hasher.build_hasher();
@@ -125,7 +125,7 @@ impl<A: Algorithm> World<A> {
         for asked in &self.asked {
             asked.is_some().hash(&mut state);
         }
-        for (ends, packets) in &self.channels {
+        for (ends, packets) in self.channels.iter() {
             (ends, packets.len()).hash(&mut state);
             match delivery {
                 Delivery::Fifo => packets.iter().for_each(|packet| packet.hash_future(&mut state)),

@@ -1,95 +1,95 @@
-//! What must hold after every step, whatever the algorithm.
+//! The checks after every step, the same for every algorithm.
 
 use crate::registry::info::{Order, Tokens};
 use crate::{Algorithm, Effect, Message, Phase, SiteId, Slot};
 
 use super::World;
 
-/// Something that must never happen, and did.
+/// Something that happened and must never happen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Violation {
-    /// The one thing the whole project is about.
+    /// Mutual exclusion is violated.
     #[error("{inside} sites are inside at once, {permits} may be")]
     TooManyInside {
-        /// How many are.
+        /// The number of sites inside.
         inside: usize,
-        /// How many may be.
+        /// The number of permits.
         permits: usize,
     },
-    /// A site entered that had not asked.
+    /// A site entered without a request.
     #[error("{site} entered without a request")]
     EnteredUnasked {
-        /// Who.
+        /// The site that entered.
         site: SiteId,
     },
-    /// A site entered that was inside.
+    /// A site entered while it was inside.
     #[error("{site} entered while it was inside")]
     EnteredTwice {
-        /// Who.
+        /// The site that entered.
         site: SiteId,
     },
     /// A fence was not larger than the one before it.
     #[error("the fence of {site} in slot {} is not larger than the last one", slot.0)]
     FenceFellBack {
-        /// Who entered.
+        /// The site that entered.
         site: SiteId,
-        /// On which permit.
+        /// The permit that it uses.
         slot: Slot,
     },
-    /// The algorithm promises timestamp order and broke it.
+    /// The algorithm promises timestamp order and did not keep it.
     #[error("{site} entered before {passed}, whose request has the smaller timestamp")]
     OutOfOrder {
-        /// Who entered.
+        /// The site that entered.
         site: SiteId,
-        /// Who should have.
+        /// The site that should have entered first.
         passed: SiteId,
     },
-    /// A site reported a peer that had done nothing wrong.
+    /// A site refused a message of a peer that follows the algorithm.
     #[error("{site} refused a message of {peer}, which follows the algorithm: {why}")]
     Refused {
-        /// Who refused it.
+        /// The site that refused it.
         site: SiteId,
-        /// Whose message it was.
+        /// The sender of the message.
         peer: SiteId,
-        /// Why.
+        /// The reason that it gave.
         why: &'static str,
     },
     /// A token appeared or vanished.
     #[error("there are {found} tokens, not {expected}")]
     TokensNotConserved {
-        /// How many there are.
+        /// The number of tokens that exist.
         found: usize,
-        /// How many there should be.
+        /// The number of tokens that should exist.
         expected: usize,
     },
-    /// The site's idea of its process differs from the host's.
+    /// The site and its host disagree about what the process does.
     #[error("{site} believes that its process is {believed:?}, but it is {real:?}")]
     WrongPhase {
-        /// Where.
+        /// The site that is wrong.
         site: SiteId,
-        /// What the site says.
+        /// The phase according to the site.
         believed: Phase,
-        /// What is so.
+        /// The phase according to the host.
         real: Phase,
     },
-    /// A numbered invariant of one site.
+    /// A numbered invariant of one site does not hold.
     #[error("{site} breaks {invariant}")]
     Invariant {
-        /// Where.
+        /// The site that is wrong.
         site: SiteId,
-        /// Its number and text.
+        /// The number and text of the invariant.
         invariant: &'static str,
     },
-    /// A numbered invariant that spans sites.
+    /// A numbered invariant that spans sites does not hold.
     #[error("the sites together break {invariant}")]
     Together {
-        /// Its number and text.
+        /// The number and text of the invariant.
         invariant: &'static str,
     },
 }
 
 impl<A: Algorithm> World<A> {
-    /// Ends the test with the violation, or keeps it if the world is tolerant and it is the first of its kind.
+    /// Panics with the violation, or records it if the world is tolerant and it is the first of its kind.
     pub(super) fn report(&mut self, violation: Violation) {
         assert!(self.tolerant, "{violation}\nafter step {}: {:#?}", self.steps, self.sites);
         let kind = std::mem::discriminant(&violation);
@@ -104,9 +104,9 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// A site that has just entered must have the smallest timestamp of all that wait, where that is promised.
+    /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait, where that is promised.
     pub(super) fn check_order(&mut self, site: SiteId) {
-        if A::INFO.order != Order::Timestamp {
+        if self.info.order != Order::Timestamp {
             return;
         }
         let Some(mine) = self.site(site).timestamp() else { return };
@@ -118,7 +118,7 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// What a site that follows the algorithm has sent must not be refused, as long as nothing has failed and nobody lied.
+    /// Checks that no message is refused, as long as nothing has failed and no message was injected.
     pub(super) fn check_refusals(&mut self, site: SiteId, effects: &[Effect<A::Message>]) {
         for effect in effects {
             if let Effect::Misbehaved { peer, why } = *effect
@@ -152,7 +152,7 @@ impl<A: Algorithm> World<A> {
     }
 
     fn examine_tokens(&self) -> Result<(), Violation> {
-        let expected = match A::INFO.tokens {
+        let expected = match self.info.tokens {
             Tokens::None => 0,
             Tokens::One => 1,
             Tokens::PerPermit => self.cluster.permits,
@@ -160,14 +160,14 @@ impl<A: Algorithm> World<A> {
         let up = SiteId::all(self.cluster.sites).filter(|&site| self.is_up(site));
         let at_sites: usize = up.map(|site| self.site(site).tokens()).sum();
         let found = at_sites + self.tokens_in_flight();
-        // A token may be lost with a failed site; none may ever appear from nowhere.
+        // A token may be lost with a failed site; none may appear from nowhere.
         if found > expected || (found < expected && self.faults.never_happened()) {
             return Err(Violation::TokensNotConserved { found, expected });
         }
         Ok(())
     }
 
-    /// How many tokens are on their way to where they were sent: what a failed site would have got is lost.
+    /// The number of tokens in flight to sites that run: what is sent to a failed site is lost.
     fn tokens_in_flight(&self) -> usize {
         let live = self.channels.iter().filter(|((_, to), _)| self.is_up(*to));
         let packets = live.flat_map(|(_, packets)| packets).filter(|packet| !packet.spent);

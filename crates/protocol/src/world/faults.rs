@@ -1,24 +1,24 @@
-//! Sites that fail and come back, networks that split and heal, as the papers assume them: known for certain.
+//! Sites that fail and recover, networks that split and heal. As in the papers, the sites know of them for certain.
 
 use std::collections::BTreeMap;
 
-use crate::{Algorithm, Effect, SiteId, SiteSet};
+use crate::{Algorithm, Effect, Outbox, SiteId, SiteSet};
 
 use super::World;
 
-/// What each site did when it was told of a partition or of its end.
+/// The effects of each site that was told of a partition or of its end.
 pub type Told<M> = Vec<(SiteId, Vec<Effect<M>>)>;
 
-/// What has failed, and who knows.
+/// The faults so far, and which sites know of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Faults {
     ever: bool,
     /// Whether the network has lost a message.
     lost: bool,
     down: SiteSet,
-    /// For each failed or recovered site, who has not been told yet.
+    /// For each failed or recovered site, the sites that have not been told yet.
     untold: BTreeMap<SiteId, SiteSet>,
-    /// One side of a split network; empty while it is whole.
+    /// One side of a split network; empty while the network is whole.
     away: SiteSet,
 }
 
@@ -36,7 +36,7 @@ impl Faults {
         self.lost = true;
     }
 
-    /// Whether a site is down or the network is split now, or a message is lost for good.
+    /// Whether a site is down now, the network is split now, or a message was lost.
     pub(super) fn is_amid_one(&self) -> bool {
         !self.down.is_empty() || !self.away.is_empty() || self.lost
     }
@@ -48,7 +48,7 @@ impl<A: Algorithm> World<A> {
         !self.faults.down.contains(site)
     }
 
-    /// Who has failed and not come back.
+    /// The sites that have failed and not recovered.
     pub fn down(&self) -> &SiteSet {
         &self.faults.down
     }
@@ -58,17 +58,17 @@ impl<A: Algorithm> World<A> {
         self.faults.away.contains(from) != self.faults.away.contains(to)
     }
 
-    /// One side of a split network; empty while it is whole.
+    /// One side of a split network; empty while the network is whole.
     pub fn away(&self) -> &SiteSet {
         &self.faults.away
     }
 
-    /// Who has not yet been told that `about` failed, or, once it runs again, that it recovered.
+    /// The sites that have not been told yet that `about` has failed, or that it has recovered if it runs again.
     pub fn untold(&self, about: SiteId) -> SiteSet {
         self.faults.untold.get(&about).cloned().unwrap_or_default()
     }
 
-    /// `site` fails: its process is gone; what it had sent still arrives, what is sent to it is lost.
+    /// Lets `site` fail. Its process is gone; what it had sent still arrives, what is sent to it is lost.
     pub fn fail(&mut self, site: SiteId) {
         assert!(self.is_up(site), "{site} has failed already");
         self.faults.ever = true;
@@ -83,12 +83,13 @@ impl<A: Algorithm> World<A> {
         self.forget_told();
     }
 
-    /// Whether `to` can be told now that `about` failed: all that `about` had sent to it has arrived.
+    /// Whether `to` can be told now that `about` has failed or recovered. Of a failure it is told only after everything
+    /// that `about` had sent to it has arrived.
     pub fn can_tell(&self, to: SiteId, about: SiteId) -> bool {
-        self.untold(about).contains(to) && (self.is_up(about) || !self.channels.contains_key(&(about, to)))
+        self.untold(about).contains(to) && (self.is_up(about) || !self.channels.contains(about, to))
     }
 
-    /// `to` learns for certain that `about` failed, or, if it runs again, that it recovered.
+    /// Tells `to` for certain that `about` has failed, or that it has recovered if it runs again.
     pub fn tell(&mut self, to: SiteId, about: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.can_tell(to, about), "{to} cannot be told about {about} now");
         if let Some(untold) = self.faults.untold.get_mut(&about) {
@@ -105,44 +106,43 @@ impl<A: Algorithm> World<A> {
         }
     }
 
-    /// Whether `site` can come back now: it is down, and everyone knows.
+    /// Whether `site` can recover now: it is down, and every other site knows.
     pub fn can_recover(&self, site: SiteId) -> bool {
         !self.is_up(site) && self.untold(site).is_empty()
     }
 
-    /// `site` runs again.
+    /// Lets `site` run again.
     pub fn recover(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.can_recover(site), "{site} cannot recover before all know that it failed");
         self.faults.down.remove(site);
         self.faults.untold.insert(site, self.others_up(site));
-        let to_it = self.channels.iter_mut().filter(|((_, to), _)| *to == site);
-        to_it.flat_map(|(_, packets)| packets).for_each(|packet| packet.spent = true);
+        self.channels.to_mut(site).for_each(|packet| packet.spent = true);
         self.forget_told();
         self.step(site, |machine, out| machine.restart(out))
     }
 
-    /// The network splits cleanly into `away` and the rest: what is on its way across is lost, and every running
-    /// site is told at once. What each of them does comes back in the order of the sites.
+    /// Splits the network cleanly into `away` and the rest. What is in flight across the split is lost, and every running
+    /// site is told at once. Returns what each of them does, in the order of the sites.
     pub fn split(&mut self, away: &SiteSet) -> Told<A::Message> {
         assert!(self.faults.away.is_empty(), "the network is split already");
         self.faults.ever = true;
         self.faults.away = away.clone();
-        self.channels.retain(|&(from, to), _| away.contains(from) == away.contains(to));
-        self.tell_both_sides_of(away, |machine, other_side, out| machine.partitioned(other_side, out))
+        self.channels.retain(|(from, to)| away.contains(from) == away.contains(to));
+        self.tell_both_sides_of(away, A::partitioned)
     }
 
-    /// The network is whole again, and every running site is told at once. What each of them does comes back in the order
+    /// Makes the network whole again, and tells every running site at once. Returns what each of them does, in the order
     /// of the sites.
     pub fn heal(&mut self) -> Told<A::Message> {
         assert!(!self.faults.away.is_empty(), "the network is whole");
         let away = std::mem::take(&mut self.faults.away);
-        self.tell_both_sides_of(&away, |machine, other_side, out| machine.reunited(other_side, out))
+        self.tell_both_sides_of(&away, A::reunited)
     }
 
     fn tell_both_sides_of(
         &mut self,
         away: &SiteSet,
-        call: impl Fn(&mut A, &SiteSet, &mut crate::Outbox<A::Message>),
+        call: fn(&mut A, &SiteSet, &mut Outbox<A::Message>),
     ) -> Told<A::Message> {
         let mut home = SiteSet::all(self.cluster.sites);
         home.subtract(away);

@@ -1,103 +1,88 @@
-//! A small in-memory host: sites, the messages between them, and nothing that happens by itself.
+//! A small in-memory host: sites and the messages between them. Nothing happens by itself.
 //!
-//! Whoever drives it says what happens next: this site requests, that message arrives. Each step gives back exactly
+//! The caller decides what happens next: this site requests, that message arrives. Each step returns exactly
 //! the effects that the site asked for, and after each step the world checks what must always hold: never more
 //! inside than permits, fences increase, tokens are conserved, every numbered invariant. Scenario tests, property
-//! tests, the checker and `meshlock demo` all drive this one.
+//! tests, the checker's stories, the lab and `meshlock demo` all use it.
 
 mod action;
+mod channels;
 mod checks;
 mod faults;
 mod saturated;
 
 pub use action::{Action, Delivery};
+pub use channels::Packet;
 pub use checks::Violation;
 pub use faults::Told;
 pub use saturated::Saturated;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::hash::{Hash, Hasher};
+use std::collections::BTreeMap;
 
-use crate::fence::Stamp;
+use channels::Channels;
+
+use crate::registry::info::Tokens;
 use crate::registry::values::Values;
 use crate::{
-    Algorithm, Cluster, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox, Phase, PlanError,
-    SiteId, SiteSet, Slot,
+    Algorithm, Cluster, Described, Effect, Epoch, Fence, FenceClock, Holders, Info, Message, Outbox, Phase,
+    PlanError, SiteId, SiteSet, Slot,
 };
-
-/// A message on its way, with the host's stamp.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Packet<M> {
-    /// What the algorithm sent.
-    pub message: M,
-    /// What the host added.
-    pub stamp: Stamp,
-    /// Whether what it carried is gone already: it was meant for the receiver's life before a failure, or it has arrived
-    /// once and comes again.
-    pub spent: bool,
-}
-
-impl<M: Hash> Packet<M> {
-    /// What the future depends on: not the stamp, which only judges fences.
-    fn hash_future(&self, state: &mut impl Hasher) {
-        self.message.hash(state);
-        self.spent.hash(state);
-    }
-}
 
 /// One entry into the critical section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// Who entered.
+    /// The site that entered.
     pub site: SiteId,
-    /// On which permit.
+    /// The permit that it uses.
     pub slot: Slot,
-    /// With which fence.
+    /// Its fence.
     pub fence: Fence,
-    /// How many requests that were made earlier were still waiting.
+    /// The number of earlier requests that were still waiting.
     pub overtook: usize,
 }
 
 /// Sites of one algorithm and the network between them.
 #[derive(Clone, Debug)]
 pub struct World<A: Algorithm> {
+    info: &'static Info,
     cluster: Cluster,
     sites: Vec<A>,
-    channels: BTreeMap<(SiteId, SiteId), VecDeque<Packet<A::Message>>>,
+    channels: Channels<A::Message>,
     clocks: Vec<FenceClock>,
-    /// When the request that waits at a site was made, counted in steps; the host's own idea of order.
+    /// By site: the step at which the waiting request was made. This is the host's own order of requests.
     asked: Vec<Option<u64>>,
     inside: SiteSet,
-    /// How many timers are set at each site.
+    /// By site: the number of timers that are set.
     timers: Vec<u32>,
     faults: faults::Faults,
-    /// The largest fence so far of each slot.
-    fences: BTreeMap<Slot, Fence>,
+    /// The last fence of each line that must increase.
+    fences: Vec<Option<Fence>>,
     entries: Vec<Entry>,
     sent: BTreeMap<&'static str, u64>,
     steps: u64,
-    /// The first of each kind, in the order in which they were found.
+    /// The first violation of each kind, in the order in which they were found.
     violations: Vec<Violation>,
     tolerant: bool,
-    /// Whether all that arrived was sent: no message was injected.
+    /// Whether everything that arrived was sent: no message was injected.
     honest: bool,
     outbox: Outbox<A::Message>,
 }
 
 impl<A: Algorithm> World<A> {
-    /// All sites of a cluster, with these options and with `holders` inside.
+    /// Starts all sites of a cluster, with these options and with `holders` inside.
     pub fn new(cluster: Cluster, values: &Values, holders: &Holders) -> Result<Self, PlanError> {
         let plan = crate::registry::plan::<A>(cluster, values)?;
         let sites: Vec<A> = SiteId::all(cluster.sites).map(|me| A::start(&plan, me, holders)).collect();
         let mut world = World {
+            info: values.info(),
             cluster,
-            channels: BTreeMap::new(),
+            channels: Channels::default(),
             clocks: vec![FenceClock::new(Epoch::default()); cluster.sites],
             asked: vec![None; cluster.sites],
             inside: holders.iter().collect(),
             timers: vec![0; cluster.sites],
             faults: faults::Faults::default(),
-            fences: BTreeMap::new(),
+            fences: vec![None; cluster.sites.max(cluster.permits)],
             entries: Vec::new(),
             sent: BTreeMap::new(),
             steps: 0,
@@ -111,77 +96,55 @@ impl<A: Algorithm> World<A> {
         Ok(world)
     }
 
-    /// N sites that share one permit, all options at their defaults, nobody inside: how most scenarios start.
-    pub fn of(sites: usize) -> Self {
-        World::with(sites, &[])
-    }
-
-    /// Like [`of`](World::of), with these options.
-    pub fn with(sites: usize, options: &[(&str, &str)]) -> Self {
-        let info: &Info = &A::INFO;
-        let mut values = Values::defaults(info);
-        for (name, value) in options {
-            values.set(info, name, value).expect("a scenario's options are right");
-        }
-        World::new(Cluster::of(sites), &values, &Holders::none()).expect("a scenario's cluster is right")
-    }
-
-    /// Like [`of`](World::of), with as many permits as holders, and all of those inside.
-    pub fn held_by(sites: usize, holders: &[SiteId]) -> Self {
-        let cluster = Cluster::of(sites).with_permits(holders.len().max(1));
-        let holders = Holders::new(cluster, holders.iter().copied()).expect("a scenario's holders are right");
-        World::new(cluster, &Values::defaults(&A::INFO), &holders).expect("a scenario's cluster is right")
-    }
-
-    /// From now on a violation is recorded instead of ending the test: for showing that something *is* wrong.
+    /// Records violations from now on instead of panicking: for showing that something *is* wrong.
     #[must_use]
     pub fn tolerant(mut self) -> Self {
         self.tolerant = true;
         self
     }
 
-    /// The process at `site` asks to enter.
+    /// Lets the process at `site` request.
     pub fn request(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.is_idle(site), "{site} requests only while idle");
         self.asked[site.index()] = Some(self.steps);
         self.step(site, |machine, out| machine.request(out))
     }
 
-    /// The process at `site` leaves.
+    /// Lets the process at `site` leave.
     pub fn release(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.inside.remove(site), "{site} releases only while inside");
         self.step(site, |machine, out| machine.release(out))
     }
 
-    /// The process at `site` leaves and asks to enter again in the same step.
+    /// Lets the process at `site` leave and request again in the same step.
     pub fn release_and_request(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.inside.remove(site), "{site} releases only while inside");
         self.asked[site.index()] = Some(self.steps);
         self.step(site, |machine, out| machine.release_and_request(out))
     }
 
-    /// The oldest message from `from` to `to` arrives.
+    /// Delivers the oldest message from `from` to `to`.
     pub fn deliver(&mut self, from: SiteId, to: SiteId) -> Vec<Effect<A::Message>> {
         self.deliver_nth(from, to, 0)
     }
 
-    /// The message from `from` to `to` that has `nth` older ones before it overtakes them and arrives.
+    /// Delivers the message from `from` to `to` with `nth` older ones before it, which it overtakes.
     pub fn deliver_nth(&mut self, from: SiteId, to: SiteId, nth: usize) -> Vec<Effect<A::Message>> {
         let packet = self.take(from, to, nth);
         self.arrive(from, to, packet)
     }
 
-    /// That message arrives, and the network keeps a copy that will arrive again.
+    /// Delivers that message, and keeps a copy in flight that will arrive again.
     pub fn duplicate_nth(&mut self, from: SiteId, to: SiteId, nth: usize) -> Vec<Effect<A::Message>> {
         self.faults.happened();
-        let channel = self.channels.get_mut(&(from, to)).and_then(|channel| channel.get_mut(nth));
-        let copy = channel.unwrap_or_else(|| panic!("no message {nth} from {from} to {to}"));
+        let copy = self.channels.get_mut(from, to, nth);
+        let copy = copy.unwrap_or_else(|| panic!("no message {nth} from {from} to {to}"));
         let packet = copy.clone();
         copy.spent = true;
         self.arrive(from, to, packet)
     }
 
-    /// That message never arrives.
+    /// Loses that message.
     pub fn lose_nth(&mut self, from: SiteId, to: SiteId, nth: usize) {
         self.faults.lost();
         let _ = self.take(from, to, nth);
@@ -198,23 +161,23 @@ impl<A: Algorithm> World<A> {
         effects
     }
 
-    /// A message that nobody sent arrives: for showing that it changes nothing.
+    /// Delivers a message that nobody sent: for showing that it changes nothing.
     pub fn inject(&mut self, from: SiteId, to: SiteId, message: A::Message) -> Vec<Effect<A::Message>> {
         self.honest = false;
         self.step(to, |machine, out| machine.receive(from, message, out))
     }
 
-    /// A timer of `site` runs out.
+    /// Lets a timer of `site` run out.
     pub fn wake(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         assert!(self.timers[site.index()] > 0, "{site} has set no timer");
         self.timers[site.index()] -= 1;
         self.step(site, |machine, out| machine.wake(out))
     }
 
-    /// Delivers everything in flight, oldest channel first, until nothing is; processes that enter stay inside.
+    /// Delivers everything in flight, channel by channel, until nothing is in flight. Processes that enter stay inside.
     pub fn settle(&mut self) {
         for _ in 0..1_000_000 {
-            let Some((&(from, to), _)) = self.channels.first_key_value() else { return };
+            let Some((from, to)) = self.channels.first() else { return };
             let _ = self.deliver(from, to);
         }
         panic!("the messages never end");
@@ -225,11 +188,14 @@ impl<A: Algorithm> World<A> {
         site: SiteId,
         call: impl FnOnce(&mut A, &mut Outbox<A::Message>),
     ) -> Vec<Effect<A::Message>> {
+        call(&mut self.sites[site.index()], &mut self.outbox);
+        self.finish_step(site)
+    }
+
+    /// Does what `site` has asked for in the call that it has just made, and checks the world.
+    fn finish_step(&mut self, site: SiteId) -> Vec<Effect<A::Message>> {
         self.steps += 1;
-        let mut outbox = std::mem::take(&mut self.outbox);
-        call(&mut self.sites[site.index()], &mut outbox);
-        let effects: Vec<_> = outbox.drain().collect();
-        self.outbox = outbox;
+        let effects: Vec<_> = self.outbox.drain().collect();
         for effect in &effects {
             self.perform(site, effect);
         }
@@ -254,17 +220,12 @@ impl<A: Algorithm> World<A> {
             return;
         }
         let stamp = self.clocks[from.index()].stamp();
-        self.channels.entry((from, to)).or_default().push_back(Packet { message, stamp, spent: false });
+        self.channels.push(from, to, Packet { message, stamp, spent: false });
     }
 
     fn take(&mut self, from: SiteId, to: SiteId, nth: usize) -> Packet<A::Message> {
-        let channel = self.channels.get_mut(&(from, to));
-        let channel = channel.unwrap_or_else(|| panic!("nothing is on its way from {from} to {to}"));
-        let packet = channel.remove(nth).unwrap_or_else(|| panic!("no message {nth} from {from} to {to}"));
-        if channel.is_empty() {
-            self.channels.remove(&(from, to));
-        }
-        packet
+        let packet = self.channels.take(from, to, nth);
+        packet.unwrap_or_else(|| panic!("no message {nth} from {from} to {to}"))
     }
 
     fn enter(&mut self, site: SiteId, slot: Slot) {
@@ -279,23 +240,23 @@ impl<A: Algorithm> World<A> {
         if !self.inside.insert(site) {
             self.report(Violation::EnteredTwice { site });
         }
-        let last = self.fences.insert(self.fence_line(site, slot), fence);
-        if last.is_some_and(|last| last >= fence) {
+        let line = self.fence_line(site, slot);
+        if self.fences[line].replace(fence).is_some_and(|last| last >= fence) {
             self.report(Violation::FenceFellBack { site, slot });
         }
         self.check_order(site);
         self.entries.push(Entry { site, slot, fence, overtook });
     }
 
-    /// Which fences must increase together: those of one slot, or where K permits are not numbered those of one
-    /// site.
-    fn fence_line(&self, site: SiteId, slot: Slot) -> Slot {
-        let numbered = A::INFO.tokens == crate::registry::info::Tokens::PerPermit;
-        if self.cluster.permits == 1 || numbered {
-            slot
-        } else {
-            Slot(u32::try_from(site.index()).expect("a site id"))
-        }
+    /// Which fences must increase together: those of one slot, or those of one site where K permits are not numbered.
+    fn fence_line(&self, site: SiteId, slot: Slot) -> usize {
+        let numbered = self.info.tokens == Tokens::PerPermit;
+        if self.cluster.permits == 1 || numbered { slot.0 as usize } else { site.index() }
+    }
+
+    /// The description of the algorithm.
+    pub fn info(&self) -> &'static Info {
+        self.info
     }
 
     /// The site's state.
@@ -303,7 +264,7 @@ impl<A: Algorithm> World<A> {
         &self.sites[site.index()]
     }
 
-    /// The site's state, for setting up a scenario that its paper begins in the middle.
+    /// The site's state, for a scenario that its paper begins in the middle.
     #[cfg(test)]
     pub(crate) fn site_mut(&mut self, site: SiteId) -> &mut A {
         &mut self.sites[site.index()]
@@ -319,7 +280,7 @@ impl<A: Algorithm> World<A> {
         self.cluster
     }
 
-    /// Who is in the critical section.
+    /// The sites in the critical section.
     pub fn inside(&self) -> &SiteSet {
         &self.inside
     }
@@ -339,59 +300,59 @@ impl<A: Algorithm> World<A> {
         &self.entries
     }
 
-    /// How many steps were taken and checked.
+    /// The number of steps that were taken and checked.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// How many messages of each kind have been sent.
+    /// The number of messages sent, by kind.
     pub fn sent(&self) -> &BTreeMap<&'static str, u64> {
         &self.sent
     }
 
-    /// How many messages have been sent in all.
+    /// The number of all messages sent.
     pub fn messages(&self) -> u64 {
         self.sent.values().sum()
     }
 
-    /// The messages on their way, channel by channel, oldest first.
+    /// The messages in flight, channel by channel, oldest first.
     pub fn in_flight(&self) -> impl Iterator<Item = (SiteId, SiteId, &A::Message)> {
         self.channels
             .iter()
-            .flat_map(|(&(from, to), packets)| packets.iter().map(move |packet| (from, to, &packet.message)))
+            .flat_map(|((from, to), packets)| packets.iter().map(move |packet| (from, to, &packet.message)))
     }
 
-    /// What is on its way from `from` to `to`, oldest first.
+    /// The messages in flight from `from` to `to`, oldest first.
     pub fn packets(&self, from: SiteId, to: SiteId) -> impl Iterator<Item = &Packet<A::Message>> {
-        self.channels.get(&(from, to)).into_iter().flatten()
+        self.channels.between(from, to)
     }
 
-    /// The messages on their way whose contents still count.
+    /// The messages in flight whose contents are not spent.
     fn fresh(&self) -> impl Iterator<Item = (SiteId, SiteId, &A::Message)> {
-        self.channels.iter().flat_map(|(&(from, to), packets)| {
+        self.channels.iter().flat_map(|((from, to), packets)| {
             let fresh = packets.iter().filter(|packet| !packet.spent);
             fresh.map(move |packet| (from, to, &packet.message))
         })
     }
 
-    /// What went wrong first, in a tolerant world.
+    /// The first violation, in a tolerant world.
     pub fn violation(&self) -> Option<&Violation> {
         self.violations.first()
     }
 
-    /// What went wrong in a tolerant world: the first of each kind, in the order in which they were found.
+    /// The violations in a tolerant world: the first of each kind, in the order in which they were found.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Whether nothing is on its way and every running site owes nothing.
+    /// Whether no message is in flight and every running site owes nothing.
     pub fn is_quiet(&self) -> bool {
         let up = |site: &SiteId| self.is_up(*site);
         self.channels.is_empty()
             && SiteId::all(self.cluster.sites).filter(up).all(|site| self.site(site).is_quiet())
     }
 
-    /// What the site itself says that its process does, checked against the host's own knowledge.
+    /// What the process at `site` does, as the host knows it.
     fn phase(&self, site: SiteId) -> Phase {
         match (self.is_waiting(site), self.inside.contains(site)) {
             (true, _) => Phase::Waiting,
@@ -401,17 +362,40 @@ impl<A: Algorithm> World<A> {
     }
 }
 
-/// A send, for writing down what a step should do.
+impl<A: Algorithm + Described> World<A> {
+    /// Starts N sites that share one permit, with all options at their defaults and nobody inside, as most scenarios do.
+    pub fn of(sites: usize) -> Self {
+        World::with(sites, &[])
+    }
+
+    /// Like [`of`](World::of), with these options.
+    pub fn with(sites: usize, options: &[(&str, &str)]) -> Self {
+        let mut values = Values::defaults(&A::INFO);
+        for (name, value) in options {
+            values.set(name, value).expect("a scenario's options are right");
+        }
+        World::new(Cluster::of(sites), &values, &Holders::none()).expect("a scenario's cluster is right")
+    }
+
+    /// Like [`of`](World::of), with as many permits as holders, and all of those inside.
+    pub fn held_by(sites: usize, holders: &[SiteId]) -> Self {
+        let cluster = Cluster::of(sites).with_permits(holders.len().max(1));
+        let holders = Holders::new(cluster, holders.iter().copied()).expect("a scenario's holders are right");
+        World::new(cluster, &Values::defaults(&A::INFO), &holders).expect("a scenario's cluster is right")
+    }
+}
+
+/// A send, for stating the expected effects of a step.
 pub fn send<M>(to: SiteId, message: M) -> Effect<M> {
     Effect::Send { to, message }
 }
 
-/// An entry, for writing down what a step should do.
+/// An entry, for stating the expected effects of a step.
 pub fn enter<M>() -> Effect<M> {
     Effect::Enter { slot: Slot::default() }
 }
 
-/// A report, for writing down what a step should do.
+/// A report, for stating the expected effects of a step.
 pub fn misbehaved<M>(peer: SiteId, why: &'static str) -> Effect<M> {
     Effect::Misbehaved { peer, why }
 }

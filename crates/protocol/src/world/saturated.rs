@@ -1,7 +1,7 @@
-//! The leanest host: one queue of messages for all, every site always wants in, nothing is checked.
+//! The leanest host: one queue for all messages, every site always requests, nothing is checked.
 //!
-//! For benchmarks and for counting allocations: what it takes is the algorithm's own cost and one push and pop a
-//! message. Once warm it does not allocate by itself.
+//! For benchmarks and for counting allocations: its time is the algorithm's own time plus one push and one pop for each
+//! message. At steady state it does not allocate.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub struct Saturated<A: Algorithm> {
 }
 
 impl<A: Algorithm> Saturated<A> {
-    /// All sites of a cluster, nobody inside.
+    /// Starts all sites of a cluster, with nobody inside.
     pub fn new(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
         let plan = plan::<A>(cluster, values)?;
         Ok(Saturated {
@@ -36,7 +36,7 @@ impl<A: Algorithm> Saturated<A> {
         })
     }
 
-    /// Every site asks and enters `rounds` times.
+    /// Lets every site request and enter `rounds` times.
     pub fn run(&mut self, rounds: u32) {
         for _ in 0..rounds {
             for site in SiteId::all(self.sites.len()) {
@@ -47,12 +47,12 @@ impl<A: Algorithm> Saturated<A> {
         }
     }
 
-    /// How many messages have arrived.
+    /// The number of messages that have arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// How many entries there were.
+    /// The number of entries so far.
     pub fn entered(&self) -> u64 {
         self.entered
     }

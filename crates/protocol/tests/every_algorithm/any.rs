@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use meshlock_protocol::registry::any::OTHER_ALGORITHM;
-use meshlock_protocol::registry::{ALL, AnyMessage, AnyOutbox, AnyPlan, AnySite};
-use meshlock_protocol::{Cluster, Effect, Holders, Phase, SiteId, Spec};
+use meshlock_protocol::registry::{ALL, AnyMessage, AnyOutbox, AnyPlan, AnySite, Call, Visitor, plan};
+use meshlock_protocol::{
+    Algorithm, Cluster, Effect, Holders, Message, Outbox, Phase, Site, SiteId, SiteSet, Spec,
+};
 
 /// Lets site 2 of 3 ask, and delivers until nothing is on its way. Gives back what was sent.
 fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyMessage>) {
@@ -14,7 +16,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
     let mut on_the_way = VecDeque::new();
     let mut sent = Vec::new();
     let me = SiteId::new(2);
-    sites[2].request(&mut out);
+    sites[2].call(Call::Request, &mut out);
     let mut from = me;
     loop {
         for effect in out.drain() {
@@ -29,7 +31,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
             }
         }
         let Some((sender, to, message)) = on_the_way.pop_front() else { break };
-        sites[to.index()].receive(sender, message, &mut out);
+        sites[to.index()].call(Call::Receive(sender, message), &mut out);
         from = to;
     }
     (sites, sent)
@@ -52,10 +54,65 @@ fn a_message_of_another_algorithm_changes_nothing_and_is_reported() {
         for (_, sent) in runs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, run)| run) {
             let Some(foreign) = sent.first() else { continue };
             let (mut site, mut out) = (sites[0].clone(), AnyOutbox::default());
-            site.receive(SiteId::new(1), foreign.clone(), &mut out);
+            site.call(Call::Receive(SiteId::new(1), foreign.clone()), &mut out);
             let reported = Effect::Misbehaved { peer: SiteId::new(1), why: OTHER_ALGORITHM };
             assert_eq!(out.effects(), [reported]);
-            assert_eq!(format!("{site:?}"), format!("{:?}", sites[0]));
+            assert_eq!(site, sites[0]);
         }
+    }
+}
+
+/// Everything that a host can learn of a site.
+fn answers<A: Algorithm>(site: &A) -> String {
+    let down: SiteSet = [SiteId::new(0)].into_iter().collect();
+    let state = (format!("{site:?}"), site.info().name, site.view(), site.check_invariants());
+    let process = (site.phase(), site.is_quiet(), site.timestamp(), site.tokens(), site.quorum());
+    let limits = (site.survives(&down), site.cost_span().map(|span| span.most.text), site.is_within_bounds());
+    format!("{state:?} {process:?} {limits:?}")
+}
+
+/// What a message says of itself.
+fn printed<M: Message>(effects: &[Effect<M>]) -> Vec<String> {
+    let print = |effect: &Effect<M>| match effect {
+        Effect::Send { message, .. } => {
+            format!("{effect:?} {} {} {}", message.kind(), message.words(), message.tokens())
+        }
+        Effect::Enter { .. } | Effect::Timer { .. } | Effect::Misbehaved { .. } => format!("{effect:?}"),
+    };
+    effects.iter().map(print).collect()
+}
+
+/// Starts the site 2 of 3 by its own type and in the enum, lets both request, and compares.
+struct Compare;
+
+impl Visitor for Compare {
+    type Output = ();
+
+    fn visit<A: Algorithm>(self, spec: &Spec) {
+        let (cluster, me) = (Cluster::of(3), SiteId::new(2));
+        for holders in [Holders::none(), Holders::new(cluster, [me]).expect("a site of the cluster")] {
+            let plan = plan::<A>(cluster, &spec.values).expect("the tested options fit");
+            let mut own = A::start(&plan, me, &holders);
+            let any = AnyPlan::new(spec, cluster).expect("the tested options fit");
+            let mut any = any.start(me, &holders);
+            assert_eq!(answers(&own), answers(&any), "{spec}");
+            let (mut own_effects, mut any_effects) = (Outbox::new(), Outbox::new());
+            if holders.is_empty() {
+                own.request(&mut own_effects);
+                any.request(&mut any_effects);
+            } else {
+                own.release_and_request(&mut own_effects);
+                any.release_and_request(&mut any_effects);
+            }
+            assert_eq!(answers(&own), answers(&any), "{spec}");
+            assert_eq!(printed(own_effects.effects()), printed(any_effects.effects()), "{spec}");
+        }
+    }
+}
+
+#[test]
+fn the_common_type_answers_and_prints_as_the_site_inside_it() {
+    for spec in ALL.iter().flat_map(|info| info.specs()) {
+        spec.parse::<Spec>().expect("a spec of the registry").visit(Compare);
     }
 }

@@ -2,39 +2,32 @@
 //! that is handled, comes back: safe throughout, and whoever runs and can still be served is served.
 
 use crate::runs::{Run, for_so_many_random_runs, pick};
-use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::registry::{ALL, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Info, SiteId, Spec};
 
-struct WithFailures<'a>(&'a Run);
-
-impl Visitor for WithFailures<'_> {
-    type Output = ();
-
-    fn visit<A: Algorithm>(self, spec: &Spec) {
-        let WithFailures(run) = self;
-        let mut world = run.world::<A>(spec);
-        for &draw in &run.draws {
-            if !fail_or_recover(&mut world, draw)
-                && SiteId::all(run.cluster.sites).any(|site| world.is_up(site))
-            {
-                step(&mut world, draw);
-            }
+/// Follows a run in which sites fail, then lets everyone be served who can be.
+fn follow_with_failures(spec: &Spec, run: &Run) {
+    let mut world = run.world(spec);
+    for &draw in &run.draws {
+        if !fail_or_recover(&mut world, draw) && SiteId::all(run.cluster.sites).any(|site| world.is_up(site))
+        {
+            step(&mut world, draw);
         }
-        mend(&mut world);
-        serve_all(&mut world);
     }
+    mend(&mut world);
+    serve_all(&mut world);
 }
 
 /// About one draw in sixteen makes a site fail, if none is down, or lets it come back.
-fn fail_or_recover<A: Algorithm>(world: &mut World<A>, draw: u16) -> bool {
+fn fail_or_recover(world: &mut World<AnySite>, draw: u16) -> bool {
     if !draw.is_multiple_of(16) {
         return false;
     }
     let site = SiteId::new(usize::from(draw / 16) % world.cluster().sites);
     match world.down().first() {
         None => world.fail(site),
-        Some(down) if A::INFO.failures.recovery && world.can_recover(down) => {
+        Some(down) if world.info().failures.recovery && world.can_recover(down) => {
             let _ = world.recover(down);
         }
         Some(_) => return false,
@@ -42,7 +35,7 @@ fn fail_or_recover<A: Algorithm>(world: &mut World<A>, draw: u16) -> bool {
     true
 }
 
-fn step<A: Algorithm>(world: &mut World<A>, draw: u16) {
+fn step(world: &mut World<AnySite>, draw: u16) {
     let anything =
         world.deliveries(Delivery::Fifo).chain(world.releases()).chain(world.requests()).next().is_some();
     if anything {
@@ -51,17 +44,17 @@ fn step<A: Algorithm>(world: &mut World<A>, draw: u16) {
 }
 
 /// Lets everyone learn of the failure and, where that is handled, the failed site come back.
-fn mend<A: Algorithm>(world: &mut World<A>) {
+fn mend(world: &mut World<AnySite>) {
     serve(world);
     if let Some(down) = world.down().first()
-        && A::INFO.failures.recovery
+        && world.info().failures.recovery
     {
         let _ = world.recover(down);
     }
 }
 
 /// Nobody asks any more; all that can happen by itself happens.
-fn serve<A: Algorithm>(world: &mut World<A>) {
+fn serve(world: &mut World<AnySite>) {
     for _ in 0..100_000 {
         let next: Option<Action> = world.deliveries(Delivery::Fifo).chain(world.releases()).next();
         let Some(action) = next else { return };
@@ -70,7 +63,7 @@ fn serve<A: Algorithm>(world: &mut World<A>) {
     panic!("the run never ends: {:#?}", world.sites());
 }
 
-fn serve_all<A: Algorithm>(world: &mut World<A>) {
+fn serve_all(world: &mut World<AnySite>) {
     serve(world);
     for site in SiteId::all(world.cluster().sites) {
         let stuck = world.is_waiting(site) && world.site(site).survives(world.down());
@@ -89,6 +82,6 @@ fn handles_failures(info: &Info) -> bool {
 #[test]
 fn failures_that_an_algorithm_handles_break_nothing() {
     for spec in ALL.iter().filter(|info| handles_failures(info)).flat_map(|info| info.specs()) {
-        for_so_many_random_runs(RUNS, spec, |spec, run| spec.visit(WithFailures(run)));
+        for_so_many_random_runs(RUNS, spec, follow_with_failures);
     }
 }

@@ -1,15 +1,9 @@
 //! What a request costs when all is quiet, to the message, for every algorithm; and its kinds of messages.
 
 use meshlock_protocol::registry::info::Scale;
-use meshlock_protocol::registry::{ALL, Visitor};
+use meshlock_protocol::registry::{ALL, AnySite};
 use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
-
-/// Lets the site enter and leave alone, from the start of a world of its own; gives the messages that it cost.
-struct Alone {
-    cluster: Cluster,
-    site: SiteId,
-}
 
 /// What it cost, and what the registry says it costs at least and at most.
 struct Cost {
@@ -17,34 +11,28 @@ struct Cost {
     stated: (f64, f64),
 }
 
-impl Visitor for Alone {
-    type Output = Cost;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Cost {
-        let Alone { cluster, site } = self;
-        let mut world =
-            World::<A>::new(cluster, &spec.values, &Holders::none()).expect("the defaults fit any cluster");
-        let _ = world.request(site);
-        settle(&mut world);
-        assert!(world.inside().contains(site), "{spec}: {site} of {} enters alone", cluster.sites);
-        let _ = world.release(site);
-        settle(&mut world);
-        assert!(world.is_quiet(), "{spec}: all is quiet after {site} of {} was in", cluster.sites);
-        for kind in world.sent().keys() {
-            assert!(
-                A::INFO.messages.iter().any(|message| message.kind == *kind),
-                "{spec} does not list {kind}"
-            );
-        }
-        let quorum = world.site(site).quorum().unwrap_or(cluster.sites);
-        let scale = Scale { sites: cluster.sites, permits: cluster.permits, quorum };
-        let costs = &A::INFO.costs;
-        let stated = ((costs.lone_least.messages)(scale), (costs.lone_most.messages)(scale));
-        Cost { messages: world.messages(), stated }
+/// Lets the site enter and leave alone, from the start of a world of its own; gives the messages that it cost.
+fn alone(spec: &Spec, cluster: Cluster, site: SiteId) -> Cost {
+    let world = World::<AnySite>::new(cluster, &spec.values, &Holders::none());
+    let mut world = world.expect("the defaults fit any cluster");
+    let _ = world.request(site);
+    settle(&mut world);
+    assert!(world.inside().contains(site), "{spec}: {site} of {} enters alone", cluster.sites);
+    let _ = world.release(site);
+    settle(&mut world);
+    assert!(world.is_quiet(), "{spec}: all is quiet after {site} of {} was in", cluster.sites);
+    for kind in world.sent().keys() {
+        let listed = spec.info.messages.iter().any(|message| message.kind == *kind);
+        assert!(listed, "{spec} does not list {kind}");
     }
+    let quorum = world.site(site).quorum().unwrap_or(cluster.sites);
+    let scale = Scale { sites: cluster.sites, permits: cluster.permits, quorum };
+    let costs = &spec.info.costs;
+    let stated = ((costs.lone_least.messages)(scale), (costs.lone_most.messages)(scale));
+    Cost { messages: world.messages(), stated }
 }
 
-fn settle<A: Algorithm>(world: &mut World<A>) {
+fn settle(world: &mut World<AnySite>) {
     while let Some(action) = { world.deliveries(Delivery::Fifo).next() } {
         assert!(!matches!(action, Action::Request(_) | Action::Release(_)));
         let _ = world.apply(action);
@@ -56,9 +44,8 @@ fn a_lone_request_costs_exactly_what_the_registry_says() {
     for info in ALL {
         let spec = Spec::plain(info);
         for sites in [1, 2, 3, 7, 31] {
-            let costs: Vec<Cost> = SiteId::all(sites)
-                .map(|site| spec.visit(Alone { cluster: Cluster::of(sites), site }))
-                .collect();
+            let costs: Vec<Cost> =
+                SiteId::all(sites).map(|site| alone(&spec, Cluster::of(sites), site)).collect();
             for cost in &costs {
                 let messages = cost.messages as f64;
                 let (least, most) = cost.stated;
@@ -81,7 +68,7 @@ fn a_lone_request_costs_exactly_what_the_registry_says() {
 fn one_site_enters_and_leaves_without_a_message() {
     for spec in ALL.iter().flat_map(|info| info.specs()) {
         let spec: Spec = spec.parse().unwrap();
-        let cost = spec.visit(Alone { cluster: Cluster::of(1), site: SiteId::new(0) });
+        let cost = alone(&spec, Cluster::of(1), SiteId::new(0));
         assert_eq!(cost.messages, 0, "{spec}");
     }
 }

@@ -1,8 +1,9 @@
 //! Random runs of any algorithm, for the tests that must hold for all of them.
 
+use meshlock_protocol::registry::AnySite;
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::world::{Action, Delivery, World};
-use meshlock_protocol::{Algorithm, Cluster, Holders, SiteId, Spec};
+use meshlock_protocol::{Cluster, Holders, SiteId, Spec};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -16,7 +17,7 @@ pub(crate) struct Run {
 
 impl Run {
     /// The world at the start of the run.
-    pub(crate) fn world<A: Algorithm>(&self, spec: &Spec) -> World<A> {
+    pub(crate) fn world(&self, spec: &Spec) -> World<AnySite> {
         let sites = self.holders.iter().map(|&site| SiteId::new(site));
         let holders = Holders::new(self.cluster, sites).expect("the strategy draws valid holders");
         World::new(self.cluster, &spec.values, &holders).expect("the tested options fit any cluster")
@@ -54,7 +55,7 @@ pub(crate) fn for_so_many_random_runs(cases: u32, spec: &str, test: impl Fn(&Spe
 }
 
 /// The one of the possible actions that `draw` picks; there is always one while someone may ask or leave.
-pub(crate) fn pick<A: Algorithm>(world: &World<A>, delivery: Delivery, draw: u16) -> Action {
+pub(crate) fn pick(world: &World<AnySite>, delivery: Delivery, draw: u16) -> Action {
     let all: Vec<Action> = world
         .deliveries(delivery)
         .chain(world.releases())

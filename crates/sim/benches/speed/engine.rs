@@ -1,29 +1,16 @@
 //! The event loop, with all its checks and metrics on.
 
-use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::{Algorithm, Cluster, Spec};
+use meshlock_protocol::{Cluster, Spec};
 use meshlock_sim::settings::Load;
-use meshlock_sim::trace::NoTrace;
-use meshlock_sim::violation::Stopped;
-use meshlock_sim::{Report, Settings, simulate};
+use meshlock_sim::{Settings, measure};
 
 use crate::{ROUNDS, best, timed};
-
-struct Run<'a>(&'a Settings);
-
-impl Visitor for Run<'_> {
-    type Output = Result<Report, Stopped>;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        simulate::<A>(self.0, &spec.values, &mut NoTrace)
-    }
-}
 
 /// Events per CPU second of one run with ten sites.
 pub(crate) fn speed(spec: &str, load: Load, entries: u64) -> f64 {
     let spec: Spec = spec.parse().expect("a registered name");
     let settings = Settings { load, entries, ..Settings::new(Cluster::of(10)) };
-    let (report, seconds) = timed(|| spec.visit(Run(&settings)));
+    let (report, seconds) = timed(|| measure(&spec, &settings));
     report.expect("the algorithm is correct").events as f64 / seconds
 }
 

@@ -4,6 +4,12 @@
 //! The others' programs are in `benches/peers`; they check mutual exclusion and measure nothing else, while Meshlock
 //! keeps all its checks and metrics on.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a benchmark starts other programs; the crate itself does not"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

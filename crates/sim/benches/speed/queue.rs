@@ -7,8 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
 
-use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::{Algorithm, Spec};
+use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_sim::Time;
 use meshlock_sim::draw::Draw;
 use meshlock_sim::engine::event_bytes;
@@ -85,21 +84,9 @@ fn standard(size: u32) -> f64 {
     f64::from(STEPS) / seconds
 }
 
-/// Asks how large the events of an algorithm are.
-struct EventBytes;
-
-impl Visitor for EventBytes {
-    type Output = usize;
-
-    fn visit<A: Algorithm>(self, _: &Spec) -> usize {
-        event_bytes::<A>()
-    }
-}
-
 pub(crate) fn print() {
-    let spec: Spec = "ricart-agrawala".parse().expect("a registered name");
-    let bytes = spec.visit(EventBytes);
-    assert_eq!(bytes, size_of::<Event>(), "an event of {spec} has another size than the ones here");
+    let bytes = event_bytes::<RicartAgrawala>();
+    assert_eq!(bytes, size_of::<Event>(), "an event has another size than the ones here");
     println!("event queue, events of {bytes} bytes: million steps (one out, one in) per CPU second");
     println!("  {:>9} {:>8} {:>12} {:>6}", "waiting", "ours", "BinaryHeap", "ratio");
     for size in [10, 100, 10_000, 1_000_000] {

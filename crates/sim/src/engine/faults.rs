@@ -1,39 +1,43 @@
 //! Failures inside a run: who is down, what is cut off, who knows.
 
-use meshlock_protocol::{Algorithm, SiteId, SiteSet};
+use meshlock_protocol::{Algorithm, Info, Outbox, SiteId, SiteSet};
 use rustc_hash::FxHashMap;
 
-use super::{Event, Process, Simulation};
+use super::Simulation;
+use super::core::{Core, HostEvent, Process, Schedule};
+use super::watch::Watch;
 use crate::faults::{Fault, FaultPlan};
 use crate::time::Time;
-use crate::trace::{Kind, Trace};
+use crate::trace::Kind;
 use crate::violation::{Stopped, Violation};
 
-/// What decides whether a message still arrives.
+/// Decides whether a message still arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    life: u32,
+    /// The sender's incarnation.
+    incarnation: u32,
+    /// The cut between the two sites when the message was sent.
     cut: u64,
 }
 
 /// What has failed.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct FaultState {
     /// One side of a split network; empty while it is whole.
     away: SiteSet,
     splits: u64,
-    /// For each site a number that differs between two sites by something new with every split between them.
+    /// For each site a number; the difference between those of two sites changes with every split between them.
     cuts: Vec<u64>,
-    /// The last life of a peer that a site knows to be over. Looked up, never iterated.
+    /// The last incarnation of a peer that a site knows to be over. Looked up, never iterated.
     over: FxHashMap<(SiteId, SiteId), u32>,
     down: SiteSet,
-    /// How many repairs of what failed at random are still to come.
-    repairs: usize,
+    /// The number of repairs, of what failed at random, that are still to come.
+    pub(super) repairs: usize,
 }
 
-impl State {
+impl FaultState {
     pub(super) fn new(sites: usize) -> Self {
-        State {
+        FaultState {
             away: SiteSet::new(),
             splits: 0,
             cuts: vec![0; sites],
@@ -43,17 +47,17 @@ impl State {
         }
     }
 
-    /// The origin of a message that is sent now, or nothing if the network is split between the two.
-    pub(super) fn origin(&self, from: SiteId, to: SiteId, life: u32) -> Option<Origin> {
+    /// The origin of a message that is sent now; `None` if the network is split between the two sites.
+    pub(super) fn origin(&self, from: SiteId, to: SiteId, incarnation: u32) -> Option<Origin> {
         let apart = !self.away.is_empty() && self.away.contains(from) != self.away.contains(to);
-        (!apart).then(|| Origin { life, cut: self.cut(from, to) })
+        (!apart).then(|| Origin { incarnation, cut: self.cut(from, to) })
     }
 
-    /// Whether a message from there cannot arrive here any more: the network was split between the two since, or the
-    /// receiver knows already that the life it was sent in is over.
-    pub(super) fn lost(&self, from: SiteId, to: SiteId, origin: Origin) -> bool {
+    /// Whether a message with this origin cannot arrive any more: the network was split between the two sites since, or the
+    /// receiver knows already that the sender's incarnation is over.
+    pub(super) fn is_lost(&self, from: SiteId, to: SiteId, origin: Origin) -> bool {
         origin.cut != self.cut(from, to)
-            || self.over.get(&(to, from)).is_some_and(|&life| life >= origin.life)
+            || self.over.get(&(to, from)).is_some_and(|&over| over >= origin.incarnation)
     }
 
     /// Whether the network is in one piece.
@@ -76,9 +80,9 @@ impl State {
     }
 }
 
-/// Refuses a plan of failures that the algorithm leaves to its host, or that no algorithm can live with.
-pub(super) fn can_handle<A: Algorithm>(plan: &FaultPlan) -> Result<(), Stopped> {
-    let handles = A::INFO.failures;
+/// Refuses faults that the algorithm leaves to its host, or that no algorithm can handle.
+pub(super) fn can_handle(info: &Info, plan: &FaultPlan) -> Result<(), Stopped> {
+    let handles = info.failures;
     let unhandled = |fault: &Fault| match fault {
         Fault::Fail(_) => !handles.crash && !handles.recovery,
         Fault::Recover(_) => !handles.recovery,
@@ -92,53 +96,19 @@ pub(super) fn can_handle<A: Algorithm>(plan: &FaultPlan) -> Result<(), Stopped> 
     let drawn = plan.drawn.is_some() && !handles.recovery;
     let split = plan.splits.is_some() && !handles.partition;
     if named || drawn || split {
-        return Err(Stopped::CannotFail { algorithm: A::INFO.name });
+        return Err(Stopped::CannotFail { algorithm: info.name });
     }
     Ok(())
 }
 
-impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
-    pub(super) fn schedule_faults(&mut self) {
-        for (time, fault) in &self.settings.faults.at {
-            self.queue.push(*time, Event::Fault(fault.clone()));
-        }
-        self.schedule_drawn_fault();
-        self.schedule_drawn_split();
-        self.schedule_drawn_cut();
-    }
-
-    fn schedule_drawn_fault(&mut self) {
-        if let Some(drawn) = self.settings.faults.drawn
-            && self.open
-        {
-            let mean = drawn.mean_time_to_failure / self.sites.len() as f64;
-            let pause = self.draw_pause(mean);
-            self.queue.push(self.now + pause, Event::DrawFault);
-        }
-    }
-
-    /// A random site fails and comes back later; one at a time, as the papers assume.
+impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
+    /// Lets a random site fail, and schedules its recovery; one at a time, as the papers assume.
     pub(super) fn draw_fault(&mut self) -> Result<(), Violation> {
-        let Some(drawn) = self.settings.faults.drawn else { return Ok(()) };
-        if self.faults.down.is_empty() && self.open {
-            let site = SiteId::new(self.draw.below(self.sites.len()));
-            let outage = Time::units(self.draw.exponential(drawn.mean_time_to_recovery));
-            let known = self.settings.faults.detection + Time::from_ticks(1);
-            self.repair_later(outage.max(known), Fault::Recover(site));
+        if let Some(site) = self.core.draw_failure(&mut self.queue) {
             self.fault(Fault::Fail(site))?;
         }
-        self.schedule_drawn_fault();
+        self.core.schedule_drawn_fault(&mut self.queue);
         Ok(())
-    }
-
-    pub(super) fn repair_later(&mut self, outage: Time, fault: Fault) {
-        self.faults.repairs += 1;
-        self.queue.push(self.now + outage, Event::Repair(fault));
-    }
-
-    pub(super) fn repair(&mut self, fault: Fault) -> Result<(), Violation> {
-        self.faults.repairs -= 1;
-        self.fault(fault)
     }
 
     pub(super) fn fault(&mut self, fault: Fault) -> Result<(), Violation> {
@@ -147,19 +117,142 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
             Fault::Recover(site) => return self.recover(site),
             Fault::Split(away) => return self.split(away),
             Fault::Heal => return self.heal(),
-            Fault::Cut(link) => self.cut(link),
+            Fault::Cut(link) => {
+                self.core.cut.insert(link);
+            }
             Fault::Mend(link) => self.mend(link),
         }
         Ok(())
     }
 
     fn fail(&mut self, site: SiteId) {
-        let host = &mut self.hosts[site.index()];
-        if !host.up {
+        if !self.core.fail(site) {
             return;
         }
+        self.core.tokens -= self.sites[site.index()].tokens();
+        self.core.tokens -= self.held.drop_between(&|ends| ends.contains(&site));
+        self.note(Kind::Fail, site, None, None);
+        self.core.spread(site, false, &mut self.queue);
+    }
+
+    fn recover(&mut self, site: SiteId) -> Result<(), Violation> {
+        if !self.core.recover(site) {
+            return Ok(());
+        }
+        // Sent to its former incarnation by someone who did not know yet, and still waiting.
+        self.core.tokens -= self.held.drop_between(&|ends| ends.contains(&site));
+        // What the site held when it failed was taken out of the count then; `step` takes out what is there now.
+        self.core.tokens += self.sites[site.index()].tokens();
+        self.cause(Kind::Recover, site, None, None);
+        self.step(site, |machine, out| machine.restart(out))?;
+        self.core.spread(site, true, &mut self.queue);
+        self.core.next_arrival(site, &mut self.queue);
+        Ok(())
+    }
+
+    /// Tells `to` that `about` runs again or has failed, if that is still so and `to` runs.
+    pub(super) fn tell(&mut self, to: SiteId, about: SiteId, up: bool) -> Result<(), Violation> {
+        if !self.core.learn(to, about, up) {
+            return Ok(());
+        }
+        if up {
+            self.step(to, |machine, out| machine.peer_recovered(about, out))
+        } else {
+            self.step(to, |machine, out| machine.peer_failed(about, out))
+        }
+    }
+
+    fn split(&mut self, away: SiteSet) -> Result<(), Violation> {
+        let is_cut = |[one, other]: [SiteId; 2]| away.contains(one) != away.contains(other);
+        self.core.tokens -= self.held.drop_between(&is_cut);
+        self.core.faults.split(away.clone());
+        self.tell_sides(&away, A::partitioned)
+    }
+
+    fn heal(&mut self) -> Result<(), Violation> {
+        let away = std::mem::take(&mut self.core.faults.away);
+        if away.is_empty() {
+            return Ok(());
+        }
+        self.tell_sides(&away, A::reunited)
+    }
+
+    /// Tells every site that runs which sites are on the other side.
+    fn tell_sides(
+        &mut self,
+        away: &SiteSet,
+        call: fn(&mut A, &SiteSet, &mut Outbox<A::Message>),
+    ) -> Result<(), Violation> {
+        let mut home = SiteSet::all(self.sites.len());
+        home.subtract(away);
+        for site in SiteId::all(self.sites.len()) {
+            if !self.core.faults.down.contains(site) {
+                let others = if away.contains(site) { &home } else { away };
+                self.step(site, |machine, out| call(machine, others, out))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether someone waits who can still be served.
+    pub(super) fn does_anyone_wait(&self) -> bool {
+        let faults = &self.core.faults;
+        let unhurt = faults.down.is_empty() && faults.away.is_empty();
+        if unhurt || faults.repairs > 0 {
+            return self.core.waiting > 0;
+        }
+        let can_be_served =
+            |site: SiteId| self.core.is_waiting(site) && self.sites[site.index()].survives(&faults.down);
+        faults.away.is_empty() && SiteId::all(self.sites.len()).any(can_be_served)
+    }
+}
+
+impl Core<'_> {
+    pub(super) fn schedule_faults(&mut self, queue: &mut dyn Schedule) {
+        for (time, fault) in &self.settings.faults.at {
+            queue.at(*time, HostEvent::Fault(fault.clone()));
+        }
+        self.schedule_drawn_fault(queue);
+        self.schedule_drawn_split(queue);
+        self.schedule_drawn_cut(queue);
+    }
+
+    fn schedule_drawn_fault(&mut self, queue: &mut dyn Schedule) {
+        if let Some(drawn) = self.settings.faults.drawn
+            && self.open
+        {
+            let mean = drawn.mean_time_to_failure / self.hosts.len() as f64;
+            let pause = self.draw_pause(mean);
+            queue.at(self.now + pause, HostEvent::DrawFault);
+        }
+    }
+
+    /// Draws a site that fails now, if none is down, and schedules its recovery.
+    fn draw_failure(&mut self, queue: &mut dyn Schedule) -> Option<SiteId> {
+        let drawn = self.settings.faults.drawn?;
+        if !self.faults.down.is_empty() || !self.open {
+            return None;
+        }
+        let site = SiteId::new(self.draw.below(self.hosts.len()));
+        let outage = Time::units(self.draw.exponential(drawn.mean_time_to_recovery));
+        let known = self.settings.faults.detection + Time::from_ticks(1);
+        self.repair_later(outage.max(known), Fault::Recover(site), queue);
+        Some(site)
+    }
+
+    pub(super) fn repair_later(&mut self, outage: Time, fault: Fault, queue: &mut dyn Schedule) {
+        self.faults.repairs += 1;
+        queue.at(self.now + outage, HostEvent::Repair(fault));
+    }
+
+    /// The host of `site` fails. Returns whether it ran.
+    fn fail(&mut self, site: SiteId) -> bool {
+        let host = &mut self.hosts[site.index()];
+        if !host.up {
+            return false;
+        }
         host.up = false;
-        host.life += 1;
+        host.incarnation += 1;
         match std::mem::replace(&mut host.process, Process::Idle) {
             Process::Idle => {}
             Process::Waiting { request, .. } => {
@@ -168,93 +261,43 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
             }
             Process::Inside { .. } => self.inside -= 1,
         }
-        self.tokens -= self.sites[site.index()].tokens();
-        self.tokens -= self.links.drop_between(|ends| ends.contains(&site));
         self.faults.down.insert(site);
-        self.note(Kind::Fail, site, None, None);
-        self.spread(site, false);
+        true
     }
 
-    fn recover(&mut self, site: SiteId) -> Result<(), Violation> {
+    /// The host of `site` runs again. Returns whether it was down.
+    fn recover(&mut self, site: SiteId) -> bool {
         let host = &mut self.hosts[site.index()];
-        if host.up {
-            return Ok(());
-        }
+        let was_down = !host.up;
         host.up = true;
         self.faults.down.remove(site);
-        // Sent to its former life by someone who did not know yet, and still waiting.
-        self.tokens -= self.links.drop_between(|ends| ends.contains(&site));
-        // What the site held when it failed was taken out of the count then; `step` takes out what is there now.
-        self.tokens += self.sites[site.index()].tokens();
-        self.cause(Kind::Recover, site, None, None);
-        self.step(site, |machine, out| machine.restart(out))?;
-        self.spread(site, true);
-        self.next_arrival(site);
-        Ok(())
+        was_down
     }
 
-    /// Everyone who runs will know of it after the detection delay.
-    fn spread(&mut self, about: SiteId, up: bool) {
+    /// Schedules that every other site learns of a failure or a recovery.
+    fn spread(&mut self, about: SiteId, up: bool, queue: &mut dyn Schedule) {
         let at = self.now + self.settings.faults.detection;
-        for to in SiteId::all(self.sites.len()).filter(|&to| to != about) {
-            self.queue.push(at, Event::Tell { to, about, up });
+        for to in SiteId::all(self.hosts.len()).filter(|&to| to != about) {
+            queue.at(at, HostEvent::Tell { to, about, up });
         }
     }
 
-    pub(super) fn tell(&mut self, to: SiteId, about: SiteId, up: bool) -> Result<(), Violation> {
-        let life = self.hosts[about.index()].life;
-        // News that is no longer true, or reaches nobody.
+    /// Whether `to` runs and the news about `about` is still true. Notes a failure that `to` learns of.
+    fn learn(&mut self, to: SiteId, about: SiteId, up: bool) -> bool {
+        let incarnation = self.hosts[about.index()].incarnation;
         if !self.hosts[to.index()].up || self.hosts[about.index()].up != up {
-            return Ok(());
+            return false;
         }
-        if up {
-            return self.step(to, |machine, out| machine.peer_recovered(about, out));
+        if !up {
+            self.faults.over.insert((to, about), incarnation - 1);
+            // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
+            let last = self.hosts[about.index()].fence.stamp();
+            self.hosts[to.index()].fence.observe(last).expect("this host's own stamps are in range");
         }
-        self.faults.over.insert((to, about), life - 1);
-        // Certain knowledge of a failure comes with a new view, whose fences are above all of the old one.
-        let last = self.hosts[about.index()].fence.stamp();
-        self.hosts[to.index()].fence.observe(last).expect("this host's own stamps are in range");
-        self.step(to, |machine, out| machine.peer_failed(about, out))
+        true
     }
 
-    fn split(&mut self, away: SiteSet) -> Result<(), Violation> {
-        self.tokens -= self.links.drop_between(|[one, other]| away.contains(one) != away.contains(other));
-        self.faults.split(away.clone());
-        self.tell_sides(&away, |machine, others, out| machine.partitioned(others, out))
-    }
-
-    fn heal(&mut self) -> Result<(), Violation> {
-        let away = std::mem::take(&mut self.faults.away);
-        if away.is_empty() {
-            return Ok(());
-        }
-        self.tell_sides(&away, |machine, others, out| machine.reunited(others, out))
-    }
-
-    fn tell_sides(
-        &mut self,
-        away: &SiteSet,
-        call: impl Fn(&mut A, &SiteSet, &mut meshlock_protocol::Outbox<A::Message>),
-    ) -> Result<(), Violation> {
-        let mut home = SiteSet::all(self.sites.len());
-        home.subtract(away);
-        for site in
-            SiteId::all(self.sites.len()).filter(|site| !self.faults.down.contains(*site)).collect::<Vec<_>>()
-        {
-            let others = if away.contains(site) { &home } else { away };
-            self.step(site, |machine, out| call(machine, others, out))?;
-        }
-        Ok(())
-    }
-
-    /// Whether someone waits who can still be served.
-    pub(super) fn somebody_waits_in_hope(&self) -> bool {
-        let unhurt = self.faults.down.is_empty() && self.faults.away.is_empty();
-        if unhurt || self.faults.repairs > 0 {
-            return self.waiting > 0;
-        }
-        let waits = |site: &SiteId| matches!(self.hosts[site.index()].process, Process::Waiting { .. });
-        let hopes = |site: &SiteId| self.sites[site.index()].survives(&self.faults.down);
-        self.faults.away.is_empty() && SiteId::all(self.sites.len()).any(|site| waits(&site) && hopes(&site))
+    fn is_waiting(&self, site: SiteId) -> bool {
+        matches!(self.hosts[site.index()].process, Process::Waiting { .. })
     }
 }

@@ -3,119 +3,123 @@
 //! Channels stay reliable, as the papers assume them, so no algorithm is told. What waits does not outlive its sender, nor
 //! the connection to a receiver that fails or is split away.
 
-use std::collections::BTreeMap;
-
 use meshlock_protocol::{Algorithm, Message, SiteId, SiteSet};
 
-use super::{Event, Packet, Simulation};
+use super::core::{Core, HostEvent, Schedule};
+use super::watch::Watch;
+use super::{Packet, Simulation};
 use crate::faults::{Fault, Link};
 use crate::time::Time;
-use crate::trace::Trace;
 use crate::violation::Violation;
 
-/// A message that waits for its link.
+/// The messages that wait for their links, in the order of sending.
 #[derive(Clone, Debug)]
-struct Held<M> {
-    from: SiteId,
-    to: SiteId,
-    packet: Packet<M>,
-}
+pub(super) struct Held<M>(Vec<(SiteId, SiteId, Packet<M>)>);
 
-/// The links that are cut, and what waits for each.
-#[derive(Clone, Debug)]
-pub(super) struct Links<M>(BTreeMap<Link, Vec<Held<M>>>);
-
-impl<M> Default for Links<M> {
+impl<M> Default for Held<M> {
     fn default() -> Self {
-        Links(BTreeMap::new())
+        Held(Vec::new())
     }
 }
 
-impl<M: Message> Links<M> {
-    /// Keeps the packet if its link is cut, or gives it back.
-    pub(super) fn hold(&mut self, from: SiteId, to: SiteId, packet: Packet<M>) -> Option<Packet<M>> {
-        // Next to always no link is cut, and a message pays nothing but this.
-        if self.0.is_empty() {
-            return Some(packet);
-        }
-        let waiting = Link::between(from, to).and_then(|link| self.0.get_mut(&link));
-        let Some(waiting) = waiting else { return Some(packet) };
-        waiting.push(Held { from, to, packet });
-        None
+impl<M: Message> Held<M> {
+    pub(super) fn push(&mut self, from: SiteId, to: SiteId, packet: Packet<M>) {
+        self.0.push((from, to, packet));
     }
 
-    /// Forgets what waits for the links that `broken` names by their ends; how many tokens were in it.
-    pub(super) fn drop_between(&mut self, broken: impl Fn([SiteId; 2]) -> bool) -> usize {
-        let lost = self.0.iter_mut().filter(|(link, _)| broken(link.ends()));
-        lost.flat_map(|(_, waiting)| waiting.drain(..)).map(|held| held.packet.message.tokens()).sum()
+    /// Forgets what waits for the links that `is_broken` accepts, given their ends. Returns how many tokens are lost.
+    pub(super) fn drop_between(&mut self, is_broken: &dyn Fn([SiteId; 2]) -> bool) -> usize {
+        let mut tokens = 0;
+        self.0.retain(|(from, to, packet)| {
+            let is_lost = is_broken([*from, *to]);
+            tokens += if is_lost { packet.message.tokens() } else { 0 };
+            !is_lost
+        });
+        tokens
+    }
+
+    /// Takes out what waits for `link`.
+    fn take(&mut self, link: Link) -> Vec<(SiteId, SiteId, Packet<M>)> {
+        let of_link = |from: SiteId, to: SiteId| Link::between(from, to) == Some(link);
+        self.0.extract_if(.., |(from, to, _)| of_link(*from, *to)).collect()
     }
 }
 
-impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
-    pub(super) fn cut(&mut self, link: Link) {
-        self.links.0.entry(link).or_default();
-    }
-
+impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
+    /// Mends `link` and sends what has waited for it.
     pub(super) fn mend(&mut self, link: Link) {
-        // Like a cut it is no sign of messages that go on and on.
-        self.last_entry += 1;
-        for Held { from, to, packet } in self.links.0.remove(&link).unwrap_or_default() {
-            self.put_on_the_way(from, to, packet);
+        self.core.mend(link);
+        for (from, to, packet) in self.held.take(link) {
+            self.transmit(from, to, packet);
         }
     }
 
-    pub(super) fn schedule_drawn_cut(&mut self) {
-        if let Some(cuts) = self.settings.faults.cuts
-            && self.open
-            && self.sites.len() > 1
-        {
-            let pause = self.draw_pause(cuts.mean_time_between);
-            self.queue.push(self.now + pause, Event::DrawCut);
-        }
-    }
-
-    /// A random link is cut and mended later, if it is not cut already.
-    pub(super) fn draw_cut(&mut self) {
-        let Some(cuts) = self.settings.faults.cuts.filter(|_| self.open) else { return };
-        self.last_entry += 1;
-        let one = self.draw.below(self.sites.len());
-        // Any of the others, each as likely.
-        let other = (one + 1 + self.draw.below(self.sites.len() - 1)) % self.sites.len();
-        let link = Link::between(SiteId::new(one), SiteId::new(other)).expect("they differ");
-        if !self.links.0.contains_key(&link) {
-            let outage = self.draw_pause(cuts.mean_time_to_repair);
-            self.queue.push(self.now + outage, Event::Fault(Fault::Mend(link)));
-            self.cut(link);
-        }
-        self.schedule_drawn_cut();
-    }
-
-    pub(super) fn schedule_drawn_split(&mut self) {
-        if let Some(splits) = self.settings.faults.splits
-            && self.open
-            && self.sites.len() > 1
-        {
-            let pause = self.draw_pause(splits.mean_time_between);
-            self.queue.push(self.now + pause, Event::DrawSplit);
-        }
-    }
-
-    /// The network splits at random and heals later; one split at a time.
+    /// Splits the network at random, if it is whole, and schedules its repair.
     pub(super) fn draw_split(&mut self) -> Result<(), Violation> {
-        let Some(splits) = self.settings.faults.splits.filter(|_| self.open) else { return Ok(()) };
-        if self.faults.is_whole() {
-            let outage = self.draw_pause(splits.mean_time_to_repair);
-            self.repair_later(outage, Fault::Heal);
-            let away = self.draw_side();
+        let Some(splits) = self.core.settings.faults.splits.filter(|_| self.core.open) else { return Ok(()) };
+        if self.core.faults.is_whole() {
+            let outage = self.core.draw_pause(splits.mean_time_to_repair);
+            self.core.repair_later(outage, Fault::Heal, &mut self.queue);
+            let away = self.core.draw_side();
             self.fault(Fault::Split(away))?;
         }
-        self.schedule_drawn_split();
+        self.core.schedule_drawn_split(&mut self.queue);
         Ok(())
     }
+}
 
-    /// Some of the sites, neither none nor all: each number of them is as likely, and each choice of so many.
+impl Core<'_> {
+    /// Whether the link between the two sites is cut.
+    pub(super) fn is_cut(&self, from: SiteId, to: SiteId) -> bool {
+        // Almost always no link is cut, and a message pays nothing but this.
+        !self.cut.is_empty() && Link::between(from, to).is_some_and(|link| self.cut.contains(&link))
+    }
+
+    fn mend(&mut self, link: Link) {
+        // As with a cut, this event is no sign of messages that go on without an entry.
+        self.last_entry += 1;
+        self.cut.remove(&link);
+    }
+
+    pub(super) fn schedule_drawn_cut(&mut self, queue: &mut dyn Schedule) {
+        if let Some(cuts) = self.settings.faults.cuts
+            && self.open
+            && self.hosts.len() > 1
+        {
+            let pause = self.draw_pause(cuts.mean_time_between);
+            queue.at(self.now + pause, HostEvent::DrawCut);
+        }
+    }
+
+    /// Cuts a random link, if it is not cut already, and schedules its repair.
+    pub(super) fn draw_cut(&mut self, queue: &mut dyn Schedule) {
+        let Some(cuts) = self.settings.faults.cuts.filter(|_| self.open) else { return };
+        self.last_entry += 1;
+        let one = self.draw.below(self.hosts.len());
+        // Any of the others, each as likely.
+        let other = (one + 1 + self.draw.below(self.hosts.len() - 1)) % self.hosts.len();
+        let link = Link::between(SiteId::new(one), SiteId::new(other)).expect("they differ");
+        if !self.cut.contains(&link) {
+            let outage = self.draw_pause(cuts.mean_time_to_repair);
+            queue.at(self.now + outage, HostEvent::Fault(Fault::Mend(link)));
+            self.cut.insert(link);
+        }
+        self.schedule_drawn_cut(queue);
+    }
+
+    pub(super) fn schedule_drawn_split(&mut self, queue: &mut dyn Schedule) {
+        if let Some(splits) = self.settings.faults.splits
+            && self.open
+            && self.hosts.len() > 1
+        {
+            let pause = self.draw_pause(splits.mean_time_between);
+            queue.at(self.now + pause, HostEvent::DrawSplit);
+        }
+    }
+
+    /// Draws one side of a split, neither nobody nor everybody: each size is as likely, and each choice of that size.
     fn draw_side(&mut self) -> SiteSet {
-        let mut sites: Vec<SiteId> = SiteId::all(self.sites.len()).collect();
+        let mut sites: Vec<SiteId> = SiteId::all(self.hosts.len()).collect();
         let count = 1 + self.draw.below(sites.len() - 1);
         for place in 0..count {
             let other = place + self.draw.below(sites.len() - place);
@@ -124,7 +128,7 @@ impl<A: Algorithm, T: Trace> Simulation<'_, A, T> {
         sites[..count].iter().copied().collect()
     }
 
-    /// An exponential time that is never nothing: however often things break, time goes on.
+    /// Draws an exponential time that is never zero: however often things break, time goes on.
     pub(super) fn draw_pause(&mut self, mean: f64) -> Time {
         Time::units(self.draw.exponential(mean)).max(Time::from_ticks(1))
     }

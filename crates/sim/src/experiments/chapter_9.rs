@@ -1,7 +1,7 @@
 //! Kshemkalyani and Singhal, chapter 9: what the chapter says that each of its algorithms costs, and exercise 9.1.
 //!
 //! The model: T = 1, E = 0.0002, so that an exit follows its entry at once. At low load requests arrive as a Poisson
-//! stream so thin that there is seldom more than one at a time; at heavy load every site asks again as it leaves.
+//! stream of so low a rate that there is seldom more than one at a time; at heavy load every site requests again as it leaves.
 //! Figures that the chapter gives are compared with it. Where it only gives the rule that a figure follows from (the
 //! size of a quorum, the distance in a tree, a token that the requester may have already), the figure is worked out
 //! here, and the row says so.
@@ -42,18 +42,18 @@ const SIZES: [usize; 3] = [5, 10, 25];
 /// Entries of each run.
 const ENTRIES: u64 = 20_000;
 
-/// How long a process stays inside, but on the ring: as in Singhal 1989.
+/// The time that a process stays inside, except on the ring: as in Singhal 1989.
 const INSIDE: f64 = 0.0002;
 
-/// How far a figure may be off, relative.
+/// The tolerance, relative.
 const TOLERANCE: f64 = 0.02;
 
-/// What a figure should be, as a function of N.
+/// The expected value, as a function of N.
 #[derive(Clone, Copy)]
 enum Claim {
-    /// The chapter gives the figure.
+    /// The chapter gives the value.
     Is(&'static str, fn(usize) -> f64),
-    /// The chapter gives what the figure follows from.
+    /// The chapter gives the rule that the value follows from.
     Derived(&'static str, fn(usize) -> f64),
     /// The chapter gives bounds.
     Within(&'static str, fn(usize) -> (f64, f64)),
@@ -61,7 +61,7 @@ enum Claim {
     Nothing,
 }
 
-/// An algorithm and what is said of it.
+/// An algorithm and what the chapter says of it.
 struct Subject {
     spec: &'static str,
     /// Messages per entry at low load.
@@ -196,7 +196,7 @@ fn distance(sites: usize) -> f64 {
     sum / (sites * sites) as f64
 }
 
-/// A thin stream of requests at `sites` sites, `total` of them per unit of time in all.
+/// A low rate of requests at `sites` sites, `total` of them per unit of time in all.
 fn low(sites: usize, total: f64) -> Settings {
     let mut settings = Settings::new(Cluster::of(sites));
     settings.rates = Rates::Same(total / sites as f64);
@@ -205,7 +205,7 @@ fn low(sites: usize, total: f64) -> Settings {
     settings
 }
 
-/// Everyone asks again at once.
+/// Every site requests again at once.
 fn heavy(sites: usize) -> Settings {
     let mut settings = low(sites, 1.0);
     settings.load = Load::Saturated;
@@ -320,7 +320,7 @@ const DELAY_NOTES: [&str; 5] = [
      without delay: a quarter of such a run, and it is cut off as warm-up. With E = 0.01 every verdict is the same.",
 ];
 
-/// How long a process stays inside on the ring: long enough to be seen in the response time.
+/// The time that a process stays inside on the ring: long enough to be visible in the response time.
 const RING_INSIDE: f64 = 0.1;
 
 fn ring_jobs() -> Vec<Job> {

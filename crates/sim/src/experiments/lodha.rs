@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use meshlock_protocol::algorithms::lodha_kshemkalyani::LodhaKshemkalyani;
 use meshlock_protocol::algorithms::ricart_agrawala::RicartAgrawala;
 use meshlock_protocol::world::{Entry, World};
-use meshlock_protocol::{Algorithm, Cluster, SiteId};
+use meshlock_protocol::{Algorithm, Cluster, Described, SiteId};
 
 use super::singhal::of_messages;
 use super::{Curve, Experiment, Findings, Job, Plot, Row, Work, rounded};
@@ -36,7 +36,7 @@ const SITES: usize = 10;
 /// Requests per unit of time, of all sites.
 const LOADS: [f64; 7] = [0.001, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9];
 
-/// How far a figure may be off, relative.
+/// The tolerance, relative.
 const TOLERANCE: f64 = 0.02;
 
 fn jobs() -> Vec<Job> {
@@ -54,9 +54,9 @@ fn jobs() -> Vec<Job> {
     jobs
 }
 
-/// Figure 3: all of `sites` ask before any hears of another; then everything arrives, and whoever is inside leaves, until
+/// Figure 3: all of `sites` request before any receives a message; then everything arrives, and each site that is inside leaves, until
 /// nothing is left.
-fn crossing<A: Algorithm>(sites: usize) -> World<A> {
+fn crossing<A: Algorithm + Described>(sites: usize) -> World<A> {
     let mut world = World::of(sites);
     for site in SiteId::all(sites) {
         let _ = world.request(site);
@@ -106,7 +106,7 @@ fn of_kind(report: &Report, kind: &str) -> f64 {
     report.messages_per_entry.by_kind.get(kind).copied().unwrap_or_default()
 }
 
-/// x: how many other requests are concurrent with a request, on average.
+/// x: the mean number of other requests that are concurrent with a request.
 fn concurrent(report: &Report) -> f64 {
     (SITES - 1) as f64 - of_kind(report, "REPLY")
 }

@@ -1,8 +1,8 @@
-//! The papers' tables and figures, to be run again: each is a list of runs and a reading of their reports.
+//! The papers' tables and figures as experiments: each is a list of runs and an evaluation of their reports.
 //!
-//! Runs are independent of each other, so that a host can spread them over its cores; the rows depend only on the reports
-//! in their order. A row stands beside what was published, says how far off it is, and a verdict; what does not match is
-//! shown with the reason, never left out.
+//! Runs are independent of each other, so that a host can run them on all its cores; the rows depend only on the reports
+//! in their order. A row gives the published value, ours, the difference and a verdict; what does not match is
+//! reported with the reason, never left out.
 
 mod bulgannawar;
 mod chapter_9;
@@ -21,7 +21,6 @@ use crate::violation::Stopped;
 pub struct Job {
     /// The algorithm with its options, as in `meshlock sim`.
     pub spec: String,
-    /// What is simulated.
     pub settings: Settings,
 }
 
@@ -32,82 +31,78 @@ pub struct Experiment {
     pub id: &'static str,
     /// The paper and the place in it.
     pub source: &'static str,
-    /// What it shows, in a line.
+    /// What it shows, in one line.
     pub about: &'static str,
-    /// How it is run.
     pub work: Work,
 }
 
 /// How an experiment is run.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
-    /// By runs that are independent of each other, and a reading of their reports.
+    /// Runs that are independent of each other, and an evaluation of their reports.
     Runs {
         /// The runs it needs.
         jobs: fn() -> Vec<Job>,
-        /// What they show, from their reports in the same order.
+        /// Evaluates their reports, which are in the same order.
         read: fn(&[Report]) -> Findings,
     },
-    /// By itself, in a second or two: it follows its runs message by message, which no report tells.
+    /// A function that takes a second or two: it follows its runs message by message, which no report does.
     Followed(fn() -> Result<Findings, Stopped>),
-    /// By itself, through one scene that the paper tells step by step.
+    /// A function that follows one example of the paper step by step.
     Scripted(fn() -> Findings),
 }
 
-/// What an experiment found.
+/// The results of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The rows beside what was published.
+    /// The rows, with the published values.
     pub rows: Vec<Row>,
     /// The plots, if it is a figure.
     pub plots: Vec<Plot>,
-    /// What a reader must know: the reading of the model, and why something differs.
+    /// Notes for the reader: how the model was understood, and why something differs.
     pub notes: Vec<String>,
 }
 
-/// One figure of a paper beside ours.
+/// One published value and ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Where: the value of λ, the algorithm, …
+    /// The case: the value of λ, the algorithm, …
     pub label: String,
-    /// What: messages per entry, …
+    /// The quantity: messages per entry, …
     pub quantity: String,
-    /// As the paper has it, in words where it gives a bound or a range.
+    /// The published value, in words where the paper gives a bound or a range.
     pub published: String,
-    /// As measured here.
+    /// Our value.
     pub measured: f64,
     /// Half the width of the 95 % confidence interval.
     pub ci95: Option<f64>,
-    /// How far off, relative to the published figure; none where that is a bound or a range.
+    /// The difference relative to the published value; `None` where that is a bound or a range.
     pub error: Option<f64>,
-    /// Whether it agrees.
     pub verdict: Verdict,
 }
 
-/// Whether a figure agrees with the published one.
+/// Whether a value agrees with the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Within the tolerance that the experiment states, or inside the bound.
+    /// It is within the tolerance that the experiment states, or within the bound.
     Agrees,
-    /// Not.
+    /// It is not.
     Differs,
-    /// Nothing was published to compare with; shown beside the others.
+    /// There is no published value to compare with.
     Shown,
 }
 
-/// A figure with curves.
+/// A plot with curves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// Its file name without the ending.
+    /// Its file name without the extension.
     pub name: String,
-    /// Its title.
     pub title: String,
-    /// What the horizontal axis shows.
+    /// The label of the horizontal axis.
     pub x: String,
-    /// What the vertical axis shows.
+    /// The label of the vertical axis.
     pub y: String,
-    /// The curves.
     pub curves: Vec<Curve>,
 }
 
@@ -123,7 +118,7 @@ pub struct Curve {
 }
 
 impl Row {
-    /// A figure that the paper states, compared within `tolerance` (relative).
+    /// A row for a value that the paper states, compared within `tolerance` (relative).
     pub fn compared(
         label: impl Into<String>,
         quantity: &str,
@@ -144,7 +139,7 @@ impl Row {
         }
     }
 
-    /// A bound or a statement that the paper makes in words, which holds or does not.
+    /// A row for a bound or a statement in words, which holds or does not.
     pub fn stated(
         label: impl Into<String>,
         quantity: &str,
@@ -164,7 +159,7 @@ impl Row {
         }
     }
 
-    /// A figure of ours that nothing was published for.
+    /// A row for a value of ours without a published one.
     pub fn shown(label: impl Into<String>, quantity: &str, (measured, ci95): (f64, Option<f64>)) -> Self {
         Row {
             label: label.into(),
@@ -178,7 +173,7 @@ impl Row {
     }
 }
 
-/// A formula's value to four digits behind the point, as it is shown.
+/// A formula's value to four decimals, as it is shown.
 fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

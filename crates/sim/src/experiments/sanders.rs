@@ -1,22 +1,20 @@
 //! Sanders 1987, section 6: bounds on the messages per entry, and the synchronisation delay, of Figures 1a, 1b, 1c and 2.
 //!
-//! Both are functions of the information structure (`information/metrics.rs` of the protocol has them, with two slips of the
-//! print mended). Here they stand beside what runs of the algorithm show, site by site and pair by pair, as
-//! [`ledger`] books it.
+//! Both are functions of the information structure (see `information/metrics.rs` of the protocol, where two slips of the
+//! print are repaired). Here they are compared with runs of the algorithm, site by site and pair by pair, as
+//! [`attribution`] counts it.
 
-mod ledger;
+mod attribution;
 
 use std::collections::BTreeMap;
 
-use meshlock_protocol::algorithms::sanders::Sanders;
 use meshlock_protocol::information::InformationStructure;
-use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{Cluster, SiteId, Spec};
 
-use self::ledger::{Ledger, Spread};
+use self::attribution::{Attribution, Spread};
 use super::{Experiment, Findings, Row, Work, rounded};
 use crate::draw::Distribution;
-use crate::engine::simulate;
+use crate::engine::traced;
 use crate::network::Delay;
 use crate::settings::{Load, Rates, Settings};
 use crate::statistics::average;
@@ -43,13 +41,13 @@ const FIGURES: [Figure; 4] = [
 /// All of them have four sites.
 const SITES: usize = 4;
 
-/// So long inside, in T, that whoever waits has heard all there is to hear before the exit.
+/// The time inside, in T: so long that a site that waits has received all messages before the exit.
 const LONG: f64 = 20.0;
 
-/// How far the mean at light load may be above the lower bound, towards which it "will tend", relative.
+/// The tolerance of the mean at light load above the lower bound, towards which it "will tend", relative.
 const LIGHT: f64 = 0.02;
 
-/// Nobody else wants in: on average a million T lie between two requests of a site.
+/// No other site requests: on average a million T lie between two requests of a site.
 fn alone() -> Settings {
     let mut settings = Settings::new(Cluster::of(SITES));
     settings.rates = Rates::Same(1e-6);
@@ -57,7 +55,7 @@ fn alone() -> Settings {
     settings
 }
 
-/// Requests meet now and then; sites 0 and 1 ask twenty times as often as the others.
+/// Requests overlap now and then; sites 0 and 1 request twenty times as often as the others.
 fn light() -> Settings {
     let mut settings = alone();
     settings.rates = Rates::Each(vec![0.02, 0.02, 0.001, 0.001]);
@@ -65,7 +63,7 @@ fn light() -> Settings {
     settings
 }
 
-/// Everyone always wants in, and messages take so different times that requests arrive in any order.
+/// Every site always requests, and message delays differ so much that requests arrive in any order.
 fn saturated() -> Settings {
     let mut settings = alone();
     settings.load = Load::Saturated;
@@ -75,7 +73,7 @@ fn saturated() -> Settings {
     settings
 }
 
-/// Sites want in again after a pause about as long as a message takes: their requests cross most.
+/// Sites request again after a pause about as long as a message takes: then most requests cross.
 fn crossing() -> Settings {
     let mut settings = saturated();
     settings.load = Load::Closed;
@@ -96,17 +94,17 @@ fn patient() -> Settings {
 
 /// The runs of one figure.
 struct Runs {
-    alone: Ledger,
-    light: Ledger,
-    saturated: Ledger,
-    crossing: Ledger,
-    patient: Ledger,
+    alone: Attribution,
+    light: Attribution,
+    saturated: Attribution,
+    crossing: Attribution,
+    patient: Attribution,
 }
 
 impl Runs {
     fn of(spec: &str) -> Result<Self, Stopped> {
         let spec: Spec = spec.parse().expect("a spec that this file writes");
-        let follow = |settings: Settings| follow(&settings, &spec.values);
+        let follow = |settings: Settings| follow(&spec, &settings);
         Ok(Runs {
             alone: follow(alone())?,
             light: follow(light())?,
@@ -116,17 +114,17 @@ impl Runs {
         })
     }
 
-    /// What the requests of these sites cost, whatever the load.
+    /// The messages of the requests of these sites, under all loads.
     fn messages(&self, sites: &[SiteId]) -> Spread {
         let all = [&self.alone, &self.light, &self.saturated, &self.crossing, &self.patient];
-        Spread::of(all.into_iter().flat_map(|ledger| ledger.messages(sites)))
+        Spread::of(all.into_iter().flat_map(|run| run.messages(sites)))
     }
 }
 
-fn follow(settings: &Settings, values: &Values) -> Result<Ledger, Stopped> {
-    let mut ledger = Ledger::new(SITES);
-    simulate::<Sanders>(settings, values, &mut ledger)?;
-    Ok(ledger)
+fn follow(spec: &Spec, settings: &Settings) -> Result<Attribution, Stopped> {
+    let mut attribution = Attribution::new(SITES);
+    traced(spec, settings, &mut attribution)?;
+    Ok(attribution)
 }
 
 fn bounds() -> Result<Findings, Stopped> {
@@ -155,7 +153,7 @@ fn message_rows(name: &str, structure: &InformationStructure, sites: &[SiteId], 
     let ids: Vec<String> = sites.iter().map(|site| site.index().to_string()).collect();
     let label = format!("{name}, site {}", ids.join(", "));
     let all = runs.messages(sites);
-    let of = |ledger: &Ledger| Spread::of(ledger.messages(sites));
+    let of = |run: &Attribution| Spread::of(run.messages(sites));
     let exact = |quantity: &str, formula: usize, measured: f64| {
         Row::compared(label.clone(), quantity, formula as f64, (measured, None), 0.0)
     };
@@ -177,7 +175,7 @@ fn message_rows(name: &str, structure: &InformationStructure, sites: &[SiteId], 
     rows
 }
 
-fn delay_rows(name: &str, structure: &InformationStructure, patient: &Ledger) -> Vec<Row> {
+fn delay_rows(name: &str, structure: &InformationStructure, patient: &Attribution) -> Vec<Row> {
     let pairs = || structure.all().flat_map(|i| structure.all().map(move |j| (i, j))).filter(|(i, j)| i != j);
     // Pairs with the same D_ij, by the paper's formula and by ours.
     let mut groups: BTreeMap<(usize, usize), Vec<(SiteId, SiteId)>> = BTreeMap::new();
@@ -244,34 +242,33 @@ mod tests {
     use super::*;
     use crate::report::Report;
 
-    fn run(spec: &str, settings: &Settings) -> (Ledger, Report) {
+    fn run(spec: &str, settings: &Settings) -> (Attribution, Report) {
         let spec: Spec = spec.parse().expect("a registered name");
-        let mut ledger = Ledger::new(SITES);
-        let report =
-            simulate::<Sanders>(settings, &spec.values, &mut ledger).expect("a run without violations");
-        (ledger, report)
+        let mut attribution = Attribution::new(SITES);
+        let report = traced(&spec, settings, &mut attribution).expect("a run without violations");
+        (attribution, report)
     }
 
-    /// The whole of a run is booked, with what is sent until all are served.
+    /// The whole of a run is counted, including what is sent until all are served.
     #[test]
-    fn every_message_is_booked_once_and_every_request_stays_within_the_bounds() {
+    fn every_message_is_attributed_once_and_every_request_stays_within_the_bounds() {
         for (name, structure, spec) in FIGURES {
             let structure = structure();
             let mut settings = crossing();
             settings.entries = 3_000;
             settings.warm_up = crate::settings::WarmUp::Keep;
-            let (ledger, report) = run(spec, &settings);
-            let booked: f64 =
-                structure.all().flat_map(|site| ledger.messages(&[site]).collect::<Vec<_>>()).sum();
+            let (attribution, report) = run(spec, &settings);
+            let attributed: f64 =
+                structure.all().flat_map(|site| attribution.messages(&[site]).collect::<Vec<_>>()).sum();
             // The report ends with the load; a few entries and their messages can come after it. It gives the mean, of
             // which the whole number of messages is that many times, but for the rounding of the division.
             let counted = (report.messages_per_entry.mean * report.entries as f64).round();
             assert!(
-                booked >= counted && booked <= counted + 100.0,
-                "{name}: {booked} booked, {counted} counted"
+                attributed >= counted && attributed <= counted + 100.0,
+                "{name}: {attributed} attributed, {counted} counted"
             );
             for site in structure.all() {
-                let spread = Spread::of(ledger.messages(&[site]));
+                let spread = Spread::of(attribution.messages(&[site]));
                 assert!(spread.least >= structure.least_messages(site) as f64, "{name}, {site}: {spread:?}");
                 assert!(spread.most <= structure.most_messages(site) as f64, "{name}, {site}: {spread:?}");
             }
@@ -284,11 +281,11 @@ mod tests {
             let structure = structure();
             let mut settings = patient();
             settings.entries = 3_000;
-            let (ledger, _) = run(spec, &settings);
+            let (attribution, _) = run(spec, &settings);
             for (i, j) in
                 structure.all().flat_map(|i| structure.all().map(move |j| (i, j))).filter(|(i, j)| i != j)
             {
-                let most = Spread::of(ledger.delays((i, j))).most;
+                let most = Spread::of(attribution.delays((i, j))).most;
                 assert!(
                     (most - structure.hand_over(i, j) as f64).abs() < 1e-6,
                     "{name}, {i} after {j}: {most}"

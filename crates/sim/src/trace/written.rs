@@ -1,4 +1,4 @@
-//! A line of a trace as it is written and read.
+//! A line of a trace as it is serialized.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,19 +26,19 @@ impl fmt::Display for Whose {
     }
 }
 
-/// A line. What is about a real cluster only is left out elsewhere.
+/// A line of a trace. The fields that only a real cluster has are left out elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Written {
     /// When it happened: in units, or in microseconds of the calendar clock where sites have names.
     pub time: f64,
     /// What happened.
     pub kind: Kind,
-    /// Where.
+    /// The site where it happened.
     pub site: Whose,
     /// The other end of a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Whose>,
-    /// Which lock it is about; empty if it is about the whole site.
+    /// The lock that it is about; empty if it is about the whole site.
     pub lock: Cow<'static, str>,
     /// The message, as the algorithm prints it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,13 +49,13 @@ pub struct Written {
     /// The view that is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u32>,
-    /// What the site is called in messages and states, where that is not its number in the trace.
+    /// The site's number in messages and states, if that is not its number in the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<u32>,
-    /// Which client of the site it is about.
+    /// The client of the site that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<u64>,
-    /// What that client is called.
+    /// The label of that client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
     /// The number of a grant.
@@ -64,16 +64,16 @@ pub struct Written {
     /// The members of a view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
-    /// How many lines are lost.
+    /// The number of lines that are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The site's state after the step that the line tells of.
+    /// The site's state after the step that the line is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
 impl Written {
-    /// A line that says no more than this.
+    /// A line with only these fields.
     pub fn new(time: f64, kind: Kind, site: Whose, lock: impl Into<Cow<'static, str>>) -> Self {
         Written {
             time,

@@ -1,8 +1,8 @@
 //! Singhal's algorithm with the recovery that his section VI-B prints, as one small machine.
 //!
-//! The algorithm that ships finds a lost token by asking and numbers its requests by lives; it shares nothing with the printed
+//! The algorithm that ships finds a lost token by asking and numbers its requests by incarnations; it shares nothing with the printed
 //! recovery that could be switched. So here are the printed rules: the vectors SV and SN, the token's TSV and TSN, Rules 1 to
-//! 11, the crash recovery procedure of case I, and what cases III and IV add. `text=repaired` mends the slips that the other
+//! 11, the crash recovery procedure of case I, and what cases III and IV add. `text=repaired` repairs the slips that the other
 //! values make, one each.
 //!
 //! The paper leaves the loss of a token to timeouts (case II, and the second situation of case III), which say nothing that
@@ -17,7 +17,7 @@ use meshlock_protocol::registry::info::{
 };
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::{
-    Algorithm, Cluster, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet, invariant,
+    Algorithm, Cluster, Described, Holders, Outbox, Phase, PlanError, Site, SiteId, SiteSet, invariant,
 };
 
 /// One slip of section VI-B.
@@ -29,7 +29,7 @@ pub(crate) enum Slip {
     OwnEntry,
     /// Case III: a failed site's entry in the token is left as it is.
     InToken,
-    /// Case III: who learns of a failure sets its own entry to N, not that of the failed site.
+    /// Case III: a site that learns of a failure sets its own entry to N, not that of the failed site.
     Indices,
 }
 
@@ -57,12 +57,12 @@ pub(crate) struct SinghalRecovery {
     states: Box<[Entry]>,
     /// SN: the last known request of each site.
     numbers: Box<[u32]>,
-    /// Who was sent the request that waits here (case IV).
+    /// The sites that were sent the waiting request (case IV).
     asked: SiteSet,
     token: Option<Box<Token>>,
-    /// Who was sent the token last, until it comes back.
+    /// The site that was sent the token last, until it comes back.
     passed_to: Option<SiteId>,
-    /// Who has failed. The paper keeps it in SV only.
+    /// The sites that have failed. The paper keeps this in SV only.
     down: SiteSet,
     /// The token went to a site that was known to have failed.
     wasted: bool,
@@ -73,13 +73,13 @@ pub(crate) struct SinghalRecovery {
 /// The token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
-    /// TSV: who waits.
+    /// TSV: the sites that wait.
     waiting: SiteSet,
     /// TSN: the last known request of each site.
     numbers: Box<[u32]>,
 }
 
-/// What sites say to each other.
+/// The messages between sites.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
     /// This request of mine waits.
@@ -158,7 +158,7 @@ impl Site for SinghalRecovery {
         }
     }
 
-    /// The crash recovery procedure. What is mended of it needs the own number on stable storage.
+    /// The crash recovery procedure. The repaired one needs the site's own number on stable storage.
     fn restart(&mut self, out: &mut Outbox<Message>) {
         let last = self.numbers[self.me.index()];
         self.lost |= self.token.take().is_some();
@@ -281,9 +281,7 @@ pub(crate) struct Plan {
 
 const MESSAGES: Formula = Formula::new("0 to N", |scale| scale.sites as f64);
 
-impl Algorithm for SinghalRecovery {
-    type Plan = Plan;
-
+impl Described for SinghalRecovery {
     const INFO: Info = Info {
         name: "singhal-1989-recovery",
         title: "Singhal's heuristic algorithm with the recovery of its section VI-B",
@@ -317,6 +315,14 @@ impl Algorithm for SinghalRecovery {
         memory: Memory { fixed: 256, per_site: 16 },
         departures: &[],
     };
+}
+
+impl Algorithm for SinghalRecovery {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let slip = match values.get("text") {

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anyhow::Context;
 use meshlock_check::{Bounds, Happened, Step, replay};
-use meshlock_protocol::registry::Visitor;
+use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::world::Action;
-use meshlock_protocol::{Algorithm, Effect, SiteId, Spec};
+use meshlock_protocol::{Effect, SiteId, Spec};
 use meshlock_sim::Time;
 use meshlock_sim::trace::{JsonLines, Kind, Line, Trace};
 use serde_json::Value;
@@ -20,7 +20,19 @@ pub(super) fn write(
     out: impl Write,
 ) -> std::io::Result<()> {
     let mut lines = JsonLines::new(out, with_state).about("check");
-    spec.visit(Retell { bounds, path, lines: &mut lines });
+    let mut step_number = 0_u32;
+    replay(spec, bounds, path, &mut |happened| {
+        step_number += 1;
+        let (effects, actor) = (happened.effects, actor(happened.step));
+        let time = Time::units(f64::from(step_number));
+        let mut teller = Teller { time, happened, lines: &mut lines };
+        teller.tell();
+        if let Some(site) = actor {
+            for effect in effects {
+                teller.tell_effect(site, effect);
+            }
+        }
+    });
     lines.finish()
 }
 
@@ -30,33 +42,6 @@ pub(super) fn values(spec: &Spec, bounds: &Bounds, path: &[Step]) -> anyhow::Res
     write(spec, bounds, path, false, &mut text)?;
     let lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| serde_json::from_slice(line).context("a line of a trace is JSON")).collect()
-}
-
-struct Retell<'a, W: Write> {
-    bounds: &'a Bounds,
-    path: &'a [Step],
-    lines: &'a mut JsonLines<W>,
-}
-
-impl<W: Write> Visitor for Retell<'_, W> {
-    type Output = ();
-
-    fn visit<A: Algorithm>(self, spec: &Spec) {
-        let Retell { bounds, path, lines } = self;
-        let mut step_number = 0_u32;
-        replay::<A>(bounds, &spec.values, path, |happened| {
-            step_number += 1;
-            let (effects, actor) = (happened.effects, actor(happened.step));
-            let mut teller =
-                Teller { time: Time::units(f64::from(step_number)), happened, lines: &mut *lines };
-            teller.tell();
-            if let Some(site) = actor {
-                for effect in effects {
-                    teller.tell_effect(site, effect);
-                }
-            }
-        });
-    }
 }
 
 /// Whose code runs in this step.
@@ -73,13 +58,13 @@ fn actor(step: Step) -> Option<SiteId> {
     }
 }
 
-struct Teller<'a, A: Algorithm, W: Write> {
+struct Teller<'a, W: Write> {
     time: Time,
-    happened: Happened<'a, A>,
+    happened: Happened<'a>,
     lines: &'a mut JsonLines<W>,
 }
 
-impl<A: Algorithm, W: Write> Teller<'_, A, W> {
+impl<W: Write> Teller<'_, W> {
     /// What sets the step off. A lost message leaves no line: it was sent and is never received; news and timers show in what
     /// they make a site do.
     fn tell(&mut self) {
@@ -103,7 +88,7 @@ impl<A: Algorithm, W: Write> Teller<'_, A, W> {
         }
     }
 
-    fn tell_effect(&mut self, site: SiteId, effect: &Effect<A::Message>) {
+    fn tell_effect(&mut self, site: SiteId, effect: &Effect<AnyMessage>) {
         match effect {
             Effect::Send { to, message } => self.line(Kind::Send, site, Some(*to), Some(message)),
             Effect::Enter { .. } => self.line(Kind::Enter, site, None, None),
@@ -111,7 +96,7 @@ impl<A: Algorithm, W: Write> Teller<'_, A, W> {
         }
     }
 
-    fn line(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
+    fn line(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&AnyMessage>) {
         let (time, state) = (self.time, self.happened.after.site(site));
         self.lines.line(Line { time, kind, site, peer, message, state });
     }

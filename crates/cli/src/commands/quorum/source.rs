@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use meshlock_protocol::quorum::analysis::Rule;
-use meshlock_protocol::quorum::{BuildQuorumsError, MOST_SITES, QuorumSystem, votes};
+use meshlock_protocol::quorum::{BuildQuorumsError, MAX_SITES, QuorumSystem, votes};
 use meshlock_protocol::{SiteId, SiteSet};
 use serde::Deserialize;
 
@@ -205,7 +205,7 @@ fn site(number: u32) -> SiteId {
 /// The sites that failed, all of which must exist.
 fn failed_sites(sites: usize, failed: &[u32]) -> Result<SiteSet, BuildQuorumsError> {
     // A set has room for its largest member: none is made for a number that no tree can have.
-    if sites > MOST_SITES {
+    if sites > MAX_SITES {
         return Err(BuildQuorumsError::TooManySites(sites));
     }
     match failed.iter().map(|&failed| site(failed)).find(|site| site.index() >= sites) {

@@ -125,8 +125,8 @@ const LEAST_MEAN: f64 = 0.001;
 /// Reads the two means of something that breaks at random and is repaired, of which both or none are given.
 fn means(first: (&str, Option<f64>), second: (&str, Option<f64>)) -> Result<Option<(f64, f64)>, Usage> {
     let mean = |(flag, given): (&str, Option<f64>)| match given {
-        Some(mean) if !(LEAST_MEAN..=Time::MOST_UNITS).contains(&mean) => {
-            Err(Usage::new(format!("{flag} {mean}: a time from {LEAST_MEAN} to {}", Time::MOST_UNITS)))
+        Some(mean) if !(LEAST_MEAN..=Time::MAX_UNITS).contains(&mean) => {
+            Err(Usage::new(format!("{flag} {mean}: a time from {LEAST_MEAN} to {}", Time::MAX_UNITS)))
         }
         given => Ok(given),
     };

@@ -10,15 +10,14 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use meshlock_protocol::registry::Visitor;
-use meshlock_protocol::{Algorithm, Spec};
+use meshlock_protocol::Spec;
 use meshlock_sim::report::Duration;
-use meshlock_sim::trace::{JsonLines, NoTrace, Trace};
+use meshlock_sim::trace::JsonLines;
 use meshlock_sim::violation::Stopped;
-use meshlock_sim::{Report, Settings, simulate};
+use meshlock_sim::{Report, Settings};
 use serde_json::Value;
 
-use self::progress::Progress;
+use self::progress::{Progress, Shown};
 use crate::output::{self, Outcome, Usage};
 
 /// Arguments of `meshlock sim`.
@@ -52,13 +51,17 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         .settings(arguments.sites, model::rates("--rate", &arguments.rate, arguments.sites)?)?;
     let start = Instant::now();
     let report = match &arguments.trace {
-        None => spec
-            .visit(Shown { settings: &settings, trace: NoTrace })
-            .map_err(|stopped| explain(&spec, stopped))?,
+        None => {
+            let mut progress = Progress::new(&spec.to_string(), settings.entries);
+            let report =
+                meshlock_sim::measure_with(&spec, &settings, &mut |entries| progress.entered(entries));
+            report.map_err(|stopped| explain(&spec, stopped))?
+        }
         Some(path) => {
             let file = output::create("--trace", path)?;
             let mut trace = JsonLines::new(BufWriter::new(file), arguments.trace_state);
-            let report = spec.visit(Shown { settings: &settings, trace: &mut trace });
+            let progress = Progress::new(&spec.to_string(), settings.entries);
+            let report = meshlock_sim::traced(&spec, &settings, &mut Shown { trace: &mut trace, progress });
             trace.finish().with_context(|| format!("cannot write the trace to {}", path.display()))?;
             report.map_err(|stopped| explain(&spec, stopped))?
         }
@@ -90,21 +93,6 @@ fn explain(spec: &Spec, stopped: Stopped) -> anyhow::Error {
         }
         // With the options, without which the seed reproduces nothing.
         Stopped::Violated { .. } => anyhow::Error::new(stopped).context(spec.to_string()),
-    }
-}
-
-/// A run with a trace and a progress bar.
-struct Shown<'a, T> {
-    settings: &'a Settings,
-    trace: T,
-}
-
-impl<T: Trace> Visitor for Shown<'_, T> {
-    type Output = Result<Report, Stopped>;
-
-    fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
-        let mut progress = Progress::new(self.trace, &spec.to_string(), self.settings.entries);
-        simulate::<A>(self.settings, &spec.values, &mut progress)
     }
 }
 

@@ -142,10 +142,10 @@ pub(super) fn number(flag: &str, word: &str) -> Result<f64, Usage> {
 }
 
 pub(super) fn span(flag: &str, units: f64) -> Result<Time, Usage> {
-    if (0.0..=Time::MOST_UNITS).contains(&units) {
+    if (0.0..=Time::MAX_UNITS).contains(&units) {
         return Ok(Time::units(units));
     }
-    Err(Usage::new(format!("{flag} {units}: a time from 0 to {}", Time::MOST_UNITS)))
+    Err(Usage::new(format!("{flag} {units}: a time from 0 to {}", Time::MAX_UNITS)))
 }
 
 /// Reads `1.0`, `uniform:0.5..1.5` or `exponential:1.0`.

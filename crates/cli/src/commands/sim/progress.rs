@@ -1,10 +1,8 @@
 //! How far a long simulation is: a bar with the time left, on a terminal, once a second has passed.
 
-use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use meshlock_protocol::Message;
 use meshlock_sim::trace::{Line, Trace};
 
 use crate::jobs;
@@ -15,9 +13,8 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The clock is looked at once in so many entries.
 const STRIDE: u64 = 16;
 
-/// A trace that passes everything on and shows how many entries are done.
-pub(super) struct Progress<T> {
-    trace: T,
+/// Shows how many entries are done.
+pub(super) struct Progress {
     start: Instant,
     quiet: Duration,
     /// There from the start, so that the time left derives from all of the run.
@@ -25,29 +22,16 @@ pub(super) struct Progress<T> {
     is_shown: bool,
 }
 
-impl<T> Progress<T> {
+impl Progress {
     /// For a run of so many entries that starts now.
-    pub(super) fn new(trace: T, title: &str, entries: u64) -> Self {
+    pub(super) fn new(title: &str, entries: u64) -> Self {
         let bar = jobs::bar(entries, title, "entries");
         bar.set_draw_target(ProgressDrawTarget::hidden());
-        Progress { trace, start: Instant::now(), quiet: QUIET, bar, is_shown: false }
-    }
-}
-
-impl<T> Drop for Progress<T> {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-impl<T: Trace> Trace for Progress<T> {
-    const ON: bool = T::ON;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
-        self.trace.line(line);
+        Progress { start: Instant::now(), quiet: QUIET, bar, is_shown: false }
     }
 
-    fn entered(&mut self, entries: u64) {
+    /// So many entries are done.
+    pub(super) fn entered(&mut self, entries: u64) {
         if !entries.is_multiple_of(STRIDE) {
             return;
         }
@@ -60,14 +44,35 @@ impl<T: Trace> Trace for Progress<T> {
     }
 }
 
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A trace with a progress bar.
+pub(super) struct Shown<'a> {
+    pub(super) trace: &'a mut dyn Trace,
+    pub(super) progress: Progress,
+}
+
+impl Trace for Shown<'_> {
+    fn line(&mut self, line: Line<'_>) {
+        self.trace.line(line);
+    }
+
+    fn entered(&mut self, entries: u64) {
+        self.progress.entered(entries);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meshlock_sim::trace::NoTrace;
 
     #[test]
     fn a_short_run_shows_no_bar_and_a_long_one_shows_how_far_it_is() {
-        let mut progress = Progress::new(NoTrace, "central", 1_000);
+        let mut progress = Progress::new("central", 1_000);
         progress.quiet = Duration::MAX;
         progress.entered(STRIDE);
         assert!(!progress.is_shown && progress.bar.is_hidden());

@@ -2,7 +2,7 @@
 
 use crate::Clock;
 
-use super::Life;
+use super::Incarnation;
 
 /// Which of the permissions that one arbiter gives to one request, counted from 1. There is a second only after a
 /// YIELD.
@@ -71,14 +71,14 @@ pub enum Message {
     },
     /// From a site that had failed and runs again, to all: its state is gone, its process is idle.
     Hello {
-        /// The sender's new life.
-        life: Life,
+        /// The sender's new incarnation.
+        incarnation: Incarnation,
     },
     /// The answer to HELLO, when the sender's process is not inside: it uses no permission that the receiver gave in
-    /// its former life, and never will.
+    /// its former incarnation, and never will.
     Welcome {
-        /// The life that the receiver had said HELLO from.
-        life: Life,
+        /// The incarnation that the receiver had said HELLO from.
+        incarnation: Incarnation,
         /// Whether the sender is an arbiter, and not itself still returning.
         arbiter: bool,
         /// The sender's clock, since the receiver has lost its own.

@@ -54,7 +54,7 @@ mod tests;
 pub use message::{Message, Turn};
 pub use permission::Arbiter;
 pub use post::Post;
-pub use presence::{Life, Presence};
+pub use presence::{Incarnation, Presence};
 pub use requester::Requester;
 pub use site::{Coterie, QuorumSite};
 
@@ -133,6 +133,9 @@ pub(crate) const EXCHANGE: [MessageInfo; 6] = [
 /// The messages of recovery, for the registry.
 pub(crate) const RETURN: [MessageInfo; 3] = [
     MessageInfo { kind: "HELLO", about: "from a site that had failed and runs again, to all" },
-    MessageInfo { kind: "WELCOME", about: "the answer: no permission of your former life is used here" },
+    MessageInfo {
+        kind: "WELCOME",
+        about: "the answer: no permission of your former incarnation is used here",
+    },
     MessageInfo { kind: "READY", about: "all have answered: this site is an arbiter again" },
 ];

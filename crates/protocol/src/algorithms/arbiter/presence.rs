@@ -4,15 +4,15 @@ use crate::{SiteId, SiteSet, invariant};
 
 use super::Judged;
 
-/// Which life of a site: 0 from the start, one more after each return. The one thing that a site keeps on stable storage.
+/// Which incarnation of a site: 0 from the start, one more after each return. The one thing that a site keeps on stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Life(u32);
+pub struct Incarnation(u32);
 
-impl Life {
-    /// The life `number`.
+impl Incarnation {
+    /// The incarnation `number`.
     pub const fn at(number: u32) -> Self {
-        Life(number)
+        Incarnation(number)
     }
 }
 
@@ -20,7 +20,7 @@ impl Life {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Presence {
     /// This site's own.
-    life: Life,
+    incarnation: Incarnation,
     /// Failed, and not heard of since; or, since this site's own return, not heard of at all.
     failed: SiteSet,
     /// Run again, but are not arbiters yet.
@@ -29,8 +29,8 @@ pub struct Presence {
     unwelcomed_by: SiteSet,
     /// Whom this site will welcome when its process leaves.
     owed: SiteSet,
-    /// The last life of each site that has said HELLO, in order of the sites.
-    lives: Vec<(SiteId, Life)>,
+    /// The last incarnation of each site that has said HELLO, in order of the sites.
+    incarnations: Vec<(SiteId, Incarnation)>,
 }
 
 impl Presence {
@@ -42,18 +42,19 @@ impl Presence {
     /// This site has failed and returned, and knows nothing of the others.
     #[must_use]
     pub fn returned(&self, me: SiteId, sites: usize) -> Self {
-        let (life, others) = (Life(self.life.0.saturating_add(1)), SiteSet::all_but(me, sites));
-        Presence { life, failed: others.clone(), unwelcomed_by: others, ..Presence::default() }
+        let (incarnation, others) =
+            (Incarnation(self.incarnation.0.saturating_add(1)), SiteSet::all_but(me, sites));
+        Presence { incarnation, failed: others.clone(), unwelcomed_by: others, ..Presence::default() }
     }
 
-    /// This site's own life.
-    pub fn life(&self) -> Life {
-        self.life
+    /// This site's own incarnation.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
-    /// The last life that `site` has told of.
-    pub fn life_of(&self, site: SiteId) -> Life {
-        self.place(site).map_or(Life::default(), |at| self.lives[at].1)
+    /// The last incarnation that `site` has told of.
+    pub fn incarnation_of(&self, site: SiteId) -> Incarnation {
+        self.place(site).map_or(Incarnation::default(), |at| self.incarnations[at].1)
     }
 
     /// Whether this site is an arbiter.
@@ -76,7 +77,7 @@ impl Presence {
         self.failed.contains(site)
     }
 
-    /// Whether all that comes from `site`, but HELLO and WELCOME, was meant for this site's former life.
+    /// Whether all that comes from `site`, but HELLO and WELCOME, was meant for this site's former incarnation.
     pub fn is_unwelcomed_by(&self, site: SiteId) -> bool {
         self.unwelcomed_by.contains(site)
     }
@@ -99,9 +100,9 @@ impl Presence {
         self.unwelcomed_by.remove(peer);
     }
 
-    /// `peer` runs again, in this life of its own. True if that is news.
-    pub fn on_hello(&mut self, peer: SiteId, life: Life) -> Result<bool, &'static str> {
-        if life <= self.life_of(peer) {
+    /// `peer` runs again, in this incarnation of its own. True if that is news.
+    pub fn on_hello(&mut self, peer: SiteId, incarnation: Incarnation) -> Result<bool, &'static str> {
+        if incarnation <= self.incarnation_of(peer) {
             return Ok(false);
         }
         // A site that was itself down may have missed that the peer failed again.
@@ -110,18 +111,23 @@ impl Presence {
         }
         self.returning.insert(peer);
         match self.place(peer) {
-            Ok(at) => self.lives[at].1 = life,
-            Err(at) => self.lives.insert(at, (peer, life)),
+            Ok(at) => self.incarnations[at].1 = incarnation,
+            Err(at) => self.incarnations.insert(at, (peer, incarnation)),
         }
         Ok(true)
     }
 
-    /// `peer` uses no permission of a life of this site before `life`. True if that is news.
-    pub fn on_welcome(&mut self, peer: SiteId, life: Life, arbiter: bool) -> Result<bool, &'static str> {
-        if life < self.life {
+    /// `peer` uses no permission of an incarnation of this site before `incarnation`. True if that is news.
+    pub fn on_welcome(
+        &mut self,
+        peer: SiteId,
+        incarnation: Incarnation,
+        arbiter: bool,
+    ) -> Result<bool, &'static str> {
+        if incarnation < self.incarnation {
             return Ok(false);
         }
-        if life > self.life || !self.unwelcomed_by.remove(peer) {
+        if incarnation > self.incarnation || !self.unwelcomed_by.remove(peer) {
             return Err("a welcome without a return");
         }
         self.failed.remove(peer);
@@ -149,7 +155,7 @@ impl Presence {
     }
 
     fn place(&self, site: SiteId) -> Result<usize, usize> {
-        self.lives.binary_search_by_key(&site, |&(site, _)| site)
+        self.incarnations.binary_search_by_key(&site, |&(site, _)| site)
     }
 
     /// The numbered invariants of what is known.

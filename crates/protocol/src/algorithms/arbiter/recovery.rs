@@ -9,11 +9,11 @@
 //! - A process that is inside on the permission of a failed arbiter stays inside: the arbiter gives it to nobody else
 //!   while it is down, and the next paragraph is for when it is not.
 //!
-//! **A site comes back** with nothing: no clock, no idea whom its former life had permitted. Were it an arbiter at once,
-//! it could permit a second site while the first is still inside on the permission of its former life: *exclusion would
-//! fail*. So a return takes three steps. The number of its life is all that a site keeps on stable storage.
+//! **A site comes back** with nothing: no clock, no idea whom its former incarnation had permitted. Were it an arbiter at once,
+//! it could permit a second site while the first is still inside on the permission of its former incarnation: *exclusion would
+//! fail*. So a return takes three steps. The number of its incarnation is all that a site keeps on stable storage.
 //! 1. HELLO to all. Whoever hears it knows that the site runs, but does not ask it yet.
-//! 2. WELCOME from each, once its process is not inside. It promises that no permission of the former life is used: one
+//! 2. WELCOME from each, once its process is not inside. It promises that no permission of the former incarnation is used: one
 //!    that waited was counted out when the failure became known, and one that was inside has left. A site that fails
 //!    meanwhile uses nothing either: its failure counts as its WELCOME.
 //! 3. READY to all, after the last WELCOME: the arbiter is there again, its permission free.
@@ -23,13 +23,13 @@
 //! inside: they go on counting as failed arbiters. (In the node a view change settles it.)
 //!
 //! **Assumes** that a failure is told to every running site after all that the failed one had sent to it, and before the
-//! failed one runs again; and, for a return, FIFO: so what was sent to the former life comes before the WELCOME, and is
+//! failed one runs again; and, for a return, FIFO: so what was sent to the former incarnation comes before the WELCOME, and is
 //! dropped until then.
 
 use crate::mutant::{self, Mutant};
 use crate::{Clock, Phase, SiteId};
 
-use super::{Arbiter, Coterie, Judged, Life, Message, Post, QuorumSite, Requester};
+use super::{Arbiter, Coterie, Incarnation, Judged, Message, Post, QuorumSite, Requester};
 
 impl<C: Coterie> QuorumSite<C> {
     pub(super) fn on_failure(&mut self, peer: SiteId, post: &mut Post<'_>) {
@@ -48,16 +48,16 @@ impl<C: Coterie> QuorumSite<C> {
         self.requester = Requester::new(self.rules());
         self.arbiter = Arbiter::new(self.rules(), sites, None);
         self.presence = self.presence.returned(self.me, sites);
-        post.broadcast(sites, Message::Hello { life: self.presence.life() });
+        post.broadcast(sites, Message::Hello { incarnation: self.presence.incarnation() });
     }
 
     /// Step 1, heard: answer at once, or when the process has left. Whoever returns has not heard a HELLO of before.
-    pub(super) fn on_hello(&mut self, from: SiteId, life: Life, post: &mut Post<'_>) -> Judged {
-        if !self.presence.on_hello(from, life)? {
+    pub(super) fn on_hello(&mut self, from: SiteId, incarnation: Incarnation, post: &mut Post<'_>) -> Judged {
+        if !self.presence.on_hello(from, incarnation)? {
             return Ok(());
         }
         if self.presence.is_unwelcomed_by(from) {
-            post.send(from, Message::Hello { life: self.presence.life() });
+            post.send(from, Message::Hello { incarnation: self.presence.incarnation() });
         }
         if self.requester.phase() == Phase::Executing {
             self.presence.owe(from);
@@ -71,12 +71,12 @@ impl<C: Coterie> QuorumSite<C> {
     pub(super) fn on_welcome(
         &mut self,
         from: SiteId,
-        life: Life,
+        incarnation: Incarnation,
         (arbiter, clock): (bool, Clock),
         post: &mut Post<'_>,
     ) -> Judged {
         let was_arbiter = self.presence.is_arbiter();
-        if self.presence.on_welcome(from, life, arbiter)? {
+        if self.presence.on_welcome(from, incarnation, arbiter)? {
             post.clock.observe(clock);
             self.become_arbiter_unless(was_arbiter, post);
             self.try_again(post);
@@ -91,7 +91,7 @@ impl<C: Coterie> QuorumSite<C> {
         Ok(())
     }
 
-    /// The process has left: no permission of anyone's former life is used here any more.
+    /// The process has left: no permission of anyone's former incarnation is used here any more.
     pub(super) fn welcome_the_owed(&mut self, post: &mut Post<'_>) {
         for site in self.presence.take_owed().iter() {
             self.welcome(site, post);
@@ -102,8 +102,8 @@ impl<C: Coterie> QuorumSite<C> {
     }
 
     fn welcome(&self, site: SiteId, post: &mut Post<'_>) {
-        let (life, arbiter) = (self.presence.life_of(site), self.presence.is_arbiter());
-        post.send(site, Message::Welcome { life, arbiter, clock: post.clock });
+        let (incarnation, arbiter) = (self.presence.incarnation_of(site), self.presence.is_arbiter());
+        post.send(site, Message::Welcome { incarnation, arbiter, clock: post.clock });
     }
 
     /// Step 3, if the last welcome has just come.

@@ -7,8 +7,8 @@ use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Holders, Info, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, Info, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, Timestamp, View, invariant,
 };
 
 use super::{Arbiter, Judged, Message, Post, Presence, Requester, Rules};
@@ -108,7 +108,7 @@ impl<C: Coterie> QuorumSite<C> {
         let request = |clock| Timestamp::new(clock, from);
         let of_return = matches!(message, Message::Hello { .. } | Message::Welcome { .. });
         if self.presence.is_unwelcomed_by(from) && !of_return {
-            return Ok(()); // Meant for this site's former life.
+            return Ok(()); // Meant for this site's former incarnation.
         }
         match message {
             Message::Request { clock } => {
@@ -120,8 +120,10 @@ impl<C: Coterie> QuorumSite<C> {
             Message::Inquire { to, turn } => self.requester.on_inquire(from, to, turn, post),
             Message::Yield { request: clock, turn } => self.arbiter.on_yield(request(clock), turn, post),
             Message::Release { request: clock } => self.arbiter.on_release(request(clock), post),
-            Message::Hello { life } => self.on_hello(from, life, post),
-            Message::Welcome { life, arbiter, clock } => self.on_welcome(from, life, (arbiter, clock), post),
+            Message::Hello { incarnation } => self.on_hello(from, incarnation, post),
+            Message::Welcome { incarnation, arbiter, clock } => {
+                self.on_welcome(from, incarnation, (arbiter, clock), post)
+            }
             Message::Ready => self.on_ready(from, post),
         }
     }
@@ -151,10 +153,16 @@ impl<C: Coterie> QuorumSite<C> {
     }
 }
 
+impl<C: Coterie> Described for QuorumSite<C> {
+    const INFO: Info = C::INFO;
+}
+
 impl<C: Coterie> Algorithm for QuorumSite<C> {
     type Plan = Shared<C>;
 
-    const INFO: Info = C::INFO;
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Shared<C>, PlanError> {
         C::build(cluster, values).map(Shared::new)

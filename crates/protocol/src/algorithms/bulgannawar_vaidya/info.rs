@@ -8,7 +8,7 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
+use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
 use super::{Ask, BulgannawarVaidya, Choice, Entry, Held, Message, Seen, Settings, Stage, Text, Token, Way};
 
@@ -24,9 +24,7 @@ fn informed(scale: Scale) -> f64 {
     2.0_f64.min((scale.sites - 1) as f64)
 }
 
-impl Algorithm for BulgannawarVaidya {
-    type Plan = Plan;
-
+impl Described for BulgannawarVaidya {
     const INFO: Info = Info {
         name: "bulgannawar-vaidya",
         title: "Bulgannawar and Vaidya: K tokens, each found along a forest of pointers",
@@ -90,6 +88,14 @@ impl Algorithm for BulgannawarVaidya {
             "a random choice is a hash of the site and the number of its request",
         ],
     };
+}
+
+impl Algorithm for BulgannawarVaidya {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let choice = if values.get("choice") == "random" { Choice::Random } else { Choice::LastSeen };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::registry::values::Values;
 use crate::world::{World, enter, misbehaved, send};
-use crate::{Algorithm, Effect, Holders};
+use crate::{Described, Effect, Holders};
 
 /// The report's token 1 and token 2.
 const ONE: Slot = Slot(0);
@@ -17,7 +17,7 @@ fn node(number: usize) -> SiteId {
 fn world(cluster: Cluster, options: &[(&str, &str)], holders: &[SiteId]) -> World<BulgannawarVaidya> {
     let mut values = Values::defaults(&BulgannawarVaidya::INFO);
     for (name, value) in options {
-        values.set(&BulgannawarVaidya::INFO, name, value).unwrap();
+        values.set(name, value).unwrap();
     }
     let holders = Holders::new(cluster, holders.iter().copied()).unwrap();
     World::new(cluster, &values, &holders).unwrap()

@@ -46,8 +46,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Carvalho and Roucairol's algorithm.
@@ -229,9 +229,7 @@ pub struct Plan {
     text: Text,
 }
 
-impl Algorithm for CarvalhoRoucairol {
-    type Plan = Plan;
-
+impl Described for CarvalhoRoucairol {
     const INFO: Info = Info {
         name: "carvalho-roucairol",
         title: "Carvalho and Roucairol: a permission stays mine until its giver wants it back",
@@ -272,6 +270,14 @@ impl Algorithm for CarvalhoRoucairol {
             "requests between two sites are numbered, and a GRANT names the one it answers",
         ],
     };
+}
+
+impl Algorithm for CarvalhoRoucairol {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         Ok(Plan { cluster, text: values.text() })

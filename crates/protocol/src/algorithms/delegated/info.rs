@@ -7,14 +7,12 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
+use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
-use super::desk::Desk;
+use super::dispatcher::Dispatcher;
 use super::{Delegated, Message, Permit, Rules, Waiter, Want};
 
-impl Algorithm for Delegated {
-    type Plan = Shared<Rules>;
-
+impl Described for Delegated {
     const INFO: Info = Info {
         name: "delegated",
         title: "Delegated hand-over: a leader grants chains, holders hand over directly",
@@ -66,6 +64,14 @@ impl Algorithm for Delegated {
             "requests are numbered, so that duplicates and late APPENDs are recognised",
         ],
     };
+}
+
+impl Algorithm for Delegated {
+    type Plan = Shared<Rules>;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Shared<Rules>, PlanError> {
         let leader = SiteId::new(values.integer("leader") % cluster.sites);
@@ -86,8 +92,9 @@ impl Algorithm for Delegated {
             Some(slot) => Want::Exit { permit: Box::new(Permit::fresh(slot, room)) },
             None => Want::Nothing,
         };
-        let desk = (me == rules.leader).then(|| Box::new(Desk::new(rules.cluster, rules.most, holders)));
-        Delegated { me, rules: rules.clone(), want, number: 0, desk }
+        let dispatcher =
+            (me == rules.leader).then(|| Box::new(Dispatcher::new(rules.cluster, rules.most, holders)));
+        Delegated { me, rules: rules.clone(), want, number: 0, dispatcher }
     }
 
     fn phase(&self) -> Phase {
@@ -99,17 +106,17 @@ impl Algorithm for Delegated {
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.desk.as_ref().is_none_or(|desk| desk.is_quiet())
+        self.want == Want::Nothing && self.dispatcher.as_ref().is_none_or(|dispatcher| dispatcher.is_quiet())
     }
 
     fn tokens(&self) -> usize {
-        let at_home = self.desk.as_ref().map_or(0, |desk| desk.permits_at_home());
+        let at_home = self.dispatcher.as_ref().map_or(0, |dispatcher| dispatcher.permits_at_home());
         at_home + usize::from(self.phase() == Phase::Executing)
     }
 
     fn view(&self) -> View {
-        let view = match &self.desk {
-            Some(desk) => desk.view(),
+        let view = match &self.dispatcher {
+            Some(dispatcher) => dispatcher.view(),
             None => View::new().pointer("leader", self.rules.leader),
         };
         match &self.want {
@@ -121,14 +128,14 @@ impl Algorithm for Delegated {
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         invariant!(
-            self.desk.is_some() == (self.me == self.rules.leader),
-            "I1: the leader and only the leader has a desk"
+            self.dispatcher.is_some() == (self.me == self.rules.leader),
+            "I1: the leader and only the leader has a dispatcher"
         );
-        self.desk.as_ref().map_or(Ok(()), |desk| desk.check())
+        self.dispatcher.as_ref().map_or(Ok(()), |dispatcher| dispatcher.check())
     }
 
     fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let Some(desk) = sites.iter().find_map(|site| site.desk.as_ref()) else { return Ok(()) };
+        let Some(dispatcher) = sites.iter().find_map(|site| site.dispatcher.as_ref()) else { return Ok(()) };
         let held = sites.iter().filter_map(|site| match &site.want {
             Want::Exit { permit } => Some((site.waiter(), &**permit)),
             Want::Nothing | Want::Entry { .. } => None,
@@ -140,14 +147,14 @@ impl Algorithm for Delegated {
         });
         let out: Vec<(Waiter, &Permit)> = held.chain(sent).collect();
         let mut slots: Vec<Slot> =
-            desk.slots_at_home().chain(out.iter().map(|(_, permit)| permit.slot)).collect();
+            dispatcher.slots_at_home().chain(out.iter().map(|(_, permit)| permit.slot)).collect();
         slots.sort_unstable();
         invariant!(
             slots.iter().map(|slot| slot.0 as usize).eq(0..sites[0].rules.cluster.permits),
             "I5: every permit is in exactly one place"
         );
         invariant!(
-            out.iter().all(|(holder, permit)| desk.knows(*holder, permit)),
+            out.iter().all(|(holder, permit)| dispatcher.knows(*holder, permit)),
             "I6: whoever has a permit is in its chain, followed by those that the permit names"
         );
         let told = sites.iter().filter_map(|site| match site.want {
@@ -156,7 +163,7 @@ impl Algorithm for Delegated {
         });
         for (tail, next) in told {
             invariant!(
-                desk.follows(tail, next),
+                dispatcher.follows(tail, next),
                 "I7: whoever waits and is told what follows it is followed by that in its chain"
             );
         }

@@ -39,7 +39,7 @@
 //! and late APPENDs are recognised.
 //!
 //! **Invariants**
-//! - I1: the leader and only the leader has a desk.
+//! - I1: the leader and only the leader has a dispatcher.
 //! - I2: while a permit is at home nobody is queued.
 //! - I3: no chain is longer than B, and a permit at home has none.
 //! - I4: the queue is in order and names no site twice.
@@ -48,7 +48,7 @@
 //!   those that the permit names.
 //! - I7: whoever waits and is told what follows it is followed by that in its chain.
 
-mod desk;
+mod dispatcher;
 mod info;
 mod message;
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub use message::{Message, Permit, Waiter};
 use crate::mutant::{self, Mutant};
 use crate::shared::Shared;
 use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId};
-use desk::{Desk, Order};
+use dispatcher::{Dispatcher, Order};
 
 /// One site of the delegated algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ pub struct Delegated {
     number: u64,
     // What I know of the others.
     /// Who waits and where the permits are, if I am the leader.
-    desk: Option<Box<Desk>>,
+    dispatcher: Option<Box<Dispatcher>>,
 }
 
 /// What all sites share.
@@ -107,7 +107,7 @@ impl Site for Delegated {
         self.number += 1;
         self.want = Want::Entry { next: None };
         let waiter = self.waiter();
-        if self.desk.is_some() {
+        if self.dispatcher.is_some() {
             self.on_request(waiter, out);
         } else {
             out.send(self.rules.leader, Message::Request { number: waiter.number });
@@ -164,7 +164,7 @@ impl Delegated {
     fn hand_on(&mut self, served: Waiter, mut permit: Box<Permit>, out: &mut Outbox<Message>) {
         if let Some(next) = permit.next.pop_front() {
             out.send(next.site, Message::Perm { number: next.number, permit });
-        } else if self.desk.is_some() {
+        } else if self.dispatcher.is_some() {
             self.on_release(served, permit, out);
         } else {
             out.send(self.rules.leader, Message::Release { number: served.number, permit });
@@ -224,13 +224,13 @@ impl Delegated {
 // As the leader.
 impl Delegated {
     fn on_request(&mut self, waiter: Waiter, out: &mut Outbox<Message>) {
-        let Some(desk) = &mut self.desk else {
+        let Some(dispatcher) = &mut self.dispatcher else {
             return out.misbehaved(waiter.site, "a request to a site that does not lead");
         };
-        if let Some(why) = desk.refuses_request(waiter) {
+        if let Some(why) = dispatcher.refuses_request(waiter) {
             return out.misbehaved(waiter.site, why);
         }
-        if let Some(order) = desk.on_request(waiter) {
+        if let Some(order) = dispatcher.on_request(waiter) {
             self.carry_out(order, out);
         }
     }
@@ -242,14 +242,14 @@ impl Delegated {
         if permit.again.iter().any(forged) {
             return out.misbehaved(last.site, "a permit with requests that cannot be");
         }
-        let Some(desk) = &mut self.desk else {
+        let Some(dispatcher) = &mut self.dispatcher else {
             return out.misbehaved(last.site, "a permit handed back to a site that does not lead");
         };
-        if let Some(why) = desk.refuses_release(last, &permit) {
+        if let Some(why) = dispatcher.refuses_release(last, &permit) {
             return out.misbehaved(last.site, why);
         }
-        desk.on_release(last, permit);
-        while let Some(order) = self.desk.as_mut().and_then(|desk| desk.next_grant()) {
+        dispatcher.on_release(last, permit);
+        while let Some(order) = self.dispatcher.as_mut().and_then(|dispatcher| dispatcher.next_grant()) {
             self.carry_out(order, out);
         }
     }

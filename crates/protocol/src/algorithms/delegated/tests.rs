@@ -3,12 +3,12 @@
 use super::*;
 use crate::registry::values::Values;
 use crate::world::{Action, Delivery, World, misbehaved, send};
-use crate::{Algorithm, Effect, Holders, Slot};
+use crate::{Algorithm, Described, Effect, Holders, Slot};
 
 fn world(sites: usize, permits: usize, chain: &str, holders: &[SiteId]) -> World<Delegated> {
     let cluster = Cluster::of(sites).with_permits(permits);
     let mut values = Values::defaults(&Delegated::INFO);
-    values.set(&Delegated::INFO, "chain", chain).unwrap();
+    values.set("chain", chain).unwrap();
     World::new(cluster, &values, &Holders::new(cluster, holders.iter().copied()).unwrap()).unwrap()
 }
 
@@ -124,7 +124,7 @@ fn what_waits_while_a_chain_is_full_makes_the_next_chain() {
     assert_eq!(world.deliver(s2, s0), [], "B = 1: nothing is appended");
     assert_eq!(world.deliver(s3, s0), []);
     let _ = world.release(s1);
-    // The leader's own request came first: it was made at the desk.
+    // The leader's own request came first: it was made at the dispatcher.
     assert_eq!(world.deliver(s1, s0), [enter(0)]);
     assert_eq!(world.release(s0), [send(s2, perm(1, &[], &[]))]);
     assert_eq!(world.deliver(s0, s2), [enter(0)]);
@@ -141,7 +141,7 @@ fn a_request_rides_to_the_leader_along_the_chain() {
         let _ = world.request(site);
         let _ = world.deliver(site, s0);
     }
-    // S0 is inside with S1 to follow; the chain is full, so S2 waits at the desk.
+    // S0 is inside with S1 to follow; the chain is full, so S2 waits at the dispatcher.
     assert_eq!(world.release_and_request(s0), [send(s1, perm(1, &[], &[(s0, 2)]))]);
     assert_eq!(world.deliver(s0, s1), [enter(0)]);
     assert_eq!(world.release_and_request(s1), [send(s0, rel(1, &[(s0, 2), (s1, 2)]))]);
@@ -202,7 +202,7 @@ fn the_leader_is_given_modulo_the_number_of_sites() {
     assert_eq!(world.request(s0), [send(s1, req(1))]);
     assert_eq!(world.deliver(s0, s1), [send(s0, perm(1, &[], &[]))]);
     let mut values = Values::defaults(&Delegated::INFO);
-    values.set(&Delegated::INFO, "chain", "0").unwrap();
+    values.set("chain", "0").unwrap();
     let error = Delegated::plan(Cluster::of(2), &values).unwrap_err().to_string();
     assert_eq!(error, "option chain: '0' is neither 'sites' nor a whole number from 1");
 }

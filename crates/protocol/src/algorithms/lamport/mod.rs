@@ -45,8 +45,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Lamport's algorithm.
@@ -275,9 +275,7 @@ pub struct Plan {
     replies: Replies,
 }
 
-impl Algorithm for Lamport {
-    type Plan = Plan;
-
+impl Described for Lamport {
     const INFO: Info = Info {
         name: "lamport",
         title: "Lamport: everyone keeps the queue of all requests, and its head enters",
@@ -320,6 +318,14 @@ impl Algorithm for Lamport {
             "a REPLY names the request that it answers, so that one nobody asked for is recognised",
         ],
     };
+}
+
+impl Algorithm for Lamport {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let replies = if values.flag("omit-replies") { Replies::IfNeeded } else { Replies::Always };

@@ -9,7 +9,9 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View};
+use crate::{
+    Algorithm, Clock, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View,
+};
 
 /// What all sites share.
 #[derive(Clone, Debug)]
@@ -18,9 +20,7 @@ pub struct Plan {
     rules: Rules,
 }
 
-impl Algorithm for LodhaKshemkalyani {
-    type Plan = Plan;
-
+impl Described for LodhaKshemkalyani {
     const INFO: Info = Info {
         name: "lodha-kshemkalyani",
         title: "Lodha and Kshemkalyani's fair algorithm: requests that cross answer each other",
@@ -103,6 +103,14 @@ impl Algorithm for LodhaKshemkalyani {
             "keep-deferred: deferred requests are kept for one message delay, then get their replies",
         ],
     };
+}
+
+impl Algorithm for LodhaKshemkalyani {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let rules = Rules {

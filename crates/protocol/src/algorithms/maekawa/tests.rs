@@ -4,7 +4,7 @@ use super::*;
 use crate::algorithms::arbiter::{Message, Turn};
 use crate::registry::values::Values;
 use crate::world::{World, enter, misbehaved, send};
-use crate::{Algorithm, Holders, NOT_A_PEER};
+use crate::{Algorithm, Described, Holders, NOT_A_PEER};
 
 fn request(clock: u64) -> Message {
     Message::Request { clock: Clock::at(clock) }
@@ -178,7 +178,7 @@ fn a_clock_driven_to_its_end_stalls_the_lock_and_nothing_more() {
 
 fn plan(sites: usize, quorums: &str) -> Result<Vec<usize>, PlanError> {
     let mut values = Values::defaults(&Maekawa::INFO);
-    values.set(&Maekawa::INFO, "quorums", quorums).expect("the notation has digits or is a word");
+    values.set("quorums", quorums).expect("the notation has digits or is a word");
     let sets = RequestSets::build(Cluster::of(sites), &values)?;
     Ok(sets.sets.quorums().iter().map(SiteSet::len).collect())
 }

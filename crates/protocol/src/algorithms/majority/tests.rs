@@ -1,9 +1,9 @@
 //! Majorities by ring and by votes, with failures and a return.
 
 use super::*;
-use crate::algorithms::arbiter::{Life, Message, Turn};
+use crate::algorithms::arbiter::{Incarnation, Message, Turn};
 use crate::world::{World, enter, send};
-use crate::{Algorithm, Effect};
+use crate::{Algorithm, Described, Effect};
 
 fn request(clock: u64) -> Message {
     Message::Request { clock: Clock::at(clock) }
@@ -17,17 +17,17 @@ fn release(request: u64) -> Message {
     Message::Release { request: Clock::at(request) }
 }
 
-fn hello(life: u32) -> Message {
-    Message::Hello { life: Life::at(life) }
+fn hello(incarnation: u32) -> Message {
+    Message::Hello { incarnation: Incarnation::at(incarnation) }
 }
 
 fn welcome(clock: u64) -> Message {
-    Message::Welcome { life: Life::at(1), arbiter: true, clock: Clock::at(clock) }
+    Message::Welcome { incarnation: Incarnation::at(1), arbiter: true, clock: Clock::at(clock) }
 }
 
 fn votes(sites: usize, text: &str) -> Result<Votes, PlanError> {
     let mut values = Values::defaults(&Majority::INFO);
-    values.set(&Majority::INFO, "votes", text).expect("the notation has digits or is a word");
+    values.set("votes", text).expect("the notation has digits or is a word");
     Votes::build(Cluster::of(sites), &values)
 }
 

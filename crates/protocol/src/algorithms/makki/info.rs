@@ -7,13 +7,11 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, View, invariant};
+use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, View, invariant};
 
 use super::{Collector, Makki, Message, Peer, Place, Stay, Token, Waiter, Want};
 
-impl Algorithm for Makki {
-    type Plan = Cluster;
-
+impl Described for Makki {
     const INFO: Info = Info {
         name: "makki",
         title: "Makki et al.: one token with a queue and a semaphore; the last of the queue collects",
@@ -59,6 +57,14 @@ impl Algorithm for Makki {
             "ours: a RELEASE goes to where the token will stop, by the number of its moves, with a total for each pair of sites",
         ],
     };
+}
+
+impl Algorithm for Makki {
+    type Plan = Cluster;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
         Ok(cluster)

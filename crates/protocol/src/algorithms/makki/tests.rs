@@ -3,7 +3,7 @@
 use super::*;
 use crate::registry::values::Values;
 use crate::world::{World, enter, misbehaved, send};
-use crate::{Algorithm, Effect, Holders};
+use crate::{Algorithm, Described, Effect, Holders};
 
 fn world(sites: usize, permits: usize, holders: &[SiteId]) -> World<Makki> {
     let cluster = Cluster::of(sites).with_permits(permits);

@@ -9,7 +9,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, SiteId, View, invariant};
+use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, View, invariant};
 
 use super::{Edge, Holder, Message, Raymond, Tree};
 
@@ -23,9 +23,7 @@ pub struct Plan {
 /// A site of the balanced tree has at most three neighbours, and a place in its queue for each and for itself.
 const QUIET_SITE: usize = size_of::<Raymond>() + 3 * size_of::<Edge>() + 4 * size_of::<SiteId>();
 
-impl Algorithm for Raymond {
-    type Plan = Plan;
-
+impl Described for Raymond {
     const INFO: Info = Info {
         name: "raymond",
         title: "Raymond: the privilege moves along a tree whose edges point to it",
@@ -85,6 +83,14 @@ impl Algorithm for Raymond {
             "neighbours that recover at the same time advise each other; the smaller id takes a lost privilege",
         ],
     };
+}
+
+impl Algorithm for Raymond {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let tree = match values.get("tree") {

@@ -26,7 +26,7 @@
 //! part in all of them: that is a coordinator.
 //!
 //! **Assumes** reliable channels. Without failures FIFO is not needed: what overtakes is recognised by its number. Recovery
-//! needs FIFO, so that what was sent to a site's former life arrives before the ADVISE that makes up for it, and
+//! needs FIFO, so that what was sent to a site's former incarnation arrives before the ADVISE that makes up for it, and
 //! certain knowledge of failures. Stable storage keeps one number: how often the site has restarted.
 //!
 //! **Departures**
@@ -206,7 +206,7 @@ impl Raymond {
         match &self.holder {
             Holder::Via { neighbour, asked: true }
                 if *neighbour == from && crossings == edge.crossings.wrapping_add(1) => {}
-            // It was sent to my former life. The sender's ADVISE will say that I have it.
+            // It was sent to my former incarnation. The sender's ADVISE will say that I have it.
             Holder::Sought(recovery) if !recovery.has_heard(place) => return,
             Holder::Me | Holder::Via { .. } | Holder::Unknown | Holder::Sought(_) => {
                 return out.misbehaved(from, "a privilege that nobody asked for");

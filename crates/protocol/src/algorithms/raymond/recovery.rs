@@ -141,7 +141,7 @@ impl Raymond {
         out: &mut Outbox<Message>,
     ) {
         if incarnation < self.incarnation {
-            return; // For a former life.
+            return; // For a former incarnation.
         }
         let Holder::Sought(recovery) = &mut self.holder else {
             if self.text == Text::Repaired {

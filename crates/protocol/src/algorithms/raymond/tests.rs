@@ -3,7 +3,7 @@
 use super::*;
 use crate::registry::values::Values;
 use crate::world::{World, enter, misbehaved, send};
-use crate::{Algorithm, Cluster, Effect, Holders};
+use crate::{Algorithm, Cluster, Described, Effect, Holders};
 
 /// Figure 9.17: the sites A to G are 0 to 6.
 const FIGURE: &str = "0-1/1-2/2-6/2-3/0-4/1-5";
@@ -26,7 +26,7 @@ fn advise(holder_is_you: bool, asked: bool, crossings: u64) -> Message {
 
 fn values(tree: &str) -> Values {
     let mut values = Values::defaults(&Raymond::INFO);
-    values.set(&Raymond::INFO, "tree", tree).unwrap();
+    values.set("tree", tree).unwrap();
     values
 }
 

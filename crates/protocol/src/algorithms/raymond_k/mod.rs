@@ -46,8 +46,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Raymond's algorithm for K permits.
@@ -196,9 +196,7 @@ fn all_ask_all(scale: Scale) -> f64 {
     if scale.permits < scale.sites { 2.0 * (scale.sites - 1) as f64 } else { 0.0 }
 }
 
-impl Algorithm for RaymondK {
-    type Plan = Cluster;
-
+impl Described for RaymondK {
     const INFO: Info = Info {
         name: "raymond-k",
         title: "Raymond, K permits: ask everyone, enter when all but K−1 have replied",
@@ -235,6 +233,14 @@ impl Algorithm for RaymondK {
             "with K ≥ N nobody asks",
         ],
     };
+}
+
+impl Algorithm for RaymondK {
+    type Plan = Cluster;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
         Ok(cluster)

@@ -5,7 +5,7 @@ use super::*;
 use crate::information::InformationStructure;
 use crate::registry::values::Values;
 use crate::world::{Action, Delivery, World};
-use crate::{Algorithm, Holders};
+use crate::{Described, Holders};
 
 const SITES: usize = 5;
 
@@ -46,8 +46,8 @@ fn structure(draws: &mut Draws) -> InformationStructure {
 fn run(seed: u64, deadlock: &str, delivery: Delivery) {
     let mut draws = Draws(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut values = Values::defaults(&Sanders::INFO);
-    values.set(&Sanders::INFO, "structure", &structure(&mut draws).to_string()).unwrap();
-    values.set(&Sanders::INFO, "deadlock", deadlock).unwrap();
+    values.set("structure", &structure(&mut draws).to_string()).unwrap();
+    values.set("deadlock", deadlock).unwrap();
     let mut world = World::<Sanders>::new(Cluster::of(SITES), &values, &Holders::none()).unwrap();
     let crashes = draws.below(SITES);
     for _ in 0..300 {

@@ -11,7 +11,8 @@ use crate::registry::values::Values;
 use crate::shared::Shared;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View,
+    invariant,
 };
 
 use super::slip::{Slip, Slips};
@@ -87,9 +88,7 @@ fn structure(sites: usize, word: &str) -> Result<InformationStructure, String> {
     }
 }
 
-impl Algorithm for Sanders {
-    type Plan = Plan;
-
+impl Described for Sanders {
     const INFO: Info = Info {
         name: "sanders",
         title: "Sanders: one algorithm over any information structure",
@@ -161,6 +160,14 @@ impl Algorithm for Sanders {
             "messages name their request and round, so that late ones and duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for Sanders {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let refused = |why: String| PlanError::Option { option: "structure", why };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::registry::values::Values;
 use crate::world::{World, enter, misbehaved, send};
-use crate::{Algorithm, Effect, Holders, PlanError};
+use crate::{Algorithm, Described, Effect, Holders, PlanError};
 
 fn request(clock: u64) -> Message {
     asked(clock, 0, &[])
@@ -39,7 +39,7 @@ fn world(sites: usize, options: &[(&str, &str)]) -> World<Sanders> {
 
 fn refusal(sites: usize, structure: &str) -> String {
     let mut values = Values::defaults(&Sanders::INFO);
-    values.set(&Sanders::INFO, "structure", structure).unwrap();
+    values.set("structure", structure).unwrap();
     match Sanders::plan(Cluster::of(sites), &values) {
         Err(error @ PlanError::Option { .. }) => error.to_string(),
         other => panic!("{structure} should be refused, not {other:?}"),
@@ -419,7 +419,7 @@ fn everyone_at_once_costs_no_more_than_the_upper_bounds_together() {
 fn holders_are_taken_for_every_structure() {
     for word in ["figure-1a", "figure-1b", "figure-1c", "figure-2"] {
         let mut values = Values::defaults(&Sanders::INFO);
-        values.set(&Sanders::INFO, "structure", word).unwrap();
+        values.set("structure", word).unwrap();
         for holder in SiteId::all(4) {
             let holders = Holders::new(Cluster::of(4), [holder]).unwrap();
             let mut world = World::<Sanders>::new(Cluster::of(4), &values, &holders).unwrap();

@@ -58,8 +58,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Clock, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
-    Timestamp, View, invariant,
+    Algorithm, Clock, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, Timestamp, View, invariant,
 };
 
 /// One site of Singhal's dynamic information structure algorithm.
@@ -215,9 +215,7 @@ impl SinghalDynamic {
     }
 }
 
-impl Algorithm for SinghalDynamic {
-    type Plan = Cluster;
-
+impl Described for SinghalDynamic {
     const INFO: Info = Info {
         name: "singhal-dynamic",
         title: "Singhal's dynamic information structure: ask those who may have entered since",
@@ -252,6 +250,14 @@ impl Algorithm for SinghalDynamic {
             "a REPLY names the request that it answers, so that duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for SinghalDynamic {
+    type Plan = Cluster;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
         Ok(cluster)

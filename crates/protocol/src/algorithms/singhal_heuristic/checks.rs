@@ -60,9 +60,10 @@ pub(super) fn together(
         }
     }
     for token in tokens(sites, in_flight) {
-        // What a site's former life had asked for is left out as soon as the holder knows of the new one.
-        let lives_on = |site: &&SinghalHeuristic| token.numbers[site.me.index()].life == site.number.life;
-        let mut known = token.requesting.iter().map(|site| sites[site.index()]).filter(lives_on);
+        // What a site's former incarnation had asked for is left out as soon as the holder knows of the new one.
+        let is_current =
+            |site: &&SinghalHeuristic| token.numbers[site.me.index()].incarnation == site.number.incarnation;
+        let mut known = token.requesting.iter().map(|site| sites[site.index()]).filter(is_current);
         invariant!(
             known.all(|site| matches!(site.state, State::Waiting { .. } | State::Executing { .. })),
             "I7: whom the token knows to be requesting is requesting (Lemma 1)"
@@ -80,10 +81,10 @@ fn tokens<'a>(
         State::Idle | State::Waiting { .. } => None,
     });
     let travelling = in_flight.iter().filter_map(|(_, to, message)| match message {
-        // One that was sent to a former life of its receiver is lost already.
-        Message::Token(token) => {
-            (token.numbers[to.index()].life == sites[to.index()].number.life).then_some(&**token)
-        }
+        // One that was sent to a former incarnation of its receiver is lost already.
+        Message::Token(token) => (token.numbers[to.index()].incarnation
+            == sites[to.index()].number.incarnation)
+            .then_some(&**token),
         Message::Request { .. }
         | Message::Focus { .. }
         | Message::Miss { .. }

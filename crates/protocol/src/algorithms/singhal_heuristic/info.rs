@@ -6,7 +6,7 @@ use crate::registry::info::{
 };
 use crate::registry::values::Values;
 use crate::site::InFlight;
-use crate::{Algorithm, Cluster, Holders, Phase, PlanError, Shared, SiteId, SiteSet, View};
+use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, Shared, SiteId, SiteSet, View};
 
 use super::arbitration::Arbitration;
 use super::message::{Message, Number, Token, Trail};
@@ -77,9 +77,7 @@ const OPTIONS: &[OptionInfo] = &[
     OptionInfo::text("printed: sections III-F and III-G to the letter, which deadlock; for the checker only"),
 ];
 
-impl Algorithm for SinghalHeuristic {
-    type Plan = Plan;
-
+impl Described for SinghalHeuristic {
     const INFO: Info = Info {
         name: "singhal-heuristic",
         title: "Singhal: ask only those who probably have the token",
@@ -142,6 +140,14 @@ impl Algorithm for SinghalHeuristic {
             "when two parts merge, a site that waits asks all it looks to again, and i1 looks to those it tells",
         ],
     };
+}
+
+impl Algorithm for SinghalHeuristic {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         Ok(Plan(Shared::new(Options {

@@ -3,32 +3,32 @@
 use crate::{SiteId, SiteSet};
 
 /// The paper's sequence number: which request of its site this is. Smaller means earlier. The requests of a site that
-/// had failed and runs again are later than all of its former life.
+/// had failed and runs again are later than all of its former incarnation.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Number {
     /// How often the site had failed before.
-    pub life: u32,
-    /// How often it has asked in this life.
+    pub incarnation: u32,
+    /// How often it has asked in this incarnation.
     pub count: u32,
 }
 
 impl Number {
     /// What a site has before its first request.
-    pub const ZERO: Number = Number { life: 0, count: 0 };
+    pub const ZERO: Number = Number { incarnation: 0, count: 0 };
 
-    /// The number of the next request. It saturates: a life ends before 2³² requests.
+    /// The number of the next request. It saturates: an incarnation ends before 2³² requests.
     #[must_use]
     pub const fn next(self) -> Self {
-        Number { life: self.life, count: self.count.saturating_add(1) }
+        Number { incarnation: self.incarnation, count: self.count.saturating_add(1) }
     }
 }
 
 impl std::fmt::Debug for Number {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.life {
+        match self.incarnation {
             0 => write!(f, "{}", self.count),
-            life => write!(f, "{life}.{}", self.count),
+            incarnation => write!(f, "{incarnation}.{}", self.count),
         }
     }
 }
@@ -58,21 +58,21 @@ impl Token {
     }
 }
 
-/// A life that is over.
+/// An incarnation that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Death {
     /// Who failed.
     pub site: SiteId,
     /// How often it had failed before; unknown to a site that has come back since and was not welcomed by it.
-    pub life: Option<u32>,
+    pub incarnation: Option<u32>,
 }
 
 /// The last that a site knows of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Trail {
-    /// It has never had it in this life.
+    /// It has never had it in this incarnation.
     Unknown,
     /// It has it.
     Held {
@@ -148,12 +148,12 @@ pub enum Message {
     /// From a site that had failed and runs again, to all others: you need not look to me, I look to you.
     Recovering {
         /// How often it has failed.
-        life: u32,
+        incarnation: u32,
     },
-    /// From each of them in return: I know of your new life.
+    /// From each of them in return: I know of your new incarnation.
     Welcome {
-        /// The life that is welcomed.
-        life: u32,
+        /// The incarnation that is welcomed.
+        incarnation: u32,
         /// How often the sender has failed.
         mine: u32,
         /// Whether a failure is left to be dealt with that was the sender's to deal with, and now is the newcomer's.
@@ -163,8 +163,8 @@ pub enum Message {
     Ask {
         /// Which of the asker's questions.
         round: Number,
-        /// The life of the receiver that is asked.
-        life: u32,
+        /// The incarnation of the receiver that is asked.
+        incarnation: u32,
         /// The lives that are over.
         dead: Box<[Death]>,
     },

@@ -50,7 +50,7 @@
 //! - A token counts how often it was sent, so that a copy of an earlier one is recognised.
 //! - Section VI-B resets all numbers of a site that comes back, which makes its later requests look outdated; here a
 //!   number begins with how often the site has failed. Its own `SV` entry is N, not R. It asks for nothing before all
-//!   others have welcomed it, so that a token is never passed on by a site that has not heard of its new life.
+//!   others have welcomed it, so that a token is never passed on by a site that has not heard of its new incarnation.
 //! - Section VI-B leaves a token that was on its way to a failed site to timeouts, or to whoever comes back in time. Here
 //!   the others know of the failure and make a new token (`recovery.rs`), so the old one is dropped if it still arrives.
 //!   The entry of a failed site in TSV is cleared, and nobody sends it the token.
@@ -167,15 +167,17 @@ impl Site for SinghalHeuristic {
             Message::Request { .. } | Message::Focus { .. } | Message::Token(_) | Message::Ask { .. }
                 if self.down.contains(from) =>
             {
-                out.misbehaved(from, "a message of a life that is over, or not yet welcomed");
+                out.misbehaved(from, "a message of an incarnation that is over, or not yet welcomed");
             }
             Message::Request { number } => self.on_request(from, number, out),
             Message::Focus { number, expects } => self.on_focus(from, number, expects, out),
             Message::Miss { number } => self.on_miss(from, number, out),
             Message::Token(token) => self.on_token(from, token, out),
-            Message::Recovering { life } => self.on_recovering(from, life, out),
-            Message::Welcome { life, mine, unsettled } => self.on_welcome(from, life, (mine, unsettled), out),
-            Message::Ask { round, life, dead } => self.on_ask(from, round, (life, dead), out),
+            Message::Recovering { incarnation } => self.on_recovering(from, incarnation, out),
+            Message::Welcome { incarnation, mine, unsettled } => {
+                self.on_welcome(from, incarnation, (mine, unsettled), out);
+            }
+            Message::Ask { round, incarnation, dead } => self.on_ask(from, round, (incarnation, dead), out),
             Message::Answer { round, trail, number, waiting } => {
                 self.on_answer(from, round, (trail, number, waiting), out);
             }
@@ -272,8 +274,8 @@ impl SinghalHeuristic {
         {
             return out.misbehaved(from, "a token of another shape");
         }
-        if token.numbers[self.me.index()].life < self.number.life {
-            return; // Sent to my former life. The others know that it was lost with that.
+        if token.numbers[self.me.index()].incarnation < self.number.incarnation {
+            return; // Sent to my former incarnation. The others know that it was lost with that.
         }
         if token.passes <= self.trail.passes() {
             return out.misbehaved(from, "a token that has been here before");

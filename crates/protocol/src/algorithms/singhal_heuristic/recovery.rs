@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A site that comes back looks to all others, none of which looks to it, and asks for nothing before all have welcomed it.
-//! So whoever has the token knows which life of each other site it deals with.
+//! So whoever has the token knows which incarnation of each other site it deals with.
 
 use crate::mutant::{self, Mutant};
 use crate::{Outbox, SiteId, SiteSet};
@@ -28,7 +28,7 @@ pub(super) struct Recovery {
     unsettled: bool,
     /// Whether the network has been split, and it is not known yet which part joins the other.
     merging: bool,
-    /// How many rounds of questions I have begun in this life.
+    /// How many rounds of questions I have begun in this incarnation.
     rounds: u32,
     round: Option<Round>,
     /// Who has come back while I had a round open; welcomed when it ends, so that the asker never changes within one.
@@ -104,8 +104,8 @@ impl SinghalHeuristic {
 
     /// The crash recovery procedure: the site looks to all others, and tells them.
     pub(super) fn on_restart(&mut self, out: &mut Outbox<Message>) {
-        let life = self.number.life + 1;
-        self.number = Number { life, count: 0 };
+        let incarnation = self.number.incarnation + 1;
+        self.number = Number { incarnation, count: 0 };
         self.state = State::Idle;
         self.row = SiteSet::all_but(self.me, self.heard.len());
         self.heard.fill(Number::ZERO);
@@ -114,29 +114,29 @@ impl SinghalHeuristic {
         self.down.clear();
         self.partition = None;
         let unwelcomed = self.row.clone();
-        out.send_all(&unwelcomed, &Message::Recovering { life });
+        out.send_all(&unwelcomed, &Message::Recovering { incarnation });
         self.recovery = Some(Box::new(Recovery { unwelcomed, ..Recovery::default() }));
         self.finish_if_welcomed(out);
     }
 
     /// Crash recovery procedure, step 1, at the others: stop looking to the one that came back.
-    pub(super) fn on_recovering(&mut self, from: SiteId, life: u32, out: &mut Outbox<Message>) {
-        if life <= self.heard[from.index()].life {
+    pub(super) fn on_recovering(&mut self, from: SiteId, incarnation: u32, out: &mut Outbox<Message>) {
+        if incarnation <= self.heard[from.index()].incarnation {
             return; // It has come again.
         }
         let recovery = self.recovery.get_or_insert_default();
         if recovery.round.is_some() {
             recovery.newcomers.retain(|&(site, _)| site != from);
-            recovery.newcomers.push((from, life));
+            recovery.newcomers.push((from, incarnation));
             if recovery.strangers.remove(from) {
                 // Now I know which of its lives is over, and can ask better.
-                self.heard[from.index()] = Number { life: life - 1, count: 0 };
+                self.heard[from.index()] = Number { incarnation: incarnation - 1, count: 0 };
                 self.begin_round(out);
             }
             return;
         }
         recovery.strangers.remove(from);
-        self.heard[from.index()] = Number { life, count: 0 };
+        self.heard[from.index()] = Number { incarnation, count: 0 };
         let unsettled = self.hand_over_to(from);
         self.down.remove(from);
         // Of two that come back at the same time both go on looking to each other.
@@ -145,7 +145,7 @@ impl SinghalHeuristic {
         }
         match &mut self.state {
             State::Idle => {}
-            // Its former life had my request.
+            // Its former incarnation had my request.
             State::Waiting { asked } => {
                 asked.remove(from);
             }
@@ -154,7 +154,7 @@ impl SinghalHeuristic {
                 asked.insert(from);
             }
         }
-        out.send(from, Message::Welcome { life, mine: self.number.life, unsettled });
+        out.send(from, Message::Welcome { incarnation, mine: self.number.incarnation, unsettled });
         self.answer_if_known(out);
     }
 
@@ -172,24 +172,24 @@ impl SinghalHeuristic {
         SiteId::all(self.heard.len()).find(|&site| !self.down.contains(site))
     }
 
-    /// Not in the paper: one more site knows which life of mine it deals with, and I know its.
+    /// Not in the paper: one more site knows which incarnation of mine it deals with, and I know its.
     pub(super) fn on_welcome(
         &mut self,
         from: SiteId,
-        life: u32,
+        incarnation: u32,
         (theirs, unsettled): (u32, bool),
         out: &mut Outbox<Message>,
     ) {
-        if life > self.number.life {
-            return out.misbehaved(from, "a welcome to a life that I have not begun");
+        if incarnation > self.number.incarnation {
+            return out.misbehaved(from, "a welcome to an incarnation that I have not begun");
         }
-        let now = self.recovery.as_mut().filter(|_| life == self.number.life);
+        let now = self.recovery.as_mut().filter(|_| incarnation == self.number.incarnation);
         if let Some(recovery) = now
             && recovery.unwelcomed.remove(from)
         {
             recovery.unsettled |= unsettled;
             let heard = &mut self.heard[from.index()];
-            *heard = (*heard).max(Number { life: theirs, count: 0 });
+            *heard = (*heard).max(Number { incarnation: theirs, count: 0 });
             self.answer_if_known(out);
             self.finish_if_welcomed(out);
         }
@@ -219,15 +219,17 @@ impl SinghalHeuristic {
             return;
         }
         recovery.rounds += 1;
-        let id = Number { life: self.number.life, count: recovery.rounds };
+        let id = Number { incarnation: self.number.incarnation, count: recovery.rounds };
         let mut missing = SiteSet::all_but(self.me, self.heard.len());
         missing.subtract(&self.down);
-        let life =
-            |site: SiteId| (!recovery.strangers.contains(site)).then_some(self.heard[site.index()].life);
-        let dead: Box<[_]> = self.down.iter().map(|site| Death { site, life: life(site) }).collect();
+        let incarnation = |site: SiteId| {
+            (!recovery.strangers.contains(site)).then_some(self.heard[site.index()].incarnation)
+        };
+        let dead: Box<[_]> =
+            self.down.iter().map(|site| Death { site, incarnation: incarnation(site) }).collect();
         for site in missing.iter() {
-            let life = self.heard[site.index()].life;
-            out.send(site, Message::Ask { round: id, life, dead: dead.clone() });
+            let incarnation = self.heard[site.index()].incarnation;
+            out.send(site, Message::Ask { round: id, incarnation, dead: dead.clone() });
         }
         let mut numbers = self.heard.clone();
         numbers[self.me.index()] = self.number;
@@ -241,11 +243,11 @@ impl SinghalHeuristic {
         &mut self,
         from: SiteId,
         round: Number,
-        (life, dead): (u32, Box<[Death]>),
+        (incarnation, dead): (u32, Box<[Death]>),
         out: &mut Outbox<Message>,
     ) {
-        if life < self.number.life {
-            return; // My former life was asked.
+        if incarnation < self.number.incarnation {
+            return; // My former incarnation was asked.
         }
         if dead.iter().any(|death| death.site.index() >= self.heard.len()) {
             return out.misbehaved(from, "a question about a site that does not exist");
@@ -266,8 +268,9 @@ impl SinghalHeuristic {
             return;
         }
         let Some(mut recovery) = self.recovery.take() else { return };
-        let over = |&Death { site, life }: &Death| {
-            self.down.contains(site) || life.is_some_and(|life| self.life_of(site) > life)
+        let over = |&Death { site, incarnation }: &Death| {
+            self.down.contains(site)
+                || incarnation.is_some_and(|incarnation| self.life_of(site) > incarnation)
         };
         // Who has just come back has asked for nothing yet.
         let fresh = recovery.is_recovering();
@@ -333,8 +336,8 @@ impl SinghalHeuristic {
             self.make(Token { passes, requesting: round.requesting, numbers: round.numbers }, out);
         }
         let newcomers = self.recovery.as_mut().map(|recovery| std::mem::take(&mut recovery.newcomers));
-        for (site, life) in newcomers.into_iter().flatten() {
-            self.on_recovering(site, life, out);
+        for (site, incarnation) in newcomers.into_iter().flatten() {
+            self.on_recovering(site, incarnation, out);
         }
     }
 
@@ -370,7 +373,7 @@ impl SinghalHeuristic {
         match trail {
             Trail::Unknown | Trail::Cut { .. } => true,
             Trail::Held { .. } => false,
-            Trail::Sent { to, number, .. } => self.down.contains(to) || number.life < self.life_of(to),
+            Trail::Sent { to, number, .. } => self.down.contains(to) || number.incarnation < self.life_of(to),
         }
     }
 
@@ -381,7 +384,7 @@ impl SinghalHeuristic {
 
     /// How often `site` has failed, as far as I know.
     fn life_of(&self, site: SiteId) -> u32 {
-        if site == self.me { self.number.life } else { self.heard[site.index()].life }
+        if site == self.me { self.number.incarnation } else { self.heard[site.index()].incarnation }
     }
 
     /// Case II: the token was lost; here is a new one.

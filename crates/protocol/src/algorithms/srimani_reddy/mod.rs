@@ -50,8 +50,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, Slot, View,
-    invariant,
+    Algorithm, Cluster, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet,
+    Slot, View, invariant,
 };
 
 /// One site of Srimani and Reddy's algorithm.
@@ -264,9 +264,7 @@ fn all_tokens(scale: Scale) -> f64 {
     if scale.permits < scale.sites { (scale.sites - 1 + scale.permits) as f64 } else { 0.0 }
 }
 
-impl Algorithm for SrimaniReddy {
-    type Plan = Cluster;
-
+impl Described for SrimaniReddy {
     const INFO: Info = Info {
         name: "srimani-reddy",
         title: "Srimani and Reddy: K tokens, requests to everyone, idle holders answer",
@@ -303,6 +301,14 @@ impl Algorithm for SrimaniReddy {
             "each token counts its moves, so that duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for SrimaniReddy {
+    type Plan = Cluster;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, _: &Values) -> Result<Cluster, PlanError> {
         Ok(cluster)

@@ -50,8 +50,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, SiteSet, View,
-    invariant,
+    Algorithm, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId,
+    SiteSet, View, invariant,
 };
 
 /// One site of Suzuki and Kasami's algorithm.
@@ -275,9 +275,7 @@ pub struct Plan {
     text: Text,
 }
 
-impl Algorithm for SuzukiKasami {
-    type Plan = Plan;
-
+impl Described for SuzukiKasami {
     const INFO: Info = Info {
         name: "suzuki-kasami",
         title: "Suzuki and Kasami: ask everyone for the token, which knows whom it has served",
@@ -320,6 +318,14 @@ impl Algorithm for SuzukiKasami {
             "the token counts its hand-overs, so that a duplicate is recognised",
         ],
     };
+}
+
+impl Algorithm for SuzukiKasami {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         Ok(Plan { cluster, text: Text::of(values) })

@@ -45,7 +45,8 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{
-    Algorithm, Cluster, Count, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View, invariant,
+    Algorithm, Cluster, Count, Described, Holders, NOT_A_PEER, Outbox, Phase, PlanError, Site, SiteId, View,
+    invariant,
 };
 
 /// One site of the ring.
@@ -244,9 +245,7 @@ pub struct Plan {
     idle: Idle,
 }
 
-impl Algorithm for TokenRing {
-    type Plan = Plan;
-
+impl Described for TokenRing {
     const INFO: Info = Info {
         name: "token-ring",
         title: "A token on a ring: whoever has it may enter, then it moves on",
@@ -283,6 +282,14 @@ impl Algorithm for TokenRing {
             "the token counts its hand-overs, and WANTED names the last one, so that duplicates are recognised",
         ],
     };
+}
+
+impl Algorithm for TokenRing {
+    type Plan = Plan;
+
+    fn info(&self) -> &'static Info {
+        &Self::INFO
+    }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let idle = if values.get("idle") == "circulate" { Idle::Circulate } else { Idle::Park };

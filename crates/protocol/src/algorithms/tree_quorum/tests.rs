@@ -4,7 +4,7 @@ use super::*;
 use crate::algorithms::arbiter::{Message, Turn};
 use crate::registry::values::Values;
 use crate::world::{World, enter, send};
-use crate::{Algorithm, Holders};
+use crate::{Algorithm, Described, Holders};
 
 fn request(clock: u64) -> Message {
     Message::Request { clock: Clock::at(clock) }

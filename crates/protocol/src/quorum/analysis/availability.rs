@@ -1,4 +1,4 @@
-//! How likely some quorum is up, if each site is down with probability p, independently.
+//! Availability: the probability that some quorum is up, if each site is down with probability p, independently.
 //!
 //! Exactly by looking at all subsets of sites (up to 26 sites), or exactly by inclusion and exclusion over
 //! unions of sets (up to 20 different sets), or by sampling. A sample draws for each site the probability from
@@ -11,16 +11,16 @@ use super::survivors::{Survivors, power};
 use crate::SiteSet;
 use crate::quorum::QuorumSystem;
 
-/// The curve, and how it was found.
+/// The availability curve, and the method that found it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Availability {
-    /// How.
+    /// The method.
     pub method: Method,
-    /// One for each probability that was asked for.
+    /// One point for each requested probability.
     pub points: Vec<Point>,
 }
 
-/// How an availability was found.
+/// The method by which an availability was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// All subsets of the sites: exact.
@@ -40,16 +40,16 @@ pub struct Point {
     pub failing: f64,
     /// The probability that some quorum is up.
     pub available: f64,
-    /// How far off that may be, at 95 % confidence; 0 where it is exact.
+    /// The possible error at 95 % confidence; 0 where it is exact.
     pub error: f64,
 }
 
-/// How to sample, where it must be.
+/// The sampling, where the exact methods do not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// How many samples; fewer are drawn where the family is so large that they would take too long.
+    /// The number of samples; fewer are drawn where the family is so large that they would take too long.
     pub samples: u32,
-    /// What they derive from.
+    /// The seed of all samples.
     pub seed: u64,
 }
 
@@ -59,11 +59,11 @@ impl Default for Sampling {
     }
 }
 
-/// The most different sets for which all unions are looked at.
-const MOST_UNIONS: usize = 20;
+/// The largest number of different sets for which all unions are examined.
+const MAX_UNIONS: usize = 20;
 
-/// At how many members of sets the sampling may look, once it has its least samples.
-const MOST_STEPS: usize = 500_000_000;
+/// The number of set members that the sampling may examine, once it has its least samples.
+const MAX_STEPS: usize = 500_000_000;
 const LEAST_SAMPLES: usize = 1000;
 
 impl Availability {
@@ -79,7 +79,7 @@ impl Availability {
         let mut sets = system.quorums().to_vec();
         sets.sort();
         sets.dedup();
-        if sets.len() <= MOST_UNIONS {
+        if sets.len() <= MAX_UNIONS {
             let unions = Unions::of(&sets, system.sites());
             return Availability::exactly(Method::InclusionExclusion, failing, |p| unions.availability(p));
         }
@@ -144,7 +144,7 @@ fn thresholds(sets: &[SiteSet], sites: usize, sampling: Sampling) -> Vec<f64> {
     let mut thresholds = Vec::new();
     let mut steps = 0;
     for sample in 0..sampling.samples as usize {
-        if sample >= LEAST_SAMPLES && steps > MOST_STEPS {
+        if sample >= LEAST_SAMPLES && steps > MAX_STEPS {
             break;
         }
         down_from.fill_with(|| random.f64());

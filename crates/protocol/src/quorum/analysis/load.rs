@@ -1,4 +1,4 @@
-//! How the work spreads: the load under the best strategy.
+//! Load: how the work is spread under the best strategy.
 //!
 //! A strategy says how often each set is asked; the load of a site is how often it is asked then, and the load of
 //! the system that of its busiest site under the best strategy (Naor and Wool 1998). A linear program: give
@@ -11,7 +11,7 @@ use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, mic
 use super::classes::{self, Classes};
 use crate::quorum::QuorumSystem;
 
-/// How often sites are asked.
+/// The share of requests that each site is asked in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// The load of the system: of the busiest site, if sets are chosen as well as can be.

@@ -1,4 +1,4 @@
-//! What a quorum system costs and what it survives.
+//! Analysis: what a quorum system costs and what it survives.
 //!
 //! | figure | meaning | how it is found |
 //! |---|---|---|
@@ -28,22 +28,22 @@ use crate::quorum::{BuildQuorumsError, QuorumSystem};
 use crate::{SiteId, SiteSet};
 use survivors::Survivors;
 
-/// All figures of one family.
+/// All results for one family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
-    /// How many sites a quorum asks.
+    /// The sizes of the quorums.
     pub sizes: Sizes,
-    /// What an entry costs when nobody else wants in.
+    /// The messages of an entry when no other site requests.
     pub messages: Messages,
-    /// How the work spreads.
+    /// The spread of the work.
     pub load: Load,
-    /// How many failures are survived for certain.
+    /// The number of failures that are always survived.
     pub resilience: Resilience,
-    /// How many failures are survived by chance.
+    /// The probability that failures are survived.
     pub availability: Availability,
 }
 
-/// How many sites a set has.
+/// The number of sites in a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
     /// The smallest set.
@@ -54,25 +54,25 @@ pub struct Sizes {
     pub most: usize,
 }
 
-/// Messages of one request and release when nobody else wants in: three to every member but the requester.
+/// Messages of one request and release when no other site requests: three for every member but the requester.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Messages {
-    /// With the cheapest set.
+    /// With the smallest set.
     pub least: usize,
     /// All sites alike where each has a set; otherwise under the best strategy.
     pub mean: f64,
-    /// With the dearest set.
+    /// With the largest set.
     pub most: usize,
 }
 
 impl Analysis {
-    /// Judges a family that has at least one set, all of them not empty; `failing` are the probabilities for the
+    /// Analyses a family that has at least one set, all of them not empty; `failing` are the probabilities for the
     /// availability.
     pub fn of(system: &QuorumSystem, failing: &[f64], sampling: Sampling) -> Self {
         Analysis::of_listed(system, None, failing, sampling)
     }
 
-    /// Judges listed sets, with what their rule knows better.
+    /// Analyses listed sets, with what their rule knows better.
     fn of_listed(system: &QuorumSystem, rule: Option<&Rule>, failing: &[f64], sampling: Sampling) -> Self {
         let survivors = Survivors::count(system);
         let load = Load::of(system);
@@ -88,7 +88,7 @@ impl Analysis {
         }
     }
 
-    /// Judges all sets that follow a rule, where it can without listing them.
+    /// Analyses all sets that follow a rule, where that is possible without listing them.
     pub fn of_rule(rule: &Rule, failing: &[f64], sampling: Sampling) -> Result<Self, BuildQuorumsError> {
         let by_rule = rule.load_and_sizes().zip(Availability::of_rule(rule, failing));
         let Some(((load, sizes), availability)) = by_rule else {

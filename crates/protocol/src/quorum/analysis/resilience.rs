@@ -1,9 +1,10 @@
-//! How many failures always leave a quorum: one less than the fewest sites that together meet every set.
+//! Resilience: how many failures always leave a quorum. It is one less than the fewest sites that together intersect every
+//! set.
 //!
 //! Few sites: from all subsets. Otherwise a search by layers: all families of sets that `j` chosen sites can
 //! leave unmet, starting with all; the next layer lets each member of one unmet set be chosen. The first layer with
 //! nothing left unmet is the answer. What leaves more unmet than the busiest sites that may still be chosen can
-//! meet is dropped. The search is given up after [`MOST_STEPS`]; then bounds remain: from below the layers done and the load (if
+//! meet is dropped. The search is given up after [`MAX_STEPS`]; then bounds remain: from below the layers done and the load (if
 //! every site is asked at most a share L of the time, fewer than 1/L sites cannot be in every choice), from above
 //! sites chosen greedily and the smallest set that meets all.
 
@@ -14,17 +15,17 @@ use super::survivors::Survivors;
 use crate::quorum::QuorumSystem;
 use crate::{SiteId, SiteSet};
 
-/// How many failures always leave a quorum. The bounds are equal where it is known.
+/// The number of failures that always leave a quorum. The bounds are equal where it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resilience {
-    /// So many failures are survived.
+    /// This many failures are survived.
     pub at_least: usize,
-    /// One more than this may not be.
+    /// One more failure than this may not be survived.
     pub at_most: usize,
 }
 
-/// How many words of bits the search may look at.
-const MOST_STEPS: usize = 300_000_000;
+/// The number of words of bits that the search may examine.
+const MAX_STEPS: usize = 300_000_000;
 
 impl Resilience {
     /// The resilience of a family that has at least one set, all of them not empty.
@@ -83,7 +84,7 @@ impl<'a> Meets<'a> {
         SiteSet::all(self.system.quorums().len())
     }
 
-    /// How many sites it takes if each time one is chosen that meets most.
+    /// The number of sites that a greedy choice takes: each time one that intersects most sets.
     fn greedy(&self) -> usize {
         let mut unmet = self.all_unmet();
         let mut chosen = 0;
@@ -115,7 +116,7 @@ impl<'a> Meets<'a> {
                 let first = unmet.first().expect("layers keep what is unmet");
                 let members = &self.system.quorums()[first.index()];
                 steps += 2 * words * members.len();
-                if steps > MOST_STEPS {
+                if steps > MAX_STEPS {
                     return (least, most);
                 }
                 for site in members.iter() {

@@ -16,7 +16,7 @@ use crate::SiteId;
 use crate::quorum::grid::Grid;
 use crate::quorum::{BuildQuorumsError, QuorumSystem, Tree, check_sites, majority, votes};
 
-/// What makes a set a quorum.
+/// The rule that makes a set a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule(Kind);
 
@@ -27,8 +27,8 @@ enum Kind {
     Grid(Grid),
 }
 
-/// The most steps for counting out how likely how many votes are.
-const MOST_STEPS: usize = 10_000_000;
+/// The largest number of steps for computing the distribution of votes.
+const MAX_STEPS: usize = 10_000_000;
 
 impl Rule {
     /// [`QuorumSystem::whole_tree`], not listed.
@@ -55,7 +55,7 @@ impl Rule {
         Ok(Rule(Kind::Grid(Grid::new(sites))))
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(&self) -> usize {
         match &self.0 {
             Kind::Tree(tree) => tree.sites(),
@@ -73,7 +73,7 @@ impl Rule {
         }
     }
 
-    /// How many failures always leave a quorum.
+    /// The number of failures that always leave a quorum.
     pub(super) fn resilience(&self) -> usize {
         match &self.0 {
             Kind::Tree(tree) => {
@@ -111,7 +111,7 @@ impl Rule {
             }
             Kind::Votes { votes, quota } => {
                 let quota = usize::try_from(*quota).ok()?;
-                let few = quota.saturating_mul(votes.len()) <= MOST_STEPS;
+                let few = quota.saturating_mul(votes.len()) <= MAX_STEPS;
                 few.then(|| availability_of_votes(votes, quota, 1.0 - failing))
             }
             Kind::Grid(_) => None,
@@ -133,9 +133,9 @@ impl Rule {
     }
 }
 
-/// How likely sites that are up with probability `up` have `quota` votes.
+/// The probability that sites which are up with probability `up` have `quota` votes.
 fn availability_of_votes(votes: &[u32], quota: usize, up: f64) -> f64 {
-    // How likely the sites so far have how many votes; all from the quota on are one.
+    // The distribution of the votes of the sites so far; all from the quota on are counted as one.
     let mut likely = vec![0.0; quota + 1];
     likely[0] = 1.0;
     for &votes in votes {
@@ -148,7 +148,7 @@ fn availability_of_votes(votes: &[u32], quota: usize, up: f64) -> f64 {
     likely[quota].clamp(0.0, 1.0)
 }
 
-/// A figure for each site: of the tree below it. `of_three` makes it of those of two children.
+/// A value for the tree below each site. `of_three` computes it from those of two children.
 fn bottom_up<T: Copy>(tree: Tree, leaf: T, of_three: impl Fn(T, T) -> T) -> Vec<T> {
     let mut figures = vec![leaf; tree.sites()];
     for site in SiteId::all(tree.sites()).rev() {
@@ -165,7 +165,7 @@ fn bottom_up<T: Copy>(tree: Tree, leaf: T, of_three: impl Fn(T, T) -> T) -> Vec<
 
 fn load_and_sizes_of_tree(tree: Tree) -> (Load, Sizes) {
     let below = bottom_up(tree, 1.0, |left, right| 2.0 / (1.0 + 1.0 / left + 1.0 / right));
-    // How often the tree below a site is asked.
+    // By site: how often the tree below it is asked.
     let mut asked = vec![1.0; tree.sites()];
     let mut of_sites = vec![0.0; tree.sites()];
     for site in SiteId::all(tree.sites()) {

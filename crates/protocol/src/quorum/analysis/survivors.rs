@@ -1,9 +1,9 @@
-//! How many subsets of each size contain a quorum: exact resilience and availability of few sites.
+//! The number of subsets of each size that contain a quorum: exact resilience and availability for few sites.
 
 use crate::quorum::QuorumSystem;
 use crate::quorum::subsets::Subsets;
 
-/// So many subsets of `k` sites contain a quorum, for each `k`.
+/// For each `k`, the number of subsets of `k` sites that contain a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Survivors {
     by_size: Vec<u64>,
@@ -15,7 +15,7 @@ impl Survivors {
         Subsets::of(system).map(|subsets| Survivors { by_size: subsets.count_by_size() })
     }
 
-    /// How many failures always leave a quorum; `None` if not even all sites up do.
+    /// The number of failures that always leave a quorum; `None` if not even all sites contain one.
     pub(super) fn resilience(&self) -> Option<usize> {
         let sites = self.by_size.len() - 1;
         let all_survive = |&failed: &usize| self.by_size[sites - failed] == subsets_of_size(sites, failed);
@@ -32,7 +32,7 @@ impl Survivors {
     }
 }
 
-/// `base` to a whole number, 0⁰ being 1.
+/// `base` to an integer power, 0⁰ being 1.
 pub(super) fn power(base: f64, exponent: usize) -> f64 {
     base.powi(i32::try_from(exponent).expect("no more sites than that"))
 }

@@ -1,4 +1,4 @@
-//! What a family of sets must satisfy to be of use, with the offending sets named where it does not.
+//! Checks: what a family of sets must satisfy, with the offending sets named where it does not.
 //!
 //! - A **coterie** (chapter 9, section 9.7): every two sets meet (intersection), and none contains another
 //!   (minimality, which saves work but is not needed for safety).
@@ -16,7 +16,7 @@ use crate::quorum::QuorumSystem;
 use crate::quorum::subsets::Subsets;
 use crate::{SiteId, SiteSet};
 
-/// Something to ask of a family.
+/// A property of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
     /// Every two sets meet.
@@ -35,14 +35,14 @@ pub enum Property {
     KCoterie(usize),
 }
 
-/// The answer.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It has the property.
+    /// The family has the property.
     Holds,
-    /// It has not, and this is why.
+    /// The family does not have the property, for this reason.
     Fails(Violation),
-    /// The search was given up after [`MOST_STEPS`]; nothing was found against it.
+    /// The search was given up after [`MAX_STEPS`]; nothing was found against it.
     Undecided,
 }
 
@@ -55,7 +55,7 @@ pub struct Named {
     pub set: SiteSet,
 }
 
-/// What speaks against a property.
+/// Why a family does not have a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A set without a site.
@@ -64,23 +64,23 @@ pub enum Violation {
     /// Two sets that share nothing.
     #[error("{0} and {1} have no site in common")]
     Disjoint(Named, Named),
-    /// A set within another.
+    /// A set is contained in another.
     #[error("{larger} contains {smaller}")]
     Contains {
-        /// The one that is not needed.
+        /// The set that is not needed.
         larger: Named,
-        /// The one that does as well.
+        /// The set that is contained in it.
         smaller: Named,
     },
-    /// Not one set a site.
+    /// There is not one set for each site.
     #[error("there are {sets} sets for {sites} sites: each site must have one of its own")]
     NotOneEach {
-        /// How many sets.
+        /// The number of sets.
         sets: usize,
-        /// How many sites.
+        /// The number of sites.
         sites: usize,
     },
-    /// A site outside its own set.
+    /// A site is not in its own set.
     #[error("site {} is not in its own set, {set}", site.index())]
     NotInOwn {
         /// The site.
@@ -88,10 +88,10 @@ pub enum Violation {
         /// Its set.
         set: Named,
     },
-    /// Two sets of different sizes.
+    /// Two sets have different sizes.
     #[error("{0} and {1} have different sizes")]
     Sizes(Named, Named),
-    /// Two sites with different shares of the work.
+    /// Two sites are in different numbers of sets.
     #[error("site {} is in {} sets and site {} in {}", .0.index(), .1, .2.index(), .3)]
     Shares(SiteId, usize, SiteId, usize),
     /// More processes could enter than `k`.
@@ -102,8 +102,8 @@ pub enum Violation {
     Blocking(Vec<Named>),
 }
 
-/// After how many comparisons of two sets the search for a violation of a k-coterie is given up.
-pub const MOST_STEPS: u64 = 300_000_000;
+/// The number of comparisons of two sets after which the search for a violation of a k-coterie is given up.
+pub const MAX_STEPS: u64 = 300_000_000;
 
 impl Property {
     /// Whether the family has the property.
@@ -119,7 +119,7 @@ impl Property {
         found.map_or(Verdict::Holds, Verdict::Fails)
     }
 
-    /// What is asked, in a few words.
+    /// The property in a few words.
     pub fn about(self) -> String {
         match self {
             Property::Intersection => "every two sets meet".to_owned(),
@@ -271,7 +271,7 @@ fn k_coterie(system: &QuorumSystem, k: usize) -> Verdict {
             // A cover that is new costs more than one that was known: it is kept.
             let kept = 10 + system.sites() / 4 + taken;
             steps += (sets.len() + kept * (next.len() - before)) as u64;
-            if steps > MOST_STEPS {
+            if steps > MAX_STEPS {
                 return Verdict::Undecided;
             }
         }

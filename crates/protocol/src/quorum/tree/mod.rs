@@ -10,7 +10,7 @@
 //! child, which the text leaves open, has only that way on: its path goes to the child, and if it has failed,
 //! a path from the child replaces it. So every path still ends at a leaf, and every two quorums meet.
 
-use crate::quorum::{BuildQuorumsError, MOST_SETS, QuorumSystem, check_sites};
+use crate::quorum::{BuildQuorumsError, MAX_SETS, QuorumSystem, check_sites};
 use crate::{SiteId, SiteSet};
 
 /// The sites `0..sites` as a heap-shaped binary tree.
@@ -39,12 +39,12 @@ impl QuorumSystem {
     }
 }
 
-/// Which sites the enumeration goes around.
+/// The sites that the enumeration avoids.
 #[derive(Clone, Copy)]
 enum Substitution<'a> {
-    /// Those that failed.
+    /// The sites that have failed.
     Of(&'a SiteSet),
-    /// Each is passed through and gone around.
+    /// None: each site is both used and avoided.
     Always,
 }
 
@@ -55,33 +55,33 @@ impl Tree {
         Tree { sites }
     }
 
-    /// The site that every tree hangs from.
+    /// The root of every tree.
     pub fn root() -> SiteId {
         SiteId::new(0)
     }
 
-    /// How many sites there are.
+    /// The number of sites.
     pub fn sites(self) -> usize {
         self.sites
     }
 
-    /// The site above, unless `site` is the root.
+    /// The parent of `site`, unless it is the root.
     pub fn parent(self, site: SiteId) -> Option<SiteId> {
         site.index().checked_sub(1).map(|before| SiteId::new(before / 2))
     }
 
-    /// The sites right below: the left and the right one, the left one, or none.
+    /// The children: the left and the right one, only the left one, or none.
     pub fn children(self, site: SiteId) -> impl Iterator<Item = SiteId> {
         let left = 2 * site.index() + 1;
         (left..=left + 1).take_while(move |&child| child < self.sites).map(SiteId::new)
     }
 
-    /// Whether no site is below.
+    /// Whether `site` has no children.
     pub fn is_leaf(self, site: SiteId) -> bool {
         2 * site.index() + 1 >= self.sites
     }
 
-    /// How many steps lead from the root to `site`.
+    /// The number of steps from the root to `site`.
     pub fn depth(self, site: SiteId) -> u32 {
         (site.index() + 1).ilog2()
     }
@@ -131,7 +131,7 @@ impl Tree {
             }
             return Some(paths).filter(|paths| !paths.is_empty());
         }
-        // Lines 6 to 9, the OR in the order that the caller likes.
+        // Lines 6 to 9, the OR in the order that the caller prefers.
         let mut path = SiteSet::new();
         if !self.is_leaf(site) {
             let mut children = self.children(site);
@@ -168,7 +168,7 @@ impl Tree {
                 [] => {}
                 [only] => quorums.extend_from_slice(only),
                 [left, right, ..] => {
-                    if left.len() * right.len() + quorums.len() > MOST_SETS {
+                    if left.len() * right.len() + quorums.len() > MAX_SETS {
                         return Err(BuildQuorumsError::TooManySets);
                     }
                     quorums.extend(left.iter().flat_map(|a| right.iter().map(|b| union(a, b))));

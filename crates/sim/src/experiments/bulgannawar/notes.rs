@@ -1,4 +1,4 @@
-//! What a reader of the rows must know: the reading of the model, and why something differs.
+//! Notes for the reader of the rows: how the model was understood, and why something differs.
 
 /// For all figures.
 pub(super) const READING: [&str; 3] = [

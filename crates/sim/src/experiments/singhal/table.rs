@@ -49,11 +49,11 @@ const BELOW_THE_TABLE: std::ops::RangeInclusive<f64> = 0.08..=0.1;
 const ADAPTIVE_HEAVY: f64 = 0.2;
 const ADAPTIVE_MOST: f64 = 1.1;
 
-/// How often each load is run at the paper's length, and that length, in entries.
+/// The number of runs of each load at the paper's length, and that length, in entries.
 const SINGLE_RUNS: usize = 20;
 const PAPERS_LENGTH: u64 = 20_000;
 
-/// How many of them the adaptive form repeats with the same arrivals.
+/// The number of these runs that the adaptive form repeats with the same arrivals.
 const ADAPTIVE_RUNS: usize = 5;
 
 /// Other readings of the model, each of one run.
@@ -116,14 +116,14 @@ pub(super) fn jobs() -> Vec<Job> {
     TABLE_2.iter().flat_map(runs).collect()
 }
 
-/// How far a figure may be off, relative.
+/// The tolerance, relative.
 fn tolerance(rate: f64) -> f64 {
     if NEAR_SATURATION.contains(&rate) { 0.05 } else { 0.02 }
 }
 
 /// A mean with half the width of its interval.
 type Measured = (f64, Option<f64>);
-/// What is read from a run.
+/// A value that is read from a report.
 type Measure = fn(&Report) -> Measured;
 
 /// The mean of several runs, with its interval.
@@ -132,7 +132,7 @@ fn over(runs: &[Report], measure: Measure) -> Measured {
     (mean, ci95)
 }
 
-/// How far `value` is from the mean of the runs, in standard deviations of one run.
+/// The distance of `value` from the mean of the runs, in standard deviations of one run.
 fn deviations(runs: &[Report], measure: Measure, value: f64) -> f64 {
     let values: Vec<f64> = runs.iter().map(|run| measure(run).0).collect();
     let mean = average(&values);
@@ -278,17 +278,15 @@ fn plots(reports: &[Report]) -> Vec<Plot> {
 #[cfg(test)]
 mod tests {
     use meshlock_protocol::Spec;
-    use meshlock_protocol::algorithms::singhal_heuristic::SinghalHeuristic;
 
     use super::*;
-    use crate::engine::simulate;
-    use crate::trace::NoTrace;
+    use crate::engine::measure;
 
     fn run(spec: &str, rate: f64) -> Report {
         let spec: Spec = spec.parse().expect("a registered name");
         let mut settings = single(rate, 1);
         settings.entries = 5_000;
-        simulate::<SinghalHeuristic>(&settings, &spec.values, &mut NoTrace).expect("a run without violations")
+        measure(&spec, &settings).expect("a run without violations")
     }
 
     #[test]

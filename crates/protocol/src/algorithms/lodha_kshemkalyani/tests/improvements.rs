@@ -3,7 +3,7 @@
 use super::*;
 use crate::registry::values::Values;
 use crate::world::{enter, misbehaved, send};
-use crate::{Algorithm, Cluster, Effect, PlanError};
+use crate::{Algorithm, Cluster, Described, Effect, PlanError};
 
 fn with(option: &str) -> Lodha {
     Lodha::with(3, &[(option, "yes")])
@@ -164,7 +164,7 @@ fn every_message_may_carry_the_highest_sequence_number() {
 fn the_printed_text_goes_without_the_improvements() {
     let mut values = Values::defaults(&LodhaKshemkalyani::INFO);
     for (name, value) in [("text", "printed"), ("keep-deferred", "yes")] {
-        values.set(&LodhaKshemkalyani::INFO, name, value).unwrap();
+        values.set(name, value).unwrap();
     }
     let refused = LodhaKshemkalyani::plan(Cluster::of(3), &values);
     assert!(matches!(refused, Err(PlanError::Option { option: "text", .. })));

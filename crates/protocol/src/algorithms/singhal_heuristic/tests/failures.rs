@@ -5,24 +5,24 @@ use crate::world::{Action, Delivery, enter, misbehaved, send};
 use crate::{Algorithm, Phase};
 
 const fn unknown(round: u32, count: u32, waiting: bool) -> Message {
-    let (round, number) = (Number { life: 0, count: round }, Number { life: 0, count });
+    let (round, number) = (Number { incarnation: 0, count: round }, Number { incarnation: 0, count });
     Message::Answer { round, trail: Trail::Unknown, number, waiting }
 }
 
 fn ask(round: u32, dead: usize) -> Message {
     Message::Ask {
         round: number(round),
-        life: 0,
-        dead: [Death { site: SiteId::new(dead), life: Some(0) }].into(),
+        incarnation: 0,
+        dead: [Death { site: SiteId::new(dead), incarnation: Some(0) }].into(),
     }
 }
 
 fn recovering() -> Message {
-    Message::Recovering { life: 1 }
+    Message::Recovering { incarnation: 1 }
 }
 
 fn welcome() -> Message {
-    Message::Welcome { life: 1, mine: 0, unsettled: false }
+    Message::Welcome { incarnation: 1, mine: 0, unsettled: false }
 }
 
 /// `site` fails and all others learn of it; all that this causes happens.
@@ -58,8 +58,8 @@ fn a_failed_site_without_token_or_request_disturbs_nobody_and_comes_back_at_the_
     assert_eq!(world.deliver(s1, s0), [send(s1, welcome())]);
     assert_eq!(world.deliver(s1, s2), [send(s1, welcome())]);
     assert_eq!(world.deliver(s0, s1), []);
-    // Welcomed by all it asks. Its number is later than all of its former life.
-    let first = Message::Request { number: Number { life: 1, count: 1 } };
+    // Welcomed by all it asks. Its number is later than all of its former incarnation.
+    let first = Message::Request { number: Number { incarnation: 1, count: 1 } };
     assert_eq!(world.deliver(s2, s1), [send(s0, first.clone()), send(s2, first)]);
     world.settle();
     assert!(world.inside().contains(s1));

@@ -34,7 +34,7 @@ fn settings<'a>(options: &[Options<'a>]) -> Vec<(Options<'a>, Delivery)> {
 type Heuristic = World<SinghalHeuristic>;
 
 fn number(count: u32) -> Number {
-    Number { life: 0, count }
+    Number { incarnation: 0, count }
 }
 
 fn request(count: u32) -> Message {

@@ -1,14 +1,14 @@
-//! What is due, in order of time.
+//! The agenda: the events that are due, in order of time.
 
 use std::collections::BTreeMap;
 
 use meshlock_protocol::SiteId;
 use meshlock_sim::Time;
 
-/// Something that will happen by itself.
+/// An event that happens by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// The process of a site wants in.
+    /// The process of a site requests.
     Ask(SiteId),
     /// The process of a site leaves.
     Exit(SiteId),
@@ -16,14 +16,14 @@ pub(super) enum Due {
     Arrive { from: SiteId, to: SiteId, number: usize },
     /// A timer of a site runs out.
     Wake(SiteId),
-    /// A site learns that another failed or recovered.
+    /// A site learns that another has failed or recovered.
     Tell { to: SiteId, about: SiteId },
 }
 
-/// When, and which of those that are due at the same time: what was planned first.
+/// The time of an event, and its position among those at the same time: the one that was planned first.
 pub(super) type Key = (Time, u64);
 
-/// Everything that is due.
+/// The events that are due.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
     due: BTreeMap<Key, Due>,
@@ -31,7 +31,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Plans it, and says where it stands.
+    /// Adds an event. Returns its key.
     pub(super) fn plan(&mut self, time: Time, due: Due) -> Key {
         let key = (time, self.planned);
         self.due.insert(key, due);
@@ -39,7 +39,7 @@ impl Agenda {
         key
     }
 
-    /// In order of time.
+    /// All events in order of time.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key, Due)> {
         self.due.iter().map(|(&key, &due)| (key, due))
     }
@@ -48,12 +48,12 @@ impl Agenda {
         self.due.remove(&key);
     }
 
-    /// The first that is `wanted`.
+    /// The first event that `wanted` accepts.
     pub(super) fn find(&self, wanted: impl Fn(Due) -> bool) -> Option<(Key, Due)> {
         self.iter().find(|&(_, due)| wanted(due))
     }
 
-    /// Only those that are `kept` stay.
+    /// Removes the events that `kept` does not accept.
     pub(super) fn retain(&mut self, kept: impl Fn(Due) -> bool) {
         self.due.retain(|_, due| kept(*due));
     }

@@ -1,21 +1,21 @@
-//! What has gone wrong so far and who knows: the part of a global state that no site holds.
+//! The fault state: what has gone wrong so far and who knows of it. It is the part of a global state that no site holds.
 
 use std::collections::BTreeMap;
 
 use meshlock_protocol::{SiteId, SiteSet};
 
-/// Failures, losses and duplicates so far.
+/// Failures, duplicates and losses so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Weather {
+pub(crate) struct FaultState {
     pub(crate) crashes: u8,
     pub(crate) duplicates: u8,
     pub(crate) losses: u8,
     pub(crate) down: SiteSet,
-    /// For each failed or recovered site, who has not been told yet.
+    /// For each failed or recovered site, the sites that have not been told yet.
     pub(crate) untold: BTreeMap<SiteId, SiteSet>,
 }
 
-/// How the weather changes.
+/// One change of the fault state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
     Failed(SiteId),
@@ -25,18 +25,19 @@ pub(crate) enum Change {
     Lost,
 }
 
-impl Weather {
+impl FaultState {
     /// Whether nothing has gone wrong yet.
-    pub(crate) fn is_fair(&self) -> bool {
+    pub(crate) fn is_fault_free(&self) -> bool {
         self.crashes == 0 && self.duplicates == 0 && self.losses == 0
     }
 
-    /// Whether something is wrong now that invariants across sites need not survive.
+    /// Whether there is a fault now that the invariants across sites need not survive.
     pub(crate) fn is_amid_fault(&self) -> bool {
         !self.down.is_empty() || self.losses > 0
     }
 
-    pub(crate) fn after(&self, change: Change, sites: usize) -> Weather {
+    /// The fault state after `change`.
+    pub(crate) fn after(&self, change: Change, sites: usize) -> FaultState {
         let mut next = self.clone();
         match change {
             Change::Failed(site) => {

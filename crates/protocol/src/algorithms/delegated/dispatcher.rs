@@ -1,6 +1,6 @@
-//! The leader's desk: who waits, where the permits are, and which chain gets whom.
+//! The leader's dispatcher: it keeps the queue of requests and the permits, and assigns requests to chains.
 //!
-//! The desk only decides. The leader's site carries the decisions out, by a message or, where they concern the leader
+//! The dispatcher only decides. The leader's site carries out its decisions, by a message or, where they concern the leader
 //! itself, by a call.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use super::message::{Permit, Waiter};
 
 /// What the leader keeps beyond what every site keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Desk {
+pub(super) struct Dispatcher {
     /// The longest chain: B.
     most: usize,
     /// Those that wait and are in no chain, in order.
@@ -54,7 +54,7 @@ pub(super) enum Order {
     Append { tail: Waiter, next: Waiter },
 }
 
-impl Desk {
+impl Dispatcher {
     /// What a picture of the leader shows: who waits, and who was told to pass the permits on to whom.
     pub(super) fn view(&self) -> View {
         let view = View::new().queue("queue", self.queue.iter().map(|queued| queued.waiter.site));
@@ -72,7 +72,7 @@ impl Desk {
             let home = chain.is_empty().then(|| Box::new(Permit::fresh(slot, room)));
             Record { home, chain, since: 0 }
         };
-        Desk {
+        Dispatcher {
             most,
             permits: (0..cluster.permits).map(record).collect(),
             queue: VecDeque::with_capacity(cluster.sites),
@@ -197,7 +197,7 @@ impl Desk {
         self.permits.iter().any(pairs)
     }
 
-    /// The numbered invariants of the desk.
+    /// The numbered invariants of the dispatcher.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let at_home = || self.permits.iter().filter(|record| record.home.is_some());
         invariant!(

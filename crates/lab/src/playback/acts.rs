@@ -1,4 +1,4 @@
-//! What a person does to the stage, and why something cannot be done.
+//! What a person does in a run, and why an act can be impossible.
 
 use meshlock_protocol::{Algorithm, SiteId, SiteSet};
 use meshlock_sim::Time;
@@ -6,7 +6,7 @@ use meshlock_sim::faults::Link;
 use meshlock_sim::trace::Kind;
 
 use super::agenda::Due;
-use super::{DETECTION, Stage, What};
+use super::{DETECTION, Playback, What};
 use crate::act::{Act, Place};
 use crate::setup::Load;
 
@@ -16,7 +16,7 @@ pub enum ActError {
     /// There is no such site.
     #[error("there is no site {0}")]
     NoSuchSite(usize),
-    /// A site that is busy cannot ask.
+    /// A site that is busy cannot request.
     #[error("S{0} cannot request: its process waits, is inside, or has failed")]
     CannotRequest(usize),
     /// A site that is not inside cannot leave.
@@ -25,47 +25,39 @@ pub enum ActError {
     /// There is no such message.
     #[error("no message number {nth} is on its way from S{from} to S{to}")]
     NoSuchMessage {
-        /// From here.
         from: usize,
-        /// To there.
         to: usize,
-        /// With so many older ones.
+        /// The number of older messages of the same pair.
         nth: usize,
     },
     /// The channel keeps its order.
     #[error("channels keep their order in this run: first what S{from} sent to S{to} before it")]
-    KeepsOrder {
-        /// From here.
-        from: usize,
-        /// To there.
-        to: usize,
-    },
+    KeepsOrder { from: usize, to: usize },
     /// A link that is cut delivers nothing.
     #[error("the link between S{0} and S{1} is cut; mend it first")]
     IsCut(usize, usize),
     /// No timer is set.
     #[error("S{0} has set no timer")]
     NoTimer(usize),
-    /// It has failed already.
+    /// The site has failed already.
     #[error("S{0} has failed already")]
     IsDown(usize),
-    /// It cannot come back now.
+    /// The site cannot recover now.
     #[error("S{0} cannot come back: it runs, or not all know yet that it failed")]
     CannotRecover(usize),
-    /// Nobody has anything to learn.
+    /// The site has nothing to learn.
     #[error("S{to} has nothing to learn about S{about} now")]
     NothingToTell {
-        /// Who should learn it.
+        /// The site that should learn it.
         to: usize,
-        /// About whom.
+        /// The site that it should learn about.
         about: usize,
     },
-    /// The algorithm leaves it to its host.
+    /// The algorithm leaves this fault to its host.
     #[error("{algorithm} leaves {what} to its host; a Meshlock node starts it anew with the next view")]
     LeftToHost {
-        /// Its name.
         algorithm: &'static str,
-        /// What it leaves.
+        /// The fault.
         what: &'static str,
     },
     /// The link, or the network, is in that state already.
@@ -73,8 +65,8 @@ pub enum ActError {
     Network(&'static str),
 }
 
-impl<A: Algorithm> Stage<A> {
-    /// Does what a person wants, or says why it cannot be done; then nothing has changed.
+impl<A: Algorithm> Playback<A> {
+    /// Carries out an act, or returns why it is impossible; then nothing has changed.
     pub(super) fn act(&mut self, act: &Act) -> Result<(), ActError> {
         match *act {
             Act::Request(site) => self.act_request(site),
@@ -117,7 +109,7 @@ impl<A: Algorithm> Stage<A> {
         Ok(())
     }
 
-    /// The message must be on its way, and its channel must let it through.
+    /// Checks that the message is in flight and that its channel can deliver it.
     fn can_arrive(&self, Place { from, to, nth }: Place) -> Result<(), ActError> {
         self.is_on_its_way(Place { from, to, nth })?;
         if nth > 0 && self.setup.fifo {
@@ -163,7 +155,7 @@ impl<A: Algorithm> Stage<A> {
         Ok(())
     }
 
-    /// Later by so many tenths, and so is what was sent after it where channels keep their order.
+    /// Delays a message by this many tenths, and what was sent after it where channels keep their order.
     fn act_delay(&mut self, place: Place, tenths: u32) -> Result<(), ActError> {
         self.is_on_its_way(place)?;
         let Place { from, to, nth } = place;
@@ -195,9 +187,9 @@ impl<A: Algorithm> Stage<A> {
         }
         self.note(What::Traced(Kind::Fail), site, None);
         self.world.fail(site);
-        let of_its_life = |due| matches!(due, Due::Ask(at) | Due::Exit(at) | Due::Wake(at) if at == site);
+        let of_its_process = |due| matches!(due, Due::Ask(at) | Due::Exit(at) | Due::Wake(at) if at == site);
         let to_it = |due| matches!(due, Due::Tell { to, about } if to == site || about == site);
-        self.agenda.retain(|due| !of_its_life(due) && !to_it(due));
+        self.agenda.retain(|due| !of_its_process(due) && !to_it(due));
         (self.hosts[site.index()].backlog, self.hosts[site.index()].exit) = (0, None);
         self.plan_news(site);
         Ok(())
@@ -205,8 +197,11 @@ impl<A: Algorithm> Stage<A> {
 
     fn act_recover(&mut self, site: SiteId) -> Result<(), ActError> {
         self.exists(site)?;
-        if !A::INFO.failures.recovery {
-            return Err(ActError::LeftToHost { algorithm: A::INFO.name, what: "the return of failed sites" });
+        if !self.world.info().failures.recovery {
+            return Err(ActError::LeftToHost {
+                algorithm: self.world.info().name,
+                what: "the return of failed sites",
+            });
         }
         if !self.world.can_recover(site) {
             return Err(ActError::CannotRecover(site.index()));
@@ -221,7 +216,7 @@ impl<A: Algorithm> Stage<A> {
         Ok(())
     }
 
-    /// The others will learn that `about` failed, or runs again.
+    /// Schedules that the others learn that `about` has failed or runs again.
     fn plan_news(&mut self, about: SiteId) {
         let at = self.now + Time::units(DETECTION);
         for to in self.world.untold(about).iter() {
@@ -263,16 +258,16 @@ impl<A: Algorithm> Stage<A> {
         Ok(())
     }
 
-    fn partitions_are_handled() -> Result<(), ActError> {
-        if A::INFO.failures.partition {
+    fn partitions_are_handled(&self) -> Result<(), ActError> {
+        if self.world.info().failures.partition {
             Ok(())
         } else {
-            Err(ActError::LeftToHost { algorithm: A::INFO.name, what: "partitions" })
+            Err(ActError::LeftToHost { algorithm: self.world.info().name, what: "partitions" })
         }
     }
 
     fn act_split(&mut self, away: &SiteSet) -> Result<(), ActError> {
-        Self::partitions_are_handled()?;
+        self.partitions_are_handled()?;
         away.iter().try_for_each(|site| self.exists(site))?;
         if !self.world.away().is_empty() {
             return Err(ActError::Network("it is split already"));
@@ -298,7 +293,7 @@ impl<A: Algorithm> Stage<A> {
     }
 
     fn act_heal(&mut self) -> Result<(), ActError> {
-        Self::partitions_are_handled()?;
+        self.partitions_are_handled()?;
         if self.world.away().is_empty() {
             return Err(ActError::Network("it is whole"));
         }

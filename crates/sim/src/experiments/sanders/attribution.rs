@@ -1,49 +1,48 @@
-//! Books every message of Sanders' algorithm to the request that it is due to, and times the hand-overs.
+//! Attributes every message of Sanders' algorithm to the request that caused it, and times the hand-overs.
 //!
 //! Section 6.1: "The sequence of INQUIRE, YIELD, and new GRANT is associated with the process whose REQUEST induced it. The
 //! original grant […] has been counted with the original REQUEST."
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
 use meshlock_protocol::{Message, SiteId, SiteSet};
 
 use crate::time::Time;
 use crate::trace::{Kind, Line, Trace};
 
-/// A request: whose, and the how many-th of that site.
+/// A request: its site, and its number among the requests of that site.
 type Request = (SiteId, usize);
 
 /// From one site to another.
 type Channel = (SiteId, SiteId);
 
-/// The books of one run.
+/// The messages of each request in one run, and the delays between exits and entries.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    /// For each site the messages of each of its requests.
+pub(super) struct Attribution {
+    /// By site: the number of messages of each of its requests.
     messages: Vec<Vec<u32>>,
-    /// How many entries each site has made; the last of them is what a RELEASE is about.
+    /// By site: the number of its entries. A RELEASE is about the last of them.
     entries: Vec<usize>,
-    /// Whose request the step is about that is going on.
-    asking: Option<SiteId>,
-    /// From the one who inquires to the one who has its grant: for which request.
+    /// The site whose request causes the present step.
+    requester: Option<SiteId>,
+    /// From a site that inquires to the one that has its grant: the request that caused the INQUIRE.
     inquired: BTreeMap<Channel, Request>,
-    /// From the one who got its grant back to the one who gave it: for which request.
+    /// From a site that got its grant back to the one that returned it: the request that caused the YIELD.
     returned: BTreeMap<Channel, Request>,
     waiting: SiteSet,
     in_flight: usize,
-    /// The last exit that nothing was on its way at: when, whose, and who waited.
+    /// The last exit, if no message was in flight then: its time, its site, and the sites that waited.
     exit: Option<(Time, SiteId, SiteSet)>,
-    /// For (i, j): from an exit of j to the entry of i, which comes next.
+    /// For (i, j): the delays from an exit of j to the next entry, of i.
     delays: BTreeMap<(SiteId, SiteId), Vec<Time>>,
 }
 
-impl Ledger {
+impl Attribution {
     pub(super) fn new(sites: usize) -> Self {
-        Ledger {
+        Attribution {
             messages: vec![Vec::new(); sites],
             entries: vec![0; sites],
-            asking: None,
+            requester: None,
             inquired: BTreeMap::new(),
             returned: BTreeMap::new(),
             waiting: SiteSet::new(),
@@ -53,7 +52,7 @@ impl Ledger {
         }
     }
 
-    /// What each request of these sites cost.
+    /// The number of messages of each request of these sites.
     pub(super) fn messages(&self, sites: &[SiteId]) -> impl Iterator<Item = f64> {
         sites.iter().flat_map(|site| &self.messages[site.index()]).map(|&count| f64::from(count))
     }
@@ -68,15 +67,15 @@ impl Ledger {
         (site, self.messages[site.index()].len() - 1)
     }
 
-    /// The request that a message from one site to another is due to.
-    fn due_to(&mut self, kind: &str, from: SiteId, to: SiteId) -> Request {
+    /// The request that caused a message.
+    fn cause_of(&mut self, kind: &str, from: SiteId, to: SiteId) -> Request {
         match kind {
             "REQUEST" => self.last(from),
             "FAIL" => self.last(to),
             "RELEASE" => (from, self.entries[from.index()] - 1),
             "INQUIRE" => {
-                let asking = self.asking.expect("only a request makes a site inquire");
-                let request = self.last(asking);
+                let requester = self.requester.expect("only a request makes a site inquire");
+                let request = self.last(requester);
                 self.inquired.insert((from, to), request);
                 request
             }
@@ -105,26 +104,24 @@ impl Ledger {
     }
 }
 
-impl Trace for Ledger {
-    const ON: bool = true;
-
-    fn line(&mut self, line: Line<'_, impl Message, impl Debug>) {
+impl Trace for Attribution {
+    fn line(&mut self, line: Line<'_>) {
         let Line { time, kind, site, .. } = line;
         let carried = line.peer.zip(line.message.map(Message::kind));
         match (kind, carried) {
             (Kind::Request, _) => {
                 self.messages[site.index()].push(0);
                 self.waiting.insert(site);
-                self.asking = Some(site);
+                self.requester = Some(site);
             }
             (Kind::Send, Some((to, message))) => {
                 self.in_flight += 1;
-                let (owner, nth) = self.due_to(message, site, to);
+                let (owner, nth) = self.cause_of(message, site, to);
                 self.messages[owner.index()][nth] += 1;
             }
             (Kind::Receive, Some((from, message))) => {
                 self.in_flight -= 1;
-                self.asking = (message == "REQUEST").then_some(from);
+                self.requester = (message == "REQUEST").then_some(from);
             }
             (Kind::Enter, _) => self.enter(time, site),
             (Kind::Release, _) => self.leave(time, site),
@@ -143,7 +140,7 @@ impl Trace for Ledger {
     }
 }
 
-/// Least, mean and most of some figures; all 0 of none.
+/// Least, mean and most of some values; all 0 if there are none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) least: f64,

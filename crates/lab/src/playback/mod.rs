@@ -1,7 +1,7 @@
-//! The stage: a [`World`] in which things happen by themselves, in virtual time, until a person acts.
+//! Playback: a [`World`] in which things happen by themselves, in virtual time, until a person acts.
 //!
-//! The world checks every property after each step; the stage only says what happens next. Given the same setup the same
-//! steps happen, so that a run is its setup and its acts, and the past is played again rather than kept.
+//! The world checks every property after each step; playback only decides what happens next. The same setup always gives the
+//! same steps, so that a run is its setup and its acts, and the past is played again rather than stored.
 
 mod acts;
 mod agenda;
@@ -24,20 +24,19 @@ use meshlock_sim::trace::Kind;
 use crate::setup::{Load, Setup, SetupError};
 use agenda::{Agenda, Due, Key};
 
-/// How long after a failure or a recovery the others know of it.
+/// The time from a failure or a recovery until the others know of it.
 const DETECTION: f64 = 1.0;
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Its number.
     pub number: usize,
-    /// Where its arrival stands in the agenda.
+    /// The key of its arrival in the agenda.
     key: Key,
 }
 
 impl Pending {
-    /// When it arrives, if nothing keeps it.
+    /// When it arrives, if its link is not cut.
     pub fn due(&self) -> Time {
         self.key.0
     }
@@ -46,22 +45,22 @@ impl Pending {
 /// What the host of a run keeps for one site.
 #[derive(Clone, Debug)]
 struct Host {
-    /// Draws when its process wants in: apart from all others, so that an act elsewhere does not change it.
+    /// Draws the times of its requests. Each site has its own generator, so that an act elsewhere does not change them.
     draw: Draw,
-    /// Requests that have arrived while the process was busy (open load).
+    /// The number of requests that have arrived while the process was busy (open load).
     backlog: u32,
-    /// How many had entered in all when the request that waits here was made.
+    /// The number of all entries when the waiting request was made.
     asked_at: usize,
-    /// Where the exit of the process that is inside stands in the agenda.
+    /// The key in the agenda of the exit of the process that is inside.
     exit: Option<Key>,
 }
 
-/// The messages on their way between two sites, in their order.
+/// The messages in flight by pair of sites, in their order.
 type Channels = BTreeMap<(SiteId, SiteId), Vec<Pending>>;
 
 /// A run at one moment.
 #[derive(Clone, Debug)]
-pub struct Stage<A: Algorithm> {
+pub struct Playback<A: Algorithm> {
     setup: Arc<Setup>,
     world: World<A>,
     now: Time,
@@ -73,23 +72,23 @@ pub struct Stage<A: Algorithm> {
     network: Network,
     draw: Draw,
     cut: BTreeSet<Link>,
-    /// How many messages a person has dropped.
+    /// The number of messages that a person has dropped.
     dropped: usize,
-    /// At which step each of the world's violations was found.
+    /// The step of each of the world's violations.
     violated_at: Vec<usize>,
     lines: Vec<Line<A::Message>>,
 }
 
-impl<A: Algorithm> Stage<A> {
-    /// Before the first step.
+impl<A: Algorithm> Playback<A> {
+    /// Starts a run.
     pub fn new(setup: &Arc<Setup>, spec: &Spec) -> Result<Self, SetupError> {
         let sites = setup.cluster.sites;
         let world = World::<A>::new(setup.cluster, &spec.values, &setup.holders()?)?.tolerant();
         let delay = Delay::Same(setup.delays.distribution());
-        // Seeds of their own that differ from the network's and from each other.
+        // Seeds that differ from the network's and from each other.
         let own = |site: usize| setup.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(site as u64 + 1);
         let host = |site| Host { draw: Draw::new(own(site)), backlog: 0, asked_at: 0, exit: None };
-        let mut stage = Stage {
+        let mut playback = Playback {
             setup: Arc::clone(setup),
             world,
             now: Time::ZERO,
@@ -106,14 +105,14 @@ impl<A: Algorithm> Stage<A> {
             lines: Vec::new(),
         };
         for site in SiteId::all(sites) {
-            if stage.world.inside().contains(site) {
-                stage.plan_exit(site);
+            if playback.world.inside().contains(site) {
+                playback.plan_exit(site);
             } else {
-                stage.plan_request(site);
+                playback.plan_request(site);
             }
         }
-        stage.note_violation();
-        Ok(stage)
+        playback.note_violation();
+        Ok(playback)
     }
 
     /// The sites and the network.
@@ -121,7 +120,7 @@ impl<A: Algorithm> Stage<A> {
         &self.world
     }
 
-    /// How many steps have been taken.
+    /// The number of steps that have been taken.
     pub fn steps(&self) -> usize {
         self.steps
     }
@@ -131,7 +130,7 @@ impl<A: Algorithm> Stage<A> {
         self.now
     }
 
-    /// The messages on their way, channel by channel, oldest first.
+    /// The messages in flight, channel by channel, oldest first.
     pub fn channels(&self) -> impl Iterator<Item = ((SiteId, SiteId), &[Pending])> {
         self.channels.iter().map(|(&ends, pending)| (ends, pending.as_slice()))
     }
@@ -141,17 +140,17 @@ impl<A: Algorithm> Stage<A> {
         self.cut.iter().copied()
     }
 
-    /// How many messages a person has dropped.
+    /// The number of messages that a person has dropped.
     pub fn dropped(&self) -> usize {
         self.dropped
     }
 
-    /// What the world objected to, the first of each kind, and at which step.
+    /// The violations that the world has found, the first of each kind, with their steps.
     pub fn violations(&self) -> impl Iterator<Item = (&Violation, usize)> {
         self.world.violations().iter().zip(self.violated_at.iter().copied())
     }
 
-    /// How many have entered since the request was made that waits at `site`.
+    /// The number of entries since the request that waits at `site` was made.
     pub fn passed(&self, site: SiteId) -> usize {
         if self.world.is_waiting(site) {
             self.world.entries().len() - self.hosts[site.index()].asked_at
@@ -160,7 +159,7 @@ impl<A: Algorithm> Stage<A> {
         }
     }
 
-    /// Whether someone waits, nobody is inside, and nothing is on its way that could change it: no message, timer or news.
+    /// Whether a site waits, nobody is inside, and nothing is due that could change it: no message, timer or news.
     pub fn is_stuck(&self) -> bool {
         let news = |due| matches!(due, Due::Wake(_) | Due::Tell { .. } | Due::Arrive { .. });
         SiteId::all(self.hosts.len()).any(|site| self.world.is_waiting(site))
@@ -168,12 +167,12 @@ impl<A: Algorithm> Stage<A> {
             && self.agenda.find(news).is_none()
     }
 
-    /// The lines of the last steps, taken out.
+    /// Takes the lines of the last steps.
     pub fn take_lines(&mut self) -> Vec<Line<A::Message>> {
         std::mem::take(&mut self.lines)
     }
 
-    /// Takes the next step: what a person wants at this point, or else what is due. Whether there was one.
+    /// Takes the next step: the act of a person at this step, or else the event that is due. Returns whether there was one.
     pub fn advance(&mut self) -> Result<bool, ActError> {
         let setup = Arc::clone(&self.setup);
         if let Some(act) = setup.acts.at(self.steps) {
@@ -219,7 +218,7 @@ impl<A: Algorithm> Stage<A> {
         }
     }
 
-    /// The process of `site` wants in by itself.
+    /// The process of `site` requests by itself.
     fn ask(&mut self, site: SiteId) {
         if self.setup.load == Load::Open {
             self.plan_request(site);
@@ -248,7 +247,7 @@ impl<A: Algorithm> Stage<A> {
         self.perform(site, effects);
     }
 
-    /// The process of `site` leaves by itself, and asks again at once if the load says so.
+    /// The process of `site` leaves by itself, and requests again at once if the load says so.
     fn exit(&mut self, site: SiteId) {
         if !self.may_release(site) {
             return;
@@ -283,7 +282,7 @@ impl<A: Algorithm> Stage<A> {
         self.perform(site, effects);
     }
 
-    /// The message with `nth` older ones before it arrives; at a failed site it is lost.
+    /// Delivers the message with `nth` older ones before it; at a failed site it is lost.
     fn arrive(&mut self, from: SiteId, to: SiteId, nth: usize) {
         let up = self.world.is_up(to);
         self.note_message(if up { What::Traced(Kind::Receive) } else { What::Lost }, from, to, nth);
@@ -292,7 +291,7 @@ impl<A: Algorithm> Stage<A> {
         self.perform(to, effects);
     }
 
-    /// Takes a message out of what is on its way.
+    /// Removes a message from those in flight.
     fn forget(&mut self, from: SiteId, to: SiteId, nth: usize) {
         if let Some(channel) = self.channels.get_mut(&(from, to)) {
             self.agenda.remove(channel.remove(nth).key);
@@ -315,7 +314,7 @@ impl<A: Algorithm> Stage<A> {
         self.perform(to, effects);
     }
 
-    /// Carries out what the world has done already: plans what comes of it, and writes the lines.
+    /// Adds the consequences of effects that the world has performed to the agenda, and writes their lines.
     fn perform(&mut self, site: SiteId, effects: Vec<Effect<A::Message>>) {
         for effect in effects {
             match effect {
@@ -364,7 +363,7 @@ impl<A: Algorithm> Stage<A> {
         }
     }
 
-    /// Plans the next time that the process of `site` wants in, as the load says.
+    /// Schedules the next request of `site` according to the load.
     fn plan_request(&mut self, site: SiteId) {
         let draw = &mut self.hosts[site.index()].draw;
         let pause = match self.setup.load {
@@ -385,7 +384,7 @@ impl<A: Algorithm> Stage<A> {
         self.lines.push(line);
     }
 
-    /// A line about a message on its way, seen from its receiver.
+    /// Writes a line about a message in flight, from the receiver's point of view.
     fn note_message(&mut self, what: What, from: SiteId, to: SiteId, nth: usize) {
         let number = self.channels.get(&(from, to)).and_then(|channel| channel.get(nth));
         let message = self.world.packets(from, to).nth(nth).map(|packet| packet.message.clone());

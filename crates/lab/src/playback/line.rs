@@ -1,17 +1,17 @@
-//! What a step leaves behind: the lines that are drawn, exported and compared.
+//! Lines: the record of a step that is drawn, exported and compared.
 
 use meshlock_protocol::SiteId;
 use meshlock_sim::Time;
 use meshlock_sim::trace::Kind;
 
-/// What a line tells: the kinds of the trace format, and what only the stage knows.
+/// The kind of a line: those of the trace format, and those that only playback has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A line of the trace format.
     Traced(Kind),
-    /// A message will never arrive: dropped, or its receiver has failed.
+    /// A message never arrives: it was dropped, or its receiver has failed.
     Lost,
-    /// A site learns that another failed or recovered.
+    /// A site learns that another has failed or recovered.
     Learn,
     /// A timer runs out.
     Wake,
@@ -41,15 +41,11 @@ impl What {
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line<M> {
-    /// At which step.
     pub step: usize,
-    /// When.
     pub time: Time,
-    /// What.
     pub what: What,
-    /// Where.
     pub site: SiteId,
-    /// The other end, or whom it is about.
+    /// The other end, or the site that the line is about.
     pub peer: Option<SiteId>,
     /// The message and its number: the same where it is sent, received and lost.
     pub message: Option<(usize, M)>,

@@ -1,0 +1,84 @@
+//! [`AnySite`] as a [`Site`], and its messages. Both print exactly as what is inside them.
+
+use std::fmt;
+
+use super::super::{of_message, of_site};
+use super::{AnyMessage, AnySite, Call, Scratch};
+use crate::{Message, Outbox, Site, SiteId, SiteSet};
+
+impl AnySite {
+    /// Makes one call with an outbox for this call only.
+    fn call_once(&mut self, call: Call, out: &mut Outbox<AnyMessage>) {
+        self.dispatch(call, &mut Scratch::default(), out);
+    }
+}
+
+impl Site for AnySite {
+    type Message = AnyMessage;
+
+    fn request(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::Request, out);
+    }
+
+    fn receive(&mut self, from: SiteId, message: AnyMessage, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::Receive(from, message), out);
+    }
+
+    fn release(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::Release, out);
+    }
+
+    fn release_and_request(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::ReleaseAndRequest, out);
+    }
+
+    fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::PeerFailed(peer), out);
+    }
+
+    fn peer_recovered(&mut self, peer: SiteId, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::PeerRecovered(peer), out);
+    }
+
+    fn restart(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::Restart, out);
+    }
+
+    fn partitioned(&mut self, away: &SiteSet, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::Partitioned(away.clone()), out);
+    }
+
+    fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::Reunited(back.clone()), out);
+    }
+
+    fn wake(&mut self, out: &mut Outbox<AnyMessage>) {
+        self.call_once(Call::Wake, out);
+    }
+}
+
+impl fmt::Debug for AnySite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        of_site!(self, site => site.fmt(f))
+    }
+}
+
+impl fmt::Debug for AnyMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        of_message!(self, message => message.fmt(f))
+    }
+}
+
+impl Message for AnyMessage {
+    fn kind(&self) -> &'static str {
+        of_message!(self, message => message.kind())
+    }
+
+    fn words(&self) -> usize {
+        of_message!(self, message => message.words())
+    }
+
+    fn tokens(&self) -> usize {
+        of_message!(self, message => message.tokens())
+    }
+}
