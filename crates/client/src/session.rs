@@ -185,7 +185,7 @@ impl Reader {
             self.lose_if_due(&shared);
         };
         if let Some(shared) = self.shared.upgrade() {
-            self.on_end(&shared, over);
+            on_end(&shared, over);
         }
     }
 
@@ -256,22 +256,22 @@ impl Reader {
             | ToClient::Traced { .. } => {}
         }
     }
+}
 
-    /// The connection has ended: what is held is lost, what is waited for is not granted.
-    fn on_end(&self, shared: &Shared, over: ConnectionError) {
-        let over = Arc::new(over);
-        let requests = {
-            let mut open = shared.open();
-            open.over = Some(over.clone());
-            std::mem::take(&mut open.requests)
-        };
-        let act_by = shared.held_until.get();
-        for request in requests.into_values() {
-            if request.is_held() {
-                request.advance(RequestState::Lost { act_by, why: Loss::Disconnected });
-            } else {
-                request.advance(RequestState::Ended(NotGranted::Disconnected(over.clone())));
-            }
+/// The connection has ended: what is held is lost, what is waited for is not granted.
+fn on_end(shared: &Shared, over: ConnectionError) {
+    let over = Arc::new(over);
+    let requests = {
+        let mut open = shared.open();
+        open.over = Some(over.clone());
+        std::mem::take(&mut open.requests)
+    };
+    let act_by = shared.held_until.get();
+    for request in requests.into_values() {
+        if request.is_held() {
+            request.advance(RequestState::Lost { act_by, why: Loss::Disconnected });
+        } else {
+            request.advance(RequestState::Ended(NotGranted::Disconnected(over.clone())));
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Run with `cargo bench -p meshlock-cluster-sim --bench handle`. Both calls together, acquire and release, should stay below a
 //! microsecond for a lock in use, whoever leads. Among many idle locks it is the memory's delay that counts, and more.
+#![allow(clippy::disallowed_types, reason = "what the benchmark's macros are made of")]
 
 #[path = "../tests/cluster/mod.rs"]
 mod cluster;

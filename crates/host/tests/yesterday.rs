@@ -1,5 +1,6 @@
 //! A node and a client of today among programs of yesterday, whose part is played by bytes that such programs have said
 //! (`crates/wire/tests/recorded`).
+#![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -210,7 +211,7 @@ fn a_client_of_today_talks_to_a_node_of_version_2() {
     let label = "today".parse().unwrap();
     let mut connection = Connection::connect(&Endpoint::Socket(socket), &label, &Keeping::Thread).unwrap();
     assert_eq!(connection.site().as_str(), "local");
-    let answer = connection.ask(Duration::from_secs(60), |tag| ToNode::Status { tag }).unwrap();
+    let answer = connection.ask(Duration::from_mins(1), |tag| ToNode::Status { tag }).unwrap();
     assert!(matches!(answer, ToClient::Status { status, .. } if status.site.as_str() == "local"));
     let heard = node.join().unwrap();
     let versions: Vec<u16> = heard

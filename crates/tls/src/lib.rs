@@ -17,7 +17,8 @@ mod identity;
 mod name;
 mod records;
 mod security;
-#[cfg(all(test, feature = "authority"))]
+#[cfg(test)]
+#[cfg(feature = "authority")]
 mod tests;
 mod verify;
 mod wrap;

@@ -135,8 +135,7 @@ fn judged(run: impl FnOnce() -> Report) -> Attempt {
 
 fn run_one(seed: u64, arguments: &Arguments) -> anyhow::Result<Summary> {
     let started = Instant::now();
-    let options =
-        Options { faults: arguments.faults, trace: arguments.trace.is_some(), ..Options::default() };
+    let options = Options { faults: arguments.faults, trace: arguments.trace.is_some() };
     let (report, violation) = attempt(seed, &options);
     if let (Some(path), Some(report)) = (&arguments.trace, &report) {
         let mut lines = report.trace.join("\n");

@@ -102,10 +102,10 @@ impl Settings {
 
 /// Says where in the file a setting stands that is wrong.
 pub(crate) fn located(source: &Source, error: StartError) -> anyhow::Error {
-    match &error {
-        StartError::Setting { key, why, .. } => source.wrong(key, why).into(),
-        _ => error.into(),
+    if let StartError::Setting { key, why, .. } = &error {
+        return source.wrong(key, why).into();
     }
+    error.into()
 }
 
 /// Sets what was said.

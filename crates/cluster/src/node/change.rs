@@ -278,7 +278,7 @@ impl Node {
         match payload {
             LinkPayload::Lock(message) => {
                 self.in_table(out, |table, lease_clock, out| {
-                    table.on_message(place, message, lease_clock, out)
+                    table.on_message(place, message, lease_clock, out);
                 });
             }
             LinkPayload::Left(lock) => {

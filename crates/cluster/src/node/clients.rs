@@ -175,7 +175,7 @@ impl Node {
             Call::SessionEnded(session) => {
                 self.table.unwatch(|watch| watch.session == session);
                 self.in_table(out, |table, lease_clock, out| {
-                    table.on_session_ended(session, lease_clock, out)
+                    table.on_session_ended(session, lease_clock, out);
                 });
             }
             Call::Introduce { session, who, hears_within } => {

@@ -268,7 +268,7 @@ impl Node {
             Ask::Break(lock) => {
                 let mut cut_off = Vec::new();
                 self.in_table(out, |table, lease_clock, out| {
-                    cut_off = table.take_away(lock, lease_clock, out)
+                    cut_off = table.take_away(lock, lease_clock, out);
                 });
                 Reply::Broken(cut_off)
             }

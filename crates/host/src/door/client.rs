@@ -113,15 +113,14 @@ impl Client {
                 None => read.await,
                 Some(longest) => timeout(longest, read).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
             };
-            match read {
-                Ok(true) => self.last_heard.store(now().micros(), Ordering::Relaxed),
-                Ok(false) | Err(_) => {
-                    let gone = self.how_gone(&read);
-                    if gone == Gone::CutOff {
-                        self.log_end(read.err());
-                    }
-                    return gone;
+            if let Ok(true) = read {
+                self.last_heard.store(now().micros(), Ordering::Relaxed);
+            } else {
+                let gone = self.how_gone(&read);
+                if gone == Gone::CutOff {
+                    self.log_end(read.err());
                 }
+                return gone;
             }
             if self.greeted.get().is_none() && !is_maybe_hello(&bytes) {
                 let why = "what it says is no greeting of a client; is it set to TLS?";

@@ -6,6 +6,7 @@
 //! ```sh
 //! MESHLOCK_ADD_GOLDEN=1 cargo test -p meshlock-wire --test golden
 //! ```
+#![allow(clippy::disallowed_methods, reason = "a test reads its golden files")]
 
 mod algorithms;
 mod clients;

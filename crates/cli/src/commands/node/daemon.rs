@@ -48,11 +48,16 @@ pub(super) fn run(
 }
 
 fn start(settings: Settings, source: &Source) -> anyhow::Result<Node> {
-    let node = settings.node.start().map_err(|error| match error {
-        StartError::System(_) => error.into(),
-        StartError::Join(_) => super::NoCluster(error.to_string()).into(),
-        StartError::Setting { .. } => located(source, error),
-        _ => super::refused(error),
+    let node = settings.node.start().map_err(|error| {
+        if let StartError::Setting { .. } = error {
+            located(source, error)
+        } else if let StartError::Join(why) = error {
+            super::NoCluster(why).into()
+        } else if let StartError::System(_) = error {
+            error.into()
+        } else {
+            super::refused(error)
+        }
     })?;
     tracing::info!(
         site = node.site(),
