@@ -78,7 +78,6 @@ struct Grant {
 
 /// What sites say to the coordinator, and it to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to the coordinator.
     Request {
@@ -96,6 +95,13 @@ pub enum Message {
         number: Count,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { number },
+    1 => Grant { number },
+    2 => Release { number },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

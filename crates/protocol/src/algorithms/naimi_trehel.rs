@@ -113,7 +113,6 @@ pub struct Ask {
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, or that passes on what it was sent, to its father: this site wants the token after
     /// whoever asked last. The sender has taken it for its father.
@@ -124,6 +123,12 @@ pub enum Message {
         serves: u64,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request(value),
+    1 => Token { serves },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

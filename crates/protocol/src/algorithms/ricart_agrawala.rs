@@ -79,7 +79,6 @@ enum Want {
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to all others: its clock at the request.
     Request {
@@ -92,6 +91,12 @@ pub enum Message {
         to: Clock,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { clock },
+    1 => Reply { to },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

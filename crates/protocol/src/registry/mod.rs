@@ -45,8 +45,8 @@ pub trait Visitor {
 }
 
 macro_rules! registry {
-    ($d:tt $($algorithm:ident,)*) => {
-        any::any! { $d $($algorithm,)* }
+    ($d:tt $($number:literal => $algorithm:ident,)*) => {
+        any::any! { $d $($number => $algorithm,)* }
 
         /// Every algorithm, in the order in which tables list them.
         pub const ALL: &[&Info] = &[$(&<$algorithm>::INFO),*];
@@ -63,28 +63,29 @@ macro_rules! registry {
     };
 }
 
+// The number names the algorithm in messages between sites; the order is that of tables.
 registry! {
     $
-    Lamport,
-    RicartAgrawala,
-    CarvalhoRoucairol,
-    SinghalDynamic,
-    LodhaKshemkalyani,
-    Maekawa,
-    TreeQuorum,
-    Majority,
-    Sanders,
-    SuzukiKasami,
-    SinghalHeuristic,
-    Raymond,
-    NaimiTrehel,
-    Central,
-    TokenRing,
-    Delegated,
-    BulgannawarVaidya,
-    RaymondK,
-    SrimaniReddy,
-    Makki,
+    0 => Lamport,
+    1 => RicartAgrawala,
+    2 => CarvalhoRoucairol,
+    3 => SinghalDynamic,
+    4 => LodhaKshemkalyani,
+    5 => Maekawa,
+    6 => TreeQuorum,
+    7 => Majority,
+    8 => Sanders,
+    9 => SuzukiKasami,
+    10 => SinghalHeuristic,
+    11 => Raymond,
+    12 => NaimiTrehel,
+    13 => Central,
+    14 => TokenRing,
+    15 => Delegated,
+    16 => BulgannawarVaidya,
+    17 => RaymondK,
+    18 => SrimaniReddy,
+    19 => Makki,
 }
 
 impl std::str::FromStr for Spec {

@@ -28,7 +28,6 @@ impl Turn {
 
 /// What sites say to each other. A request is named by its clock; whose it is follows from sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a requester to the arbiters of its quorum: permit me. Promises one RELEASE after the permission.
     Request {
@@ -87,6 +86,19 @@ pub enum Message {
     /// From a site that all have welcomed: it is an arbiter again and may be asked.
     Ready,
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { clock },
+    1 => Reply { to, turn, clock },
+    2 => Failed { to },
+    3 => Inquire { to, turn },
+    4 => Yield { request, turn },
+    5 => Release { request },
+    6 => Hello { incarnation },
+    7 => Welcome { incarnation, arbiter, clock },
+    8 => Ready,
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -48,7 +48,6 @@ pub struct Token {
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, or passes on what it was sent, along the pointers of one token's forest: this site wants
     /// that token, and the sender points at it from now on.
@@ -72,6 +71,13 @@ pub enum Message {
         possessions: u64,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { ask, token, hops, possessions },
+    1 => Token(value),
+    2 => Inform { token, possessions },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

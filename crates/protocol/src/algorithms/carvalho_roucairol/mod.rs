@@ -87,7 +87,6 @@ enum Want {
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to one whose permission it lacks: its clock at the request.
     Request {
@@ -102,6 +101,12 @@ pub enum Message {
         ask: Count,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { clock, ask },
+    1 => Grant { ask },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -29,7 +29,6 @@ pub struct Permit {
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to the leader.
     Request {
@@ -60,6 +59,14 @@ pub enum Message {
         permit: Box<Permit>,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { number },
+    1 => Perm { number, permit },
+    2 => Append { after, next },
+    3 => Release { number, permit },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

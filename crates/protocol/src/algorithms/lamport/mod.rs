@@ -101,7 +101,6 @@ enum Want {
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to all others: put me into your queue.
     Request {
@@ -122,6 +121,13 @@ pub enum Message {
         clock: Clock,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { clock },
+    1 => Reply { clock, to },
+    2 => Release { clock },
+} }
 
 impl Message {
     fn clock(self) -> Clock {

@@ -4,7 +4,6 @@ use crate::{Clock, SiteSet, Timestamp};
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to all others. To a receiver that asked before this came it is the answer as well:
     /// I shall not enter before you unless I asked first, and then you will hear from me or from someone after me. It
@@ -48,6 +47,14 @@ pub enum Message {
         owed: Vec<Owed>,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { clock, answers },
+    1 => Reply { to, executed, highest },
+    2 => Flush { executed, highest },
+    3 => Handover { number, finished, highest, owed },
+} }
 
 /// What someone who waits is to be told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -32,7 +32,6 @@ pub struct Token {
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to the one that collects as far as it knows; from there to the one that does.
     Request {
@@ -61,6 +60,14 @@ pub enum Message {
         round: u64,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { waiter, round },
+    1 => Token { number, token },
+    2 => Release { at, total },
+    3 => Announce { round },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -2,7 +2,6 @@
 
 /// What neighbours in the tree say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants the privilege, for itself or for a neighbour, to its HOLDER: it waits for it.
     Request {
@@ -33,6 +32,15 @@ pub enum Message {
         crossings: u64,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { crossings },
+    1 => Privilege { crossings },
+    2 => Initialize,
+    3 => Restart { incarnation },
+    4 => Advise { incarnation, holder_is_you, asked, crossings },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -5,7 +5,6 @@ use crate::{Clock, SiteSet};
 /// What sites say to each other. Each message names the request it concerns by its clock, and the round: how often
 /// that request has been put to this receiver, or by this sender, anew (after a YIELD, or after a failure).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to its request set: "according to your information, is it OK for me to enter?"
     Request {
@@ -52,6 +51,16 @@ pub enum Message {
         request: Clock,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { clock, round, failed },
+    1 => Grant { to, round },
+    2 => Fail { to, round },
+    3 => Inquire { about, round },
+    4 => Yield { request, round },
+    5 => Release { request },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -92,7 +92,6 @@ enum Want {
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to those in its request set, and to whoever comes into it while the site waits.
     Request {
@@ -108,6 +107,12 @@ pub enum Message {
         clock: Clock,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { clock },
+    1 => Reply { to, clock },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -70,7 +70,6 @@ pub struct Death {
 
 /// The last that a site knows of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Trail {
     /// It has never had it in this incarnation.
     Unknown,
@@ -94,6 +93,14 @@ pub enum Trail {
         passes: u64,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Trail {
+    0 => Unknown,
+    1 => Held { passes },
+    2 => Sent { passes, to, number },
+    3 => Cut { passes },
+} }
 
 impl Trail {
     /// How often the token had been sent by then.
@@ -120,7 +127,6 @@ impl Trail {
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in, to the sites it believes to be requesting, one of which has the token or will have it:
     /// this is my request. Whoever gets it looks to the sender from now on.
@@ -196,6 +202,20 @@ pub enum Message {
         settled: Option<Number>,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { number },
+    1 => Focus { number, expects },
+    2 => Miss { number },
+    3 => Token(value),
+    4 => Recovering { incarnation },
+    5 => Welcome { incarnation, mine, unsettled },
+    6 => Ask { round, incarnation, dead },
+    7 => Answer { round, trail, number, waiting },
+    8 => Merge { round, joining },
+    9 => RecoveringPart { round, settled },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -98,7 +98,6 @@ pub struct Token {
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in and has no token, to all others.
     Request {
@@ -108,6 +107,12 @@ pub enum Message {
     /// From a site that no longer needs the token, to one that it believes to wait: enter, or pass it on.
     Token(Box<Token>),
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { number },
+    1 => Token(value),
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

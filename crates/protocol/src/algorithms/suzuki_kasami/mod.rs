@@ -103,7 +103,6 @@ impl Token {
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// From a site that wants in and has no token, to all others.
     Request {
@@ -113,6 +112,12 @@ pub enum Message {
     /// From the site that had the token, to one that waits: enter.
     Token(Box<Token>),
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Request { number },
+    1 => Token(value),
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -89,7 +89,6 @@ enum State {
 
 /// What neighbours say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// To the predecessor, from a site that wants in or whose successor said so: pass me the token.
     Wanted {
@@ -102,6 +101,12 @@ pub enum Message {
         handovers: Count,
     },
 }
+
+#[cfg(feature = "serde")]
+crate::numbered! { Message {
+    0 => Wanted { since },
+    1 => Token { handovers },
+} }
 
 impl crate::Message for Message {
     fn kind(&self) -> &'static str {

@@ -1,11 +1,10 @@
 //! Writes the enums over all algorithms, and the matches that need the name of a variant. Everything else about them is
 //! plain code beside this file.
 
-/// Defines the enums from the list of algorithms. The order of the list is the order of the variants, which is how a
-/// message names its algorithm when it is encoded: new algorithms go to the end. `$d` is a dollar sign, for the macros that
-/// this one defines.
+/// Defines the enums from the list of algorithms. The number of an algorithm is how a message names it when it is encoded: it is
+/// never changed and never used again. `$d` is a dollar sign, for the macros that this one defines.
 macro_rules! any {
-    ($d:tt $($algorithm:ident,)*) => {
+    ($d:tt $($number:literal => $algorithm:ident,)*) => {
         /// What some algorithm prepares before its sites start.
         #[derive(Clone, Debug)]
         pub enum AnyPlan {
@@ -22,10 +21,23 @@ macro_rules! any {
 
         /// A message of some algorithm.
         #[derive(Clone, PartialEq, Eq, Hash)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum AnyMessage {
             $(#[doc = concat!("Of [`", stringify!($algorithm), "`].")]
             $algorithm(<$algorithm as Site>::Message),)*
+        }
+
+        #[cfg(feature = "serde")]
+        crate::numbered! { AnyMessage {
+            $($number => $algorithm(message),)*
+        } }
+
+        #[cfg(feature = "serde")]
+        impl AnyMessage {
+            /// The name of each algorithm's variant, with the numbers and names of its messages' variants.
+            pub const VARIANTS_OF_EACH: &[(&str, &[(u32, &str)])] = &[$((
+                stringify!($algorithm),
+                <<$algorithm as Site>::Message as crate::Numbered>::VARIANTS,
+            ),)*];
         }
 
         /// One outbox for each algorithm: its sites write here, before their messages are wrapped.
