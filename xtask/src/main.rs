@@ -1,9 +1,11 @@
 //! The project's own commands, so that a checkout needs nothing but Rust and a C compiler.
 //!
 //! `cargo xtask ci` runs every check and changes nothing; `cargo xtask fix` rewrites what can be rewritten;
-//! `cargo xtask tidy` checks what prose would let rot; `cargo xtask soak` runs what takes longer than CI may.
+//! `cargo xtask tidy` checks what prose would let rot; `cargo xtask fresh` tries the README's commands on a bare machine;
+//! `cargo xtask soak` runs what takes longer than CI may.
 
 mod ci;
+mod fresh;
 mod generated;
 mod packages;
 mod run;
@@ -18,6 +20,9 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   ci           install what tests use, then run every check, rewriting nothing: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
+  fresh        run the README's two commands in a bare Debian root of its own, and say what was missing (as root)
+               --keep: do not delete the root; --reuse: take the one that was kept; --dir DIR: where it lies;
+               --without-nextest: as if cargo-nextest was not installed
   fix          rewrite: format, fixable lints, generated tables and pages
   screenshots  draw the lab's main views into docs/lab (needs chromium)
   soak         run what takes longer than ci may, one named step after the other
@@ -30,6 +35,10 @@ fn main() -> ExitCode {
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["ci"] => ci::ci(&root()),
         ["fix"] => ci::fix(&root()),
+        ["fresh", options @ ..] => match fresh::Options::parse(options) {
+            Ok(options) => fresh::fresh(&root(), &options),
+            Err(mistake) => return usage(&mistake),
+        },
         ["screenshots"] => screenshots::draw(&root()),
         ["soak", options @ ..] => match soak::Options::parse(options) {
             Ok(options) => soak::soak(&root(), &options),
@@ -62,5 +71,6 @@ fn root() -> PathBuf {
 
 /// Where cargo puts what it builds.
 fn target_dir(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+    let given = std::env::var_os("CARGO_TARGET_DIR").and_then(|dir| std::path::absolute(dir).ok());
+    given.unwrap_or_else(|| root.join("target"))
 }
