@@ -5,9 +5,6 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// With this set, a test whose program is missing fails; without it, it says what is missing and passes.
-pub(crate) const ALL_MUST_RUN: &[(&str, &str)] = &[("MESHLOCK_ALL_TESTS", "1")];
-
 /// A package of Debian, and what needs it.
 pub(crate) struct Package {
     name: &'static str,

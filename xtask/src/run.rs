@@ -10,6 +10,12 @@ use anyhow::{Context, bail};
 pub(crate) const BUILT_ONCE: &[(&str, &str)] =
     &[("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
 
+/// With this set, a test whose program is missing fails; without it, it says what is missing and passes.
+const ALL_MUST_RUN: (&str, &str) = ("MESHLOCK_ALL_TESTS", "1");
+
+/// Hosts for which no client may ask a proxy: the servers of tests are on this machine.
+const DIRECT: &str = "127.0.0.1,localhost";
+
 /// Whether cargo has a subcommand.
 pub(crate) fn has(root: &Path, subcommand: &str) -> bool {
     let mut command = Command::new(env!("CARGO"));
@@ -29,6 +35,15 @@ pub(crate) fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) 
         }
         Ok(())
     })
+}
+
+/// Runs cargo as above, for tests of which none may be left out.
+pub(crate) fn cargo_test(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    let names = ["no_proxy", "NO_PROXY"];
+    let given = names.iter().find_map(|name| std::env::var(name).ok());
+    let direct = given.map_or_else(|| DIRECT.to_owned(), |hosts| format!("{hosts},{DIRECT}"));
+    let own = [ALL_MUST_RUN, (names[0], &direct), (names[1], &direct)];
+    cargo(root, arguments, &[&own, environment].concat())
 }
 
 /// Runs one step and says how long it took.

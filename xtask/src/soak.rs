@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::packages::{self, ALL_MUST_RUN, Package, file, program};
-use crate::run::{BUILT_ONCE, cargo};
+use crate::packages::{self, Package, file, program};
+use crate::run::{BUILT_ONCE, cargo, cargo_test};
 
 /// One thing to do. Add yours to [`STEPS`].
 struct Step {
@@ -147,7 +147,7 @@ fn etcd_client(root: &Path, _: &Size) -> anyhow::Result<()> {
     let [meshlock, own_target] =
         ["release/meshlock", "interop"].map(|name| target.join(name).display().to_string());
     let test = "test --locked --manifest-path interop/etcd-client-rs/Cargo.toml";
-    cargo(root, test, &[("MESHLOCK", &meshlock), ("CARGO_TARGET_DIR", &own_target)])
+    cargo_test(root, test, &[("MESHLOCK", &meshlock), ("CARGO_TARGET_DIR", &own_target)])
 }
 
 fn zookeeper(root: &Path, _: &Size) -> anyhow::Result<()> {
@@ -171,7 +171,7 @@ fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {
     packages::install(packages::CI)?;
     let mut failed = Vec::new();
     for seed in FIRST_STORM..FIRST_STORM + size.storms {
-        let environment = [("MESHLOCK_FAULT_SEED", &*seed.to_string()), ALL_MUST_RUN[0]];
+        let environment = [("MESHLOCK_FAULT_SEED", &*seed.to_string())];
         eprintln!("soak: storm of seed {seed}");
         if let Err(error) = test(root, "--test faults", "a_storm_of_faults", &environment) {
             eprintln!("soak: seed {seed}: {error:#}");
@@ -193,7 +193,7 @@ fn test(root: &Path, targets: &str, filter: &str, environment: &[(&str, &str)]) 
         bail!("cargo {run} --list failed:\n{}", String::from_utf8_lossy(&listed.stderr));
     }
     ensure!(String::from_utf8_lossy(&listed.stdout).contains(": test"), "no test is called {filter}");
-    cargo(root, &format!("{run} --nocapture"), environment)
+    cargo_test(root, &format!("{run} --nocapture"), environment)
 }
 
 #[cfg(test)]
