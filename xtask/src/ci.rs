@@ -1,29 +1,23 @@
 //! `ci` and `fix`: the same tools, checking and rewriting.
 
 use std::path::Path;
-use std::process::Command;
-use std::time::Instant;
 
-use anyhow::{Context, bail};
-
+use crate::run::{cargo, cargo_test, has, step};
 use crate::{generated, packages, tidy};
-
-/// What is built once needs neither what makes the next build faster nor what a debugger reads.
-const BUILT_ONCE: &[(&str, &str)] = &[("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
 
 /// Runs every check in the order in which a failure is cheapest to learn of, and stops at the first.
 pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
+    step("packages", || packages::install(packages::CI))?;
     step("tidy", || tidy::tidy(root))?;
-    step("packages", packages::install)?;
     cargo(root, "fmt --all --check", &[])?;
     cargo(root, "clippy --workspace --all-targets --all-features --locked -- -D warnings", &[])?;
     if has(root, "nextest") {
         // Many tests wait for processes and leases: one more at a time than there are cores keeps these busy.
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let run = format!("nextest run --workspace --all-features --locked --test-threads {}", cores + 1);
-        cargo(root, &run, packages::ALL_MUST_RUN)?;
+        cargo_test(root, &run, &[])?;
     } else {
-        cargo(root, "test --workspace --all-features --all-targets --locked", packages::ALL_MUST_RUN)?;
+        cargo_test(root, "test --workspace --all-features --all-targets --locked", &[])?;
     }
     cargo(root, "test --workspace --all-features --doc --locked", &[])?;
     cargo(root, "doc --workspace --all-features --no-deps --locked", &[("RUSTDOCFLAGS", "-D warnings")])?;
@@ -43,31 +37,4 @@ pub(crate) fn fix(root: &Path) -> anyhow::Result<()> {
     cargo(root, "fmt --all", &[])?;
     step("generated tables", || generated::write(root))?;
     step("docs/ERRATA.md", || generated::write_errata(root))
-}
-
-fn has(root: &Path, subcommand: &str) -> bool {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root).args([subcommand, "--version"]);
-    command.output().is_ok_and(|output| output.status.success())
-}
-
-fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    step(&format!("cargo {arguments}"), || {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root).args(arguments.split(' '));
-        command.envs(BUILT_ONCE.iter().chain(environment).copied());
-        let status = command.status().with_context(|| format!("cannot start cargo {arguments}"))?;
-        if !status.success() {
-            bail!("cargo {arguments} failed");
-        }
-        Ok(())
-    })
-}
-
-fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-    eprintln!("xtask: {name}");
-    let start = Instant::now();
-    run()?;
-    eprintln!("xtask: {name}: ok in {:.1} s", start.elapsed().as_secs_f64());
-    Ok(())
 }

@@ -1,75 +1,102 @@
-//! The programs that tests use and nobody here wrote, from the system's packages.
+//! The system's packages that tests use: installed with `apt-get` where they are missing.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// With this set, a test whose program is missing fails; without it, it says what is missing and passes.
-pub(crate) const ALL_MUST_RUN: &[(&str, &str)] = &[("MESHLOCK_ALL_TESTS", "1")];
+/// A package of Debian, and what needs it.
+pub(crate) struct Package {
+    name: &'static str,
+    /// How to tell that it is installed.
+    known_by: KnownBy,
+    needed_for: &'static str,
+}
 
-/// What each package is for is known by the program that it brings.
-const NEEDED: &[(&str, &str)] = &[
-    ("ip", "iproute2"),
-    ("curl", "curl"),
-    ("etcd", "etcd-server"),
-    ("redis-server", "redis-server"),
-    ("etcdctl", "etcd-client"),
-    ("node", "nodejs"),
-    ("npm", "npm"),
-    ("python3", "python3"),
-    // What the `etcd-client` crate is built with.
-    ("protoc", "protobuf-compiler"),
-    ("chromium", "chromium"),
-    ("chromedriver", "chromium-driver"),
+enum KnownBy {
+    Program(&'static str),
+    File(&'static str),
+    /// A module that `python3` can import. Debian takes some of its standard library apart into packages without a program.
+    PythonModule(&'static str),
+}
+
+/// One that is known by a program on the path.
+pub(crate) const fn program(program: &'static str, name: &'static str, needed_for: &'static str) -> Package {
+    Package { name, known_by: KnownBy::Program(program), needed_for }
+}
+
+/// One that is known by a file.
+pub(crate) const fn file(path: &'static str, name: &'static str, needed_for: &'static str) -> Package {
+    Package { name, known_by: KnownBy::File(path), needed_for }
+}
+
+/// What `cargo xtask ci` needs. Everything else that its tests call is in every Debian, also in the smallest one:
+/// `cargo xtask fresh` shows it.
+pub(crate) const CI: &[Package] = &[
+    program("git", "git", "tidy asks it which files there are"),
+    program("ip", "iproute2", "network namespaces: tests cut the network between sites"),
+    program("curl", "curl", "tests of the HTTP APIs"),
+    file("/etc/ssl/certs/ca-certificates.crt", "ca-certificates", "npm and pip fetch clients over HTTPS"),
+    program("etcd", "etcd-server", "what is compared with, and benchmarked"),
+    program("etcdctl", "etcd-client", "a client of etcd's API"),
+    program("redis-server", "redis-server", "what is benchmarked"),
+    program("node", "nodejs", "clients of etcd's and Consul's APIs"),
+    program("npm", "npm", "fetches them"),
+    program("python3", "python3", "clients of etcd's, Consul's and our own API"),
+    Package {
+        name: "python3-venv",
+        known_by: KnownBy::PythonModule("ensurepip"),
+        needed_for: "brings pip, which fetches them",
+    },
+    program("chromium", "chromium", "tests of the lab's page"),
+    program("chromedriver", "chromium-driver", "drives chromium"),
 ];
 
-/// Installs what is missing.
-pub(crate) fn install() -> anyhow::Result<()> {
-    let mut missing: Vec<&str> =
-        NEEDED.iter().filter(|(program, _)| !is_there(program)).map(|&(_, package)| package).collect();
-    if !python_makes_environments() {
-        missing.push("python3-venv");
-    }
+/// Installs what is missing of `packages`.
+pub(crate) fn install(packages: &[Package]) -> anyhow::Result<()> {
+    let missing: Vec<&Package> = packages.iter().filter(|package| !package.is_installed()).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    eprintln!("xtask: installing {}", missing.join(", "));
+    for package in &missing {
+        eprintln!("xtask: installing {} ({})", package.name, package.needed_for);
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
     // Lists may be older than what the archive still has.
-    apt(&["update", "--quiet=2"])?;
-    apt(&[&["install", "--quiet=2", "--yes", "--no-install-recommends"], missing.as_slice()].concat())
+    apt(&["update", "--quiet=2"], &names)?;
+    apt(&[&["install", "--quiet=2", "--yes", "--no-install-recommends"], names.as_slice()].concat(), &names)
 }
 
-fn is_there(program: &str) -> bool {
+impl Package {
+    fn is_installed(&self) -> bool {
+        match self.known_by {
+            KnownBy::Program(program) => has_program(program),
+            KnownBy::File(path) => Path::new(path).exists(),
+            KnownBy::PythonModule(module) => {
+                let asked = Command::new("python3").args(["-c", &format!("import {module}")]).output();
+                asked.is_ok_and(|output| output.status.success())
+            }
+        }
+    }
+}
+
+/// Whether a program is on the path, or where Debian keeps programs for administrators.
+pub(crate) fn has_program(program: &str) -> bool {
     let places = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(|place| Path::new(place).to_owned());
     std::env::split_paths(&places).chain(system).any(|place| place.join(program).is_file())
 }
 
-/// Debian keeps what `python3 -m venv` needs in a package of its own, which brings no program.
-fn python_makes_environments() -> bool {
-    let asked = Command::new("python3").args(["-c", "import ensurepip"]).output();
-    asked.is_ok_and(|output| output.status.success())
-}
-
-fn apt(arguments: &[&str]) -> anyhow::Result<()> {
+fn apt(arguments: &[&str], packages: &[&str]) -> anyhow::Result<()> {
+    let by_hand =
+        || format!("install by hand Debian's packages, or what brings the same: {}", packages.join(" "));
     let mut command = Command::new("apt-get");
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
     // At this run level no service is started.
     command.env("RUNLEVEL", "1");
-    let status = command.status().with_context(|| {
-        format!("cannot start apt-get; install by hand what brings: {}", programs().join(", "))
-    })?;
+    let status = command.status().with_context(|| format!("cannot start apt-get; {}", by_hand()))?;
     if !status.success() {
-        bail!(
-            "apt-get {} failed; it needs root. Or install by hand what brings: {}",
-            arguments[0],
-            programs().join(", ")
-        );
+        bail!("apt-get {} failed; it needs root. Or {}", arguments[0], by_hand());
     }
     Ok(())
-}
-
-fn programs() -> Vec<&'static str> {
-    NEEDED.iter().map(|&(program, _)| program).collect()
 }

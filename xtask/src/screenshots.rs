@@ -78,7 +78,8 @@ fn draw_live(root: &Path, picture: &Path) -> anyhow::Result<()> {
     let shot = shoot(page.trim(), picture, (1280, 800), false);
     drop(working);
     // It ends its sites when it is told to, not when it is killed.
-    Command::new("kill").args(["-INT", &up.0.id().to_string()]).status()?;
+    // The shell has its own `kill`; the program is in a package that not every machine has.
+    Command::new("sh").args(["-c", "kill -INT $0", &up.0.id().to_string()]).status()?;
     up.0.wait()?;
     let _ = fs::remove_dir_all(&dir);
     shot

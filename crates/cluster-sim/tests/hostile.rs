@@ -98,17 +98,20 @@ fn a_site_that_sends_nonsense_brings_no_other_down() {
     assert!(lies > 10_000, "only {lies} lies could be read");
 }
 
-/// How many changed models each decoder reads here. `fuzz/` goes on for as long as one likes.
+/// How many changed models each decoder reads here, unless `MESHLOCK_FUZZ_CASES` says otherwise. `fuzz/` goes on for as long as
+/// one likes.
 const CASES: usize = 20_000;
 
 /// What a decoder may take at once: `serde` sets aside up to a mebibyte for each list whose length it is told, and lists nest.
 const MAX_AT_ONCE: u64 = 8 << 20;
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a test may be told by the environment how long to go on")]
 fn no_decoder_is_brought_down_by_changed_bytes_or_takes_memory_that_they_do_not_pay_for() {
+    let cases = std::env::var("MESHLOCK_FUZZ_CASES").map_or(CASES, |text| text.parse().unwrap());
     for target in TARGETS {
         let models = (target.models)();
-        fuzz::drive(&models, 1, CASES, |bytes| {
+        fuzz::drive(&models, 1, cases, |bytes| {
             let used = measure(|| (target.run)(bytes));
             assert_eq!(used.bytes_current, 0, "{} keeps memory after {bytes:?}", target.name);
             assert!(

@@ -18,8 +18,18 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// The command, away from this user's own nodes.
 pub(crate) fn meshlock(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-    command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home).env_remove("MESHLOCK_SOCKET");
-    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+    for directory in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"] {
+        command.env(directory, home);
+    }
+    for variable in [
+        "MESHLOCK_SOCKET",
+        "MESHLOCK_NODE",
+        "MESHLOCK_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "NOTIFY_SOCKET",
+    ] {
+        command.env_remove(variable);
+    }
     command.stdin(Stdio::null());
     command
 }

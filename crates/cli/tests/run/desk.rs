@@ -45,7 +45,11 @@ impl User {
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.dir.path()).env("XDG_RUNTIME_DIR", self.file("runtime"));
-        command.env("XDG_STATE_HOME", self.file("state")).env_remove("MESHLOCK_SOCKET");
+        command.env("XDG_STATE_HOME", self.file("state")).env("XDG_CONFIG_HOME", self.file("config"));
+        // Whoever runs the tests may use a node of their own.
+        for variable in ["MESHLOCK_SOCKET", "MESHLOCK_NODE", "MESHLOCK_CERTIFICATE"] {
+            command.env_remove(variable);
+        }
         command
     }
 

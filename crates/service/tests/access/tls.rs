@@ -132,6 +132,12 @@ fn etcdctl(api: &Protected, flags: &[&str]) -> Option<Output> {
     }
     let mut command = Command::new("timeout");
     command.args(["60", "etcdctl", "--endpoints"]);
+    // What the user of this machine has set for it.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("ETCDCTL_")) {
+            command.env_remove(name);
+        }
+    }
     command.arg(format!("https://127.0.0.1:{}", api.serving.address().port()));
     command.arg("--cacert").arg(&api.client.authority).args(flags);
     command.args(["lock", "jobs", "--", "echo", "held"]).env("ETCDCTL_API", "3");

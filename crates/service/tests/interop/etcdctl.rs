@@ -8,13 +8,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::backend::Backend;
-use super::programs::{Gate, limited, need, said, text};
+use super::programs::{Gate, forget_settings, limited, need, said, text};
 
 fn etcdctl(backend: &Backend, arguments: &[&str]) -> Command {
     with_arguments(limited("etcdctl"), backend, arguments)
 }
 
 fn with_arguments(mut command: Command, backend: &Backend, arguments: &[&str]) -> Command {
+    forget_settings(&mut command);
     command.env("ETCDCTL_API", "3").args(["--endpoints", &backend.address]).args(arguments);
     command
 }

@@ -1,15 +1,15 @@
-//! Node's etcd3, from npm.
+//! Node's etcd3, from npm, and the gRPC library that it brings.
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use super::backend::Backend;
 use super::programs::{limited, need, prepared, run, said};
 
-#[test]
-fn node_s_locks_and_elections_work_as_with_etcd() {
+/// The directory of the installed packages.
+fn packages() -> Option<PathBuf> {
     if !need("node") || !need("npm") {
-        return;
+        return None;
     }
     let fill = |dir: &Path| {
         run(Command::new("npm").current_dir(dir).args([
@@ -20,13 +20,51 @@ fn node_s_locks_and_elections_work_as_with_etcd() {
             "etcd3@1.1.2",
         ]))
     };
-    let Some(dir) = prepared("node-etcd3", fill) else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/lock.js");
+    prepared("node-etcd3", fill)
+}
+
+/// Runs one of the scripts beside this file.
+fn node(packages: &Path, script: &str, backend: &Backend) -> Output {
+    let service = Path::new(env!("CARGO_MANIFEST_DIR"));
     // Packages are looked for beside the script.
-    let copy = dir.join("lock.js");
-    std::fs::copy(script, &copy).unwrap();
-    let seen = Backend::compare(|backend| {
-        said(&limited("node").current_dir(&dir).arg(&copy).arg(&backend.address).output().unwrap())
-    });
+    let copy = packages.join(script);
+    std::fs::copy(service.join("tests/interop").join(script), &copy).unwrap();
+    let mut node = limited("node");
+    node.current_dir(packages).arg(&copy).arg(&backend.address).arg(service.join("proto"));
+    node.output().unwrap()
+}
+
+#[test]
+fn node_s_locks_and_elections_work_as_with_etcd() {
+    let Some(packages) = packages() else { return };
+    let seen = Backend::compare(|backend| said(&node(&packages, "lock.js", backend)));
     assert!(seen.contains("leader: bob") && seen.contains("end|") && seen.ends_with("|Some(0)"), "{seen}");
+}
+
+#[test]
+fn the_services_for_locks_leases_and_elections_answer_grpc_as_etcd_s_do() {
+    let Some(packages) = packages() else { return };
+    let seen = Backend::compare(|backend| said(&node(&packages, "services.js", backend)));
+    let expected = [
+        "the same again: true true",
+        "key: true",
+        "revision rises: true",
+        "still held: 1",
+        "after its lease: 0",
+        "kept alive: 100",
+        "listed: true",
+        "kept alive after its end: 0",
+        "time to live: -1",
+        "revoked twice: NOT_FOUND: etcdserver: requested lease not found",
+        "unknown lease: UNKNOWN: etcdserver: requested lease not found",
+        "nobody: UNKNOWN: election: no leader",
+        "observed: alice",
+        "observed: alice again",
+        "observed: bob",
+        "leader: bob",
+        "revision rises: true",
+        "late: UNKNOWN: election: not leader",
+        "end||Some(0)",
+    ];
+    assert_eq!(seen.lines().collect::<Vec<_>>(), expected);
 }

@@ -15,7 +15,18 @@ pub(crate) fn need(program: &str) -> bool {
 pub(crate) fn limited(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "60"]).arg(program);
+    forget_settings(&mut command);
     command
+}
+
+/// Removes what the user of this machine has set for the clients of etcd and Consul.
+pub(crate) fn forget_settings(client: &mut Command) {
+    let is_setting = |name: &str| ["ETCDCTL_", "CONSUL_"].iter().any(|start| name.starts_with(start));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_setting) {
+            client.env_remove(name);
+        }
+    }
 }
 
 /// Something is not here.

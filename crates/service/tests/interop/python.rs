@@ -1,5 +1,6 @@
 //! python-etcd3, from PyPI.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -24,13 +25,39 @@ fn python() -> Option<std::path::PathBuf> {
     prepared("python-etcd3", fill).map(|dir| dir.join("env/bin/python"))
 }
 
+/// Runs one of the scripts beside this file.
+fn run_script(python: &Path, script: &str, backend: &Backend) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(script);
+    said(&limited(python).arg(script).arg(&backend.address).output().unwrap())
+}
+
 #[test]
 fn python_s_lock_works_as_with_etcd() {
     let Some(python) = python() else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/lock.py");
-    let seen = Backend::compare(|backend| {
-        said(&limited(&python).arg(&script).arg(&backend.address).output().unwrap())
-    });
+    let seen = Backend::compare(|backend| run_script(&python, "lock.py", backend));
     assert!(seen.contains("second has waited: [True] True"), "{seen}");
     assert!(seen.contains("third is outside: False") && seen.ends_with("||Some(0)"), "{seen}");
+}
+
+#[test]
+fn calls_that_are_no_lock_are_refused_with_the_reason() {
+    let Some(python) = python() else { return };
+    let seen = run_script(&python, "refused.py", &Backend::meshlock());
+    let seen = seen.strip_suffix("||Some(0)").unwrap_or_else(|| panic!("{seen}"));
+    let answers: BTreeMap<&str, &str> = seen.lines().filter_map(|line| line.split_once(": ")).collect();
+    assert_eq!(answers.len(), 7, "{seen}");
+    for (call, answer) in answers {
+        match call {
+            "transaction with an unknown lease" => {
+                assert_eq!(answer, "NOT_FOUND: etcdserver: requested lease not found");
+            }
+            _ => assert!(
+                answer.starts_with("UNIMPLEMENTED: ") && answer.contains("Meshlock keeps locks"),
+                "{call}: {answer}"
+            ),
+        }
+    }
+    let why =
+        "transaction without a lease: UNIMPLEMENTED: meshlock: a transaction: it puts a key without a lease";
+    assert!(seen.contains(why) && seen.contains("Meshlock keeps locks, not data"), "{seen}");
 }

@@ -1,28 +1,27 @@
-//! The `etcd-client` crate, each scenario against Meshlock and against a real etcd.
-#![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
+//! The `etcd-client` crate, each scenario against Meshlock and against a real etcd: what a program sees must be the same.
 
-#[path = "interop/backend.rs"]
-mod backend;
-#[path = "interop/programs.rs"]
-#[allow(dead_code, reason = "other programs need more of it")]
-mod programs;
+mod servers;
 
 use std::future::Future;
 
-use backend::Backend;
 use etcd_client::{
     Client, Compare, CompareOp, LockOptions, ProclaimOptions, PutOptions, ResignOptions, Txn, TxnOp,
 };
+use servers::Server;
 
 /// Runs a scenario against both servers.
 fn compare<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(scenario: impl Fn(Client) -> F) -> T {
-    Backend::compare(|backend| {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client = Client::connect([format!("http://{}", backend.address)], None).await.unwrap();
-            scenario(client).await
-        })
+    let ours = run(&Server::meshlock(), &scenario);
+    let theirs = run(&Server::etcd(), &scenario);
+    assert_eq!(ours, theirs, "what a program sees at Meshlock, and at etcd");
+    ours
+}
+
+fn run<T, F: Future<Output = T>>(server: &Server, scenario: impl Fn(Client) -> F) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Client::connect([format!("http://{}", server.address)], None).await.unwrap();
+        scenario(client).await
     })
 }
 
@@ -128,10 +127,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_transaction_that_is_no_lock_is_refused_by_meshlock_alone() {
-    let backend = Backend::meshlock();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut client = Client::connect([format!("http://{}", backend.address)], None).await.unwrap();
+    run(&Server::meshlock(), |mut client| async move {
         let put = TxnOp::put("config", "1", None);
         let free = Compare::create_revision("config", CompareOp::Equal, 0);
         let refused = error(client.txn(Txn::new().when([free.clone()]).and_then([put])).await);

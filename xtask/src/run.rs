@@ -1,0 +1,56 @@
+//! Running cargo and other steps, each with a line when it begins and one when it is done.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+/// What is built once needs neither what makes the next build faster nor what a debugger reads.
+pub(crate) const BUILT_ONCE: &[(&str, &str)] =
+    &[("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
+
+/// With this set, a test whose program is missing fails; without it, it says what is missing and passes.
+const ALL_MUST_RUN: (&str, &str) = ("MESHLOCK_ALL_TESTS", "1");
+
+/// Hosts for which no client may ask a proxy: the servers of tests are on this machine.
+const DIRECT: &str = "127.0.0.1,localhost";
+
+/// Whether cargo has a subcommand.
+pub(crate) fn has(root: &Path, subcommand: &str) -> bool {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root).args([subcommand, "--version"]);
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs cargo with arguments that contain no spaces, and `environment` besides what is there.
+pub(crate) fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    step(&format!("cargo {arguments}"), || {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(root).args(arguments.split(' '));
+        command.envs(BUILT_ONCE.iter().chain(environment).copied());
+        let status = command.status().with_context(|| format!("cannot start cargo {arguments}"))?;
+        if !status.success() {
+            bail!("cargo {arguments} failed");
+        }
+        Ok(())
+    })
+}
+
+/// Runs cargo as above, for tests of which none may be left out.
+pub(crate) fn cargo_test(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    let names = ["no_proxy", "NO_PROXY"];
+    let given = names.iter().find_map(|name| std::env::var(name).ok());
+    let direct = given.map_or_else(|| DIRECT.to_owned(), |hosts| format!("{hosts},{DIRECT}"));
+    let own = [ALL_MUST_RUN, (names[0], &direct), (names[1], &direct)];
+    cargo(root, arguments, &[&own, environment].concat())
+}
+
+/// Runs one step and says how long it took.
+pub(crate) fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    eprintln!("xtask: {name}");
+    let start = Instant::now();
+    run()?;
+    eprintln!("xtask: {name}: ok in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}

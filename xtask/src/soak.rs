@@ -1,0 +1,224 @@
+//! `soak`: what takes longer than CI may, as a list of steps. A step that fails does not stop those after it.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::packages::{self, Package, file, program};
+use crate::run::{BUILT_ONCE, cargo, cargo_test};
+
+/// One thing to do. Add yours to [`STEPS`].
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Path, &Size) -> anyhow::Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "etcd-client",
+        about: "the crate etcd-client against Meshlock and against etcd; installs protoc",
+        run: etcd_client,
+    },
+    Step {
+        name: "zookeeper",
+        about: "the benchmark's client of ZooKeeper against a real one; installs Java",
+        run: zookeeper,
+    },
+    Step { name: "seeds", about: "whole simulated clusters: meshlock dst, --seeds", run: seeds },
+    Step {
+        name: "nonsense",
+        about: "changed bytes for every call and every decoder, --cases",
+        run: nonsense,
+    },
+    Step {
+        name: "storms",
+        about: "real processes under faults drawn from further seeds, --storms",
+        run: storms,
+    },
+];
+
+/// What the crate `etcd-client` is built with.
+const PROTOBUF: &[Package] = &[
+    program("protoc", "protobuf-compiler", "builds the crate etcd-client"),
+    file("/usr/include/google/protobuf/empty.proto", "libprotobuf-dev", "what its definitions include"),
+];
+
+/// ZooKeeper, which brings a Java runtime: too much for CI.
+const ZOOKEEPER: &[Package] = &[
+    program("java", "default-jre-headless", "runs ZooKeeper"),
+    file("/usr/share/java/zookeeper.jar", "zookeeper", "what is benchmarked"),
+];
+
+/// A changed message is decoded so many times faster than a changed request is answered.
+const DECODED_PER_ANSWERED: u64 = 50;
+
+/// The first seed of storms that CI does not have.
+const FIRST_STORM: u64 = 2;
+
+/// How much each step does.
+#[derive(Debug, PartialEq, Eq)]
+struct Size {
+    seeds: u64,
+    cases: u64,
+    storms: u64,
+}
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    list: bool,
+    /// Names of steps; all if there is none.
+    only: Vec<String>,
+    size: Size,
+}
+
+impl Options {
+    /// Reads the command line; the error says what is wrong with it.
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let size = Size { seeds: 50_000, cases: 20_000, storms: 20 };
+        let mut options = Options { list: false, only: Vec::new(), size };
+        let mut rest = arguments.iter();
+        while let Some(&option) = rest.next() {
+            let mut value = || rest.next().copied().ok_or(format!("{option} needs a value"));
+            match option {
+                "--list" => options.list = true,
+                "--only" => options.only.push(known_step(value()?)?),
+                "--seeds" => options.size.seeds = number(option, value()?)?,
+                "--cases" => options.size.cases = number(option, value()?)?,
+                "--storms" => options.size.storms = number(option, value()?)?,
+                _ => return Err(format!("soak has no option {option}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn known_step(name: &str) -> Result<String, String> {
+    let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+    let unknown = || format!("soak has no step {name}; its steps: {}", names.join(", "));
+    names.contains(&name).then(|| name.to_owned()).ok_or_else(unknown)
+}
+
+fn number(option: &str, text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{option} {text}: a number is needed"))
+}
+
+/// Runs the steps and says at the end which of them failed.
+pub(crate) fn soak(root: &Path, options: &Options) -> anyhow::Result<()> {
+    if options.list {
+        for step in STEPS {
+            eprintln!("  {:12} {}", step.name, step.about);
+        }
+        return Ok(());
+    }
+    let is_wanted =
+        |step: &&Step| options.only.is_empty() || options.only.iter().any(|name| name == step.name);
+    let steps: Vec<&Step> = STEPS.iter().filter(is_wanted).collect();
+    let mut summary = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        eprintln!("soak: step {} of {}: {} ({})", at + 1, steps.len(), step.name, step.about);
+        let start = Instant::now();
+        let result = (step.run)(root, &options.size);
+        summary.push((step.name, start.elapsed(), result));
+    }
+    conclude(&summary)
+}
+
+fn conclude(summary: &[(&str, Duration, anyhow::Result<()>)]) -> anyhow::Result<()> {
+    eprintln!("soak: summary");
+    for (name, took, result) in summary {
+        let outcome =
+            result.as_ref().map_or_else(|error| format!("FAILED: {error:#}"), |()| "passed".to_owned());
+        eprintln!("  {name:12} {:8.1} s  {outcome}", took.as_secs_f64());
+    }
+    let failed = summary.iter().filter(|(_, _, result)| result.is_err()).count();
+    ensure!(failed == 0, "{failed} of {} steps failed", summary.len());
+    Ok(())
+}
+
+fn etcd_client(root: &Path, _: &Size) -> anyhow::Result<()> {
+    packages::install(packages::CI)?;
+    packages::install(PROTOBUF)?;
+    cargo(root, "build --release --locked", &[])?;
+    let target = crate::target_dir(root);
+    let [meshlock, own_target] =
+        ["release/meshlock", "interop"].map(|name| target.join(name).display().to_string());
+    let test = "test --locked --manifest-path interop/etcd-client-rs/Cargo.toml";
+    cargo_test(root, test, &[("MESHLOCK", &meshlock), ("CARGO_TARGET_DIR", &own_target)])
+}
+
+fn zookeeper(root: &Path, _: &Size) -> anyhow::Result<()> {
+    packages::install(ZOOKEEPER)?;
+    test(root, "--lib --bins", "zookeeper_excludes_and_its_fences_grow", &[])
+}
+
+fn seeds(root: &Path, size: &Size) -> anyhow::Result<()> {
+    cargo(root, &format!("run --release --locked -- dst --seeds 0..{}", size.seeds), &[])
+}
+
+fn nonsense(root: &Path, size: &Size) -> anyhow::Result<()> {
+    let cases = [size.cases, size.cases * DECODED_PER_ANSWERED].map(|cases| cases.to_string());
+    let server = "no_request_brings_the_server_down";
+    test(root, "--lib", server, &[("MESHLOCK_FUZZ_CASES", &cases[0])])?;
+    let decoders = "no_decoder_is_brought_down";
+    test(root, "--test hostile", decoders, &[("MESHLOCK_FUZZ_CASES", &cases[1])])
+}
+
+fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {
+    packages::install(packages::CI)?;
+    let mut failed = Vec::new();
+    for seed in FIRST_STORM..FIRST_STORM + size.storms {
+        let environment = [("MESHLOCK_FAULT_SEED", &*seed.to_string())];
+        eprintln!("soak: storm of seed {seed}");
+        if let Err(error) = test(root, "--test faults", "a_storm_of_faults", &environment) {
+            eprintln!("soak: seed {seed}: {error:#}");
+            failed.push(seed.to_string());
+        }
+    }
+    ensure!(failed.is_empty(), "storms of seeds {} failed", failed.join(", "));
+    Ok(())
+}
+
+/// Runs the tests whose names contain `filter`; fails if there is none, because then it has been renamed. The features are
+/// those of CI, so that nothing is compiled twice.
+fn test(root: &Path, targets: &str, filter: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    let run = format!("test --workspace --all-features --locked {targets} {filter} --");
+    let mut list = Command::new(env!("CARGO"));
+    list.current_dir(root).args(run.split(' ')).arg("--list").envs(BUILT_ONCE.iter().copied());
+    let listed = list.output().context("cannot start cargo")?;
+    if !listed.status.success() {
+        bail!("cargo {run} --list failed:\n{}", String::from_utf8_lossy(&listed.stderr));
+    }
+    ensure!(String::from_utf8_lossy(&listed.stdout).contains(": test"), "no test is called {filter}");
+    cargo_test(root, &format!("{run} --nocapture"), environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_sizes_are_read_and_mistakes_are_named() {
+        let options = Options::parse(&["--only", "seeds", "--seeds", "7", "--only", "storms"]).unwrap();
+        assert_eq!((options.only, options.size.seeds), (vec!["seeds".to_owned(), "storms".to_owned()], 7));
+        for (arguments, error) in [
+            (&["--only", "sleep"][..], "soak has no step sleep; its steps: etcd-client, "),
+            (&["--only"], "--only needs a value"),
+            (&["--seeds", "many"], "--seeds many: a number is needed"),
+            (&["fast"], "soak has no option fast"),
+        ] {
+            assert!(Options::parse(arguments).unwrap_err().starts_with(error), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn a_step_that_failed_makes_the_whole_fail() {
+        let passed = || ("one", Duration::ZERO, Ok(()));
+        assert!(conclude(&[passed()]).is_ok());
+        let error = conclude(&[passed(), ("two", Duration::ZERO, Err(anyhow::anyhow!("no")))]).unwrap_err();
+        assert_eq!(error.to_string(), "1 of 2 steps failed");
+    }
+}
