@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub(super) use meshlock_protocol::registry::Call;
 use meshlock_protocol::registry::info::Tokens;
-use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite};
+use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, Call as SiteCall};
 use meshlock_protocol::{Algorithm, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
@@ -44,6 +43,16 @@ pub(super) struct Lane {
     pub(super) turns: u32,
     /// The machine's number of the permit that it executes on.
     pub(super) slot: u32,
+}
+
+/// One call of a machine.
+#[derive(Clone, Debug)]
+pub(super) enum Call {
+    Request,
+    Release,
+    ReleaseAndRequest,
+    Wake,
+    Receive(SiteId, AnyMessage),
 }
 
 /// What a lock needs from the table for one step.
@@ -146,8 +155,15 @@ impl Lock {
                 }
                 return;
             };
+            let site = &mut lanes[lane].site;
             let mut outbox = env.outbox.take().unwrap_or_default();
-            lanes[lane].site.call(call, &mut outbox);
+            match call {
+                Call::Request => site.call(SiteCall::Request, &mut outbox),
+                Call::Release => site.call(SiteCall::Release, &mut outbox),
+                Call::ReleaseAndRequest => site.call(SiteCall::ReleaseAndRequest, &mut outbox),
+                Call::Wake => site.call(SiteCall::Wake, &mut outbox),
+                Call::Receive(from, message) => site.deliver(from, message, &mut outbox),
+            }
             for effect in outbox.drain() {
                 self.perform(lane, effect, local_view, env, &mut work);
             }

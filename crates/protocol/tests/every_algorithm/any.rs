@@ -31,7 +31,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
             }
         }
         let Some((sender, to, message)) = on_the_way.pop_front() else { break };
-        sites[to.index()].call(Call::Receive(sender, message), &mut out);
+        sites[to.index()].deliver(sender, message, &mut out);
         from = to;
     }
     (sites, sent)
@@ -54,7 +54,7 @@ fn a_message_of_another_algorithm_changes_nothing_and_is_reported() {
         for (_, sent) in runs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, run)| run) {
             let Some(foreign) = sent.first() else { continue };
             let (mut site, mut out) = (sites[0].clone(), AnyOutbox::default());
-            site.call(Call::Receive(SiteId::new(1), foreign.clone()), &mut out);
+            site.deliver(SiteId::new(1), foreign.clone(), &mut out);
             let reported = Effect::Misbehaved { peer: SiteId::new(1), why: OTHER_ALGORITHM };
             assert_eq!(out.effects(), [reported]);
             assert_eq!(site, sites[0]);

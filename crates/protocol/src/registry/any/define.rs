@@ -77,28 +77,42 @@ macro_rules! any {
         }
 
         impl AnySite {
-            /// Makes one call. A message of another algorithm changes nothing and is reported.
-            fn dispatch(&mut self, call: Call, scratch: &mut Scratch, out: &mut Outbox<AnyMessage>) {
+            /// Makes one call.
+            fn dispatch(&mut self, call: Call<'_>, scratch: &mut Scratch, out: &mut Outbox<AnyMessage>) {
                 match self {
                     $(AnySite::$algorithm(site) => {
                         let own = &mut scratch.$algorithm;
                         match call {
                             Call::Request => site.request(own),
-                            Call::Receive(from, AnyMessage::$algorithm(message)) => {
-                                site.receive(from, message, own);
-                            }
-                            Call::Receive(from, _) => own.misbehaved(from, any::OTHER_ALGORITHM),
                             Call::Release => site.release(own),
                             Call::ReleaseAndRequest => site.release_and_request(own),
                             Call::PeerFailed(peer) => site.peer_failed(peer, own),
                             Call::PeerRecovered(peer) => site.peer_recovered(peer, own),
                             Call::Restart => site.restart(own),
-                            Call::Partitioned(away) => site.partitioned(&away, own),
-                            Call::Reunited(back) => site.reunited(&back, own),
+                            Call::Partitioned(away) => site.partitioned(away, own),
+                            Call::Reunited(back) => site.reunited(back, own),
                             Call::Wake => site.wake(own),
                         }
                         out.extend(own.drain().map(|effect| effect.map(AnyMessage::$algorithm)));
                     })*
+                }
+            }
+
+            /// Delivers a message. One of another algorithm changes nothing and is reported.
+            fn dispatch_message(
+                &mut self,
+                from: SiteId,
+                message: AnyMessage,
+                scratch: &mut Scratch,
+                out: &mut Outbox<AnyMessage>,
+            ) {
+                match (self, message) {
+                    $((AnySite::$algorithm(site), AnyMessage::$algorithm(message)) => {
+                        let own = &mut scratch.$algorithm;
+                        site.receive(from, message, own);
+                        out.extend(own.drain().map(|effect| effect.map(AnyMessage::$algorithm)));
+                    })*
+                    _ => out.misbehaved(from, any::OTHER_ALGORITHM),
                 }
             }
 

@@ -2,7 +2,7 @@
 //!
 //! [`AnySite`] is itself an [`Algorithm`](crate::Algorithm), so that a host which is generic over algorithms can run on it
 //! and is compiled once. Each call costs a match, and each call with effects an allocation. A node makes millions of calls:
-//! it keeps an [`AnyOutbox`] and uses [`AnySite::call`], which does not allocate at steady state. Where even the match was
+//! it keeps an [`AnyOutbox`] and uses [`AnySite::call`] and [`AnySite::deliver`], which do not allocate at steady state. Where even the match was
 //! measured to matter, a host stays generic and turns the name into a type with a [`Visitor`](super::Visitor).
 
 mod algorithm;
@@ -17,13 +17,12 @@ pub(super) use define::any;
 /// Why a message is refused that belongs to another algorithm than the lock runs.
 pub const OTHER_ALGORITHM: &str = "a message of another algorithm";
 
-/// One call of a site: a method of [`Site`](crate::Site) with its arguments.
-#[derive(Clone, Debug)]
-pub enum Call {
+/// One call of a site but [`Site::receive`](crate::Site::receive), which [`AnySite::deliver`] is: a message is too large to be
+/// copied with every call.
+#[derive(Clone, Copy, Debug)]
+pub enum Call<'a> {
     /// [`Site::request`](crate::Site::request).
     Request,
-    /// [`Site::receive`](crate::Site::receive).
-    Receive(SiteId, AnyMessage),
     /// [`Site::release`](crate::Site::release).
     Release,
     /// [`Site::release_and_request`](crate::Site::release_and_request).
@@ -35,14 +34,14 @@ pub enum Call {
     /// [`Site::restart`](crate::Site::restart).
     Restart,
     /// [`Site::partitioned`](crate::Site::partitioned).
-    Partitioned(SiteSet),
+    Partitioned(&'a SiteSet),
     /// [`Site::reunited`](crate::Site::reunited).
-    Reunited(SiteSet),
+    Reunited(&'a SiteSet),
     /// [`Site::wake`](crate::Site::wake).
     Wake,
 }
 
-/// Collects the effects of [`AnySite::call`]. One serves all sites of a host, so that a site that rests keeps no memory for
+/// Collects the effects of [`AnySite::call`] and [`AnySite::deliver`]. One serves all sites of a host, so that a site that rests keeps no memory for
 /// its next call.
 #[derive(Clone, Debug, Default)]
 pub struct AnyOutbox {
@@ -75,9 +74,15 @@ impl AnyPlan {
 }
 
 impl AnySite {
-    /// Makes one call; its effects are in `out`. A message of another algorithm changes nothing and is reported.
-    pub fn call(&mut self, call: Call, out: &mut AnyOutbox) {
+    /// Makes one call; its effects are in `out`.
+    pub fn call(&mut self, call: Call<'_>, out: &mut AnyOutbox) {
         self.dispatch(call, &mut out.scratch, &mut out.effects);
+    }
+
+    /// [`Site::receive`](crate::Site::receive); its effects are in `out`. A message of another algorithm changes nothing and
+    /// is reported.
+    pub fn deliver(&mut self, from: SiteId, message: AnyMessage, out: &mut AnyOutbox) {
+        self.dispatch_message(from, message, &mut out.scratch, &mut out.effects);
     }
 
     /// The state as the algorithm prints it, in the words of every trace.

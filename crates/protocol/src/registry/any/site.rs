@@ -8,7 +8,7 @@ use crate::{Message, Outbox, Site, SiteId, SiteSet};
 
 impl AnySite {
     /// Makes one call with an outbox for this call only.
-    fn call_once(&mut self, call: Call, out: &mut Outbox<AnyMessage>) {
+    fn call_once(&mut self, call: Call<'_>, out: &mut Outbox<AnyMessage>) {
         self.dispatch(call, &mut Scratch::default(), out);
     }
 }
@@ -21,7 +21,7 @@ impl Site for AnySite {
     }
 
     fn receive(&mut self, from: SiteId, message: AnyMessage, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Receive(from, message), out);
+        self.dispatch_message(from, message, &mut Scratch::default(), out);
     }
 
     fn release(&mut self, out: &mut Outbox<AnyMessage>) {
@@ -45,11 +45,11 @@ impl Site for AnySite {
     }
 
     fn partitioned(&mut self, away: &SiteSet, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Partitioned(away.clone()), out);
+        self.call_once(Call::Partitioned(away), out);
     }
 
     fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Reunited(back.clone()), out);
+        self.call_once(Call::Reunited(back), out);
     }
 
     fn wake(&mut self, out: &mut Outbox<AnyMessage>) {
