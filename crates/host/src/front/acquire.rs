@@ -116,7 +116,8 @@ pub enum AcquireEvent {
     Ended(Ended),
 }
 
-/// Is told what happens to one acquisition. Called with the node's lock held: it must not wait, nor call the front.
+/// Is told what happens to one acquisition. Called with the node's lock and the acquisition's state held: it must not wait, nor
+/// call the front, nor ask the acquisition for its state.
 pub trait Observer: Send + Sync + Sized + 'static {
     fn on_event(&self, acquisition: &Acquisition<Self>, event: &AcquireEvent);
 }
@@ -367,17 +368,17 @@ impl<O: Observer> Acquisition<O> {
         let _ = self.agreeing.set(agreeing.abort_handle());
     }
 
-    /// Goes to another state, unless it has ended.
+    /// Goes to another state, unless it has ended. Nobody sees the state before the observer has been told of it: whoever
+    /// waits for a lock may at once ask what the observer knows.
     fn advance(&self, next: AcquireState, event: &AcquireEvent) {
-        {
-            let mut state = self.locked_state();
-            if matches!(*state, AcquireState::Ended(_)) {
-                return;
-            }
-            *state = next;
+        let mut state = self.locked_state();
+        if matches!(*state, AcquireState::Ended(_)) {
+            return;
         }
-        self.changed.notify_waiters();
+        *state = next;
         self.observer.on_event(self, event);
+        drop(state);
+        self.changed.notify_waiters();
     }
 
     fn locked_state(&self) -> MutexGuard<'_, AcquireState> {
