@@ -4,6 +4,7 @@
 //! `cargo xtask tidy` checks what prose would let rot; `cargo xtask fresh` tries the README's commands on a bare machine;
 //! `cargo xtask soak` runs what takes longer than CI may.
 
+mod build_cost;
 mod ci;
 mod fresh;
 mod generated;
@@ -20,6 +21,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  build-cost   build HEAD and an earlier commit from nothing, and compare CPU time and size
+               --against COMMIT: the earlier one (0db6328)
   ci           install what tests use, then run every check, rewriting nothing: format, lints, tests, doc tests, docs, licences (if cargo-deny is there), tidy
   fresh        run the README's two commands in a bare Debian root of its own, and say what was missing (as root)
                --keep: do not delete the root; --reuse: take the one that was kept; --dir DIR: where it lies;
@@ -34,6 +37,8 @@ usage: cargo xtask COMMAND
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["build-cost"] => build_cost::build_cost(&root(), None),
+        ["build-cost", "--against", commit] => build_cost::build_cost(&root(), Some(commit)),
         ["ci"] => ci::ci(&root()),
         ["fix"] => ci::fix(&root()),
         ["fresh", options @ ..] => match fresh::Options::parse(options) {
