@@ -5,6 +5,7 @@
 //! `cargo xtask soak` runs what takes longer than CI may.
 
 mod ci;
+mod documents;
 mod fresh;
 mod generated;
 mod packages;
