@@ -17,7 +17,8 @@ const KINDS: [&str; 4] = ["", "_total", "_seconds", "_info"];
 
 /// Compares both documents with the code.
 pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
+    let read =
+        |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
     let (code, document) = CONFIGURATION;
     compare(document, &config_keys(&read(code)?), &rows(&read(document)?, ""), faults);
     let (code, document) = METRICS;
@@ -99,7 +100,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_and_what_does_not_exist_are_faults() {
-        let document = "| key |\n| `a` | x |\n| `meshlock_wait_seconds` | y |\n| `XDG_HOME` | z |\ntext `b`\n";
+        let document =
+            "| key |\n| `a` | x |\n| `meshlock_wait_seconds` | y |\n| `XDG_HOME` | z |\ntext `b`\n";
         assert_eq!(rows(document, ""), set(&["a", "meshlock_wait_seconds"]));
         let listed = rows(document, "meshlock_");
         let known = metric_names("name: \"wait\", help: \"\"\nname: \"locks\"", &listed);
