@@ -6,6 +6,7 @@
 
 mod build_cost;
 mod ci;
+mod documents;
 mod fresh;
 mod generated;
 mod packages;

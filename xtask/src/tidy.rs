@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use meshlock_protocol::registry::ALL;
 
-use crate::{generated, purity};
+use crate::{documents, generated, purity};
 
 /// A source file longer than this is more than one subject.
 const MOST_LINES: usize = 600;
@@ -36,6 +36,7 @@ pub(crate) fn tidy(root: &Path) -> anyhow::Result<()> {
         }
     }
     check_documents(root, &mut faults)?;
+    documents::check(root, &mut faults)?;
     purity::check(root, &mut faults)?;
     if !faults.is_empty() {
         bail!("tidy found {} faults:\n  {}", faults.len(), faults.join("\n  "));

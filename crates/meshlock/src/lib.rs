@@ -76,3 +76,9 @@ pub use guard::{Guard, Guards, Loss, LossReason, Lost};
 pub use node::{Node, View};
 pub use semaphore::Semaphore;
 pub use tls::{Tls, TlsError};
+
+/// Compiles and runs the examples of the guides together with those of this crate.
+#[cfg(all(doctest, feature = "api"))]
+#[doc = include_str!("../../../docs/library.md")]
+#[doc = include_str!("../../../docs/cookbook.md")]
+struct Guides;
