@@ -9,6 +9,7 @@ mod ci;
 mod documents;
 mod fresh;
 mod generated;
+mod markdown;
 mod packages;
 mod purity;
 mod run;
@@ -33,7 +34,7 @@ usage: cargo xtask COMMAND
   soak         run what takes longer than ci may, one named step after the other
                --list: the steps; --only STEP: this one (several times for several);
                --seeds N, --cases N, --storms N: how much
-  tidy         check headers, sizes, forbidden words, the bans of pure crates, commands in the README, generated tables";
+  tidy         check headers, sizes, forbidden words, the bans of pure crates, commands, links and paths in documents, generated tables";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

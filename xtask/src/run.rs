@@ -1,6 +1,6 @@
-//! Running cargo and other steps, each with a line when it begins and one when it is done.
+//! Running cargo, git and other steps. Each step prints a line when it begins and one when it is done.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -53,4 +53,16 @@ pub(crate) fn step(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyh
     run()?;
     eprintln!("xtask: {name}: ok in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// The files that git tracks, and those that it does not ignore, relative to `root`.
+pub(crate) fn tracked_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
+    let output = git.output().context("tidy asks git which files there are, and git did not start")?;
+    if !output.status.success() {
+        bail!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let listing = String::from_utf8(output.stdout).context("file names are UTF-8")?;
+    Ok(listing.lines().map(PathBuf::from).filter(|path| root.join(path).is_file()).collect())
 }

@@ -4,7 +4,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `readme.rs` | the two commands, as the README has them |
+//! | `readme.rs` | the two commands, as the README has them, and what it shows of their output |
 //! | `root.rs` | making the root: Debian, a C compiler, Rust, the committed tree |
 //! | `machine.rs` | what this machine needs to reach its registries: proxies, certificates, mirrors |
 //! | `inside.rs` | running a command in the root, in namespaces of its own |
@@ -90,12 +90,16 @@ fn try_commands(workspace: &Path, options: &Options, root: &Root, dir: &Path) ->
     root.set_nextest(!options.without_nextest)?;
     root.check_out(workspace)?;
     let mut tried = Vec::new();
-    for (at, command) in commands.into_iter().enumerate() {
-        eprintln!("fresh: {command}");
+    for (at, readme) in commands.into_iter().enumerate() {
+        eprintln!("fresh: {}", readme.command);
         let start = Instant::now();
         let log = dir.join(format!("command-{}.log", at + 1));
-        let ran = inside::run(root, &toolchain, &machine, &command, &log)?;
-        tried.push((command, start.elapsed(), ran));
+        let mut ran = inside::run(root, &toolchain, &machine, &readme.command, &log)?;
+        if let Some(line) = readme.first_missing(&ran.output) {
+            eprintln!("fresh: the README shows a line that was not printed: {line}");
+            ran.succeeded = false;
+        }
+        tried.push((readme.command, start.elapsed(), ran));
     }
     Ok(tried)
 }
