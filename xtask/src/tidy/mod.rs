@@ -1,16 +1,23 @@
-//! What prose would let rot, checked: headers, sizes, words, the README's commands, generated tables.
+//! Checks what review would overlook: headers, sizes, words, names of types, doc comments, the README's commands, generated tables.
+
+mod documents;
+mod pending;
+mod source;
+mod types;
+mod words;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
 use meshlock_protocol::registry::ALL;
 
 use crate::{generated, purity};
+use source::SourceFile;
 
 /// A source file longer than this is more than one subject.
-const MOST_LINES: usize = 600;
+const MAX_LINES: usize = 600;
 
 /// What must not stay behind in a tracked file, written in parts so that this file does not contain it.
 const FORBIDDEN: &[(&str, &str)] = &[
@@ -28,13 +35,16 @@ const FORBIDDEN: &[(&str, &str)] = &[
 /// Checks everything and lists all that is wrong.
 pub(crate) fn tidy(root: &Path) -> anyhow::Result<()> {
     let mut faults = Vec::new();
-    for path in tracked_files(root)? {
-        let Ok(text) = fs::read_to_string(root.join(&path)) else { continue };
-        check_words(&path, &text, &mut faults);
-        if path.extension().is_some_and(|extension| extension == "rs") {
-            check_source(&path, &text, &mut faults);
+    let files = text_files(root)?;
+    for file in &files {
+        check_forbidden(file, &mut faults);
+        if file.is_rust() {
+            check_source(file, &mut faults);
         }
     }
+    types::check(&files, pending::TYPES, &mut faults);
+    words::check(&files, pending::WORDS, &mut faults);
+    documents::check(&files, pending::DOCUMENTS, &mut faults);
     check_documents(root, &mut faults)?;
     purity::check(root, &mut faults)?;
     if !faults.is_empty() {
@@ -43,7 +53,8 @@ pub(crate) fn tidy(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tracked_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The tracked files, and those that git does not ignore, that are text.
+fn text_files(root: &Path) -> anyhow::Result<Vec<SourceFile>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
     let output = git.output().context("tidy asks git which files there are, and git did not start")?;
@@ -51,26 +62,30 @@ fn tracked_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
         bail!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let listing = String::from_utf8(output.stdout).context("file names are UTF-8")?;
-    Ok(listing.lines().map(PathBuf::from).filter(|path| root.join(path).is_file()).collect())
+    let read = |path: &str| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        Some(SourceFile { path: path.to_owned(), text })
+    };
+    Ok(listing.lines().filter_map(read).collect())
 }
 
-fn check_words(path: &Path, text: &str, faults: &mut Vec<String>) {
-    for (number, line) in text.lines().enumerate() {
+fn check_forbidden(file: &SourceFile, faults: &mut Vec<String>) {
+    for (number, line) in file.text.lines().enumerate() {
         for (word, why) in FORBIDDEN {
             if line.contains(word) {
-                faults.push(format!("{}:{}: '{word}': {why}", path.display(), number + 1));
+                faults.push(format!("{}:{}: '{word}': {why}", file.path, number + 1));
             }
         }
     }
 }
 
-fn check_source(path: &Path, text: &str, faults: &mut Vec<String>) {
-    let lines = text.lines().count();
-    if lines > MOST_LINES {
-        faults.push(format!("{}: {lines} lines; split it by subject below {MOST_LINES}", path.display()));
+fn check_source(file: &SourceFile, faults: &mut Vec<String>) {
+    let (path, lines) = (&file.path, file.text.lines().count());
+    if lines > MAX_LINES {
+        faults.push(format!("{path}: {lines} lines; split it by subject below {MAX_LINES}"));
     }
-    if !text.starts_with("//!") {
-        faults.push(format!("{}: begins without a `//!` header that says what it is about", path.display()));
+    if !file.text.starts_with("//!") {
+        faults.push(format!("{path}: begins without a `//!` header that says what it is about"));
     }
 }
 
