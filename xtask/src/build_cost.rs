@@ -26,7 +26,7 @@ pub(crate) fn build_cost(root: &Path, against: Option<&str>) -> anyhow::Result<(
     let against = against.unwrap_or(BASE);
     let before = cold_build(root, against)?;
     let after = cold_build(root, "HEAD")?;
-    println!("cold `cargo build --release`     {against:>10}         HEAD    HEAD in % of {against}");
+    eprintln!("cold `cargo build --release`     {against:>10}         HEAD    HEAD in % of {against}");
     row("CPU time, s", before.cpu, after.cpu);
     row("elapsed time, s", before.elapsed, after.elapsed);
     row("binary, MB", before.binary as f64 / 1e6, after.binary as f64 / 1e6);
@@ -34,7 +34,7 @@ pub(crate) fn build_cost(root: &Path, against: Option<&str>) -> anyhow::Result<(
 }
 
 fn row(what: &str, before: f64, after: f64) {
-    println!("{what:<30} {before:>12.1} {after:>12.1} {:>22.0}", after / before * 100.0);
+    eprintln!("{what:<30} {before:>12.1} {after:>12.1} {:>22.0}", after / before * 100.0);
 }
 
 /// Checks `commit` out into a folder of its own, builds it there, and deletes the folder.
@@ -78,8 +78,11 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
 /// The seconds of CPU time that all children that have ended took, in user and in kernel mode.
 pub(crate) fn children_cpu() -> anyhow::Result<f64> {
     let path = PathBuf::from("/proc/self/stat");
-    let stat = fs::read_to_string(&path).context("cannot read /proc/self/stat; CPU time is known on Linux only")?;
-    ticks_of_children(&stat).map(|ticks| ticks / TICKS_A_SECOND).context("/proc/self/stat has another form than expected")
+    let stat =
+        fs::read_to_string(&path).context("cannot read /proc/self/stat; CPU time is known on Linux only")?;
+    ticks_of_children(&stat)
+        .map(|ticks| ticks / TICKS_A_SECOND)
+        .context("/proc/self/stat has another form than expected")
 }
 
 /// What `/proc` counts in, whatever the kernel's own timer is set to.

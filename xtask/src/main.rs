@@ -1,15 +1,13 @@
 //! The project's own commands, so that a checkout needs nothing but Rust and a C compiler.
 //!
 //! `cargo xtask ci` runs every check and changes nothing; `cargo xtask fix` rewrites what can be rewritten;
-//! `cargo xtask tidy` checks what prose would let rot; `cargo xtask fresh` tries the README's commands on a bare machine;
+//! `cargo xtask tidy` checks what review would overlook; `cargo xtask fresh` tries the README's commands on a bare machine;
 //! `cargo xtask soak` runs what takes longer than CI may.
 
 mod build_cost;
 mod ci;
-mod documents;
 mod fresh;
 mod generated;
-mod markdown;
 mod packages;
 mod purity;
 mod run;
@@ -34,7 +32,8 @@ usage: cargo xtask COMMAND
   soak         run what takes longer than ci may, one named step after the other
                --list: the steps; --only STEP: this one (several times for several);
                --seeds N, --cases N, --storms N: how much
-  tidy         check headers, sizes, forbidden words, the bans of pure crates, commands, links and paths in documents, generated tables";
+  tidy         check headers, sizes, forbidden words, names of types, doc comments, the bans of pure crates, commands, links and
+               paths in documents, generated tables";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

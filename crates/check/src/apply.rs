@@ -6,8 +6,8 @@ use meshlock_protocol::{Phase, SiteId, Slot};
 
 use crate::moves::Move;
 use crate::property::{Properties, Property};
-use crate::state::{Layout, State};
-use crate::table::{Outcome, Table};
+use crate::state::{GlobalState, Layout};
+use crate::table::{StepOutcome, Table};
 
 /// The table does not know yet what a step does.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +18,9 @@ impl Table {
     pub(crate) fn apply(
         &self,
         layout: Layout,
-        state: &State,
+        state: &GlobalState,
         step: Move,
-        next: &mut State,
+        next: &mut GlobalState,
     ) -> Result<Option<Violation>, Unknown> {
         next.copy(state);
         let is_fresh = self.take_packet(layout, state, step, next)?;
@@ -53,9 +53,9 @@ impl Table {
     fn take_packet(
         &self,
         layout: Layout,
-        state: &State,
+        state: &GlobalState,
         step: Move,
-        next: &mut State,
+        next: &mut GlobalState,
     ) -> Result<bool, Unknown> {
         match step {
             Move::Process(..) | Move::Fail(_) => {}
@@ -88,8 +88,8 @@ impl Table {
         &self,
         layout: Layout,
         site: SiteId,
-        outcome: &Outcome,
-        next: &mut State,
+        outcome: &StepOutcome,
+        next: &mut GlobalState,
     ) -> Option<Violation> {
         let Some((slot, before)) = outcome.entry else {
             self.send(layout, site, &outcome.sends, next);
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Adds packets to those in flight, with what their sender knows now.
-    fn send(&self, layout: Layout, site: SiteId, packets: &[u32], next: &mut State) {
+    fn send(&self, layout: Layout, site: SiteId, packets: &[u32], next: &mut GlobalState) {
         let knows = layout.known_to(next.knows, site);
         for &packet in packets {
             self.insert(layout, next, layout.join(packet, knows));
@@ -112,7 +112,7 @@ impl Table {
 
     /// Makes the entry the last one of its fence line, of which no other site knows yet. Returns what is wrong if `site`
     /// did not know of the one before it.
-    fn enter(&self, layout: Layout, site: SiteId, slot: Slot, next: &mut State) -> Option<Violation> {
+    fn enter(&self, layout: Layout, site: SiteId, slot: Slot, next: &mut GlobalState) -> Option<Violation> {
         if layout.lines() == 0 {
             return None;
         }
@@ -127,7 +127,7 @@ impl Table {
     }
 
     /// Inserts a packet at its place among those in flight.
-    fn insert(&self, layout: Layout, next: &mut State, code: u32) {
+    fn insert(&self, layout: Layout, next: &mut GlobalState, code: u32) {
         let at = match self.bounds.delivery {
             Delivery::Unordered => next.packets.partition_point(|&other| other <= code),
             Delivery::Fifo => {
@@ -143,7 +143,7 @@ impl Table {
     fn spend(
         &self,
         layout: Layout,
-        next: &mut State,
+        next: &mut GlobalState,
         which: impl Fn(usize, SiteId) -> bool,
     ) -> Result<(), Unknown> {
         for (at, code) in next.packets.iter_mut().enumerate() {
@@ -159,7 +159,7 @@ impl Table {
     }
 
     /// Checks that `site`, which has just entered, has the smallest timestamp of all that wait, where that is promised.
-    fn out_of_order(&self, site: SiteId, next: &State) -> Option<Violation> {
+    fn out_of_order(&self, site: SiteId, next: &GlobalState) -> Option<Violation> {
         if self.info.order != Order::Timestamp {
             return None;
         }
@@ -188,7 +188,7 @@ fn is_checked(properties: Properties, wrong: &Violation) -> bool {
 
 impl Table {
     /// Checks `state` as a whole.
-    pub(crate) fn examine(&self, layout: Layout, state: &State) -> Option<Violation> {
+    pub(crate) fn examine(&self, layout: Layout, state: &GlobalState) -> Option<Violation> {
         let properties = self.bounds.properties;
         if properties.contains(Property::Exclusion)
             && let Some(wrong) = self.too_many_inside(state)
@@ -207,14 +207,14 @@ impl Table {
         broken.map(|invariant| Violation::Together { invariant })
     }
 
-    fn too_many_inside(&self, state: &State) -> Option<Violation> {
+    fn too_many_inside(&self, state: &GlobalState) -> Option<Violation> {
         let permits = self.bounds.cluster.permits;
         let is_inside = |&&local: &&u32| self.facts(local).phase == Phase::Executing;
         let inside = state.locals.iter().filter(is_inside).count();
         (inside > permits).then_some(Violation::TooManyInside { inside, permits })
     }
 
-    fn examine_tokens(&self, layout: Layout, state: &State) -> Option<Violation> {
+    fn examine_tokens(&self, layout: Layout, state: &GlobalState) -> Option<Violation> {
         let expected = self.expected_tokens();
         let at_sites: u32 = state.locals.iter().map(|&local| self.facts(local).tokens).sum();
         let in_flight = state.packets.iter().map(|&code| self.label(layout.split(code).0));

@@ -9,7 +9,7 @@
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::{PlanError, Spec};
 
-use crate::{Bounds, Network, Progress, Report, Verdict, explore_spec_with};
+use crate::{Bounds, NetworkModel, Progress, Report, Verdict, explore_spec_with};
 
 /// An assumption of papers about network and sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,7 @@ pub enum Assumption {
     Order,
     /// No message arrives twice.
     NoDuplicates,
-    /// No message is lost.
     NoLosses,
-    /// No site fails.
     NoFailures,
 }
 
@@ -80,7 +78,6 @@ pub struct Trial {
 /// The result of dropping one assumption: every run that was tried, the smallest first, up to the first one with a violation.
 #[derive(Clone, Debug)]
 pub struct Weakening {
-    /// The assumption that was dropped.
     pub assumption: Assumption,
     pub trials: Vec<Trial>,
 }
@@ -107,7 +104,7 @@ pub fn weaken(
     limits: &Bounds,
     mut progress: impl FnMut(Assumption, &Progress),
 ) -> Result<Vec<Weakening>, PlanError> {
-    let mut network = Network::Fifo;
+    let mut network = NetworkModel::Fifo;
     let mut weakenings = Vec::new();
     for assumption in Assumption::ALL {
         let trials = trials(spec, assumption, network, limits, &mut |now| progress(assumption, now))?;
@@ -118,7 +115,7 @@ pub fn weaken(
             break;
         }
         if assumption == Assumption::Order && !is_needed {
-            network = Network::Unordered;
+            network = NetworkModel::Unordered;
         }
     }
     Ok(weakenings)
@@ -127,7 +124,7 @@ pub fn weaken(
 fn trials(
     spec: &Spec,
     assumption: Assumption,
-    network: Network,
+    network: NetworkModel,
     limits: &Bounds,
     progress: &mut impl FnMut(&Progress),
 ) -> Result<Vec<Trial>, PlanError> {

@@ -30,13 +30,11 @@ pub struct Bounds {
     pub losses: u8,
     /// The number of sites that may fail, at any moment.
     pub crashes: u8,
-    /// Whether failed sites recover.
     pub recoveries: bool,
     /// Whether a site may leave and request again in one step.
     pub returns: bool,
     /// Whether survivors of a failure must be served even where the algorithm leaves failures to its host.
     pub survivors: bool,
-    /// The properties that are checked.
     pub properties: Properties,
     /// The number of states at which the exploration stops.
     pub most_states: usize,

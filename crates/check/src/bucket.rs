@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::store::{Inserted, Place, Shard, TOUCHED};
+use crate::store::{Inserted, Shard, StatePlace, TOUCHED};
 
 /// Inserts the states of a bucket into their shard, a few at a time. Returns how many were known from this level or before.
 pub(crate) fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
@@ -24,7 +24,7 @@ pub(crate) fn empty(bucket: &[u8], shard: &mut Shard, level_end: u64) -> usize {
 /// A state in a bucket.
 pub(crate) struct Staged<'a> {
     pub(crate) hash: u64,
-    pub(crate) parent: Place,
+    pub(crate) parent: StatePlace,
     pub(crate) body: &'a [u8],
 }
 
@@ -38,12 +38,12 @@ impl<'a> Staged<'a> {
     }
 
     fn read(bucket: &mut &'a [u8]) -> Option<Self> {
-        const HEAD: usize = 8 + Place::BYTES + 2;
+        const HEAD: usize = 8 + StatePlace::BYTES + 2;
         let (head, tail) = bucket.split_at_checked(HEAD)?;
         let length = usize::from(u16::from_le_bytes([head[HEAD - 2], head[HEAD - 1]]));
         let (body, next) = tail.split_at(length);
         *bucket = next;
         let hash = u64::from_le_bytes(*head.first_chunk().expect("eight bytes"));
-        Some(Staged { hash, parent: Place::from_bytes(&head[8..]), body })
+        Some(Staged { hash, parent: StatePlace::from_bytes(&head[8..]), body })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use meshlock_protocol::Spec;
 
-use crate::{Bounds, Entries, Network, Properties};
+use crate::{Bounds, Entries, NetworkModel, Properties};
 
 /// The command that explores `spec` within `bounds` again. The limits are left out: they only decide whether it finishes.
 pub fn command(spec: &Spec, bounds: &Bounds) -> String {
@@ -22,7 +22,7 @@ pub fn command(spec: &Spec, bounds: &Bounds) -> String {
         add("permits", &bounds.cluster.permits);
     }
     bounds.holders.iter().for_each(|holder| add("holder", &holder.index()));
-    let implied = u8::from(network == Network::Duplicating);
+    let implied = u8::from(network == NetworkModel::Duplicating);
     for (flag, count, usual) in [
         ("duplicates", bounds.duplicates, implied),
         ("losses", bounds.losses, 0),
@@ -56,7 +56,7 @@ mod tests {
         let plain = Bounds::new(3, 2);
         assert_eq!(command(&spec, &plain), "meshlock check raymond-k --sites 3 --entries 2 --network fifo");
         let all = plain.with_permits(2).held_by(&[1, 2]).expect("two of three sites");
-        let all = all.over(Network::Duplicating).with_losses(1).with_crashes(1).with_recoveries();
+        let all = all.over(NetworkModel::Duplicating).with_losses(1).with_crashes(1).with_recoveries();
         assert_eq!(
             command(&spec, &all.with_returns().with_survivors()),
             "meshlock check raymond-k --sites 3 --entries 2 --network duplicating --permits 2 --holder 1 --holder 2 \

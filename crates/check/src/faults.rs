@@ -17,7 +17,7 @@ pub(crate) struct FaultState {
 
 /// One change of the fault state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Change {
+pub(crate) enum FaultChange {
     Failed(SiteId),
     Recovered(SiteId),
     Told { to: SiteId, about: SiteId },
@@ -37,10 +37,10 @@ impl FaultState {
     }
 
     /// The fault state after `change`.
-    pub(crate) fn after(&self, change: Change, sites: usize) -> FaultState {
+    pub(crate) fn after(&self, change: FaultChange, sites: usize) -> FaultState {
         let mut next = self.clone();
         match change {
-            Change::Failed(site) => {
+            FaultChange::Failed(site) => {
                 next.crashes += 1;
                 next.down.insert(site);
                 for untold in next.untold.values_mut() {
@@ -48,17 +48,17 @@ impl FaultState {
                 }
                 next.untold.insert(site, next.others_up(site, sites));
             }
-            Change::Recovered(site) => {
+            FaultChange::Recovered(site) => {
                 next.down.remove(site);
                 next.untold.insert(site, next.others_up(site, sites));
             }
-            Change::Told { to, about } => {
+            FaultChange::Told { to, about } => {
                 if let Some(untold) = next.untold.get_mut(&about) {
                     untold.remove(to);
                 }
             }
-            Change::Duplicated => next.duplicates += 1,
-            Change::Lost => next.losses += 1,
+            FaultChange::Duplicated => next.duplicates += 1,
+            FaultChange::Lost => next.losses += 1,
         }
         next.untold.retain(|_, untold| !untold.is_empty());
         next

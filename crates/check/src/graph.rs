@@ -7,13 +7,13 @@ use rayon::prelude::*;
 
 use crate::moves::Move;
 use crate::search::Search;
-use crate::state::State;
-use crate::store::{Place, Shard, hash, shard_of};
+use crate::state::GlobalState;
+use crate::store::{Shard, StatePlace, hash, shard_of};
 
 /// All states and the targets of their steps.
 pub(crate) struct Graph {
     /// The place of each state in the store.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<StatePlace>,
     /// By shard and slot: the number of the state there.
     numbers: Vec<Vec<u32>>,
     /// Where the steps of each state begin in `targets`.
@@ -38,7 +38,7 @@ impl Graph {
     pub(crate) fn of(search: &Search) -> Self {
         let (places, numbers) = number(search);
         let mut graph = Graph { places, numbers, starts: vec![0], targets: Vec::new() };
-        for block in graph.places.chunks(BLOCK).map(<[Place]>::to_vec).collect::<Vec<_>>() {
+        for block in graph.places.chunks(BLOCK).map(<[StatePlace]>::to_vec).collect::<Vec<_>>() {
             let steps: Vec<Vec<u32>> =
                 block.par_iter().with_min_len(256).map(|&place| graph.targets_of(search, place)).collect();
             for targets in steps {
@@ -49,7 +49,7 @@ impl Graph {
         graph
     }
 
-    fn targets_of(&self, search: &Search, place: Place) -> Vec<u32> {
+    fn targets_of(&self, search: &Search, place: StatePlace) -> Vec<u32> {
         let steps = search.steps_from(place);
         let target = |(step, body): (Move, Vec<u8>)| {
             let number = self.number_of(search, &body)?;
@@ -118,7 +118,7 @@ fn widen(known: Option<(u32, u32)>, (least, most): (u32, u32)) -> (u32, u32) {
 }
 
 /// Numbers the states in the order of their places.
-fn number(search: &Search) -> (Vec<Place>, Vec<Vec<u32>>) {
+fn number(search: &Search) -> (Vec<StatePlace>, Vec<Vec<u32>>) {
     let mut places = Vec::with_capacity(search.progress.states);
     let mut numbers: Vec<Vec<u32>> = search.shards.iter().map(|shard| vec![0; shard.slots()]).collect();
     for (at, shard) in search.shards.iter().enumerate() {
@@ -128,7 +128,7 @@ fn number(search: &Search) -> (Vec<Place>, Vec<Vec<u32>>) {
             let (_, body, next) = shard.record(offset);
             let slot = shard.find(hash(body), body).expect("a state of this shard");
             numbers[at][slot] = u32::try_from(places.len()).expect("fewer than 2^31 states");
-            places.push(Place::new(at, offset));
+            places.push(StatePlace::new(at, offset));
             offset = next;
         }
     }
@@ -138,15 +138,15 @@ fn number(search: &Search) -> (Vec<Place>, Vec<Vec<u32>>) {
 
 impl Search {
     /// Decodes the state at `place`.
-    pub(crate) fn state_at(&self, place: Place) -> State {
-        let mut state = State::default();
+    pub(crate) fn state_at(&self, place: StatePlace) -> GlobalState {
+        let mut state = GlobalState::default();
         self.layout.decode(self.shards[place.shard()].record(place.offset()).1, &mut state);
         state
     }
 
     /// The steps of a state that was worked off, each with the encoding of its target.
-    pub(crate) fn steps_from(&self, place: Place) -> Vec<(Move, Vec<u8>)> {
-        let (state, mut next, mut moves) = (self.state_at(place), State::default(), Vec::new());
+    pub(crate) fn steps_from(&self, place: StatePlace) -> Vec<(Move, Vec<u8>)> {
+        let (state, mut next, mut moves) = (self.state_at(place), GlobalState::default(), Vec::new());
         self.table.moves(self.layout, &state, &mut moves);
         let encoded = |step: Move| {
             let known = self.table.apply(self.layout, &state, step, &mut next);

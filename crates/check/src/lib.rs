@@ -11,7 +11,10 @@
 //! into lookups, `state` packs a global state into a few bytes, `store` keeps all states exactly, `search` works them off on all
 //! cores, `sweep` continues when memory runs out.
 
-#![allow(missing_docs, reason = "an internal crate: a field whose name says it all needs no sentence")]
+#![allow(
+    missing_docs,
+    reason = "an internal crate: `xtask tidy` asks for documents of types and functions, not of fields"
+)]
 
 mod apply;
 pub mod assumptions;
@@ -41,7 +44,7 @@ pub mod theorem;
 
 pub use bounds::{Bounds, Entries};
 pub use command::command;
-pub use network::Network;
+pub use network::NetworkModel;
 pub use path::Step;
 pub use property::{Properties, Property, Verdict};
 pub use search::Progress;
@@ -57,7 +60,6 @@ use sites::{Sites, Typed};
 /// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was found.
     pub verdict: Verdict,
     /// The number of different states. In a sweep a state that is reached after different numbers of steps may count several
     /// times.
@@ -66,7 +68,6 @@ pub struct Report {
     pub depth: usize,
     /// The number of steps between states.
     pub edges: usize,
-    /// The number of different local states.
     pub local_states: usize,
     /// The memory that the states took at the end, in bytes.
     pub memory: usize,

@@ -14,7 +14,7 @@ use meshlock_protocol::{Phase, SiteId};
 use crate::graph::Graph;
 use crate::moves::Move;
 use crate::search::Search;
-use crate::state::State;
+use crate::state::GlobalState;
 use crate::table::Input;
 
 /// A schedule that repeats for ever while a site waits.
@@ -23,7 +23,6 @@ pub(crate) struct Lasso {
     pub(crate) site: SiteId,
     /// The path to the cycle.
     pub(crate) path: Vec<Move>,
-    /// The steps of the cycle.
     pub(crate) cycle: Vec<Move>,
 }
 
@@ -55,7 +54,7 @@ pub(crate) fn starved(search: &Search, graph: &Graph) -> Option<Lasso> {
 
 impl Search {
     /// Whether `site` waits at `place` and can still be served.
-    fn waits(&self, place: crate::store::Place, site: SiteId) -> bool {
+    fn waits(&self, place: crate::store::StatePlace, site: SiteId) -> bool {
         let state = self.state_at(place);
         let facts = self.table.facts(state.locals[site.index()]);
         let down = &self.table.faults(state.faults).down;
@@ -84,7 +83,7 @@ impl Search {
         undone.is_none_or(|undone| undone.is_subset(&done))
     }
 
-    fn duty(&self, state: &State, step: Move) -> Option<Duty> {
+    fn duty(&self, state: &GlobalState, step: Move) -> Option<Duty> {
         match step {
             Move::Deliver(at) => {
                 let packet = self.layout.split(state.packets[at]).0;

@@ -16,9 +16,7 @@ pub(crate) struct LocalState {
     pub(crate) phase: Phase,
     /// How many requests the process has made; stays 0 in an endless run.
     pub(crate) requests: u8,
-    /// How many timers are set.
     pub(crate) timers: u8,
-    /// Whether the site runs.
     pub(crate) up: bool,
 }
 
@@ -75,9 +73,9 @@ impl LocalState {
 
     /// Checks the local state, in the order in which the world does.
     fn examine(&self, facts: &SiteFacts) -> Option<Violation> {
-        let (site, believed, real) = (self.me, facts.phase, self.phase);
-        if believed != real {
-            return Some(Violation::WrongPhase { site, believed, real });
+        let (site, reported, real) = (self.me, facts.phase, self.phase);
+        if reported != real {
+            return Some(Violation::WrongPhase { site, reported, real });
         }
         facts.broken.map(|invariant| Violation::Invariant { site, invariant })
     }

@@ -3,8 +3,8 @@
 use meshlock_protocol::world::Delivery;
 use meshlock_protocol::{Phase, SiteId};
 
-use crate::faults::Change;
-use crate::state::{Layout, State};
+use crate::faults::FaultChange;
+use crate::state::{GlobalState, Layout};
 use crate::table::{Input, Table};
 
 /// One step of a global state. Packets are named by their position in the state.
@@ -27,21 +27,21 @@ pub(crate) enum Move {
 
 impl Move {
     /// How the fault state changes with this step.
-    pub(crate) fn change(self) -> Option<Change> {
+    pub(crate) fn change(self) -> Option<FaultChange> {
         match self {
             Move::Process(..) | Move::Deliver(_) => None,
-            Move::Duplicate(_) => Some(Change::Duplicated),
-            Move::Lose(_) => Some(Change::Lost),
-            Move::Tell { to, about } => Some(Change::Told { to, about }),
-            Move::Fail(site) => Some(Change::Failed(site)),
-            Move::Recover(site) => Some(Change::Recovered(site)),
+            Move::Duplicate(_) => Some(FaultChange::Duplicated),
+            Move::Lose(_) => Some(FaultChange::Lost),
+            Move::Tell { to, about } => Some(FaultChange::Told { to, about }),
+            Move::Fail(site) => Some(FaultChange::Failed(site)),
+            Move::Recover(site) => Some(FaultChange::Recovered(site)),
         }
     }
 }
 
 impl Table {
     /// Lists what can happen in `state`. Returns whether any of it happens by itself, without a new request or a new fault.
-    pub(crate) fn moves(&self, layout: Layout, state: &State, moves: &mut Vec<Move>) -> bool {
+    pub(crate) fn moves(&self, layout: Layout, state: &GlobalState, moves: &mut Vec<Move>) -> bool {
         moves.clear();
         self.for_each_arrival(layout, state, |at| moves.push(Move::Deliver(at)));
         for (site, &local) in SiteId::all(state.locals.len()).zip(&state.locals) {
@@ -81,7 +81,7 @@ impl Table {
 
     /// Calls `found` with the position of each packet that can arrive next: the oldest of each FIFO channel, or one of each
     /// group of equal packets.
-    fn for_each_arrival(&self, layout: Layout, state: &State, mut found: impl FnMut(usize)) {
+    fn for_each_arrival(&self, layout: Layout, state: &GlobalState, mut found: impl FnMut(usize)) {
         let mut last = None;
         for (at, &code) in state.packets.iter().enumerate() {
             let group = match self.bounds.delivery {
@@ -97,7 +97,7 @@ impl Table {
 
     /// Lists who can learn of which failure or recovery. A failure is told only after everything that the failed site had
     /// sent has arrived.
-    fn list_news(&self, layout: Layout, state: &State, moves: &mut Vec<Move>) {
+    fn list_news(&self, layout: Layout, state: &GlobalState, moves: &mut Vec<Move>) {
         let faults = self.faults(state.faults);
         for (&about, untold) in &faults.untold {
             let is_pending = |to: SiteId| {
@@ -112,7 +112,7 @@ impl Table {
     }
 
     /// Lists the faults that the bounds still allow.
-    fn list_faults(&self, layout: Layout, state: &State, moves: &mut Vec<Move>) {
+    fn list_faults(&self, layout: Layout, state: &GlobalState, moves: &mut Vec<Move>) {
         let faults = self.faults(state.faults);
         if faults.crashes < self.bounds.crashes {
             let up = SiteId::all(state.locals.len()).filter(|&site| !faults.down.contains(site));
@@ -131,7 +131,7 @@ impl Table {
     }
 
     /// The site whose code `step` runs, and its input.
-    pub(crate) fn input(&self, layout: Layout, state: &State, step: Move) -> Option<(SiteId, Input)> {
+    pub(crate) fn input(&self, layout: Layout, state: &GlobalState, step: Move) -> Option<(SiteId, Input)> {
         match step {
             Move::Process(site, input) => Some((site, input)),
             Move::Deliver(at) | Move::Duplicate(at) => {
@@ -150,7 +150,7 @@ impl Table {
     }
 
     /// Runs the sites' code for everything that `step` will look up.
-    pub(crate) fn learn(&mut self, layout: Layout, state: &State, step: Move) {
+    pub(crate) fn learn(&mut self, layout: Layout, state: &GlobalState, step: Move) {
         if let Some((site, input)) = self.input(layout, state, step) {
             self.learn_step(state.locals[site.index()], input);
         }
@@ -172,7 +172,7 @@ impl Table {
 
     /// Whether the table knows what all these steps do to the sites. Asking for all of them first is quicker than one by one:
     /// the table is large, and the processor then waits for memory once and not for each step.
-    pub(crate) fn knows(&self, layout: Layout, state: &State, steps: &[Move]) -> bool {
+    pub(crate) fn knows(&self, layout: Layout, state: &GlobalState, steps: &[Move]) -> bool {
         let inputs = steps.iter().filter_map(|&step| self.input(layout, state, step));
         inputs.fold(true, |known, (site, input)| known & self.knows_step(state.locals[site.index()], input))
     }

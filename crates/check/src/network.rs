@@ -7,7 +7,7 @@ use crate::Bounds;
 
 /// The behaviour of the network, as given with `--network`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Network {
+pub enum NetworkModel {
     /// Messages between two sites arrive in the order in which they were sent.
     Fifo,
     /// Messages arrive in any order.
@@ -16,31 +16,32 @@ pub enum Network {
     Duplicating,
 }
 
-impl Network {
+impl NetworkModel {
     /// All networks, the most favourable first.
-    pub const ALL: [Network; 3] = [Network::Fifo, Network::Unordered, Network::Duplicating];
+    pub const ALL: [NetworkModel; 3] =
+        [NetworkModel::Fifo, NetworkModel::Unordered, NetworkModel::Duplicating];
 
     /// Its name, as given with `--network`.
     pub const fn name(self) -> &'static str {
         match self {
-            Network::Fifo => "fifo",
-            Network::Unordered => "unordered",
-            Network::Duplicating => "duplicating",
+            NetworkModel::Fifo => "fifo",
+            NetworkModel::Unordered => "unordered",
+            NetworkModel::Duplicating => "duplicating",
         }
     }
 
     /// The network with this name.
-    pub fn named(name: &str) -> Option<Network> {
-        Network::ALL.into_iter().find(|network| network.name() == name)
+    pub fn named(name: &str) -> Option<NetworkModel> {
+        NetworkModel::ALL.into_iter().find(|network| network.name() == name)
     }
 }
 
 /// The network that an algorithm needs as shipped.
-impl From<Channels> for Network {
-    fn from(channels: Channels) -> Network {
+impl From<Channels> for NetworkModel {
+    fn from(channels: Channels) -> NetworkModel {
         match channels {
-            Channels::Fifo => Network::Fifo,
-            Channels::Unordered => Network::Unordered,
+            Channels::Fifo => NetworkModel::Fifo,
+            Channels::Unordered => NetworkModel::Unordered,
         }
     }
 }
@@ -48,24 +49,24 @@ impl From<Channels> for Network {
 impl Bounds {
     /// Over this network; a duplicating one duplicates at least one message.
     #[must_use]
-    pub fn over(self, network: Network) -> Self {
+    pub fn over(self, network: NetworkModel) -> Self {
         let duplicates = match network {
-            Network::Fifo | Network::Unordered => self.duplicates,
-            Network::Duplicating => self.duplicates.max(1),
+            NetworkModel::Fifo | NetworkModel::Unordered => self.duplicates,
+            NetworkModel::Duplicating => self.duplicates.max(1),
         };
         let delivery = match network {
-            Network::Fifo => Delivery::Fifo,
-            Network::Unordered | Network::Duplicating => Delivery::Unordered,
+            NetworkModel::Fifo => Delivery::Fifo,
+            NetworkModel::Unordered | NetworkModel::Duplicating => Delivery::Unordered,
         };
         Bounds { delivery, duplicates, ..self }
     }
 
     /// The network that these bounds describe.
-    pub fn network(&self) -> Network {
+    pub fn network(&self) -> NetworkModel {
         match (self.delivery, self.duplicates) {
-            (Delivery::Fifo, _) => Network::Fifo,
-            (Delivery::Unordered, 0) => Network::Unordered,
-            (Delivery::Unordered, _) => Network::Duplicating,
+            (Delivery::Fifo, _) => NetworkModel::Fifo,
+            (Delivery::Unordered, 0) => NetworkModel::Unordered,
+            (Delivery::Unordered, _) => NetworkModel::Duplicating,
         }
     }
 }

@@ -7,7 +7,7 @@ use meshlock_protocol::world::Action;
 
 use crate::moves::Move;
 use crate::search::Search;
-use crate::state::State;
+use crate::state::GlobalState;
 use crate::table::{Input, Table};
 
 /// One step of a run as the explorer sees it.
@@ -15,22 +15,20 @@ use crate::table::{Input, Table};
 pub enum Step {
     /// An action that the world offers.
     Act(Action),
-    /// A site fails.
     Fail(SiteId),
-    /// A failed site recovers.
     Recover(SiteId),
 }
 
 /// The packets in flight as the world keeps them: channel by channel, in the order in which they were sent. A state keeps
 /// those of unordered channels in another order.
 #[derive(Default)]
-struct Channels(BTreeMap<(SiteId, SiteId), Vec<u32>>);
+struct WorldChannels(BTreeMap<(SiteId, SiteId), Vec<u32>>);
 
 impl Search {
     /// Translates a path from the first state.
     pub(crate) fn translate(&self, path: &[Move]) -> Vec<Step> {
-        let mut channels = Channels::default();
-        let (mut state, mut next) = (self.table.first_state(self.layout), State::default());
+        let mut channels = WorldChannels::default();
+        let (mut state, mut next) = (self.table.first_state(self.layout), GlobalState::default());
         path.iter()
             .map(|&step| {
                 let translated = self.translate_step(&channels, &state, step);
@@ -42,7 +40,7 @@ impl Search {
             .collect()
     }
 
-    fn translate_step(&self, channels: &Channels, state: &State, step: Move) -> Step {
+    fn translate_step(&self, channels: &WorldChannels, state: &GlobalState, step: Move) -> Step {
         let place = |at: usize| channels.place(&self.table, self.packet(state, at));
         Step::Act(match step {
             Move::Process(site, Input::Request) => Action::Request(site),
@@ -68,7 +66,7 @@ impl Search {
     }
 
     /// Does to the channels what `step` does.
-    fn follow(&self, channels: &mut Channels, state: &State, step: Move) {
+    fn follow(&self, channels: &mut WorldChannels, state: &GlobalState, step: Move) {
         let table = &self.table;
         match step {
             Move::Deliver(at) | Move::Lose(at) => {
@@ -94,12 +92,12 @@ impl Search {
     }
 
     /// The number of the packet at this position of the state.
-    fn packet(&self, state: &State, at: usize) -> u32 {
+    fn packet(&self, state: &GlobalState, at: usize) -> u32 {
         self.layout.split(state.packets[at]).0
     }
 }
 
-impl Channels {
+impl WorldChannels {
     /// The ends of a packet's channel, and its position there.
     fn place(&self, table: &Table, packet: u32) -> (SiteId, SiteId, usize) {
         let label = table.label(packet);

@@ -16,9 +16,9 @@ use crate::bucket::{Staged, empty};
 use crate::moves::Move;
 use crate::property::{Property, Verdict};
 use crate::sites::Sites;
-use crate::state::{Layout, State};
-use crate::store::{Place, SHARDS, Shard, hash, shard_of};
-use crate::sweep::{Origin, Sweep};
+use crate::state::{GlobalState, Layout};
+use crate::store::{SHARDS, Shard, StatePlace, hash, shard_of};
+use crate::sweep::{Sweep, SweepOrigin};
 use crate::table::Table;
 
 /// How many states of each shard one round works off.
@@ -35,7 +35,6 @@ pub struct Progress {
     pub depth: usize,
     /// Memory in use, in bytes.
     pub memory: usize,
-    /// The number of different local states.
     pub local_states: usize,
     /// The level at which the sweep began, if memory ran out.
     pub swept: Option<usize>,
@@ -44,9 +43,9 @@ pub struct Progress {
 /// Something wrong, and where.
 #[derive(Clone, Debug)]
 struct Finding {
-    at: Place,
+    at: StatePlace,
     /// The state that the successors of `at` name as the one they were reached from.
-    way: Place,
+    way: StatePlace,
     /// The step from `at` that is wrong; without one the state itself is.
     step: Option<Move>,
     verdict: Verdict,
@@ -55,8 +54,8 @@ struct Finding {
 /// The working memory of one task of the first part.
 struct Worker {
     shard: usize,
-    state: State,
-    next: State,
+    state: GlobalState,
+    next: GlobalState,
     moves: Vec<Move>,
     body: Vec<u8>,
     buckets: Vec<Vec<u8>>,
@@ -95,7 +94,7 @@ pub(crate) struct Found {
     pub(crate) verdict: Verdict,
     pub(crate) path: Vec<Move>,
     /// A state that the path goes through, if nothing else is known of the path.
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<SweepOrigin>,
 }
 
 impl Found {
@@ -113,7 +112,7 @@ impl Search {
     }
 
     /// A search of everything that can follow `first`.
-    pub(crate) fn from(table: Table, first: &State) -> Self {
+    pub(crate) fn from(table: Table, first: &GlobalState) -> Self {
         let layout = Layout::of(table.info, &table.bounds);
         let mut search = Search {
             table,
@@ -132,7 +131,7 @@ impl Search {
         let mut body = Vec::new();
         layout.encode(first, &mut body);
         let hash = hash(&body);
-        search.shards[shard_of(hash)].insert(hash, Place::NOWHERE, &body);
+        search.shards[shard_of(hash)].insert(hash, StatePlace::NOWHERE, &body);
         search
     }
 
@@ -204,7 +203,7 @@ impl Search {
                 }
                 let at = shard.settle(*cursor);
                 let (parent, body, next) = shard.record(at);
-                let place = Place::new(worker.shard, at);
+                let place = StatePlace::new(worker.shard, at);
                 if worker.expand(table, layout, place, Sweep::way(sweep, place, parent), body).is_err() {
                     worker.aside.push(at);
                 }
@@ -214,7 +213,7 @@ impl Search {
         for worker in &mut self.workers {
             for offset in std::mem::take(&mut worker.aside) {
                 let (parent, body, _) = self.shards[worker.shard].record(offset);
-                let place = Place::new(worker.shard, offset);
+                let place = StatePlace::new(worker.shard, offset);
                 worker.learn(&mut self.table, layout, body);
                 let known = worker.expand(&self.table, layout, place, Sweep::way(sweep, place, parent), body);
                 known.expect("all that was unknown was learnt");
@@ -253,12 +252,12 @@ impl Search {
     }
 
     /// The path by which `place` was first reached, found by trying which step leads from each state to the next.
-    pub(crate) fn path_to(&self, place: Place) -> Vec<Move> {
+    pub(crate) fn path_to(&self, place: StatePlace) -> Vec<Move> {
         let mut path = Vec::new();
         let mut child = place;
         loop {
             let (parent, body, _) = self.shards[child.shard()].record(child.offset());
-            if parent == Place::NOWHERE {
+            if parent == StatePlace::NOWHERE {
                 path.reverse();
                 return path;
             }
@@ -267,7 +266,7 @@ impl Search {
         }
     }
 
-    fn step_between(&self, parent: Place, after: &[u8]) -> Move {
+    fn step_between(&self, parent: StatePlace, after: &[u8]) -> Move {
         let steps = self.steps_from(parent);
         let step = steps.into_iter().find(|(_, body)| body == after);
         step.expect("a state follows the one it was reached from").0
@@ -278,8 +277,8 @@ impl Worker {
     fn new(shard: usize) -> Self {
         Worker {
             shard,
-            state: State::default(),
-            next: State::default(),
+            state: GlobalState::default(),
+            next: GlobalState::default(),
             moves: Vec::new(),
             body: Vec::new(),
             buckets: vec![Vec::new(); SHARDS],
@@ -311,8 +310,8 @@ impl Worker {
         &mut self,
         table: &Table,
         layout: Layout,
-        at: Place,
-        way: Place,
+        at: StatePlace,
+        way: StatePlace,
         body: &[u8],
     ) -> Result<(), Unknown> {
         layout.decode(body, &mut self.state);
@@ -347,7 +346,7 @@ impl Worker {
         Ok(())
     }
 
-    fn stage(&mut self, layout: Layout, parent: Place) {
+    fn stage(&mut self, layout: Layout, parent: StatePlace) {
         self.body.clear();
         layout.encode(&self.next, &mut self.body);
         let hash = hash(&self.body);
@@ -370,7 +369,7 @@ fn first_of(found: Option<Finding>, more: impl Iterator<Item = Finding>) -> Opti
 }
 
 /// Judges a state in which nothing happens by itself.
-fn judge_end(table: &Table, state: &State) -> Option<Verdict> {
+fn judge_end(table: &Table, state: &GlobalState) -> Option<Verdict> {
     let down = &table.faults(state.faults).down;
     let waits = |site: SiteId| table.facts(state.locals[site.index()]).phase == Phase::Waiting;
     let sites = || SiteId::all(state.locals.len());

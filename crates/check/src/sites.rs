@@ -12,12 +12,12 @@ use smallvec::SmallVec;
 
 use crate::Bounds;
 use crate::interner::Interner;
-use crate::state::{Layout, State};
+use crate::state::{GlobalState, Layout};
 use crate::table::Labels;
 
-/// One call of a site.
+/// One call of a site, with its message by number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Call {
+pub(crate) enum NumberedCall {
     Request,
     Release,
     ReleaseAndRequest,
@@ -58,7 +58,7 @@ pub(crate) trait Sites: Send + Sync {
     fn first(&self) -> &[u32];
 
     /// The state after `call`. What the call does is added to `effects`, with messages by number.
-    fn step(&mut self, site: u32, call: Call, effects: &mut Vec<Effect<u32>>) -> u32;
+    fn step(&mut self, site: u32, call: NumberedCall, effects: &mut Vec<Effect<u32>>) -> u32;
 
     fn facts(&self, site: u32) -> SiteFacts;
 
@@ -76,7 +76,12 @@ pub(crate) trait Sites: Send + Sync {
     fn cost_span(&self, site: u32) -> Option<Span>;
 
     /// Checks the invariants that span sites.
-    fn check_together(&self, labels: &Labels, layout: Layout, state: &State) -> Result<(), &'static str>;
+    fn check_together(
+        &self,
+        labels: &Labels,
+        layout: Layout,
+        state: &GlobalState,
+    ) -> Result<(), &'static str>;
 
     fn sizes(&self) -> Sizes;
 }
@@ -112,18 +117,18 @@ impl<A: Algorithm> Sites for Typed<A> {
         &self.first
     }
 
-    fn step(&mut self, site: u32, call: Call, effects: &mut Vec<Effect<u32>>) -> u32 {
+    fn step(&mut self, site: u32, call: NumberedCall, effects: &mut Vec<Effect<u32>>) -> u32 {
         let mut site = self.sites.get(site).clone();
         let out = &mut self.outbox;
         match call {
-            Call::Request => site.request(out),
-            Call::Release => site.release(out),
-            Call::ReleaseAndRequest => site.release_and_request(out),
-            Call::Wake => site.wake(out),
-            Call::Restart => site.restart(out),
-            Call::PeerFailed(peer) => site.peer_failed(peer, out),
-            Call::PeerRecovered(peer) => site.peer_recovered(peer, out),
-            Call::Receive { from, message } => {
+            NumberedCall::Request => site.request(out),
+            NumberedCall::Release => site.release(out),
+            NumberedCall::ReleaseAndRequest => site.release_and_request(out),
+            NumberedCall::Wake => site.wake(out),
+            NumberedCall::Restart => site.restart(out),
+            NumberedCall::PeerFailed(peer) => site.peer_failed(peer, out),
+            NumberedCall::PeerRecovered(peer) => site.peer_recovered(peer, out),
+            NumberedCall::Receive { from, message } => {
                 let message = self.messages.get(message).clone();
                 site.receive(from, message, out);
             }
@@ -166,7 +171,12 @@ impl<A: Algorithm> Sites for Typed<A> {
         self.sites.get(site).cost_span()
     }
 
-    fn check_together(&self, labels: &Labels, layout: Layout, state: &State) -> Result<(), &'static str> {
+    fn check_together(
+        &self,
+        labels: &Labels,
+        layout: Layout,
+        state: &GlobalState,
+    ) -> Result<(), &'static str> {
         let sites: SmallVec<[&A; 8]> =
             state.locals.iter().map(|&local| self.sites.get(labels.local(local).site)).collect();
         let packets = state.packets.iter().map(|&code| labels.packet(layout.split(code).0));

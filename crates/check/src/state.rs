@@ -19,7 +19,7 @@ use crate::property::Property;
 
 /// A global state: everything that the future of a run depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct GlobalState {
     /// The local state of each site, by number.
     pub(crate) locals: Vec<u32>,
     /// The fault state, by number.
@@ -31,9 +31,9 @@ pub(crate) struct State {
     pub(crate) packets: Vec<u32>,
 }
 
-impl State {
+impl GlobalState {
     /// Becomes a copy of `other`, in the memory that this state has already.
-    pub(crate) fn copy(&mut self, other: &State) {
+    pub(crate) fn copy(&mut self, other: &GlobalState) {
         self.locals.clone_from(&other.locals);
         self.packets.clone_from(&other.packets);
         (self.faults, self.knows) = (other.faults, other.knows);
@@ -104,7 +104,7 @@ impl Layout {
     }
 
     /// Appends the encoding of `state` to `bytes`.
-    pub(crate) fn encode(self, state: &State, bytes: &mut Vec<u8>) {
+    pub(crate) fn encode(self, state: &GlobalState, bytes: &mut Vec<u8>) {
         state.locals.iter().for_each(|&local| write(u64::from(local), bytes));
         if self.faults {
             write(u64::from(state.faults), bytes);
@@ -116,7 +116,7 @@ impl Layout {
     }
 
     /// Decodes all of `bytes` into `state`.
-    pub(crate) fn decode(self, mut bytes: &[u8], state: &mut State) {
+    pub(crate) fn decode(self, mut bytes: &[u8], state: &mut GlobalState) {
         let bytes = &mut bytes;
         state.locals.clear();
         state.locals.extend((0..self.sites).map(|_| read(bytes) as u32));

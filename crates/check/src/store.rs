@@ -26,16 +26,16 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 
 /// The place of a state in the store: shard and offset in 40 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(u64);
+pub(crate) struct StatePlace(u64);
 
-impl Place {
+impl StatePlace {
     /// The place that the first state was reached from.
-    pub(crate) const NOWHERE: Place = Place(0);
+    pub(crate) const NOWHERE: StatePlace = StatePlace(0);
     /// Its size in a record, in bytes.
     pub(crate) const BYTES: usize = 5;
 
     pub(crate) fn new(shard: usize, offset: u64) -> Self {
-        Place((shard as u64) << OFFSET_BITS | offset)
+        StatePlace((shard as u64) << OFFSET_BITS | offset)
     }
 
     pub(crate) fn shard(self) -> usize {
@@ -46,12 +46,14 @@ impl Place {
         self.0 & OFFSET_MASK
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; Place::BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; StatePlace::BYTES] {
         *self.0.to_le_bytes().first_chunk().expect("five of eight bytes")
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-        Place(bytes[..Place::BYTES].iter().rev().fold(0, |place, &byte| place << 8 | u64::from(byte)))
+        StatePlace(
+            bytes[..StatePlace::BYTES].iter().rev().fold(0, |place, &byte| place << 8 | u64::from(byte)),
+        )
     }
 }
 
@@ -82,7 +84,6 @@ pub(crate) struct Shard {
 /// The result of inserting a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// The state is new.
     New,
     /// The state was there already, at this offset.
     Known(u64),
@@ -130,13 +131,13 @@ impl Shard {
     }
 
     /// The record at `offset`: the state it was reached from, its encoding, and the offset of its end.
-    pub(crate) fn record(&self, offset: u64) -> (Place, &[u8], u64) {
+    pub(crate) fn record(&self, offset: u64) -> (StatePlace, &[u8], u64) {
         let (chunk, at) = (offset as usize / CHUNK, offset as usize % CHUNK);
         let bytes = &self.chunks[chunk];
         let length = usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
-        let body = at + 2 + Place::BYTES;
+        let body = at + 2 + StatePlace::BYTES;
         let end = body + length;
-        (Place::from_bytes(&bytes[at + 2..]), &bytes[body..end], (chunk * CHUNK + end) as u64)
+        (StatePlace::from_bytes(&bytes[at + 2..]), &bytes[body..end], (chunk * CHUNK + end) as u64)
     }
 
     /// Reads what [`Shard::insert`] will read for up to [`TOUCHED`] of these hashes. The reads do not depend on each other, so that the
@@ -154,7 +155,7 @@ impl Shard {
     }
 
     /// Inserts `body`, if it is new.
-    pub(crate) fn insert(&mut self, hash: u64, parent: Place, body: &[u8]) -> Inserted {
+    pub(crate) fn insert(&mut self, hash: u64, parent: StatePlace, body: &[u8]) -> Inserted {
         match self.find(hash, body) {
             Ok(slot) => Inserted::Known(self.slots[slot] & OFFSET_MASK),
             Err(free) => {
@@ -195,9 +196,9 @@ impl Shard {
         (((hash >> 32) * self.slots.len() as u64) >> 32) as usize
     }
 
-    fn append(&mut self, parent: Place, body: &[u8]) -> u64 {
+    fn append(&mut self, parent: StatePlace, body: &[u8]) -> u64 {
         let length = u16::try_from(body.len()).expect("a state of a few sites takes a few bytes");
-        if self.chunks[self.chunks.len() - 1].len() + 2 + Place::BYTES + body.len() > CHUNK {
+        if self.chunks[self.chunks.len() - 1].len() + 2 + StatePlace::BYTES + body.len() > CHUNK {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
         let offset = self.end();
@@ -265,7 +266,7 @@ mod tests {
         let mut shard = Shard::new();
         for number in 0..50_000_u32 {
             let body = number.to_le_bytes();
-            assert_eq!(shard.insert(hash(&body), Place::NOWHERE, &body), Inserted::New);
+            assert_eq!(shard.insert(hash(&body), StatePlace::NOWHERE, &body), Inserted::New);
         }
         let (before, end) = (shard.bytes(), shard.end());
         shard.know_from(end);

@@ -50,13 +50,9 @@ fn story<A: Algorithm>(bounds: &Bounds, values: &Values, path: &[Step]) -> Story
 /// One step of a replay.
 #[derive(Debug)]
 pub struct Happened<'a> {
-    /// The world before the step.
     pub before: &'a World<AnySite>,
-    /// What happened.
     pub step: Step,
-    /// What the step caused.
     pub effects: &'a [Effect<AnyMessage>],
-    /// The world after the step.
     pub after: &'a World<AnySite>,
 }
 

@@ -18,7 +18,7 @@
 use rayon::prelude::*;
 
 use crate::search::{Found, Progress, Search};
-use crate::store::{Place, Shard};
+use crate::store::{Shard, StatePlace};
 use crate::table::Table;
 use crate::{Bounds, Entries};
 
@@ -35,14 +35,14 @@ pub(crate) struct Sweep {
 
 /// A state of the level at which a sweep began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct SweepOrigin {
     depth: usize,
-    place: Place,
+    place: StatePlace,
 }
 
 impl Sweep {
     /// The state that the successors of the one at `place` name as the one they were reached from: that one, or its origin.
-    pub(crate) fn way(sweep: Option<&Sweep>, place: Place, parent: Place) -> Place {
+    pub(crate) fn way(sweep: Option<&Sweep>, place: StatePlace, parent: StatePlace) -> StatePlace {
         match sweep {
             Some(sweep) if place.offset() >= sweep.ends[place.shard()] => parent,
             _ => place,
@@ -50,8 +50,8 @@ impl Sweep {
     }
 
     /// The origin of a state that names `way`.
-    pub(crate) fn origin(&self, way: Place) -> Origin {
-        Origin { depth: self.depth, place: way }
+    pub(crate) fn origin(&self, way: StatePlace) -> SweepOrigin {
+        SweepOrigin { depth: self.depth, place: way }
     }
 }
 
@@ -106,7 +106,7 @@ impl Search {
     }
 
     /// Searches again for the path to what a sweep has found.
-    pub(crate) fn retrace(self, origin: Origin) -> (Self, Found) {
+    pub(crate) fn retrace(self, origin: SweepOrigin) -> (Self, Found) {
         // What follows one state is little compared with what follows all of its level.
         let bounds = Bounds { most_memory: usize::MAX, ..self.table.bounds.clone() };
         let progress = self.progress;

@@ -11,11 +11,11 @@ use meshlock_protocol::{Effect, Info, Phase, SiteId, Slot};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::faults::{Change, FaultState};
+use crate::faults::{FaultChange, FaultState};
 use crate::interner::Interner;
 use crate::local::{LocalFacts, LocalState};
-use crate::sites::{Call, Sites};
-use crate::state::{Layout, State};
+use crate::sites::{NumberedCall, Sites};
+use crate::state::{GlobalState, Layout};
 use crate::{Bounds, Entries};
 
 /// What can happen to one local state.
@@ -35,7 +35,7 @@ pub(crate) enum Input {
 
 /// A message between two sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Packet {
+struct PacketKey {
     from: SiteId,
     to: SiteId,
     message: u32,
@@ -80,7 +80,7 @@ struct Transition {
 
 /// What a step does beside changing the local state. Many steps have the same outcome, most have the empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Outcome {
+pub(crate) struct StepOutcome {
     /// The packets that are sent, by number.
     pub(crate) sends: SmallVec<[u32; 4]>,
     /// The entry, if there is one, and how many of the sends come before it.
@@ -97,13 +97,13 @@ pub(crate) struct Table {
     pub(crate) info: &'static Info,
     sites: Box<dyn Sites>,
     locals: Interner<LocalState>,
-    packets: Interner<Packet>,
+    packets: Interner<PacketKey>,
     labels: Labels,
     faults: Interner<FaultState>,
     /// By local state and input.
     steps: FxHashMap<u64, Transition>,
-    outcomes: Interner<Outcome>,
-    changes: FxHashMap<(u32, Change), u32>,
+    outcomes: Interner<StepOutcome>,
+    changes: FxHashMap<(u32, FaultChange), u32>,
     /// The effects of one step, empty between steps.
     effects: Vec<Effect<u32>>,
     /// By local state: whether the exploration ends there.
@@ -130,7 +130,7 @@ impl Table {
             has_outside: false,
         };
         table.faults.insert(FaultState::default());
-        table.outcomes.insert(Outcome::default());
+        table.outcomes.insert(StepOutcome::default());
         for me in SiteId::all(bounds.cluster.sites) {
             let phase = if bounds.holders.contains(me) { Phase::Executing } else { Phase::Idle };
             let site = table.sites.first()[me.index()];
@@ -149,9 +149,9 @@ impl Table {
     }
 
     /// The state before anything has happened.
-    pub(crate) fn first_state(&self, layout: Layout) -> State {
+    pub(crate) fn first_state(&self, layout: Layout) -> GlobalState {
         let locals = 0..number(self.bounds.cluster.sites);
-        State { locals: locals.collect(), knows: layout.knows_all(), ..State::default() }
+        GlobalState { locals: locals.collect(), knows: layout.knows_all(), ..GlobalState::default() }
     }
 
     pub(crate) fn facts(&self, local: u32) -> &LocalFacts {
@@ -176,7 +176,7 @@ impl Table {
     }
 
     /// The local state after `input` and the outcome of the step, if that is known.
-    pub(crate) fn step(&self, local: u32, input: Input) -> Option<(u32, Option<&Outcome>)> {
+    pub(crate) fn step(&self, local: u32, input: Input) -> Option<(u32, Option<&StepOutcome>)> {
         let Transition { local, outcome } = *self.steps.get(&self.key(local, input))?;
         let outcome = (outcome > 0).then(|| self.outcomes.get(outcome));
         Some((local, outcome))
@@ -205,13 +205,13 @@ impl Table {
     }
 
     /// The fault state after `change`, if that is known.
-    pub(crate) fn change(&self, faults: u32, change: Change) -> Option<u32> {
+    pub(crate) fn change(&self, faults: u32, change: FaultChange) -> Option<u32> {
         self.changes.get(&(faults, change)).copied()
     }
 
     /// The packet as it is once its contents are spent, if that is known.
     pub(crate) fn spent(&self, packet: u32) -> Option<u32> {
-        self.packets.find(&Packet { spent: true, ..*self.packets.get(packet) })
+        self.packets.find(&PacketKey { spent: true, ..*self.packets.get(packet) })
     }
 
     /// Finds out what `input` does to `local`, by running the site's code.
@@ -225,11 +225,11 @@ impl Table {
         if let Some(call) = self.prepare(&mut next, input) {
             next.site = self.sites.step(next.site, call, &mut effects);
         }
-        let (me, mut outcome, mut wrong) = (next.me, Outcome::default(), None);
+        let (me, mut outcome, mut wrong) = (next.me, StepOutcome::default(), None);
         for effect in effects.drain(..) {
             match effect {
                 Effect::Send { to, message } => {
-                    outcome.sends.push(self.number_packet(Packet { from: me, to, message, spent: false }));
+                    outcome.sends.push(self.number_packet(PacketKey { from: me, to, message, spent: false }));
                 }
                 Effect::Enter { slot } => {
                     wrong = wrong.or(next.enter());
@@ -249,24 +249,24 @@ impl Table {
     }
 
     /// Does the host's part of `input`, and returns the site's part.
-    fn prepare(&self, local: &mut LocalState, input: Input) -> Option<Call> {
+    fn prepare(&self, local: &mut LocalState, input: Input) -> Option<NumberedCall> {
         let is_bounded = matches!(self.bounds.entries, Entries::Each(_));
         Some(match input {
             Input::Request => {
                 local.request(is_bounded);
-                Call::Request
+                NumberedCall::Request
             }
             Input::Release => {
                 local.phase = Phase::Idle;
-                Call::Release
+                NumberedCall::Release
             }
             Input::Return => {
                 local.request(is_bounded);
-                Call::ReleaseAndRequest
+                NumberedCall::ReleaseAndRequest
             }
             Input::Wake => {
                 local.timers -= 1;
-                Call::Wake
+                NumberedCall::Wake
             }
             Input::Fail => {
                 (local.phase, local.timers, local.up) = (Phase::Idle, 0, false);
@@ -274,19 +274,19 @@ impl Table {
             }
             Input::Restart => {
                 local.up = true;
-                Call::Restart
+                NumberedCall::Restart
             }
-            Input::PeerFailed(peer) => Call::PeerFailed(peer),
-            Input::PeerRecovered(peer) => Call::PeerRecovered(peer),
+            Input::PeerFailed(peer) => NumberedCall::PeerFailed(peer),
+            Input::PeerRecovered(peer) => NumberedCall::PeerRecovered(peer),
             Input::Packet(packet) => {
-                let Packet { from, message, .. } = *self.packets.get(packet);
-                Call::Receive { from, message }
+                let PacketKey { from, message, .. } = *self.packets.get(packet);
+                NumberedCall::Receive { from, message }
             }
         })
     }
 
     /// Finds out what the fault state is after `change`.
-    pub(crate) fn learn_change(&mut self, faults: u32, change: Change) {
+    pub(crate) fn learn_change(&mut self, faults: u32, change: FaultChange) {
         let next = self.faults.get(faults).after(change, self.bounds.cluster.sites);
         let next = self.faults.insert(next).0;
         self.changes.insert((faults, change), next);
@@ -294,7 +294,7 @@ impl Table {
 
     /// Numbers the packet as it is once its contents are spent.
     pub(crate) fn learn_spent(&mut self, packet: u32) {
-        let spent = Packet { spent: true, ..*self.packets.get(packet) };
+        let spent = PacketKey { spent: true, ..*self.packets.get(packet) };
         self.number_packet(spent);
     }
 
@@ -309,10 +309,10 @@ impl Table {
         number
     }
 
-    fn number_packet(&mut self, packet: Packet) -> u32 {
+    fn number_packet(&mut self, packet: PacketKey) -> u32 {
         let (number_of_packet, is_new) = self.packets.insert(packet);
         if is_new {
-            let Packet { from, to, message, spent } = packet;
+            let PacketKey { from, to, message, spent } = packet;
             let (sites, print) = (self.bounds.cluster.sites, || self.sites.print(message));
             assert!(from != to, "{from} sends {} to itself", print());
             assert!(to.index() < sites, "{} goes to {to}, which does not exist", print());
@@ -366,7 +366,7 @@ impl Table {
         let locals = self.locals.len() * (sizes.local_state + site + size_of::<LocalFacts>() + 16);
         let packets = self.packets.len() * (sizes.packet + size_of::<PacketLabel>() + 16);
         let steps = self.steps.capacity() * (size_of::<(u64, Transition)>() + 1);
-        locals + packets + steps + self.outcomes.len() * (size_of::<Outcome>() + 16)
+        locals + packets + steps + self.outcomes.len() * (size_of::<StepOutcome>() + 16)
     }
 }
 

@@ -33,14 +33,14 @@ pub fn structure(number: usize) -> InformationStructure {
 
 /// One structure: what the theorem says of it, and what the exploration found.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct JudgedStructure {
     pub structure: InformationStructure,
     /// The first condition of the theorem that it violates.
     pub flaw: Option<Flaw>,
     pub report: Report,
 }
 
-impl Judged {
+impl JudgedStructure {
     /// Whether machine and theorem agree: a structure that satisfies the theorem is safe and live, any other lets two in.
     pub fn agrees(&self) -> bool {
         match self.flaw {
@@ -56,7 +56,7 @@ pub fn bounds() -> Bounds {
 }
 
 /// Explores one structure within [`bounds`], under the rules `deadlock` (an option of `sanders`).
-pub fn judge(structure: InformationStructure, deadlock: &str) -> Judged {
+pub fn judge(structure: InformationStructure, deadlock: &str) -> JudgedStructure {
     let mut values = Values::defaults(&Sanders::INFO);
     for (name, value) in
         [("structure", structure.to_string().as_str()), ("force", "yes"), ("deadlock", deadlock)]
@@ -64,5 +64,5 @@ pub fn judge(structure: InformationStructure, deadlock: &str) -> Judged {
         values.set(name, value).expect("an option of the algorithm");
     }
     let report = explore::<Sanders>(&bounds(), &values).expect("three sites, one permit");
-    Judged { flaw: structure.check().err(), structure, report }
+    JudgedStructure { flaw: structure.check().err(), structure, report }
 }

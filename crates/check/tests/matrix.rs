@@ -3,13 +3,13 @@
 //! the command that it names.
 
 use meshlock_check::explore_spec;
-use meshlock_check::matrix::{self, Outcome, Record};
+use meshlock_check::matrix::{self, CaseOutcome, CaseRecord};
 use meshlock_protocol::Spec;
 use meshlock_protocol::registry::ALL;
 
 const CHECKED: &str = include_str!("../../../docs/CHECKED.md");
 
-fn recorded() -> Vec<Record> {
+fn recorded() -> Vec<CaseRecord> {
     matrix::read(CHECKED).expect("docs/CHECKED.md is as the command writes it")
 }
 
@@ -39,10 +39,10 @@ fn every_algorithm_and_variant_has_a_small_run() {
 fn is_found_again(algorithm: &str) {
     let recorded = recorded();
     let of_it = recorded.iter().filter(|record| record.case.algorithm() == algorithm && record.is_small());
-    for Record { case, outcome } in of_it {
+    for CaseRecord { case, outcome } in of_it {
         let spec: Spec = case.spec.parse().expect("a registered name");
         let bounds = case.bounds();
-        let found = Outcome::of(&explore_spec(&spec, &bounds), bounds.most_memory);
+        let found = CaseOutcome::of(&explore_spec(&spec, &bounds), bounds.most_memory);
         assert_eq!(found, *outcome, "{case:?}");
     }
 }

@@ -9,7 +9,7 @@ import { plotOf } from "./plot.js";
 
 const DEFAULTS = { algos: "lamport,ricart-agrawala,maekawa,suzuki-kasami,raymond", n: "9", k: "1", rates: "0.01,0.03,0.1,0.3", load: "open", entries: "2000", seed: "1" };
 /** How many diagrams are drawn side by side. */
-const MOST_DRAWN = 6;
+const MAX_DRAWN = 6;
 
 export async function showCompare(main, parts) {
   const known = await algorithms();
@@ -70,7 +70,7 @@ async function sweep(box, parts) {
     replace(box, h("div", { class: "plots" }, plots.map(([title, measure]) => plotOf({ title, x, y: title.startsWith("Fairness") ? "1: all sites enter equally often" : "bands: 95 % confidence", curves: curvesOf(measure) }, { log: true }))),
       h("div", { class: "scroll" }, table(points)), h("h2", {}, "The same seed and load, drawn"), drawn);
     const n = sizes[0], rate = points.at(-1).rate;
-    for (const spec of specs.slice(0, MOST_DRAWN)) await small(drawn, spec, { n, k: parts.k, load: parts.load, rate, seed: parts.seed });
+    for (const spec of specs.slice(0, MAX_DRAWN)) await small(drawn, spec, { n, k: parts.k, load: parts.load, rate, seed: parts.seed });
   });
 }
 

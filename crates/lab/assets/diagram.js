@@ -4,18 +4,18 @@ import { palette, kindColour } from "./colours.js";
 import { lowerBound } from "./model.js";
 
 /** Room for the sites' names: the least, the most, and of each letter. */
-const [LEAST_LEFT, MOST_LEFT, LETTER] = [46, 150, 7.6];
+const [MIN_LEFT, MAX_LEFT, LETTER] = [46, 150, 7.6];
 const TOP = 26;
 const BOTTOM = 14;
 /** With more arrows in view than this, only a part of them is drawn, and the diagram says so. */
-const MOST_ARROWS = 3000;
+const MAX_ARROWS = 3000;
 /** With more arrows in view than this they are thin and pale, so that bars and marks stay readable. */
 const DENSE = 400;
 const WIDEST = 90;
 
 /** A name that fits. */
 function short(name) {
-  const most = Math.floor((MOST_LEFT - 16) / LETTER);
+  const most = Math.floor((MAX_LEFT - 16) / LETTER);
   return name.length > most ? `${name.slice(0, most - 1)}…` : name;
 }
 
@@ -28,7 +28,7 @@ export class Diagram {
     this.at = 0;
     this.left = -1;
     this.wide = 34;
-    this.margin = LEAST_LEFT;
+    this.margin = MIN_LEFT;
     this.axis = "steps";
     this.selected = 0;
     this.hovered = null;
@@ -49,7 +49,7 @@ export class Diagram {
     const fresh = this.model === null || this.model.sites !== model.sites;
     this.model = model;
     const longest = model.names.reduce((most, name) => Math.max(most, name.length), 0);
-    this.margin = Math.min(MOST_LEFT, Math.max(LEAST_LEFT, longest * LETTER + 16));
+    this.margin = Math.min(MAX_LEFT, Math.max(MIN_LEFT, longest * LETTER + 16));
     this.at = at;
     this.selected = selected;
     this.hovered = null;
@@ -261,7 +261,7 @@ export class Diagram {
     const { model, colours } = this;
     let count = 0;
     model.eachMessage(first, last, () => { count += 1; });
-    const part = Math.ceil(count / MOST_ARROWS);
+    const part = Math.ceil(count / MAX_ARROWS);
     this.part = part;
     const fine = this.wide > 7, dense = count > DENSE;
     model.eachMessage(first, last, (message) => {

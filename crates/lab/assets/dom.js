@@ -54,7 +54,7 @@ export function digits(value) {
 
 /** What a site or a message prints, shorter: numbers without the names of their types. */
 export function plain(text) {
-  return text.replace(/\b(Clock|Turn|Life|Count|Slot|Stamp)\((\d+)\)/g, "$2");
+  return text.replace(/\b(Clock|Turn|Incarnation|Count|Slot|Stamp)\((\d+)\)/g, "$2");
 }
 
 /** A name that may break after its dots and underscores only. */

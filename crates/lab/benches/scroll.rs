@@ -9,7 +9,7 @@
 mod driver;
 
 use driver::Browser;
-use meshlock_lab::server::Shown;
+use meshlock_lab::server::LabOptions;
 
 /// Turns the wheel for 240 frames over all of the run, then zooms out of it and in again; gives the times between frames.
 const SCROLL: &str = "(async () => { const canvas = document.querySelector('canvas'); const gaps = [], paints = []; \
@@ -26,7 +26,9 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let listener = runtime.block_on(meshlock_lab::server::listen(0)).expect("a port");
     let page = format!("http://{}", listener.local_addr().expect("an address"));
-    std::thread::spawn(move || runtime.block_on(meshlock_lab::server::serve(listener, Shown::default())));
+    std::thread::spawn(move || {
+        runtime.block_on(meshlock_lab::server::serve(listener, LabOptions::default()))
+    });
     let browser = Browser::start().expect("chromium and chromedriver");
     browser.resize(1440, 900);
     browser.open(&format!("{page}/#/run?algo=ricart-agrawala&n=8&load=saturated&until=60000&at=30000"));

@@ -11,7 +11,7 @@ use meshlock_protocol::{SiteId, SiteSet};
 
 /// The place of a message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MessagePlace {
     pub from: SiteId,
     pub to: SiteId,
     /// The number of older messages of the same pair in flight.
@@ -20,7 +20,7 @@ pub struct Place {
 
 /// One act of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum UserAct {
     /// The process of the site requests.
     Request(SiteId),
     /// The process of the site leaves.
@@ -28,16 +28,15 @@ pub enum Act {
     /// The process of the site leaves and requests again in the same step.
     Return(SiteId),
     /// A message arrives now.
-    Deliver(Place),
+    Deliver(MessagePlace),
     /// A message arrives now, and again later.
-    Duplicate(Place),
+    Duplicate(MessagePlace),
     /// A message is lost.
-    Drop(Place),
+    Drop(MessagePlace),
     /// A message is delayed by this many tenths of a unit of time.
-    Delay(Place, u32),
+    Delay(MessagePlace, u32),
     /// A timer of the site runs out now.
     Wake(SiteId),
-    /// The site fails.
     Fail(SiteId),
     /// The failed site runs again.
     Recover(SiteId),
@@ -60,7 +59,7 @@ pub enum Act {
 
 /// The acts of a run, by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acts(Vec<(usize, Act)>);
+pub struct Acts(Vec<(usize, UserAct)>);
 
 /// The largest number of acts in an address.
 pub const MAX_ACTS: usize = 20_000;
@@ -76,7 +75,6 @@ pub enum ActsError {
     /// Two acts are at the same step, or the acts are not in order.
     #[error("the act '{0}' is not later than the one before it")]
     OutOfOrder(String),
-    /// There are too many acts.
     #[error("more than {MAX_ACTS} acts")]
     TooMany,
 }
@@ -88,18 +86,18 @@ impl Acts {
     }
 
     /// These acts at successive steps, from the first step on.
-    pub fn script(acts: Vec<Act>) -> Self {
+    pub fn script(acts: Vec<UserAct>) -> Self {
         Acts(acts.into_iter().enumerate().collect())
     }
 
     /// The act at `step`, if there is one.
-    pub fn at(&self, step: usize) -> Option<&Act> {
+    pub fn at(&self, step: usize) -> Option<&UserAct> {
         let at = self.0.binary_search_by_key(&step, |&(at, _)| at).ok()?;
         Some(&self.0[at].1)
     }
 
     /// All acts with their steps, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &(usize, Act)> {
+    pub fn iter(&self) -> impl Iterator<Item = &(usize, UserAct)> {
         self.0.iter()
     }
 
@@ -113,7 +111,7 @@ impl FromStr for Acts {
     type Err = ActsError;
 
     fn from_str(text: &str) -> Result<Self, ActsError> {
-        let mut acts: Vec<(usize, Act)> = Vec::new();
+        let mut acts: Vec<(usize, UserAct)> = Vec::new();
         for word in text.split('.').filter(|word| !word.is_empty()) {
             if acts.len() == MAX_ACTS {
                 return Err(ActsError::TooMany);
@@ -151,7 +149,7 @@ impl fmt::Display for Acts {
     }
 }
 
-impl FromStr for Act {
+impl FromStr for UserAct {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -160,28 +158,28 @@ impl FromStr for Act {
         let numbers =
             words.map(|word| word.parse::<u32>().map_err(|_| ())).collect::<Result<Vec<_>, ()>>()?;
         let site = |number: u32| SiteId::new(number as usize);
-        let place = |from, to, nth: u32| Place { from: site(from), to: site(to), nth: nth as usize };
+        let place = |from, to, nth: u32| MessagePlace { from: site(from), to: site(to), nth: nth as usize };
         Ok(match (verb, numbers.as_slice()) {
-            ("q", &[at]) => Act::Request(site(at)),
-            ("x", &[at]) => Act::Release(site(at)),
-            ("r", &[at]) => Act::Return(site(at)),
-            ("w", &[at]) => Act::Wake(site(at)),
-            ("f", &[at]) => Act::Fail(site(at)),
-            ("v", &[at]) => Act::Recover(site(at)),
-            ("d", &[from, to]) => Act::Deliver(place(from, to, 0)),
-            ("d", &[from, to, nth]) => Act::Deliver(place(from, to, nth)),
-            ("u", &[from, to]) => Act::Duplicate(place(from, to, 0)),
-            ("u", &[from, to, nth]) => Act::Duplicate(place(from, to, nth)),
-            ("l", &[from, to]) => Act::Drop(place(from, to, 0)),
-            ("l", &[from, to, nth]) => Act::Drop(place(from, to, nth)),
-            ("t", &[from, to, nth, tenths]) => Act::Delay(place(from, to, nth), tenths),
-            ("n", &[to, about]) => Act::Tell { to: site(to), about: site(about) },
-            ("c", &[one, other]) => Act::Cut(site(one), site(other)),
-            ("m", &[one, other]) => Act::Mend(site(one), site(other)),
+            ("q", &[at]) => UserAct::Request(site(at)),
+            ("x", &[at]) => UserAct::Release(site(at)),
+            ("r", &[at]) => UserAct::Return(site(at)),
+            ("w", &[at]) => UserAct::Wake(site(at)),
+            ("f", &[at]) => UserAct::Fail(site(at)),
+            ("v", &[at]) => UserAct::Recover(site(at)),
+            ("d", &[from, to]) => UserAct::Deliver(place(from, to, 0)),
+            ("d", &[from, to, nth]) => UserAct::Deliver(place(from, to, nth)),
+            ("u", &[from, to]) => UserAct::Duplicate(place(from, to, 0)),
+            ("u", &[from, to, nth]) => UserAct::Duplicate(place(from, to, nth)),
+            ("l", &[from, to]) => UserAct::Drop(place(from, to, 0)),
+            ("l", &[from, to, nth]) => UserAct::Drop(place(from, to, nth)),
+            ("t", &[from, to, nth, tenths]) => UserAct::Delay(place(from, to, nth), tenths),
+            ("n", &[to, about]) => UserAct::Tell { to: site(to), about: site(about) },
+            ("c", &[one, other]) => UserAct::Cut(site(one), site(other)),
+            ("m", &[one, other]) => UserAct::Mend(site(one), site(other)),
             ("s", away) if !away.is_empty() && away.iter().all(|&at| at < MAX_SPLIT) => {
-                Act::Split(away.iter().map(|&at| site(at)).collect())
+                UserAct::Split(away.iter().map(|&at| site(at)).collect())
             }
-            ("h", &[]) => Act::Heal,
+            ("h", &[]) => UserAct::Heal,
             _ => return Err(()),
         })
     }
@@ -190,39 +188,39 @@ impl FromStr for Act {
 /// The largest site id in an address: a set of sites takes as much memory as its largest id demands.
 const MAX_SPLIT: u32 = 4096;
 
-impl fmt::Display for Place {
+impl fmt::Display for MessagePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.from.index(), self.to.index())?;
         if self.nth > 0 { write!(f, "-{}", self.nth) } else { Ok(()) }
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for UserAct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pair = |f: &mut fmt::Formatter<'_>, verb, one: &SiteId, other: &SiteId| {
             write!(f, "{verb}{}-{}", one.index(), other.index())
         };
         match self {
-            Act::Request(site) => write!(f, "q{}", site.index()),
-            Act::Release(site) => write!(f, "x{}", site.index()),
-            Act::Return(site) => write!(f, "r{}", site.index()),
-            Act::Wake(site) => write!(f, "w{}", site.index()),
-            Act::Fail(site) => write!(f, "f{}", site.index()),
-            Act::Recover(site) => write!(f, "v{}", site.index()),
-            Act::Deliver(place) => write!(f, "d{place}"),
-            Act::Duplicate(place) => write!(f, "u{place}"),
-            Act::Drop(place) => write!(f, "l{place}"),
-            Act::Delay(Place { from, to, nth }, tenths) => {
+            UserAct::Request(site) => write!(f, "q{}", site.index()),
+            UserAct::Release(site) => write!(f, "x{}", site.index()),
+            UserAct::Return(site) => write!(f, "r{}", site.index()),
+            UserAct::Wake(site) => write!(f, "w{}", site.index()),
+            UserAct::Fail(site) => write!(f, "f{}", site.index()),
+            UserAct::Recover(site) => write!(f, "v{}", site.index()),
+            UserAct::Deliver(place) => write!(f, "d{place}"),
+            UserAct::Duplicate(place) => write!(f, "u{place}"),
+            UserAct::Drop(place) => write!(f, "l{place}"),
+            UserAct::Delay(MessagePlace { from, to, nth }, tenths) => {
                 write!(f, "t{}-{}-{nth}-{tenths}", from.index(), to.index())
             }
-            Act::Tell { to, about } => pair(f, 'n', to, about),
-            Act::Cut(one, other) => pair(f, 'c', one, other),
-            Act::Mend(one, other) => pair(f, 'm', one, other),
-            Act::Split(away) => {
+            UserAct::Tell { to, about } => pair(f, 'n', to, about),
+            UserAct::Cut(one, other) => pair(f, 'c', one, other),
+            UserAct::Mend(one, other) => pair(f, 'm', one, other),
+            UserAct::Split(away) => {
                 let sites: Vec<String> = away.iter().map(|site| site.index().to_string()).collect();
                 write!(f, "s{}", sites.join("-"))
             }
-            Act::Heal => f.write_str("h"),
+            UserAct::Heal => f.write_str("h"),
         }
     }
 }
@@ -241,7 +239,7 @@ mod tests {
     #[test]
     fn an_act_without_a_step_follows_the_one_before_it() {
         let acts: Acts = "4q0.q1.9f0".parse().unwrap();
-        assert_eq!(acts.at(5), Some(&Act::Request(SiteId::new(1))));
+        assert_eq!(acts.at(5), Some(&UserAct::Request(SiteId::new(1))));
         assert_eq!(acts.at(6), None);
         assert_eq!(acts.last_step(), Some(9));
     }

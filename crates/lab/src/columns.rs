@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use meshlock_protocol::Message;
-use meshlock_sim::trace::{Kind, Written};
+use meshlock_sim::trace::{TraceKind, Written};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::import::Row;
-use crate::playback::Line;
+use crate::import::PlacedLine;
+use crate::playback::PlaybackLine;
 
 /// The value for a line without a peer or a message.
 const NONE: i64 = -1;
@@ -61,7 +61,7 @@ pub struct Columns {
 
 impl Columns {
     /// Adds a line of a run.
-    pub fn push<M: Message>(&mut self, line: &Line<M>) {
+    pub fn push<M: Message>(&mut self, line: &PlaybackLine<M>) {
         let message = line.message.as_ref();
         let text = message.map(|(_, message)| self.text(message, message.kind()));
         self.push_parts(
@@ -74,11 +74,11 @@ impl Columns {
     }
 
     /// Adds a line of a trace that was written elsewhere.
-    pub(crate) fn push_row(&mut self, step: usize, row: &Row, time: f64) {
-        let Row { line, site, peer, number } = row;
+    pub(crate) fn push_row(&mut self, step: usize, row: &PlacedLine, time: f64) {
+        let PlacedLine { line, site, peer, number } = row;
         let at = self.len();
         // In a run this kind means a lost message; in a trace it means lost lines.
-        let what = if line.kind == Kind::Lost { "gap" } else { line.kind.name() };
+        let what = if line.kind == TraceKind::Lost { "gap" } else { line.kind.name() };
         let text = line.message.as_ref().map(|message| self.text_of(message, &kind_of(message)));
         let message = number.zip(text);
         self.push_parts(step, time, what, (*site, *peer), message);
@@ -148,7 +148,7 @@ impl Columns {
 
 /// The facts of a line of a cluster's trace that have no column. The view's number is given where a view begins.
 fn facts(line: &Written) -> Map<String, Value> {
-    let epoch = line.epoch.filter(|_| line.kind == Kind::View);
+    let epoch = line.epoch.filter(|_| line.kind == TraceKind::View);
     let all = [
         ("client", line.client.map(Value::from)),
         ("who", line.who.clone().map(Value::from)),

@@ -32,7 +32,7 @@ pub struct CompareError(String);
 
 /// One measured point.
 #[derive(Clone, Debug, Serialize)]
-pub struct Point {
+pub struct MeasuredPoint {
     pub spec: String,
     /// N.
     pub sites: usize,
@@ -44,7 +44,7 @@ pub struct Point {
 }
 
 /// Runs the sweep of an address.
-pub fn sweep(parts: &Parts) -> Result<Vec<Point>, CompareError> {
+pub fn sweep(parts: &Parts) -> Result<Vec<MeasuredPoint>, CompareError> {
     let text = |name: &str, default: &str| parts.get(name).map_or(default, String::as_str).to_owned();
     let specs = specs(&text("algos", "lamport,ricart-agrawala,maekawa,suzuki-kasami,raymond"))?;
     let sites: Vec<usize> = numbers("n", &text("n", "10"), |&sites| (1..=MAX_SITES).contains(&sites))?;
@@ -85,12 +85,18 @@ pub fn sweep(parts: &Parts) -> Result<Vec<Point>, CompareError> {
     jobs.par_iter().map(|(spec, rate, settings)| point(spec, *rate, settings)).collect()
 }
 
-fn point(spec: &Spec, rate: f64, settings: &Settings) -> Result<Point, CompareError> {
+fn point(spec: &Spec, rate: f64, settings: &Settings) -> Result<MeasuredPoint, CompareError> {
     let report = measure(spec, settings).map_err(|stopped| CompareError(format!("{spec}: {stopped}")))?;
     let sites = settings.cluster.sites;
     let scale = Scale { sites, permits: settings.cluster.permits, quorum: sites };
     let heavy = &spec.info.costs.heavy;
-    Ok(Point { spec: spec.to_string(), sites, rate, heavy: (heavy.text, (heavy.messages)(scale)), report })
+    Ok(MeasuredPoint {
+        spec: spec.to_string(),
+        sites,
+        rate,
+        heavy: (heavy.text, (heavy.messages)(scale)),
+        report,
+    })
 }
 
 /// Splits a list of specs at its commas, but not at those between the options of one spec: what has the form of an

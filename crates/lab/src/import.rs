@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use meshlock_sim::trace::{Kind, Whose, Written};
+use meshlock_sim::trace::{TraceKind, Whose, Written};
 use serde_json::{Value, json};
 
 use crate::columns::Columns;
@@ -27,14 +27,13 @@ pub enum ImportError {
         "there is no line in it; `meshlock sim ALGO --trace FILE` or `meshlock trace --record FILE` writes one"
     )]
     Empty,
-    /// The trace is too large.
     #[error("more than {MAX_LINES} lines or {MAX_SITES} sites")]
     TooLarge,
 }
 
 /// A line with its place in the drawing.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PlacedLine {
     pub line: Written,
     /// The row of its site.
     pub site: usize,
@@ -54,7 +53,7 @@ enum Mark {
 /// Assigns the lines of a trace, one after the other, to places in the drawing. A send and its receive are
 /// matched by their number, where the trace has numbers; otherwise by the same message between the same sites, in order.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct TraceLayout {
     sites: Vec<Whose>,
     rows: BTreeMap<Whose, usize>,
     on_their_way: BTreeMap<(usize, usize, Mark), VecDeque<usize>>,
@@ -63,14 +62,14 @@ pub struct Reader {
     forgotten: usize,
 }
 
-impl Reader {
+impl TraceLayout {
     /// The sites so far, in the order of their rows.
     pub fn sites(&self) -> &[Whose] {
         &self.sites
     }
 
     /// The place of the next line.
-    pub fn place(&mut self, line: Written) -> Row {
+    pub fn place(&mut self, line: Written) -> PlacedLine {
         // A view names all of its members, so that they are drawn in its order from the start.
         for member in line.members.iter().flatten() {
             self.row(&Whose::Name(member.clone()));
@@ -82,7 +81,7 @@ impl Reader {
                 Some(number) => Mark::Numbered(line.epoch, number),
                 None => Mark::Printed(message.clone()),
             };
-            if line.kind == Kind::Send {
+            if line.kind == TraceKind::Send {
                 self.on_their_way.entry((site, peer, mark)).or_default().push_back(self.sent);
                 self.sent += 1;
                 return Some(self.sent - 1);
@@ -95,7 +94,7 @@ impl Reader {
             }
             number
         });
-        Row { line, site, peer, number }
+        PlacedLine { line, site, peer, number }
     }
 
     /// Messages before this one are not drawn any more: forgets them.
@@ -142,7 +141,7 @@ pub fn shown_time(line: &Written, origin: f64) -> f64 {
 
 /// Imports a trace; each line is a step.
 pub fn import(text: &str) -> Result<Value, ImportError> {
-    let (mut columns, mut reader) = (Columns::default(), Reader::default());
+    let (mut columns, mut reader) = (Columns::default(), TraceLayout::default());
     let mut origin = None;
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let unreadable = |why: String| ImportError::Unreadable { line: at + 1, why };
@@ -175,11 +174,11 @@ pub fn unit(sites: &[Whose]) -> &'static str {
 mod tests {
     use super::*;
     use crate::run::play;
-    use crate::setup::{Parts, Setup};
+    use crate::setup::{Parts, RunSetup};
 
     #[test]
     fn what_a_run_exports_can_be_imported_with_both_ends_of_every_message() {
-        let setup = Setup::read(&Parts::from([("algo".to_owned(), "raymond".to_owned())])).unwrap();
+        let setup = RunSetup::read(&Parts::from([("algo".to_owned(), "raymond".to_owned())])).unwrap();
         let run = play(setup).unwrap();
         let mut text = Vec::new();
         run.write_trace(&mut text).unwrap();

@@ -10,7 +10,7 @@ use crate::state;
 
 /// One field of a site's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Field {
+pub struct StateField {
     pub name: String,
     pub value: String,
     pub changed: bool,
@@ -46,7 +46,7 @@ pub struct SiteMoment {
     pub passed: usize,
     /// Whether it can recover: it has failed, and all others know.
     pub can_recover: bool,
-    pub fields: Vec<Field>,
+    pub fields: Vec<StateField>,
     pub pointers: Vec<Arrow>,
     pub sets: Vec<Named<usize>>,
     pub queues: Vec<Named<String>>,
@@ -183,11 +183,11 @@ fn site<A: Algorithm>(playback: &Playback<A>, id: SiteId, now: &str, before: &st
 }
 
 /// The fields of a state, with those marked that differ from the state before.
-pub(crate) fn changes(now: &str, before: &str) -> Vec<Field> {
+pub(crate) fn changes(now: &str, before: &str) -> Vec<StateField> {
     let before = state::fields(before);
-    let changed = |field: &state::Field| !before.contains(field);
+    let changed = |field: &state::FieldText| !before.contains(field);
     let fields = state::fields(now).into_iter();
-    fields.map(|field| Field { changed: changed(&field), name: field.0, value: field.1 }).collect()
+    fields.map(|field| StateField { changed: changed(&field), name: field.0, value: field.1 }).collect()
 }
 
 fn pending<A: Algorithm>(playback: &Playback<A>) -> Vec<PendingMoment> {

@@ -12,8 +12,8 @@ use meshlock_sim::trace::{Whose, Written};
 
 use crate::columns::Columns;
 use crate::moment::{self, Moment};
-use crate::playback::{ActError, Line, Playback, What};
-use crate::setup::{Setup, SetupError};
+use crate::playback::{ActError, LineKind, Playback, PlaybackLine};
+use crate::setup::{RunSetup, SetupError};
 
 /// The number of steps between two playbacks that are kept.
 const INTERVAL: usize = 2048;
@@ -32,7 +32,7 @@ pub enum End {
 /// A run of some algorithm that has been played.
 pub trait Run: Send + Sync {
     /// The setup that it started from.
-    fn setup(&self) -> &Setup;
+    fn setup(&self) -> &RunSetup;
     /// The algorithm and its options.
     fn spec(&self) -> &Spec;
     /// The number of its steps.
@@ -48,8 +48,8 @@ pub trait Run: Send + Sync {
 }
 
 /// Plays the run of `setup`.
-pub fn play(setup: Setup) -> Result<Box<dyn Run>, SetupError> {
-    struct Play(Arc<Setup>);
+pub fn play(setup: RunSetup) -> Result<Box<dyn Run>, SetupError> {
+    struct Play(Arc<RunSetup>);
 
     impl Visitor for Play {
         type Output = Result<Box<dyn Run>, SetupError>;
@@ -64,9 +64,9 @@ pub fn play(setup: Setup) -> Result<Box<dyn Run>, SetupError> {
 }
 
 struct Played<A: Algorithm> {
-    setup: Arc<Setup>,
+    setup: Arc<RunSetup>,
     spec: Spec,
-    lines: Vec<Line<A::Message>>,
+    lines: Vec<PlaybackLine<A::Message>>,
     /// The playback at every multiple of the interval.
     kept: Vec<Playback<A>>,
     steps: usize,
@@ -74,7 +74,7 @@ struct Played<A: Algorithm> {
 }
 
 impl<A: Algorithm> Played<A> {
-    fn new(setup: Arc<Setup>, spec: Spec) -> Result<Self, SetupError> {
+    fn new(setup: Arc<RunSetup>, spec: Spec) -> Result<Self, SetupError> {
         let mut playback = Playback::<A>::new(&setup, &spec)?;
         let (mut kept, mut lines) = (vec![playback.clone()], Vec::new());
         let end = loop {
@@ -102,7 +102,7 @@ impl<A: Algorithm> Played<A> {
 }
 
 impl<A: Algorithm> Run for Played<A> {
-    fn setup(&self) -> &Setup {
+    fn setup(&self) -> &RunSetup {
         &self.setup
     }
 
@@ -136,7 +136,7 @@ impl<A: Algorithm> Run for Played<A> {
 
     fn write_trace(&self, out: &mut dyn Write) -> std::io::Result<()> {
         for line in &self.lines {
-            let What::Traced(kind) = line.what else { continue };
+            let LineKind::Traced(kind) = line.what else { continue };
             let number = |site: SiteId| Whose::Number(site.index());
             let written = Written {
                 peer: line.peer.map(number),

@@ -18,7 +18,7 @@ pub const MAX_STEPS: usize = 60_000;
 
 /// The load: when sites request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
+pub enum LoadPattern {
     /// Sites request only when a person lets them.
     ByHand,
     /// Each site requests once, soon after the start.
@@ -31,13 +31,13 @@ pub enum Load {
     Saturated,
 }
 
-impl Load {
-    const NAMES: [(&'static str, Load); 5] = [
-        ("hand", Load::ByHand),
-        ("once", Load::Once),
-        ("open", Load::Open),
-        ("closed", Load::Closed),
-        ("saturated", Load::Saturated),
+impl LoadPattern {
+    const NAMES: [(&'static str, LoadPattern); 5] = [
+        ("hand", LoadPattern::ByHand),
+        ("once", LoadPattern::Once),
+        ("open", LoadPattern::Open),
+        ("closed", LoadPattern::Closed),
+        ("saturated", LoadPattern::Saturated),
     ];
 }
 
@@ -68,14 +68,13 @@ impl Delays {
 
 /// Everything that a run starts from.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct RunSetup {
     /// The algorithm and its options, as a spec.
     pub algorithm: String,
     pub cluster: Cluster,
     /// The sites that are inside at the start.
     pub holders: Vec<usize>,
-    /// The load: when sites request.
-    pub load: Load,
+    pub load: LoadPattern,
     /// The rate of requests of each site, per unit of time.
     pub rate: f64,
     /// The transmission time of a message.
@@ -88,7 +87,6 @@ pub struct Setup {
     pub seed: u64,
     /// The number of steps to play.
     pub until: usize,
-    /// The acts of a person.
     pub acts: Acts,
 }
 
@@ -101,7 +99,6 @@ pub enum SetupError {
     /// The algorithm cannot start with this setup.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The acts cannot be parsed.
     #[error(transparent)]
     Acts(#[from] ActsError),
     /// A value is not one of those that are possible.
@@ -109,7 +106,6 @@ pub enum SetupError {
     Value {
         /// The part of the address.
         name: &'static str,
-        /// The value.
         given: String,
         /// The possible values.
         takes: String,
@@ -125,14 +121,14 @@ impl SetupError {
 /// The parts of an address, by name.
 pub type Parts = BTreeMap<String, String>;
 
-impl Setup {
+impl RunSetup {
     /// A run in which nothing happens by itself, except that messages arrive.
     pub fn by_hand(algorithm: &str, cluster: Cluster) -> Self {
-        Setup {
+        RunSetup {
             algorithm: algorithm.to_owned(),
             cluster,
             holders: Vec::new(),
-            load: Load::ByHand,
+            load: LoadPattern::ByHand,
             rate: 0.1,
             delays: Delays::Same,
             stay: None,
@@ -149,13 +145,13 @@ impl Setup {
         let algorithm = given("algo").unwrap_or("ricart-agrawala").to_owned();
         let sites = number(parts, "n", 4, 1..=MAX_SITES)?;
         let permits = number(parts, "k", 1, 1..=MAX_SITES)?;
-        let load = word(parts, "load", &Load::NAMES, Load::Closed)?;
+        let load = word(parts, "load", &LoadPattern::NAMES, LoadPattern::Closed)?;
         let stay = match given("stay") {
             Some("hand") => None,
-            None if load == Load::ByHand => None,
+            None if load == LoadPattern::ByHand => None,
             _ => Some(real(parts, "stay", 0.5, 0.0, 1000.0)?),
         };
-        Ok(Setup {
+        Ok(RunSetup {
             algorithm,
             cluster: Cluster { sites, permits },
             holders: holders(given("holders").unwrap_or_default())?,
@@ -181,7 +177,7 @@ impl Setup {
     }
 }
 
-impl fmt::Display for Setup {
+impl fmt::Display for RunSetup {
     /// Writes the address with all its parts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cluster { sites, permits } = self.cluster;
@@ -193,7 +189,7 @@ impl fmt::Display for Setup {
         write!(
             f,
             "&load={}&delay={}",
-            name_of(&Load::NAMES, self.load),
+            name_of(&LoadPattern::NAMES, self.load),
             name_of(&Delays::NAMES, self.delays)
         )?;
         match self.stay {
@@ -259,7 +255,7 @@ mod tests {
     fn a_setup_prints_as_it_is_read() {
         let text = "algo=raymond:tree=line&n=7&k=1&holders=6&load=hand&delay=same&stay=hand&rate=0.1&channels=fifo&seed=3\
                     &until=12&acts=0q0.d0-1";
-        assert_eq!(Setup::read(&parts(text)).unwrap().to_string(), text);
+        assert_eq!(RunSetup::read(&parts(text)).unwrap().to_string(), text);
     }
 
     #[test]
@@ -271,7 +267,7 @@ mod tests {
             ("rate=NaN", "rate cannot be 'NaN'; it is a number from 0.000001 to 1000"),
             ("holders=x", "holders cannot be 'x'; it is sites with '-' between them, as in 0-2"),
         ] {
-            assert_eq!(Setup::read(&parts(text)).unwrap_err().to_string(), answer);
+            assert_eq!(RunSetup::read(&parts(text)).unwrap_err().to_string(), answer);
         }
     }
 }

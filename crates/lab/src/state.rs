@@ -4,13 +4,13 @@
 //! changed can be marked field by field: `requester.want`, `arbiter.queue`.
 
 /// One field: its name and its value as text.
-pub type Field = (String, String);
+pub type FieldText = (String, String);
 
 /// The depth to which structs are flattened.
 const DEPTH: usize = 3;
 
 /// The fields of a state that was printed with `Debug`.
-pub fn fields(debug: &str) -> Vec<Field> {
+pub fn fields(debug: &str) -> Vec<FieldText> {
     let mut all = Vec::new();
     match braces(debug) {
         Some((_, body)) => flatten("", body, DEPTH, &mut all),
@@ -19,7 +19,7 @@ pub fn fields(debug: &str) -> Vec<Field> {
     all
 }
 
-fn flatten(prefix: &str, body: &str, depth: usize, all: &mut Vec<Field>) {
+fn flatten(prefix: &str, body: &str, depth: usize, all: &mut Vec<FieldText>) {
     for part in split(body) {
         let Some((name, value)) = part.split_once(": ") else { continue };
         let name = format!("{prefix}{name}");

@@ -1,8 +1,8 @@
 //! The quorum workbench: builds or parses a family of sets and analyses it.
 
 use meshlock_protocol::SiteSet;
-use meshlock_protocol::quorum::analysis::{Analysis, Method, Rule, Sampling};
-use meshlock_protocol::quorum::check::{Property, Verdict};
+use meshlock_protocol::quorum::analysis::{Analysis, Method, QuorumRule, Sampling};
+use meshlock_protocol::quorum::check::{Property, QuorumVerdict};
 use meshlock_protocol::quorum::{BuildQuorumsError, ParseQuorumsError, QuorumSystem, votes};
 use serde_json::{Value, json};
 
@@ -18,10 +18,8 @@ const CURVE: u32 = 50;
 /// Why there is no family. The message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkbenchError {
-    /// It cannot be built.
     #[error(transparent)]
     Build(#[from] BuildQuorumsError),
-    /// It cannot be parsed.
     #[error(transparent)]
     Parse(#[from] ParseQuorumsError),
     /// A value that makes no sense.
@@ -30,17 +28,17 @@ pub enum WorkbenchError {
 }
 
 /// A family, and what is known of it besides its sets.
-struct Family {
+struct QuorumFamily {
     title: String,
     system: QuorumSystem,
-    rule: Option<Rule>,
+    rule: Option<QuorumRule>,
     /// The spec with which the lab simulates it.
     run: Option<String>,
 }
 
 /// Builds and analyses the family of an address.
 pub fn judge(parts: &Parts) -> Result<Value, WorkbenchError> {
-    let Family { title, system, rule, run } = family(parts)?;
+    let QuorumFamily { title, system, rule, run } = family(parts)?;
     if system.quorums().is_empty() || system.quorums().iter().any(SiteSet::is_empty) {
         return Err(WorkbenchError::Value("a family needs at least one set, and no empty one".to_owned()));
     }
@@ -93,20 +91,20 @@ fn checks(system: &QuorumSystem) -> Vec<Value> {
         .filter(applies)
         .map(|property| {
             let (holds, why) = match property.check(system) {
-                Verdict::Holds => (Some(true), String::new()),
-                Verdict::Fails(violation) => (Some(false), violation.to_string()),
-                Verdict::Undecided => (None, "given up".to_owned()),
+                QuorumVerdict::Holds => (Some(true), String::new()),
+                QuorumVerdict::Fails(violation) => (Some(false), violation.to_string()),
+                QuorumVerdict::Undecided => (None, "given up".to_owned()),
             };
             json!({ "name": format!("{property:?}"), "about": property.about(), "holds": holds, "why": why })
         })
         .collect()
 }
 
-fn family(parts: &Parts) -> Result<Family, WorkbenchError> {
+fn family(parts: &Parts) -> Result<QuorumFamily, WorkbenchError> {
     let text = |name: &str, default: &str| parts.get(name).map_or(default, String::as_str).trim().to_owned();
     let build = text("build", "plane");
     let sites = || number("n", &text("n", "9"), MAX_SITES);
-    let plain = |title, system, run| Family { title, system, rule: None, run };
+    let plain = |title, system, run| QuorumFamily { title, system, rule: None, run };
     Ok(match build.as_str() {
         "plane" => {
             let order = number("order", &text("order", "2"), 7)?;
@@ -124,8 +122,8 @@ fn family(parts: &Parts) -> Result<Family, WorkbenchError> {
         }
         "grid" => {
             let sites = sites()?;
-            let (system, rule) = (QuorumSystem::grid(sites)?, Some(Rule::grid(sites)?));
-            Family {
+            let (system, rule) = (QuorumSystem::grid(sites)?, Some(QuorumRule::grid(sites)?));
+            QuorumFamily {
                 title: format!("grid of {sites} sites"),
                 system,
                 rule,
@@ -174,7 +172,7 @@ fn own_sets(system: &QuorumSystem) -> Option<String> {
         .then(|| format!("algo=maekawa:quorums={sets}&n={}", system.sites()))
 }
 
-fn weighted(given: &str, quota: &str) -> Result<Family, WorkbenchError> {
+fn weighted(given: &str, quota: &str) -> Result<QuorumFamily, WorkbenchError> {
     let words: Vec<&str> = given.split([',', '.', ' ']).filter(|word| !word.is_empty()).collect();
     let weights: Result<Vec<u32>, _> = words.iter().map(|word| word.parse()).collect();
     let weights = weights
@@ -189,11 +187,16 @@ fn weighted(given: &str, quota: &str) -> Result<Family, WorkbenchError> {
         }
     };
     let system = QuorumSystem::votes(&weights, quota)?;
-    let rule = Some(Rule::votes(weights.clone(), quota)?);
+    let rule = Some(QuorumRule::votes(weights.clone(), quota)?);
     let listed = weights.iter().map(u32::to_string).collect::<Vec<_>>();
     let usual = quota == votes::majority_of(&weights);
     let run = usual.then(|| format!("algo=majority:votes={}&n={}", listed.join("."), weights.len()));
-    Ok(Family { title: format!("votes {} with a quota of {quota}", listed.join(", ")), system, rule, run })
+    Ok(QuorumFamily {
+        title: format!("votes {} with a quota of {quota}", listed.join(", ")),
+        system,
+        rule,
+        run,
+    })
 }
 
 fn number(name: &str, given: &str, most: usize) -> Result<usize, WorkbenchError> {

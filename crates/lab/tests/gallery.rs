@@ -2,7 +2,7 @@
 
 use meshlock_lab::gallery::{entries, entry, errata, erratum};
 use meshlock_lab::run::{End, play};
-use meshlock_lab::setup::{Parts, Setup};
+use meshlock_lab::setup::{Parts, RunSetup};
 
 fn parts(address: &str) -> Parts {
     let pairs = address.split('&').filter_map(|part| part.split_once('='));
@@ -47,7 +47,7 @@ fn each_errata_counterexample_breaks_the_property_that_it_names() {
         assert_eq!(listed.has_run, found.reckoned.is_empty(), "{}", listed.id);
         let (Some(address), Some(property)) = (found.address, found.property) else { continue };
         runs += 1;
-        let run = play(Setup::read(&parts(&address)).unwrap()).unwrap();
+        let run = play(RunSetup::read(&parts(&address)).unwrap()).unwrap();
         assert_eq!((run.steps(), run.end()), (found.steps, &End::Until), "{}: {address}", listed.id);
         let moment = run.moment(run.steps());
         let lamp = moment.lamps.iter().find(|lamp| lamp.name == property).unwrap();

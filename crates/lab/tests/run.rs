@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use meshlock_lab::lamps::Light;
 use meshlock_lab::run::{End, Run, play};
-use meshlock_lab::setup::{Parts, Setup, SetupError};
+use meshlock_lab::setup::{Parts, RunSetup, SetupError};
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Kind;
 use meshlock_sim::draw::Draw;
@@ -17,7 +17,7 @@ fn parts(address: &str) -> Parts {
 }
 
 fn run(address: &str) -> Result<Box<dyn Run>, SetupError> {
-    play(Setup::read(&parts(address))?)
+    play(RunSetup::read(&parts(address))?)
 }
 
 /// The moment as the page gets it.

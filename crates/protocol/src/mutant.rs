@@ -137,16 +137,16 @@ mod switch {
     /// Runs `what` on this thread with the mutant switched on.
     pub fn with<R>(mutant: Mutant, what: impl FnOnce() -> R) -> R {
         /// Switches off even if `what` panics.
-        struct Off;
+        struct MutantGuard;
 
-        impl Drop for Off {
+        impl Drop for MutantGuard {
             fn drop(&mut self) {
                 ON.set(None);
             }
         }
 
         ON.set(Some(mutant));
-        let _off = Off;
+        let _off = MutantGuard;
         what()
     }
 }

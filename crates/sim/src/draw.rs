@@ -45,9 +45,10 @@ impl Draw {
 pub enum Distribution {
     /// Always the same value.
     Constant(Time),
-    /// Uniform between two bounds.
-    Uniform { least: Time, most: Time },
-    /// Exponential.
+    Uniform {
+        least: Time,
+        most: Time,
+    },
     Exponential {
         /// Its mean, in units.
         mean: f64,

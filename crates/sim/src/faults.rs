@@ -26,7 +26,7 @@ impl Link {
 
 /// One fault or repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FaultEvent {
     /// A site stops; its process is gone.
     Fail(SiteId),
     /// A failed site runs again, with nothing but its stable storage.
@@ -45,7 +45,7 @@ pub enum Fault {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultPlan {
     /// Faults at given times, in any order.
-    pub at: Vec<(Time, Fault)>,
+    pub at: Vec<(Time, FaultEvent)>,
     /// The time from a failure or a recovery until the peers know of it.
     pub detection: Time,
     /// Failures of sites drawn at random, if any.
@@ -77,23 +77,23 @@ pub struct DrawnOutages {
 impl FaultPlan {
     /// Whether no message is ever lost: nothing fails, or nothing but links.
     pub fn loses_nothing(&self) -> bool {
-        let only_delays = |fault: &Fault| matches!(fault, Fault::Cut(_) | Fault::Mend(_));
+        let only_delays = |fault: &FaultEvent| matches!(fault, FaultEvent::Cut(_) | FaultEvent::Mend(_));
         self.drawn.is_none() && self.splits.is_none() && self.at.iter().all(|(_, fault)| only_delays(fault))
     }
 
     /// The first link that is cut at a given time and not mended at a later one.
     pub fn never_mended(&self) -> Option<Link> {
         let mended = |link: Link, after: Time| {
-            self.at.iter().any(|(time, fault)| *fault == Fault::Mend(link) && *time > after)
+            self.at.iter().any(|(time, fault)| *fault == FaultEvent::Mend(link) && *time > after)
         };
         self.at.iter().find_map(|(time, fault)| match fault {
-            Fault::Cut(link) if !mended(*link, *time) => Some(*link),
-            Fault::Cut(_)
-            | Fault::Mend(_)
-            | Fault::Fail(_)
-            | Fault::Recover(_)
-            | Fault::Split(_)
-            | Fault::Heal => None,
+            FaultEvent::Cut(link) if !mended(*link, *time) => Some(*link),
+            FaultEvent::Cut(_)
+            | FaultEvent::Mend(_)
+            | FaultEvent::Fail(_)
+            | FaultEvent::Recover(_)
+            | FaultEvent::Split(_)
+            | FaultEvent::Heal => None,
         })
     }
 }

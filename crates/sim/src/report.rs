@@ -10,8 +10,9 @@ use crate::settings::{Settings, WarmUp};
 use crate::statistics::{Mean, batch_mean, steady_from};
 use crate::time::Time;
 
+/// Messages per entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Messages {
+pub struct MessagesPerEntry {
     /// The mean over all kinds.
     pub mean: f64,
     /// Half the width of its 95 % confidence interval.
@@ -19,6 +20,7 @@ pub struct Messages {
     pub by_kind: BTreeMap<&'static str, f64>,
 }
 
+/// Words of all messages per entry.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Words {
     pub mean: f64,
@@ -95,7 +97,7 @@ pub struct Report {
     pub warm_up: u64,
     /// The number of events of the whole run.
     pub events: u64,
-    pub messages_per_entry: Messages,
+    pub messages_per_entry: MessagesPerEntry,
     pub words_per_message: Words,
     /// From the request to the entry.
     pub wait: Duration,
@@ -148,7 +150,7 @@ pub(crate) fn of(info: &Info, settings: &Settings, metrics: &Metrics, events: u6
         entries: last.entries - first.entries,
         warm_up: skip as u64,
         events,
-        messages_per_entry: Messages { mean, ci95, by_kind: by_kind.collect() },
+        messages_per_entry: MessagesPerEntry { mean, ci95, by_kind: by_kind.collect() },
         words_per_message: Words { mean: (last.words - first.words) as f64 / sent },
         wait: duration(&metrics.waits, skip, size),
         response: duration(&metrics.responses, skip, size),

@@ -51,7 +51,6 @@ pub enum WarmUp {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub cluster: Cluster,
-    /// The load: when sites request.
     pub load: Load,
     pub rates: Rates,
     /// The transmission time of a message.

@@ -17,18 +17,12 @@ pub use written::{Whose, Written};
 /// The kind of a line in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A process requests.
+pub enum TraceKind {
     Request,
-    /// A message is sent.
     Send,
-    /// A message is received.
     Receive,
-    /// A process enters.
     Enter,
-    /// A process leaves.
     Release,
-    /// A site fails.
     Fail,
     /// A failed site runs again.
     Recover,
@@ -44,22 +38,22 @@ pub enum Kind {
     Lost,
 }
 
-impl Kind {
+impl TraceKind {
     /// Its name in a trace.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Request => "request",
-            Kind::Send => "send",
-            Kind::Receive => "receive",
-            Kind::Enter => "enter",
-            Kind::Release => "release",
-            Kind::Fail => "fail",
-            Kind::Recover => "recover",
-            Kind::View => "view",
-            Kind::Cancel => "cancel",
-            Kind::Waits => "waits",
-            Kind::Holds => "holds",
-            Kind::Lost => "lost",
+            TraceKind::Request => "request",
+            TraceKind::Send => "send",
+            TraceKind::Receive => "receive",
+            TraceKind::Enter => "enter",
+            TraceKind::Release => "release",
+            TraceKind::Fail => "fail",
+            TraceKind::Recover => "recover",
+            TraceKind::View => "view",
+            TraceKind::Cancel => "cancel",
+            TraceKind::Waits => "waits",
+            TraceKind::Holds => "holds",
+            TraceKind::Lost => "lost",
         }
     }
 }
@@ -69,10 +63,9 @@ const LOCK: &str = "sim";
 
 /// One line of a trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
+pub struct TracedEvent<'a> {
     pub time: Time,
-    pub kind: Kind,
-    /// The site where it happened.
+    pub kind: TraceKind,
     pub site: SiteId,
     /// The other end of a message.
     pub peer: Option<SiteId>,
@@ -85,7 +78,7 @@ pub struct Line<'a> {
 /// Takes the lines of a trace.
 pub trait Trace {
     /// Takes one line.
-    fn line(&mut self, line: Line<'_>);
+    fn line(&mut self, line: TracedEvent<'_>);
 
     /// Takes the number of entries that are measured by now, for showing progress.
     fn entered(&mut self, entries: u64) {
@@ -121,7 +114,7 @@ impl<W: Write> JsonLines<W> {
 }
 
 impl<W: Write> Trace for JsonLines<W> {
-    fn line(&mut self, line: Line<'_>) {
+    fn line(&mut self, line: TracedEvent<'_>) {
         let number = |site: SiteId| Whose::Number(site.index());
         let line = Written {
             peer: line.peer.map(number),

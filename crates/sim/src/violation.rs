@@ -7,19 +7,14 @@ use meshlock_protocol::{PlanError, SiteId};
 
 use crate::faults::Link;
 use crate::time::Time;
-use crate::trace::Kind;
+use crate::trace::TraceKind;
 
-/// Something that happened and must never happen.
+/// Something that happened in a run and must never happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
+pub enum RunViolation {
     /// Mutual exclusion is violated.
     #[error("{inside} sites are inside at once, {permits} may be")]
-    TooManyInside {
-        /// The number of sites inside.
-        inside: usize,
-        /// The number of permits.
-        permits: usize,
-    },
+    TooManyInside { inside: usize, permits: usize },
     /// A site entered without a request, or while it was inside.
     #[error("{site} entered without a request")]
     Unasked { site: SiteId },
@@ -71,7 +66,7 @@ pub enum Stopped {
     #[error("{violation}\n  {algorithm}, seed {seed}, time {}, event {events}; the last events:\n{}", time.as_units(), last.join("\n"))]
     Violated {
         algorithm: &'static str,
-        violation: Violation,
+        violation: RunViolation,
         /// The seed that reproduces it.
         seed: u64,
         /// The time of the violation.
@@ -92,7 +87,7 @@ pub(crate) struct History {
 #[derive(Clone, Copy, Debug)]
 struct Past {
     time: Time,
-    kind: Kind,
+    kind: TraceKind,
     site: SiteId,
     peer: Option<SiteId>,
     message: Option<&'static str>,
@@ -104,7 +99,7 @@ impl History {
     pub(crate) fn push(
         &mut self,
         time: Time,
-        kind: Kind,
+        kind: TraceKind,
         site: SiteId,
         peer: Option<SiteId>,
         message: Option<&'static str>,
@@ -127,7 +122,7 @@ impl fmt::Display for Past {
             write!(f, " {message}")?;
         }
         match (self.kind, self.peer) {
-            (Kind::Send, Some(peer)) => write!(f, " to {peer}"),
+            (TraceKind::Send, Some(peer)) => write!(f, " to {peer}"),
             (_, Some(peer)) => write!(f, " from {peer}"),
             (_, None) => Ok(()),
         }

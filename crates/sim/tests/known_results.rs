@@ -4,7 +4,7 @@ use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::{Cluster, SiteId, SiteSet, Spec};
 use meshlock_sim::draw::Distribution;
-use meshlock_sim::faults::{DrawnFaults, Fault, FaultPlan};
+use meshlock_sim::faults::{DrawnFaults, FaultEvent, FaultPlan};
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::{Load, Rates};
 use meshlock_sim::violation::Stopped;
@@ -101,7 +101,8 @@ fn a_network_that_splits_and_heals_is_survived_where_that_is_handled() {
     for info in ALL.iter().filter(|info| info.failures.partition) {
         let mut split = settings(5, Load::Closed, 0.2, 2_000);
         let away: SiteSet = [SiteId::new(1), SiteId::new(3)].into_iter().collect();
-        split.faults.at = vec![(Time::units(50.0), Fault::Split(away)), (Time::units(90.0), Fault::Heal)];
+        split.faults.at =
+            vec![(Time::units(50.0), FaultEvent::Split(away)), (Time::units(90.0), FaultEvent::Heal)];
         let report = run(info.name, &split);
         assert!((report.fairness.jain - 1.0).abs() < 0.1, "{}: {:?}", info.name, report.fairness);
     }
@@ -110,7 +111,7 @@ fn a_network_that_splits_and_heals_is_survived_where_that_is_handled() {
 #[test]
 fn failures_that_an_algorithm_leaves_to_its_host_are_refused() {
     let mut failing = settings(3, Load::Closed, 0.2, 100);
-    failing.faults.at = vec![(Time::units(1.0), Fault::Fail(SiteId::new(0)))];
+    failing.faults.at = vec![(Time::units(1.0), FaultEvent::Fail(SiteId::new(0)))];
     let spec: Spec = "ricart-agrawala".parse().expect("a registered name");
     assert_eq!(measure(&spec, &failing), Err(Stopped::CannotFail { algorithm: "ricart-agrawala" }));
 }

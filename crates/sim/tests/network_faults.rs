@@ -7,10 +7,10 @@ use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::{Cluster, SiteId, Spec};
 use meshlock_sim::draw::Distribution;
-use meshlock_sim::faults::{DrawnFaults, DrawnOutages, Fault, FaultPlan, Link};
+use meshlock_sim::faults::{DrawnFaults, DrawnOutages, FaultEvent, FaultPlan, Link};
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::{Load, Rates};
-use meshlock_sim::trace::{Kind, Line, Trace};
+use meshlock_sim::trace::{Trace, TraceKind, TracedEvent};
 use meshlock_sim::violation::Stopped;
 use meshlock_sim::{Report, Settings, Time, measure, traced};
 
@@ -54,11 +54,11 @@ struct Channels {
 }
 
 impl Trace for Channels {
-    fn line(&mut self, line: Line<'_>) {
-        let Line { time, kind, site, .. } = line;
+    fn line(&mut self, line: TracedEvent<'_>) {
+        let TracedEvent { time, kind, site, .. } = line;
         let (Some(peer), Some(message)) = (line.peer, line.message) else { return };
         let text = format!("{message:?}");
-        if kind == Kind::Send {
+        if kind == TraceKind::Send {
             self.under_way.entry((site, peer)).or_default().push_back((time, text));
             return;
         }
@@ -95,7 +95,7 @@ fn links_that_are_cut_and_mended_keep_every_algorithm_safe_and_everyone_served()
 fn what_is_sent_over_a_cut_link_arrives_when_the_link_is_mended() {
     let mut cut = settings(2, Load::Saturated, 1.0, 3);
     let at = |time, fault| (Time::units(time), fault);
-    cut.faults.at = vec![at(0.0, Fault::Cut(link(1, 0))), at(50.0, Fault::Mend(link(0, 1)))];
+    cut.faults.at = vec![at(0.0, FaultEvent::Cut(link(1, 0))), at(50.0, FaultEvent::Mend(link(0, 1)))];
     let mut channels = Channels::default();
     served_and_traced("ricart-agrawala", &cut, &mut channels);
     assert_eq!(channels.arrivals.first(), Some(&Time::units(51.0)));
@@ -106,9 +106,9 @@ fn what_is_sent_over_a_cut_link_arrives_when_the_link_is_mended() {
 fn a_link_that_is_never_mended_is_refused() {
     let mut cut = settings(3, Load::Closed, 0.2, 100);
     cut.faults.at = vec![
-        (Time::units(5.0), Fault::Cut(link(0, 2))),
-        (Time::units(4.0), Fault::Mend(link(0, 2))),
-        (Time::units(9.0), Fault::Mend(link(0, 1))),
+        (Time::units(5.0), FaultEvent::Cut(link(0, 2))),
+        (Time::units(4.0), FaultEvent::Mend(link(0, 2))),
+        (Time::units(9.0), FaultEvent::Mend(link(0, 1))),
     ];
     let refused = measure(&spec("central"), &cut);
     assert_eq!(refused, Err(Stopped::NeverMended { link: link(2, 0) }));
@@ -151,9 +151,9 @@ fn networks_that_split_at_random_are_survived_where_that_is_handled_and_refused_
 struct Requests(Vec<u32>, Time);
 
 impl Trace for Requests {
-    fn line(&mut self, line: Line<'_>) {
+    fn line(&mut self, line: TracedEvent<'_>) {
         self.1 = line.time;
-        if line.kind == Kind::Request {
+        if line.kind == TraceKind::Request {
             self.0[line.site.index()] += 1;
         }
     }
@@ -166,8 +166,8 @@ fn requests_arrive_at_the_same_rate_after_every_recovery() {
     let mut failing = settings(5, Load::Open, rate, 5_000);
     for round in 1..=60 {
         let end = period * f64::from(round);
-        failing.faults.at.push((Time::units(end - down), Fault::Fail(site(0))));
-        failing.faults.at.push((Time::units(end), Fault::Recover(site(0))));
+        failing.faults.at.push((Time::units(end - down), FaultEvent::Fail(site(0))));
+        failing.faults.at.push((Time::units(end), FaultEvent::Recover(site(0))));
     }
     for info in ALL.iter().filter(|info| info.failures.recovery) {
         let mut requests = Requests(vec![0; 5], Time::ZERO);

@@ -5,7 +5,7 @@ use meshlock_protocol::{Cluster, Spec};
 use meshlock_sim::draw::Distribution;
 use meshlock_sim::network::Delay;
 use meshlock_sim::settings::Load;
-use meshlock_sim::violation::{Stopped, Violation};
+use meshlock_sim::violation::{RunViolation, Stopped};
 use meshlock_sim::{Settings, Time, measure};
 
 fn stopped(spec: &str, settings: &Settings) -> Stopped {
@@ -25,15 +25,15 @@ fn printed_suzuki_kasami_leaves_a_site_waiting_for_ever() {
     else {
         panic!("a violation, not a refusal")
     };
-    assert_eq!(violation, Violation::NothingLeft);
+    assert_eq!(violation, RunViolation::NothingLeft);
     // The token's holder has left, then learns of the request and keeps the token.
     assert!(last.last().expect("the last events").ends_with("receive REQUEST from S0"), "{last:#?}");
 }
 
 #[test]
 fn printed_ricart_agrawala_breaks_mutual_exclusion() {
-    let broken = |violation: &Violation| {
-        matches!(violation, Violation::TooManyInside { .. } | Violation::FenceFellBack { .. })
+    let broken = |violation: &RunViolation| {
+        matches!(violation, RunViolation::TooManyInside { .. } | RunViolation::FenceFellBack { .. })
     };
     for seed in 1..=20 {
         let Stopped::Violated { violation, last, .. } =

@@ -25,7 +25,7 @@ const SIGNS: &[(&str, &str, &str)] = &[
 const UNNAMED: [&str; 2] = ["No such file or directory", "(os error 2)"];
 
 /// How many such lines are shown.
-const MOST_UNNAMED: usize = 10;
+const MAX_UNNAMED: usize = 10;
 
 /// What was not found, each thing once.
 pub(super) fn missing(output: &str) -> Vec<String> {
@@ -41,7 +41,7 @@ pub(super) fn missing(output: &str) -> Vec<String> {
             unnamed.push(line);
         }
     }
-    let unnamed = unnamed.into_iter().take(MOST_UNNAMED).map(|line| line.trim().to_owned());
+    let unnamed = unnamed.into_iter().take(MAX_UNNAMED).map(|line| line.trim().to_owned());
     named.into_iter().chain(unnamed).collect()
 }
 

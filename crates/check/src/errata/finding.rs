@@ -49,7 +49,6 @@ pub struct Counterexample {
     pub outcome: String,
     /// What happens, one line for each step.
     pub lines: Vec<String>,
-    /// The steps.
     pub path: Vec<Step>,
     /// The position in the path where the cycle begins that can repeat for ever, if a site starves.
     pub round: Option<usize>,

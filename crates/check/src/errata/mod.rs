@@ -32,9 +32,7 @@ pub struct Erratum {
     pub title: &'static str,
     /// What is printed, in our words.
     pub printed: &'static str,
-    /// What goes wrong.
     pub wrong: &'static str,
-    /// The repair.
     pub repair: &'static str,
     pub evidence: Evidence,
 }

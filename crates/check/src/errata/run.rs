@@ -22,7 +22,6 @@ pub struct Run {
     pub duplicates: u8,
     /// The number of sites that may fail.
     pub crashes: u8,
-    /// Whether failed sites recover.
     pub recoveries: bool,
     /// The number of states that is enough, if the run is too large to be explored completely.
     pub enough: Option<usize>,

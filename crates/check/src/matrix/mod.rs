@@ -9,13 +9,13 @@
 
 mod record;
 
-pub use record::{Ending, HEADS, Malformed, Outcome, Record, is_current, read, write};
+pub use record::{CaseEnding, CaseOutcome, CaseRecord, HEADS, Malformed, is_current, read, write};
 
 use meshlock_protocol::registry::info::{Info, Permits};
 use meshlock_protocol::registry::{ALL, AnyPlan};
 use meshlock_protocol::{Cluster, Spec};
 
-use crate::{Bounds, Network};
+use crate::{Bounds, NetworkModel};
 
 /// Runs with at most this many states are explored by every run of the tests, and by `meshlock check all --small`.
 pub const SMALL: usize = 300_000;
@@ -31,10 +31,9 @@ pub struct Case {
     pub permits: usize,
     /// The site that is inside at the start.
     pub holder: Option<usize>,
-    pub network: Network,
+    pub network: NetworkModel,
     /// The number of sites that may fail.
     pub crashes: u8,
-    /// Whether failed sites recover.
     pub recovers: bool,
     /// Whether sites may leave and request again in one step.
     pub returns: bool,
@@ -90,7 +89,7 @@ fn cases_of(info: &Info, spec: &str) -> Vec<Case> {
     }
     if info.failures.recovery {
         // The papers that let a failed site recover assume FIFO channels for it.
-        let back = |case| Case { crashes: 1, recovers: true, network: Network::Fifo, ..case };
+        let back = |case| Case { crashes: 1, recovers: true, network: NetworkModel::Fifo, ..case };
         cases.extend([back(case(2, 2, 1)), back(case(3, 1, 1)), back(case(3, 2, 1))]);
     }
     let parsed: Spec = spec.parse().expect("a spec of the registry");

@@ -4,14 +4,13 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use super::{Case, SMALL};
-use crate::{Network, Property, Report, Verdict};
+use crate::{NetworkModel, Property, Report, Verdict};
 
 /// How a run of the matrix ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CaseEnding {
     /// All states were visited and nothing is wrong.
     Holds,
-    /// This property is violated.
     Violated(Property),
     /// The memory was not enough.
     Unfinished {
@@ -24,9 +23,10 @@ pub enum Ending {
 const SWEPT: &str = ", swept in ";
 const MEBIBYTES: &str = " MiB";
 
+/// The result of a run of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    pub ending: Ending,
+pub struct CaseOutcome {
+    pub ending: CaseEnding,
     /// The memory limit in MiB that was reached, if levels were discarded.
     pub swept: Option<usize>,
     pub states: usize,
@@ -36,16 +36,16 @@ pub struct Outcome {
     pub messages: Option<(usize, usize)>,
 }
 
-impl Outcome {
+impl CaseOutcome {
     /// The result of `report`, whose memory limit was this many bytes.
-    pub fn of(report: &Report, memory: usize) -> Outcome {
+    pub fn of(report: &Report, memory: usize) -> CaseOutcome {
         let mebibytes = memory >> 20;
         let ending = match (report.verdict.property(), &report.verdict) {
-            (Some(property), _) => Ending::Violated(property),
-            (None, Verdict::Unfinished) => Ending::Unfinished { mebibytes },
-            (None, _) => Ending::Holds,
+            (Some(property), _) => CaseEnding::Violated(property),
+            (None, Verdict::Unfinished) => CaseEnding::Unfinished { mebibytes },
+            (None, _) => CaseEnding::Holds,
         };
-        Outcome {
+        CaseOutcome {
             ending,
             swept: report.swept.map(|_| mebibytes),
             states: report.states,
@@ -55,27 +55,27 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for CaseEnding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ending::Holds => f.write_str("holds"),
-            Ending::Violated(property) => write!(f, "violated: {}", property.name()),
-            Ending::Unfinished { mebibytes } => write!(f, "unfinished within {mebibytes}{MEBIBYTES}"),
+            CaseEnding::Holds => f.write_str("holds"),
+            CaseEnding::Violated(property) => write!(f, "violated: {}", property.name()),
+            CaseEnding::Unfinished { mebibytes } => write!(f, "unfinished within {mebibytes}{MEBIBYTES}"),
         }
     }
 }
 
 /// One row: a run and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct CaseRecord {
     pub case: Case,
-    pub outcome: Outcome,
+    pub outcome: CaseOutcome,
 }
 
-impl Record {
+impl CaseRecord {
     /// Whether it was explored completely.
     pub fn is_finished(&self) -> bool {
-        !matches!(self.outcome.ending, Ending::Unfinished { .. })
+        !matches!(self.outcome.ending, CaseEnding::Unfinished { .. })
     }
 
     /// Whether it is small enough to be explored by every run of the tests.
@@ -85,7 +85,7 @@ impl Record {
 
     /// The words of its row.
     pub fn cells(&self) -> [String; 13] {
-        let Record { case, outcome } = self;
+        let CaseRecord { case, outcome } = self;
         let more = if self.is_finished() { "" } else { "> " };
         let swept = outcome.swept.map_or_else(String::new, |limit| format!("{SWEPT}{limit}{MEBIBYTES}"));
         [
@@ -124,9 +124,9 @@ pub const HEADS: [&str; 13] = [
 ];
 
 /// Writes all rows as a document, with the command that makes it.
-pub fn write(records: &[Record]) -> String {
-    let count = |is_so: fn(&Record) -> bool| records.iter().filter(|record| is_so(record)).count();
-    let holds = count(|record| record.outcome.ending == Ending::Holds);
+pub fn write(records: &[CaseRecord]) -> String {
+    let count = |is_so: fn(&CaseRecord) -> bool| records.iter().filter(|record| is_so(record)).count();
+    let holds = count(|record| record.outcome.ending == CaseEnding::Holds);
     let unfinished = count(|record| !record.is_finished());
     let states: usize = records.iter().map(|record| record.outcome.states).sum();
     let mut text = format!(
@@ -178,16 +178,14 @@ pub fn is_current(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: '{cell}' is no {what}")]
 pub struct Malformed {
-    /// The line.
     line: usize,
-    /// The text.
     cell: String,
     /// What is expected instead.
     what: &'static str,
 }
 
 /// Parses the rows of a document that [`write()`] made.
-pub fn read(text: &str) -> Result<Vec<Record>, Malformed> {
+pub fn read(text: &str) -> Result<Vec<CaseRecord>, Malformed> {
     let lines = text.lines().zip(1..).filter(|(line, _)| line.starts_with('|'));
     let rows = lines.map(|(line, number)| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -195,19 +193,19 @@ pub fn read(text: &str) -> Result<Vec<Record>, Malformed> {
     });
     rows.skip(2)
         .map(|(number, line, cells)| {
-            let row = Row { line: number };
+            let row = RowParser { line: number };
             row.record(cells.map_err(|_| row.malformed(line, "row of thirteen cells"))?)
         })
         .collect()
 }
 
-/// Where in the document we are.
+/// Parses the cells of one row. It knows the row's line, for the errors.
 #[derive(Clone, Copy)]
-struct Row {
+struct RowParser {
     line: usize,
 }
 
-impl Row {
+impl RowParser {
     fn malformed(self, cell: &str, what: &'static str) -> Malformed {
         Malformed { line: self.line, cell: cell.to_owned(), what }
     }
@@ -232,14 +230,14 @@ impl Row {
         }
     }
 
-    fn ending(self, cell: &str) -> Result<Ending, Malformed> {
-        let broken = || Property::named(cell.strip_prefix("violated: ")?).map(Ending::Violated);
+    fn ending(self, cell: &str) -> Result<CaseEnding, Malformed> {
+        let broken = || Property::named(cell.strip_prefix("violated: ")?).map(CaseEnding::Violated);
         let unfinished = || {
             let mebibytes = self.mebibytes(cell.strip_prefix("unfinished within ")?).ok()?;
-            Some(Ending::Unfinished { mebibytes })
+            Some(CaseEnding::Unfinished { mebibytes })
         };
         match cell {
-            "holds" => Ok(Ending::Holds),
+            "holds" => Ok(CaseEnding::Holds),
             _ => broken().or_else(unfinished).ok_or_else(|| self.malformed(cell, "verdict")),
         }
     }
@@ -249,7 +247,7 @@ impl Row {
         self.number(number)
     }
 
-    fn record(self, cells: [&str; 13]) -> Result<Record, Malformed> {
+    fn record(self, cells: [&str; 13]) -> Result<CaseRecord, Malformed> {
         let [
             spec,
             sites,
@@ -271,20 +269,20 @@ impl Row {
             entries: self.number(entries)?,
             permits: self.number(permits)?,
             holder: if holder == "nobody" { None } else { Some(self.number(holder)?) },
-            network: Network::named(network).ok_or_else(|| self.malformed(network, "network"))?,
+            network: NetworkModel::named(network).ok_or_else(|| self.malformed(network, "network"))?,
             crashes: self.number(crashes)?,
             recovers: self.is_yes(recovers)?,
             returns: self.is_yes(returns)?,
         };
         let (ending, limit) = verdict.split_once(SWEPT).unzip();
-        let outcome = Outcome {
+        let outcome = CaseOutcome {
             ending: self.ending(ending.unwrap_or(verdict))?,
             swept: limit.map(|limit| self.mebibytes(limit)).transpose()?,
             states: self.number(states.trim_start_matches("> "))?,
             depth: self.number(depth)?,
             messages: self.messages(messages)?,
         };
-        Ok(Record { case, outcome })
+        Ok(CaseRecord { case, outcome })
     }
 }
 
@@ -292,16 +290,19 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn records() -> Vec<Record> {
-        let endings =
-            [Ending::Holds, Ending::Violated(Property::Order), Ending::Unfinished { mebibytes: 64 }];
-        let with = |(case, ending): (Case, Ending)| Record {
-            outcome: Outcome {
+    fn records() -> Vec<CaseRecord> {
+        let endings = [
+            CaseEnding::Holds,
+            CaseEnding::Violated(Property::Order),
+            CaseEnding::Unfinished { mebibytes: 64 },
+        ];
+        let with = |(case, ending): (Case, CaseEnding)| CaseRecord {
+            outcome: CaseOutcome {
                 ending,
                 swept: (case.sites == 4).then_some(64),
                 states: 7,
                 depth: 3,
-                messages: (ending == Ending::Holds).then_some((4, 6)),
+                messages: (ending == CaseEnding::Holds).then_some((4, 6)),
             },
             case,
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use meshlock_lab::live::Live;
-use meshlock_lab::server::{self, Shown};
+use meshlock_lab::server::{self, LabOptions};
 
 use crate::output::{self, Outcome, Usage, read_text};
 use crate::watching::{self, Security, Wanted, Watching};
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let trace = arguments.trace.as_deref().map(read_trace).transpose()?.map(Arc::new);
     let live = arguments.attach.as_ref().map(|named| attach(arguments, named)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(arguments, Shown { live: live.clone(), trace }, out));
+    let outcome = runtime.block_on(serve(arguments, LabOptions { live: live.clone(), trace }, out));
     // An exploration that is under way for the page is not waited for.
     runtime.shutdown_background();
     if let Some(live) = live {
@@ -84,7 +84,7 @@ fn attach(arguments: &Arguments, named: &[String]) -> anyhow::Result<Arc<Live>> 
     Ok(live)
 }
 
-async fn serve(arguments: &Arguments, shown: Shown, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+async fn serve(arguments: &Arguments, shown: LabOptions, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let listener = server::listen(arguments.port)
         .await
         .map_err(|error| Usage::new(format!("--port {}: cannot listen there: {error}", arguments.port)))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment;
-use meshlock_sim::experiments::{ALL, Experiment, Findings, Row, Verdict, Work};
+use meshlock_sim::experiments::{ALL, ComparisonRow, Experiment, Findings, RowVerdict, Work};
 use serde_json::{Value, json};
 
 use crate::output::{self, Outcome, Usage};
@@ -95,7 +95,7 @@ fn document(experiment: &Experiment, findings: &Findings) -> Value {
 fn print(experiment: &Experiment, findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "\n{}: {}\n{}", experiment.id, experiment.about, experiment.source)?;
     let mut table = output::table(&["", "quantity", "published", "measured", "± 95 %", "error", "verdict"]);
-    for Row { label, quantity, published, measured, ci95, error, verdict } in &findings.rows {
+    for ComparisonRow { label, quantity, published, measured, ci95, error, verdict } in &findings.rows {
         table.add_row([
             label.clone(),
             quantity.clone(),
@@ -112,8 +112,8 @@ fn print(experiment: &Experiment, findings: &Findings, out: &mut dyn Write) -> a
         }
     }
     writeln!(out, "{table}")?;
-    let agree = findings.rows.iter().filter(|row| row.verdict == Verdict::Agrees).count();
-    let differ = findings.rows.iter().filter(|row| row.verdict == Verdict::Differs).count();
+    let agree = findings.rows.iter().filter(|row| row.verdict == RowVerdict::Agrees).count();
+    let differ = findings.rows.iter().filter(|row| row.verdict == RowVerdict::Differs).count();
     writeln!(out, "{agree} rows agree, {differ} differ")?;
     for note in &findings.notes {
         writeln!(out, "- {note}")?;
@@ -121,10 +121,10 @@ fn print(experiment: &Experiment, findings: &Findings, out: &mut dyn Write) -> a
     Ok(())
 }
 
-fn name(verdict: Verdict) -> &'static str {
+fn name(verdict: RowVerdict) -> &'static str {
     match verdict {
-        Verdict::Agrees => "agrees",
-        Verdict::Differs => "differs",
-        Verdict::Shown => "",
+        RowVerdict::Agrees => "agrees",
+        RowVerdict::Differs => "differs",
+        RowVerdict::Shown => "",
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use meshlock_cluster::names::{ClientLabel, SiteName};
 use meshlock_lab::live::{ClusterNews, SiteNews};
-use meshlock_sim::trace::{Kind, Whose, Written};
+use meshlock_sim::trace::{TraceKind, Whose, Written};
 use meshlock_wire::clients::{RefusalKind, Status, Tag, ToClient, ToNode};
 
 use super::lines::written;
@@ -191,5 +191,5 @@ enum Ending {
 /// The line that says that lines are missing.
 fn gap(followed: &Followed, count: Option<u64>) -> Written {
     let site = Whose::Name(followed.site.to_string());
-    Written { count, ..Written::new(followed.last, Kind::Lost, site, "") }
+    Written { count, ..Written::new(followed.last, TraceKind::Lost, site, "") }
 }

@@ -2,7 +2,7 @@
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{TraceEvent, TraceLine};
-use meshlock_sim::trace::{Kind, Whose, Written};
+use meshlock_sim::trace::{TraceKind, Whose, Written};
 
 /// A line of `site`, whose machine's calendar clock showed `origin` microseconds when the clock of the line showed nothing.
 #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 are exact for another 200 years")]
@@ -20,30 +20,39 @@ pub(super) fn written(site: &str, origin: u64, line: TraceLine) -> Written {
     let name = |site: SiteName| Some(Whose::Name(site.to_string()));
     match event {
         TraceEvent::Waits { client, who: label } => {
-            Written { client: Some(client), who: who(label), ..base(Kind::Waits) }
+            Written { client: Some(client), who: who(label), ..base(TraceKind::Waits) }
         }
         TraceEvent::Request { client, who: label } => {
-            Written { client: Some(client), who: who(label), ..base(Kind::Request) }
+            Written { client: Some(client), who: who(label), ..base(TraceKind::Request) }
         }
-        TraceEvent::Holds { client, who: label, fence } => {
-            Written { client: Some(client), who: who(label), fence: Some(fence.value()), ..base(Kind::Holds) }
-        }
-        TraceEvent::Enter { client, who: label, fence } => {
-            Written { client: Some(client), who: who(label), fence: Some(fence.value()), ..base(Kind::Enter) }
-        }
-        TraceEvent::Cancel { client } => Written { client: Some(client), ..base(Kind::Cancel) },
-        TraceEvent::Release { client } => Written { client: Some(client), ..base(Kind::Release) },
+        TraceEvent::Holds { client, who: label, fence } => Written {
+            client: Some(client),
+            who: who(label),
+            fence: Some(fence.value()),
+            ..base(TraceKind::Holds)
+        },
+        TraceEvent::Enter { client, who: label, fence } => Written {
+            client: Some(client),
+            who: who(label),
+            fence: Some(fence.value()),
+            ..base(TraceKind::Enter)
+        },
+        TraceEvent::Cancel { client } => Written { client: Some(client), ..base(TraceKind::Cancel) },
+        TraceEvent::Release { client } => Written { client: Some(client), ..base(TraceKind::Release) },
         TraceEvent::Send { to, number, message } => {
-            Written { peer: name(to), number: Some(number), message: Some(message), ..base(Kind::Send) }
+            Written { peer: name(to), number: Some(number), message: Some(message), ..base(TraceKind::Send) }
         }
-        TraceEvent::Receive { from, number, message } => {
-            Written { peer: name(from), number: Some(number), message: Some(message), ..base(Kind::Receive) }
-        }
+        TraceEvent::Receive { from, number, message } => Written {
+            peer: name(from),
+            number: Some(number),
+            message: Some(message),
+            ..base(TraceKind::Receive)
+        },
         TraceEvent::View { members } => {
             let members = members.iter().map(ToString::to_string).collect();
-            Written { members: Some(members), ..base(Kind::View) }
+            Written { members: Some(members), ..base(TraceKind::View) }
         }
-        TraceEvent::Fail => base(Kind::Fail),
-        TraceEvent::Recover => base(Kind::Recover),
+        TraceEvent::Fail => base(TraceKind::Fail),
+        TraceEvent::Recover => base(TraceKind::Recover),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use meshlock_protocol::registry::info::Tokens;
-use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, Call as SiteCall};
+use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
 use meshlock_protocol::{Algorithm, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 

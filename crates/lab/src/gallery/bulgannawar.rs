@@ -1,8 +1,8 @@
 //! Bulgannawar and Vaidya 1994. Its nodes 1 to 5 are S0 to S4 here. Its Figures 3 to 5 are plots: see the comparison.
 
-use super::{Entry, See, fact, scene};
+use super::{PreparedRun, See, fact, scene};
 
-pub(super) const ENTRIES: &[Entry] = &[Entry {
+pub(super) const ENTRIES: &[PreparedRun] = &[PreparedRun {
     id: "bulgannawar-2",
     source: "Bulgannawar and Vaidya 1994, section 2.1, Figure 2",
     title: "A request travels along its token's forest and turns the pointers",

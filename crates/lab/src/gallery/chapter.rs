@@ -1,11 +1,11 @@
 //! Kshemkalyani and Singhal, chapter 9. Its sites S1, S2, … are S0, S1, … here.
 
-use super::{Entry, See, fact, scene};
+use super::{PreparedRun, See, fact, scene};
 
 const TREE: &str = "raymond:tree=0-1/1-2/2-6/2-3/0-4/1-5";
 
-pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(super) const ENTRIES: &[PreparedRun] = &[
+    PreparedRun {
         id: "chapter-9-3",
         source: "Chapter 9, Figures 9.3 to 9.6",
         title: "Lamport: the smaller timestamp enters first",
@@ -31,9 +31,9 @@ pub(super) const ENTRIES: &[Entry] = &[
             fact(16, "they entered in the order of their timestamps", See::Entered(&[0, 1])),
             fact(16, "12 messages: 3(N−1) for each entry", See::Messages(12)),
         ],
-        ..Entry::PLAIN
+        ..PreparedRun::PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "chapter-9-7",
         source: "Chapter 9, Figures 9.7 to 9.10",
         title: "Ricart and Agrawala: a reply withheld is a place in the queue",
@@ -58,9 +58,9 @@ pub(super) const ENTRIES: &[Entry] = &[
             fact(11, "S1 is inside", See::Inside(&[1])),
             fact(12, "8 messages: 2(N−1) for each entry", See::Messages(8)),
         ],
-        ..Entry::PLAIN
+        ..PreparedRun::PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "chapter-9-11",
         source: "Chapter 9, Figures 9.11 to 9.15",
         title: "Lodha and Kshemkalyani: a request is an answer, too",
@@ -88,9 +88,9 @@ pub(super) const ENTRIES: &[Entry] = &[
             fact(15, "one FLUSH, not two", See::Sent("FLUSH", 1)),
             fact(15, "entered as they asked", See::Entered(&[0, 1, 2])),
         ],
-        ..Entry::PLAIN
+        ..PreparedRun::PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "chapter-9-16",
         source: "Chapter 9, section 9.9.4, Figure 9.16",
         title: "Tree quorums: a path from the root to a leaf",
@@ -105,9 +105,9 @@ pub(super) const ENTRIES: &[Entry] = &[
             fact(1, "its quorum is 1, 2, 4, 8 in the chapter's count", See::Set(7, "quorum", &[0, 1, 3, 7])),
             fact(7, "it enters with three permissions and its own", See::Inside(&[7])),
         ],
-        ..Entry::PLAIN
+        ..PreparedRun::PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "chapter-9-16-node-3",
         source: "Chapter 9, section 9.9.4, Figure 9.16, when node 3 fails",
         title: "Tree quorums: a failed site is replaced by two paths",
@@ -128,9 +128,9 @@ pub(super) const ENTRIES: &[Entry] = &[
             ),
             fact(24, "it enters", See::Inside(&[11])),
         ],
-        ..Entry::PLAIN
+        ..PreparedRun::PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "chapter-9-16-nodes-1-2",
         source: "Chapter 9, section 9.9.4, Figure 9.16, if sites 1 and 2 are down",
         title: "Tree quorums: without the root, seven sites",
@@ -141,9 +141,9 @@ pub(super) const ENTRIES: &[Entry] = &[
         until: 80,
         scenes: &[scene(29, "Site 3 (S2) asks: a path from 3, one from 4, one from 5.")],
         facts: &[fact(29, "seven sites", See::Set(2, "quorum", &[2, 3, 4, 6, 7, 9, 13]))],
-        ..Entry::PLAIN
+        ..PreparedRun::PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "chapter-9-16-path",
         source: "Chapter 9, section 9.9.4, Figure 9.16, when sites 1, 2, 4 and 8 are inaccessible",
         title: "Tree quorums: with a whole path down there is no quorum",
@@ -154,9 +154,9 @@ pub(super) const ENTRIES: &[Entry] = &[
         until: 80,
         scenes: &[scene(49, "Site 5 (S4) asks, and will wait until a site of the path comes back.")],
         facts: &[fact(49, "it waits", See::Waiting(&[4]))],
-        ..Entry::PLAIN
+        ..PreparedRun::PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "chapter-9-17",
         source: "Chapter 9, section 9.12, Figures 9.17 to 9.19",
         title: "Raymond: the edges that the privilege crosses turn round",

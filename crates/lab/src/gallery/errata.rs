@@ -6,8 +6,8 @@ use meshlock_protocol::Cluster;
 use meshlock_protocol::world::Action;
 use serde::Serialize;
 
-use crate::act::{Act, Acts, Place};
-use crate::setup::Setup;
+use crate::act::{Acts, MessagePlace, UserAct};
+use crate::setup::RunSetup;
 
 /// An erratum as the gallery lists it.
 #[derive(Clone, Debug, Serialize)]
@@ -17,11 +17,8 @@ pub struct ErratumEntry {
     pub source: &'static str,
     /// The error in a few words.
     pub title: &'static str,
-    /// What is printed.
     pub printed: &'static str,
-    /// What goes wrong.
     pub wrong: &'static str,
-    /// The repair.
     pub repair: &'static str,
     /// Whether it is shown by a run rather than by a calculation.
     pub has_run: bool,
@@ -68,9 +65,9 @@ pub fn erratum(id: &str) -> Option<ErratumRun> {
     };
     let address = found.as_ref().map(|found| {
         let cluster = Cluster::of(found.run.sites).with_permits(found.run.permits);
-        let plain = Setup::by_hand(found.run.spec, cluster);
+        let plain = RunSetup::by_hand(found.run.spec, cluster);
         let acts = Acts::script(found.path.iter().map(|&step| act(step)).collect());
-        Setup { fifo: !found.run.unordered, until: found.path.len(), acts, ..plain }.to_string()
+        RunSetup { fifo: !found.run.unordered, until: found.path.len(), acts, ..plain }.to_string()
     });
     Some(ErratumRun {
         entry: listed(erratum),
@@ -84,19 +81,19 @@ pub fn erratum(id: &str) -> Option<ErratumRun> {
 }
 
 /// A step of the checker as an act.
-fn act(step: Step) -> Act {
+fn act(step: Step) -> UserAct {
     match step {
-        Step::Fail(site) => Act::Fail(site),
-        Step::Recover(site) => Act::Recover(site),
+        Step::Fail(site) => UserAct::Fail(site),
+        Step::Recover(site) => UserAct::Recover(site),
         Step::Act(action) => match action {
-            Action::Request(site) => Act::Request(site),
-            Action::Release(site) => Act::Release(site),
-            Action::Return(site) => Act::Return(site),
-            Action::Deliver { from, to, nth } => Act::Deliver(Place { from, to, nth }),
-            Action::Duplicate { from, to, nth } => Act::Duplicate(Place { from, to, nth }),
-            Action::Lose { from, to, nth } => Act::Drop(Place { from, to, nth }),
-            Action::Wake(site) => Act::Wake(site),
-            Action::Tell { to, about } => Act::Tell { to, about },
+            Action::Request(site) => UserAct::Request(site),
+            Action::Release(site) => UserAct::Release(site),
+            Action::Return(site) => UserAct::Return(site),
+            Action::Deliver { from, to, nth } => UserAct::Deliver(MessagePlace { from, to, nth }),
+            Action::Duplicate { from, to, nth } => UserAct::Duplicate(MessagePlace { from, to, nth }),
+            Action::Lose { from, to, nth } => UserAct::Drop(MessagePlace { from, to, nth }),
+            Action::Wake(site) => UserAct::Wake(site),
+            Action::Tell { to, about } => UserAct::Tell { to, about },
         },
     }
 }

@@ -1,11 +1,11 @@
 //! Lodha and Kshemkalyani 2000. Its P_i, P_j, P_k are S0, S1, S2 here, and so are its P1, P2, P3.
 
-use super::{Entry, See, fact, scene};
+use super::{PreparedRun, See, fact, scene};
 
-const PLAIN: Entry = Entry { algorithm: "lodha-kshemkalyani", sites: 3, ..Entry::PLAIN };
+const PLAIN: PreparedRun = PreparedRun { algorithm: "lodha-kshemkalyani", sites: 3, ..PreparedRun::PLAIN };
 
-pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(super) const ENTRIES: &[PreparedRun] = &[
+    PreparedRun {
         id: "lodha-3",
         source: "Lodha and Kshemkalyani 2000, section 3.4.1, Figure 3",
         title: "Three requests that cross take eight messages",
@@ -30,7 +30,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "lodha-5-1",
         source: "Lodha and Kshemkalyani 2000, section 3.4.2, Figure 5, scenario 1",
         title: "A lone request gets a reply from everyone",
@@ -41,7 +41,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         facts: &[fact(5, "P_i is inside", See::Inside(&[0])), fact(6, "2(N−1) messages", See::Messages(4))],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "lodha-5-2a",
         source: "Lodha and Kshemkalyani 2000, section 3.4.2, Figure 5, scenario 2a",
         title: "A FLUSH lets in whoever asked at the same time",
@@ -56,7 +56,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "lodha-5-2b",
         source: "Lodha and Kshemkalyani 2000, section 3.4.2, Figure 5, scenario 2b",
         title: "A request made after its reply is deferred",
@@ -74,7 +74,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "lodha-5-2c",
         source: "Lodha and Kshemkalyani 2000, section 3.4.2, Figure 5, scenario 2c",
         title: "The next request of whoever flushed is deferred",
@@ -92,7 +92,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "lodha-6",
         source: "Lodha and Kshemkalyani 2000, section 3.4.2, Figure 6",
         title: "A REPLY stands for all earlier requests",
@@ -113,7 +113,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "lodha-7",
         source: "Lodha and Kshemkalyani 2000, section 3.4.2, Figure 7",
         title: "A site may need more than one FLUSH",

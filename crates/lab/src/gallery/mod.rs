@@ -19,37 +19,33 @@ use meshlock_protocol::Cluster;
 use serde::Serialize;
 
 use crate::run::{Run, play};
-use crate::setup::{Setup, SetupError};
+use crate::setup::{RunSetup, SetupError};
 
 /// A description of what happens from a step on.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scene {
     /// The number of steps.
     pub step: usize,
-    /// The description.
     pub text: &'static str,
 }
 
 /// A prepared run.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct PreparedRun {
     /// Its name in addresses.
     pub id: &'static str,
     /// The paper and the place in it.
     pub source: &'static str,
     /// What it shows, in one line.
     pub title: &'static str,
-    /// An introduction.
     pub caption: &'static str,
     /// The algorithm and its options.
     pub algorithm: &'static str,
     pub sites: usize,
     /// The sites that are inside at the start.
     pub holders: &'static [usize],
-    /// The acts.
     pub acts: &'static str,
     pub until: usize,
-    /// The scenes, in order.
     pub scenes: &'static [Scene],
     /// The facts that must hold.
     pub facts: &'static [Fact],
@@ -57,29 +53,28 @@ pub struct Entry {
 
 /// The result of checking a fact.
 #[derive(Clone, Debug, Serialize)]
-pub struct Judged {
+pub struct FactResult {
     pub says: &'static str,
     /// The number of steps.
     pub step: usize,
-    /// Whether it holds.
     pub holds: bool,
 }
 
 /// Every prepared run, by paper.
-pub fn entries() -> impl Iterator<Item = &'static Entry> {
+pub fn entries() -> impl Iterator<Item = &'static PreparedRun> {
     [chapter::ENTRIES, lodha::ENTRIES, sanders::ENTRIES, singhal::ENTRIES, bulgannawar::ENTRIES]
         .into_iter()
         .flatten()
 }
 
 /// The prepared run with this name.
-pub fn entry(id: &str) -> Option<&'static Entry> {
+pub fn entry(id: &str) -> Option<&'static PreparedRun> {
     entries().find(|entry| entry.id == id)
 }
 
-impl Entry {
+impl PreparedRun {
     /// An entry with nothing filled in.
-    const PLAIN: Entry = Entry {
+    const PLAIN: PreparedRun = PreparedRun {
         id: "",
         source: "",
         title: "",
@@ -94,21 +89,21 @@ impl Entry {
     };
 
     /// The run as a setup.
-    pub fn setup(&self) -> Result<Setup, SetupError> {
-        let plain = Setup::by_hand(self.algorithm, Cluster::of(self.sites));
-        Ok(Setup { holders: self.holders.to_vec(), acts: self.acts.parse()?, until: self.until, ..plain })
+    pub fn setup(&self) -> Result<RunSetup, SetupError> {
+        let plain = RunSetup::by_hand(self.algorithm, Cluster::of(self.sites));
+        Ok(RunSetup { holders: self.holders.to_vec(), acts: self.acts.parse()?, until: self.until, ..plain })
     }
 
     /// Plays the run and checks each fact.
-    pub fn judge(&self) -> Result<Vec<Judged>, SetupError> {
+    pub fn judge(&self) -> Result<Vec<FactResult>, SetupError> {
         let run = play(self.setup()?)?;
         Ok(self.facts.iter().map(|fact| judged(&*run, fact)).collect())
     }
 }
 
-fn judged(run: &dyn Run, fact: &Fact) -> Judged {
+fn judged(run: &dyn Run, fact: &Fact) -> FactResult {
     let Fact { step, says, see } = *fact;
-    Judged { says, step, holds: step <= run.steps() && see.is_in(&run.moment(step)) }
+    FactResult { says, step, holds: step <= run.steps() && see.is_in(&run.moment(step)) }
 }
 
 /// A scene, in one line of a table.

@@ -1,13 +1,13 @@
 //! Sanders 1987. Its processes are counted from 0, as here.
 
-use super::{Entry, See, fact, scene};
+use super::{PreparedRun, See, fact, scene};
 
-const PLAIN: Entry = Entry { sites: 4, ..Entry::PLAIN };
+const PLAIN: PreparedRun = PreparedRun { sites: 4, ..PreparedRun::PLAIN };
 
 const ALL: &[usize] = &[0, 1, 2, 3];
 
-pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(super) const ENTRIES: &[PreparedRun] = &[
+    PreparedRun {
         id: "sanders-1a",
         source: "Sanders 1987, section 3.2, Figure 1a",
         title: "One process decides for all",
@@ -27,7 +27,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "sanders-1b",
         source: "Sanders 1987, section 3.2, Figure 1b",
         title: "Everyone asks everyone",
@@ -43,7 +43,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "sanders-1c",
         source: "Sanders 1987, section 3.2, Figure 1c",
         title: "Subsets that meet: Maekawa's idea",
@@ -62,7 +62,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "sanders-2",
         source: "Sanders 1987, section 3.2, Figure 2",
         title: "Two busy processes, two that are not",
@@ -78,7 +78,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "sanders-4-deadlock",
         source: "Sanders 1987, section 5, Figure 4",
         title: "A deadlock you can cause: the plain rules",
@@ -97,7 +97,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "sanders-4",
         source: "Sanders 1987, section 5, Figure 4, with FAIL, INQUIRE and YIELD",
         title: "The same, resolved: S2 yields once it has a FAIL",
@@ -120,7 +120,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "sanders-5",
         source: "Sanders 1987, section 8, Figure 5",
         title: "Carvalho and Roucairol: permissions stay where they were given",

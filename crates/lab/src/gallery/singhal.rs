@@ -1,11 +1,11 @@
 //! Singhal 1989 and the dynamic information structure of chapter 9, section 9.5. Their S1 is S0 here.
 
-use super::{Entry, See, fact, scene};
+use super::{PreparedRun, See, fact, scene};
 
-const PLAIN: Entry = Entry { sites: 5, ..Entry::PLAIN };
+const PLAIN: PreparedRun = PreparedRun { sites: 5, ..PreparedRun::PLAIN };
 
-pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(super) const ENTRIES: &[PreparedRun] = &[
+    PreparedRun {
         id: "singhal-1",
         source: "Singhal 1989, section III-F, Figure 1, and section III-H",
         title: "The staircase, and how it moves",
@@ -34,7 +34,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         ],
         ..PLAIN
     },
-    Entry {
+    PreparedRun {
         id: "singhal-dynamic",
         source: "Chapter 9, section 9.5.2, the example",
         title: "Singhal's dynamic structure: the staircase of request sets",

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use meshlock_sim::trace::{Kind, Whose, Written};
+use meshlock_sim::trace::{TraceKind, Whose, Written};
 
 /// The time that a line is held back.
 pub const HOLD: Duration = Duration::from_millis(150);
@@ -25,22 +25,22 @@ const MAX_WAITING: usize = 50_000;
 const MAX_SENT: usize = 100_000;
 
 /// The identity of a message: sender, receiver, view, number.
-type Key = (Whose, Whose, Option<u32>, u64);
+type MessageKey = (Whose, Whose, Option<u32>, u64);
 
 /// Merges the lines of several sites.
 #[derive(Debug, Default)]
 pub struct Merger {
-    sites: BTreeMap<Whose, Site>,
+    sites: BTreeMap<Whose, SiteLines>,
     waiting: usize,
     /// Messages that have been sent and not received, with the corrected time of their sending.
-    sent: BTreeMap<Key, f64>,
-    sent_in_order: VecDeque<Key>,
+    sent: BTreeMap<MessageKey, f64>,
+    sent_in_order: VecDeque<MessageKey>,
     /// The corrected time of the line that was taken last.
     last: f64,
 }
 
 #[derive(Debug, Default)]
-struct Site {
+struct SiteLines {
     lines: VecDeque<(Duration, Written)>,
     /// The correction of its clock, in microseconds.
     behind: f64,
@@ -74,7 +74,7 @@ impl Merger {
             let key = key(&line);
             let mut time = line.time + waits.behind;
             match key {
-                Some(key) if line.kind == Kind::Receive => {
+                Some(key) if line.kind == TraceKind::Receive => {
                     if let Some(sent) = self.sent.remove(&key).filter(|sent| *sent > time) {
                         waits.behind += sent - time;
                         time = sent;
@@ -97,15 +97,15 @@ impl Merger {
         let heads = self.sites.iter().filter_map(|(name, site)| {
             let (came, line) = site.lines.front()?;
             let age = now.saturating_sub(*came);
-            let is_sent = |key: Key| self.sent.contains_key(&key) || !self.sites.contains_key(&key.0);
-            let sent = line.kind != Kind::Receive || key(line).is_none_or(is_sent);
+            let is_sent = |key: MessageKey| self.sent.contains_key(&key) || !self.sites.contains_key(&key.0);
+            let sent = line.kind != TraceKind::Receive || key(line).is_none_or(is_sent);
             (sent || age >= PATIENCE || crowded).then_some((line.time + site.behind, age, name))
         });
         let (_, age, name) = heads.min_by(|(one, ..), (other, ..)| one.total_cmp(other))?;
         (age >= HOLD || all_have_one || crowded).then(|| name.clone())
     }
 
-    fn remember(&mut self, key: Key, time: f64) {
+    fn remember(&mut self, key: MessageKey, time: f64) {
         self.sent.insert(key.clone(), time);
         self.sent_in_order.push_back(key);
         while self.sent_in_order.len() > MAX_SENT {
@@ -117,10 +117,10 @@ impl Merger {
 }
 
 /// The identity of the message of a line.
-fn key(line: &Written) -> Option<Key> {
+fn key(line: &Written) -> Option<MessageKey> {
     let (peer, number) = (line.peer.clone()?, line.number?);
     let (from, to) =
-        if line.kind == Kind::Receive { (peer, line.site.clone()) } else { (line.site.clone(), peer) };
+        if line.kind == TraceKind::Receive { (peer, line.site.clone()) } else { (line.site.clone(), peer) };
     Some((from, to, line.epoch, number))
 }
 
@@ -128,11 +128,11 @@ fn key(line: &Written) -> Option<Key> {
 mod tests {
     use super::*;
 
-    fn line(site: &str, time: f64, kind: Kind) -> Written {
+    fn line(site: &str, time: f64, kind: TraceKind) -> Written {
         Written::new(time, kind, Whose::Name(site.to_owned()), "jobs")
     }
 
-    fn message(site: &str, time: f64, kind: Kind, peer: &str, number: u64) -> Written {
+    fn message(site: &str, time: f64, kind: TraceKind, peer: &str, number: u64) -> Written {
         Written { peer: Some(Whose::Name(peer.to_owned())), number: Some(number), ..line(site, time, kind) }
     }
 
@@ -149,11 +149,11 @@ mod tests {
     #[test]
     fn lines_are_kept_back_until_all_sites_have_spoken_or_a_moment_has_passed() {
         let mut merger = Merger::default();
-        merger.push([line("a", 30.0, Kind::Enter)], Duration::ZERO);
-        merger.push([line("b", 10.0, Kind::Request)], Duration::ZERO);
+        merger.push([line("a", 30.0, TraceKind::Enter)], Duration::ZERO);
+        merger.push([line("b", 10.0, TraceKind::Request)], Duration::ZERO);
         // All have spoken: the earliest may go, the other waits for what b may still say.
         assert_eq!(taken(&mut merger, Duration::ZERO), told(&[("b request", 10.0)]));
-        merger.push([line("b", 20.0, Kind::Cancel)], Duration::ZERO);
+        merger.push([line("b", 20.0, TraceKind::Cancel)], Duration::ZERO);
         assert_eq!(taken(&mut merger, Duration::ZERO), told(&[("b cancel", 20.0)]));
         assert_eq!(taken(&mut merger, HOLD), told(&[("a enter", 30.0)]));
         assert!(!merger.is_waiting());
@@ -162,13 +162,16 @@ mod tests {
     #[test]
     fn a_receipt_comes_behind_its_sending_and_a_slow_clock_is_corrected_from_then_on() {
         let mut merger = Merger::default();
-        merger.push([line("a", 50.0, Kind::Waits)], Duration::ZERO);
+        merger.push([line("a", 50.0, TraceKind::Waits)], Duration::ZERO);
         merger.push(
-            [message("b", 100.0, Kind::Receive, "a", 1), line("b", 101.0, Kind::Enter)],
+            [message("b", 100.0, TraceKind::Receive, "a", 1), line("b", 101.0, TraceKind::Enter)],
             Duration::ZERO,
         );
         assert_eq!(taken(&mut merger, HOLD), told(&[("a waits", 50.0)]));
-        merger.push([message("a", 5000.0, Kind::Send, "b", 1), line("a", 5001.5, Kind::Request)], HOLD);
+        merger.push(
+            [message("a", 5000.0, TraceKind::Send, "b", 1), line("a", 5001.5, TraceKind::Request)],
+            HOLD,
+        );
         let all =
             told(&[("a send", 5000.0), ("b receive", 5000.0), ("b enter", 5001.0), ("a request", 5001.5)]);
         assert_eq!(taken(&mut merger, HOLD * 2), all);
@@ -179,29 +182,30 @@ mod tests {
     #[test]
     fn a_receipt_whose_sending_nobody_saw_is_not_waited_for_for_ever() {
         let mut merger = Merger::default();
-        merger.push([line("a", 50.0, Kind::Waits), line("a", 60.0, Kind::Cancel)], Duration::ZERO);
-        merger.push([message("b", 100.0, Kind::Receive, "a", 1)], Duration::ZERO);
+        merger.push([line("a", 50.0, TraceKind::Waits), line("a", 60.0, TraceKind::Cancel)], Duration::ZERO);
+        merger.push([message("b", 100.0, TraceKind::Receive, "a", 1)], Duration::ZERO);
         assert_eq!(taken(&mut merger, PATIENCE / 2).len(), 2);
         assert_eq!(taken(&mut merger, PATIENCE), told(&[("b receive", 100.0)]));
         // Of a sender that is not watched nothing will come.
-        merger.push([message("b", 200.0, Kind::Receive, "z", 1)], PATIENCE);
+        merger.push([message("b", 200.0, TraceKind::Receive, "z", 1)], PATIENCE);
         assert_eq!(taken(&mut merger, PATIENCE + HOLD), told(&[("b receive", 200.0)]));
     }
 
     #[test]
     fn whatever_comes_late_is_drawn_behind_what_is_drawn() {
         let mut merger = Merger::default();
-        merger.push([line("a", 30.0, Kind::Enter)], Duration::ZERO);
+        merger.push([line("a", 30.0, TraceKind::Enter)], Duration::ZERO);
         assert_eq!(taken(&mut merger, HOLD), told(&[("a enter", 30.0)]));
-        merger.push([line("b", 10.0, Kind::Request)], HOLD);
+        merger.push([line("b", 10.0, TraceKind::Request)], HOLD);
         assert_eq!(taken(&mut merger, HOLD * 2), told(&[("b request", 30.0)]));
     }
 
     #[test]
     fn more_than_is_kept_back_is_let_go() {
         let mut merger = Merger::default();
-        merger.push([line("a", 0.5, Kind::Waits)], Duration::ZERO);
-        let many = (0..=MAX_WAITING as u64 + 10).map(|number| message("b", 1.0, Kind::Receive, "a", number));
+        merger.push([line("a", 0.5, TraceKind::Waits)], Duration::ZERO);
+        let many =
+            (0..=MAX_WAITING as u64 + 10).map(|number| message("b", 1.0, TraceKind::Receive, "a", number));
         merger.push(many, Duration::ZERO);
         assert_eq!(taken(&mut merger, Duration::ZERO).len(), 12);
     }

@@ -15,13 +15,13 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use meshlock_sim::trace::{Kind, Whose, Written};
+use meshlock_sim::trace::{TraceKind, Whose, Written};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::columns::Columns;
-use crate::import::{Reader, Row, shown_time, unit};
+use crate::import::{PlacedLine, TraceLayout, shown_time, unit};
 use merge::Merger;
 
 /// The largest number of lines that are kept, and their approximate size in bytes.
@@ -75,8 +75,8 @@ struct Inner {
     /// The largest number of lines that are kept.
     most: usize,
     merger: Merger,
-    reader: Reader,
-    ring: VecDeque<Row>,
+    reader: TraceLayout,
+    ring: VecDeque<PlacedLine>,
     bytes: usize,
     /// The number of lines that were dropped, which is the number of the first line that is kept.
     first: u64,
@@ -264,10 +264,10 @@ impl Inner {
             let Some(row) = self.ring.pop_front() else { return };
             self.first += 1;
             self.bytes -= weight(&row.line);
-            if let Some(number) = row.number.filter(|_| row.line.kind == Kind::Send) {
+            if let Some(number) = row.number.filter(|_| row.line.kind == TraceKind::Send) {
                 self.reader.forget_before(number);
             }
-            if row.line.kind == Kind::View {
+            if row.line.kind == TraceKind::View {
                 self.dropped_view = Some(row.line);
             }
         }
@@ -278,14 +278,14 @@ impl Inner {
 fn weight(line: &Written) -> usize {
     let texts = [&line.message, &line.state, &line.who].into_iter().flatten().map(String::len);
     let members = line.members.iter().flatten().map(|member| member.len() + size_of::<String>());
-    size_of::<Row>() + line.lock.len() + texts.chain(members).sum::<usize>()
+    size_of::<PlacedLine>() + line.lock.len() + texts.chain(members).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(time: u32, kind: Kind) -> Written {
+    fn line(time: u32, kind: TraceKind) -> Written {
         Written::new(f64::from(time), kind, Whose::Name("a".to_owned()), "jobs")
     }
 
@@ -295,8 +295,8 @@ mod tests {
         live.lock().most = 3;
         let members = Some(vec!["b".to_owned(), "a".to_owned()]);
         // A single site has no other to wait for.
-        live.tell([Written { members, epoch: Some(4), ..line(1000, Kind::View) }]);
-        live.tell((2..=6).map(|time| line(time * 1000, Kind::Request)));
+        live.tell([Written { members, epoch: Some(4), ..line(1000, TraceKind::View) }]);
+        live.tell((2..=6).map(|time| line(time * 1000, TraceKind::Request)));
         let answer = live.answer(0);
         assert_eq!((&answer["first"], &answer["from"], &answer["next"]), (&json!(3), &json!(3), &json!(6)));
         assert_eq!(answer["lines"]["time"], json!([3.0, 4.0, 5.0]), "in milliseconds since the first");

@@ -3,17 +3,16 @@
 use meshlock_protocol::{Algorithm, SiteId, SiteSet};
 use meshlock_sim::Time;
 use meshlock_sim::faults::Link;
-use meshlock_sim::trace::Kind;
+use meshlock_sim::trace::TraceKind;
 
 use super::agenda::Due;
-use super::{DETECTION, Playback, What};
-use crate::act::{Act, Place};
-use crate::setup::Load;
+use super::{DETECTION, LineKind, Playback};
+use crate::act::{MessagePlace, UserAct};
+use crate::setup::LoadPattern;
 
 /// Why an act is impossible at this point.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActError {
-    /// There is no such site.
     #[error("there is no site {0}")]
     NoSuchSite(usize),
     /// A site that is busy cannot request.
@@ -22,7 +21,6 @@ pub enum ActError {
     /// A site that is not inside cannot leave.
     #[error("S{0} cannot release: its process is not inside")]
     CannotRelease(usize),
-    /// There is no such message.
     #[error("no message number {nth} is on its way from S{from} to S{to}")]
     NoSuchMessage {
         from: usize,
@@ -36,13 +34,10 @@ pub enum ActError {
     /// A link that is cut delivers nothing.
     #[error("the link between S{0} and S{1} is cut; mend it first")]
     IsCut(usize, usize),
-    /// No timer is set.
     #[error("S{0} has set no timer")]
     NoTimer(usize),
-    /// The site has failed already.
     #[error("S{0} has failed already")]
     IsDown(usize),
-    /// The site cannot recover now.
     #[error("S{0} cannot come back: it runs, or not all know yet that it failed")]
     CannotRecover(usize),
     /// The site has nothing to learn.
@@ -67,23 +62,23 @@ pub enum ActError {
 
 impl<A: Algorithm> Playback<A> {
     /// Carries out an act, or returns why it is impossible; then nothing has changed.
-    pub(super) fn act(&mut self, act: &Act) -> Result<(), ActError> {
+    pub(super) fn act(&mut self, act: &UserAct) -> Result<(), ActError> {
         match *act {
-            Act::Request(site) => self.act_request(site),
-            Act::Release(site) => self.act_release(site, Self::release),
-            Act::Return(site) => self.act_release(site, Self::release_and_request),
-            Act::Deliver(place) => self.act_deliver(place),
-            Act::Duplicate(place) => self.act_duplicate(place),
-            Act::Drop(place) => self.act_drop(place),
-            Act::Delay(place, tenths) => self.act_delay(place, tenths),
-            Act::Wake(site) => self.act_wake(site),
-            Act::Fail(site) => self.act_fail(site),
-            Act::Recover(site) => self.act_recover(site),
-            Act::Tell { to, about } => self.act_tell(to, about),
-            Act::Cut(one, other) => self.act_cut(one, other),
-            Act::Mend(one, other) => self.act_mend(one, other),
-            Act::Split(ref away) => self.act_split(away),
-            Act::Heal => self.act_heal(),
+            UserAct::Request(site) => self.act_request(site),
+            UserAct::Release(site) => self.act_release(site, Self::release),
+            UserAct::Return(site) => self.act_release(site, Self::release_and_request),
+            UserAct::Deliver(place) => self.act_deliver(place),
+            UserAct::Duplicate(place) => self.act_duplicate(place),
+            UserAct::Drop(place) => self.act_drop(place),
+            UserAct::Delay(place, tenths) => self.act_delay(place, tenths),
+            UserAct::Wake(site) => self.act_wake(site),
+            UserAct::Fail(site) => self.act_fail(site),
+            UserAct::Recover(site) => self.act_recover(site),
+            UserAct::Tell { to, about } => self.act_tell(to, about),
+            UserAct::Cut(one, other) => self.act_cut(one, other),
+            UserAct::Mend(one, other) => self.act_mend(one, other),
+            UserAct::Split(ref away) => self.act_split(away),
+            UserAct::Heal => self.act_heal(),
         }
     }
 
@@ -110,8 +105,8 @@ impl<A: Algorithm> Playback<A> {
     }
 
     /// Checks that the message is in flight and that its channel can deliver it.
-    fn can_arrive(&self, Place { from, to, nth }: Place) -> Result<(), ActError> {
-        self.is_on_its_way(Place { from, to, nth })?;
+    fn can_arrive(&self, MessagePlace { from, to, nth }: MessagePlace) -> Result<(), ActError> {
+        self.is_on_its_way(MessagePlace { from, to, nth })?;
         if nth > 0 && self.setup.fifo {
             return Err(ActError::KeepsOrder { from: from.index(), to: to.index() });
         }
@@ -121,7 +116,7 @@ impl<A: Algorithm> Playback<A> {
         Ok(())
     }
 
-    fn is_on_its_way(&self, Place { from, to, nth }: Place) -> Result<(), ActError> {
+    fn is_on_its_way(&self, MessagePlace { from, to, nth }: MessagePlace) -> Result<(), ActError> {
         if self.channels.get(&(from, to)).is_some_and(|channel| nth < channel.len()) {
             Ok(())
         } else {
@@ -129,26 +124,31 @@ impl<A: Algorithm> Playback<A> {
         }
     }
 
-    fn act_deliver(&mut self, place: Place) -> Result<(), ActError> {
+    fn act_deliver(&mut self, place: MessagePlace) -> Result<(), ActError> {
         self.can_arrive(place)?;
         self.arrive(place.from, place.to, place.nth);
         Ok(())
     }
 
-    fn act_duplicate(&mut self, place: Place) -> Result<(), ActError> {
+    fn act_duplicate(&mut self, place: MessagePlace) -> Result<(), ActError> {
         self.can_arrive(place)?;
-        let Place { from, to, nth } = place;
+        let MessagePlace { from, to, nth } = place;
         let up = self.world.is_up(to);
-        self.note_message(if up { What::Traced(Kind::Receive) } else { What::Lost }, from, to, nth);
+        self.note_message(
+            if up { LineKind::Traced(TraceKind::Receive) } else { LineKind::Lost },
+            from,
+            to,
+            nth,
+        );
         let effects = self.world.duplicate_nth(from, to, nth);
         self.perform(to, effects);
         Ok(())
     }
 
-    fn act_drop(&mut self, place: Place) -> Result<(), ActError> {
+    fn act_drop(&mut self, place: MessagePlace) -> Result<(), ActError> {
         self.is_on_its_way(place)?;
-        let Place { from, to, nth } = place;
-        self.note_message(What::Lost, from, to, nth);
+        let MessagePlace { from, to, nth } = place;
+        self.note_message(LineKind::Lost, from, to, nth);
         self.forget(from, to, nth);
         self.dropped += 1;
         self.world.lose_nth(from, to, nth);
@@ -156,10 +156,10 @@ impl<A: Algorithm> Playback<A> {
     }
 
     /// Delays a message by this many tenths, and what was sent after it where channels keep their order.
-    fn act_delay(&mut self, place: Place, tenths: u32) -> Result<(), ActError> {
+    fn act_delay(&mut self, place: MessagePlace, tenths: u32) -> Result<(), ActError> {
         self.is_on_its_way(place)?;
-        let Place { from, to, nth } = place;
-        self.note_message(What::Delay, from, to, nth);
+        let MessagePlace { from, to, nth } = place;
+        self.note_message(LineKind::Delay, from, to, nth);
         let Some(channel) = self.channels.get_mut(&(from, to)) else { return Ok(()) };
         let due = channel[nth].due().max(self.now) + Time::units(f64::from(tenths) / 10.0);
         let last = if self.setup.fifo { channel.len() } else { nth + 1 };
@@ -185,7 +185,7 @@ impl<A: Algorithm> Playback<A> {
         if !self.world.is_up(site) {
             return Err(ActError::IsDown(site.index()));
         }
-        self.note(What::Traced(Kind::Fail), site, None);
+        self.note(LineKind::Traced(TraceKind::Fail), site, None);
         self.world.fail(site);
         let of_its_process = |due| matches!(due, Due::Ask(at) | Due::Exit(at) | Due::Wake(at) if at == site);
         let to_it = |due| matches!(due, Due::Tell { to, about } if to == site || about == site);
@@ -206,11 +206,11 @@ impl<A: Algorithm> Playback<A> {
         if !self.world.can_recover(site) {
             return Err(ActError::CannotRecover(site.index()));
         }
-        self.note(What::Traced(Kind::Recover), site, None);
+        self.note(LineKind::Traced(TraceKind::Recover), site, None);
         let effects = self.world.recover(site);
         self.perform(site, effects);
         self.plan_news(site);
-        if self.setup.load != Load::Once {
+        if self.setup.load != LoadPattern::Once {
             self.plan_request(site);
         }
         Ok(())
@@ -245,7 +245,7 @@ impl<A: Algorithm> Playback<A> {
         if !self.cut.insert(link) {
             return Err(ActError::Network("the link is cut already"));
         }
-        self.note(What::Cut, one, Some(other));
+        self.note(LineKind::Cut, one, Some(other));
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl<A: Algorithm> Playback<A> {
         if !self.cut.remove(&link) {
             return Err(ActError::Network("the link is whole"));
         }
-        self.note(What::Mend, one, Some(other));
+        self.note(LineKind::Mend, one, Some(other));
         Ok(())
     }
 
@@ -279,12 +279,12 @@ impl<A: Algorithm> Playback<A> {
         let lost: Vec<_> = self.channels.keys().copied().filter(crossing).collect();
         for (from, to) in lost {
             for nth in (0..self.channels[&(from, to)].len()).rev() {
-                self.note_message(What::Lost, from, to, nth);
+                self.note_message(LineKind::Lost, from, to, nth);
                 self.forget(from, to, nth);
             }
         }
         for site in away.iter() {
-            self.note(What::Cut, site, None);
+            self.note(LineKind::Cut, site, None);
         }
         for (site, effects) in self.world.split(away) {
             self.perform(site, effects);
@@ -298,7 +298,7 @@ impl<A: Algorithm> Playback<A> {
             return Err(ActError::Network("it is whole"));
         }
         for site in self.world.away().clone().iter() {
-            self.note(What::Mend, site, None);
+            self.note(LineKind::Mend, site, None);
         }
         for (site, effects) in self.world.heal() {
             self.perform(site, effects);

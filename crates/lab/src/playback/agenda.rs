@@ -21,18 +21,18 @@ pub(super) enum Due {
 }
 
 /// The time of an event, and its position among those at the same time: the one that was planned first.
-pub(super) type Key = (Time, u64);
+pub(super) type EventKey = (Time, u64);
 
 /// The events that are due.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
-    due: BTreeMap<Key, Due>,
+    due: BTreeMap<EventKey, Due>,
     planned: u64,
 }
 
 impl Agenda {
     /// Adds an event. Returns its key.
-    pub(super) fn plan(&mut self, time: Time, due: Due) -> Key {
+    pub(super) fn plan(&mut self, time: Time, due: Due) -> EventKey {
         let key = (time, self.planned);
         self.due.insert(key, due);
         self.planned += 1;
@@ -40,16 +40,16 @@ impl Agenda {
     }
 
     /// All events in order of time.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, Due)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (EventKey, Due)> {
         self.due.iter().map(|(&key, &due)| (key, due))
     }
 
-    pub(super) fn remove(&mut self, key: Key) {
+    pub(super) fn remove(&mut self, key: EventKey) {
         self.due.remove(&key);
     }
 
     /// The first event that `wanted` accepts.
-    pub(super) fn find(&self, wanted: impl Fn(Due) -> bool) -> Option<(Key, Due)> {
+    pub(super) fn find(&self, wanted: impl Fn(Due) -> bool) -> Option<(EventKey, Due)> {
         self.iter().find(|&(_, due)| wanted(due))
     }
 

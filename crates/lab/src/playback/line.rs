@@ -2,13 +2,12 @@
 
 use meshlock_protocol::SiteId;
 use meshlock_sim::Time;
-use meshlock_sim::trace::Kind;
+use meshlock_sim::trace::TraceKind;
 
 /// The kind of a line: those of the trace format, and those that only playback has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A line of the trace format.
-    Traced(Kind),
+pub enum LineKind {
+    Traced(TraceKind),
     /// A message never arrives: it was dropped, or its receiver has failed.
     Lost,
     /// A site learns that another has failed or recovered.
@@ -23,27 +22,27 @@ pub enum What {
     Delay,
 }
 
-impl What {
+impl LineKind {
     /// Its name on the page.
     pub const fn name(self) -> &'static str {
         match self {
-            What::Traced(kind) => kind.name(),
-            What::Lost => "lost",
-            What::Learn => "learn",
-            What::Wake => "wake",
-            What::Cut => "cut",
-            What::Mend => "mend",
-            What::Delay => "delay",
+            LineKind::Traced(kind) => kind.name(),
+            LineKind::Lost => "lost",
+            LineKind::Learn => "learn",
+            LineKind::Wake => "wake",
+            LineKind::Cut => "cut",
+            LineKind::Mend => "mend",
+            LineKind::Delay => "delay",
         }
     }
 }
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line<M> {
+pub struct PlaybackLine<M> {
     pub step: usize,
     pub time: Time,
-    pub what: What,
+    pub what: LineKind,
     pub site: SiteId,
     /// The other end, or the site that the line is about.
     pub peer: Option<SiteId>,

@@ -8,7 +8,7 @@ mod agenda;
 mod line;
 
 pub use acts::ActError;
-pub use line::{Line, What};
+pub use line::{LineKind, PlaybackLine};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use meshlock_sim::Time;
 use meshlock_sim::draw::Draw;
 use meshlock_sim::faults::Link;
 use meshlock_sim::network::{Delay, Network};
-use meshlock_sim::trace::Kind;
+use meshlock_sim::trace::TraceKind;
 
-use crate::setup::{Load, Setup, SetupError};
-use agenda::{Agenda, Due, Key};
+use crate::setup::{LoadPattern, RunSetup, SetupError};
+use agenda::{Agenda, Due, EventKey};
 
 /// The time from a failure or a recovery until the others know of it.
 const DETECTION: f64 = 1.0;
 
 /// A message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingMessage {
     pub number: usize,
     /// The key of its arrival in the agenda.
-    key: Key,
+    key: EventKey,
 }
 
-impl Pending {
+impl PendingMessage {
     /// When it arrives, if its link is not cut.
     pub fn due(&self) -> Time {
         self.key.0
@@ -44,7 +44,7 @@ impl Pending {
 
 /// What the host of a run keeps for one site.
 #[derive(Clone, Debug)]
-struct Host {
+struct PlaybackSite {
     /// Draws the times of its requests. Each site has its own generator, so that an act elsewhere does not change them.
     draw: Draw,
     /// The number of requests that have arrived while the process was busy (open load).
@@ -52,23 +52,23 @@ struct Host {
     /// The number of all entries when the waiting request was made.
     asked_at: usize,
     /// The key in the agenda of the exit of the process that is inside.
-    exit: Option<Key>,
+    exit: Option<EventKey>,
 }
 
 /// The messages in flight by pair of sites, in their order.
-type Channels = BTreeMap<(SiteId, SiteId), Vec<Pending>>;
+type MessagesInFlight = BTreeMap<(SiteId, SiteId), Vec<PendingMessage>>;
 
 /// A run at one moment.
 #[derive(Clone, Debug)]
 pub struct Playback<A: Algorithm> {
-    setup: Arc<Setup>,
+    setup: Arc<RunSetup>,
     world: World<A>,
     now: Time,
     steps: usize,
     agenda: Agenda,
-    channels: Channels,
+    channels: MessagesInFlight,
     sent: usize,
-    hosts: Vec<Host>,
+    hosts: Vec<PlaybackSite>,
     network: Network,
     draw: Draw,
     cut: BTreeSet<Link>,
@@ -76,25 +76,25 @@ pub struct Playback<A: Algorithm> {
     dropped: usize,
     /// The step of each of the world's violations.
     violated_at: Vec<usize>,
-    lines: Vec<Line<A::Message>>,
+    lines: Vec<PlaybackLine<A::Message>>,
 }
 
 impl<A: Algorithm> Playback<A> {
     /// Starts a run.
-    pub fn new(setup: &Arc<Setup>, spec: &Spec) -> Result<Self, SetupError> {
+    pub fn new(setup: &Arc<RunSetup>, spec: &Spec) -> Result<Self, SetupError> {
         let sites = setup.cluster.sites;
         let world = World::<A>::new(setup.cluster, &spec.values, &setup.holders()?)?.tolerant();
         let delay = Delay::Same(setup.delays.distribution());
         // Seeds that differ from the network's and from each other.
         let own = |site: usize| setup.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(site as u64 + 1);
-        let host = |site| Host { draw: Draw::new(own(site)), backlog: 0, asked_at: 0, exit: None };
+        let host = |site| PlaybackSite { draw: Draw::new(own(site)), backlog: 0, asked_at: 0, exit: None };
         let mut playback = Playback {
             setup: Arc::clone(setup),
             world,
             now: Time::ZERO,
             steps: 0,
             agenda: Agenda::default(),
-            channels: Channels::new(),
+            channels: MessagesInFlight::new(),
             sent: 0,
             hosts: (0..sites).map(host).collect(),
             network: Network::new(sites, delay, Time::ZERO, Time::ZERO, setup.fifo),
@@ -131,7 +131,7 @@ impl<A: Algorithm> Playback<A> {
     }
 
     /// The messages in flight, channel by channel, oldest first.
-    pub fn channels(&self) -> impl Iterator<Item = ((SiteId, SiteId), &[Pending])> {
+    pub fn channels(&self) -> impl Iterator<Item = ((SiteId, SiteId), &[PendingMessage])> {
         self.channels.iter().map(|(&ends, pending)| (ends, pending.as_slice()))
     }
 
@@ -168,7 +168,7 @@ impl<A: Algorithm> Playback<A> {
     }
 
     /// Takes the lines of the last steps.
-    pub fn take_lines(&mut self) -> Vec<Line<A::Message>> {
+    pub fn take_lines(&mut self) -> Vec<PlaybackLine<A::Message>> {
         std::mem::take(&mut self.lines)
     }
 
@@ -176,7 +176,7 @@ impl<A: Algorithm> Playback<A> {
     pub fn advance(&mut self) -> Result<bool, ActError> {
         let setup = Arc::clone(&self.setup);
         if let Some(act) = setup.acts.at(self.steps) {
-            if setup.load == Load::ByHand {
+            if setup.load == LoadPattern::ByHand {
                 self.now += Time::units(1.0);
             }
             self.act(act)?;
@@ -220,13 +220,13 @@ impl<A: Algorithm> Playback<A> {
 
     /// The process of `site` requests by itself.
     fn ask(&mut self, site: SiteId) {
-        if self.setup.load == Load::Open {
+        if self.setup.load == LoadPattern::Open {
             self.plan_request(site);
         }
         if self.may_request(site) {
             self.request(site);
         } else {
-            self.hosts[site.index()].backlog += u32::from(self.setup.load == Load::Open);
+            self.hosts[site.index()].backlog += u32::from(self.setup.load == LoadPattern::Open);
         }
     }
 
@@ -242,7 +242,7 @@ impl<A: Algorithm> Playback<A> {
 
     fn request(&mut self, site: SiteId) {
         self.hosts[site.index()].asked_at = self.world.entries().len();
-        self.note(What::Traced(Kind::Request), site, None);
+        self.note(LineKind::Traced(TraceKind::Request), site, None);
         let effects = self.world.request(site);
         self.perform(site, effects);
     }
@@ -254,21 +254,23 @@ impl<A: Algorithm> Playback<A> {
         }
         let host = &mut self.hosts[site.index()];
         match self.setup.load {
-            Load::Saturated => self.release_and_request(site),
-            Load::Open if host.backlog > 0 => {
+            LoadPattern::Saturated => self.release_and_request(site),
+            LoadPattern::Open if host.backlog > 0 => {
                 host.backlog -= 1;
                 self.release_and_request(site);
             }
-            Load::ByHand | Load::Once | Load::Open | Load::Closed => self.release(site),
+            LoadPattern::ByHand | LoadPattern::Once | LoadPattern::Open | LoadPattern::Closed => {
+                self.release(site);
+            }
         }
     }
 
     fn release(&mut self, site: SiteId) {
         self.unplan_exit(site);
-        self.note(What::Traced(Kind::Release), site, None);
+        self.note(LineKind::Traced(TraceKind::Release), site, None);
         let effects = self.world.release(site);
         self.perform(site, effects);
-        if self.setup.load == Load::Closed {
+        if self.setup.load == LoadPattern::Closed {
             self.plan_request(site);
         }
     }
@@ -276,8 +278,8 @@ impl<A: Algorithm> Playback<A> {
     fn release_and_request(&mut self, site: SiteId) {
         self.unplan_exit(site);
         self.hosts[site.index()].asked_at = self.world.entries().len();
-        self.note(What::Traced(Kind::Release), site, None);
-        self.note(What::Traced(Kind::Request), site, None);
+        self.note(LineKind::Traced(TraceKind::Release), site, None);
+        self.note(LineKind::Traced(TraceKind::Request), site, None);
         let effects = self.world.release_and_request(site);
         self.perform(site, effects);
     }
@@ -285,7 +287,12 @@ impl<A: Algorithm> Playback<A> {
     /// Delivers the message with `nth` older ones before it; at a failed site it is lost.
     fn arrive(&mut self, from: SiteId, to: SiteId, nth: usize) {
         let up = self.world.is_up(to);
-        self.note_message(if up { What::Traced(Kind::Receive) } else { What::Lost }, from, to, nth);
+        self.note_message(
+            if up { LineKind::Traced(TraceKind::Receive) } else { LineKind::Lost },
+            from,
+            to,
+            nth,
+        );
         self.forget(from, to, nth);
         let effects = self.world.deliver_nth(from, to, nth);
         self.perform(to, effects);
@@ -302,14 +309,14 @@ impl<A: Algorithm> Playback<A> {
     }
 
     fn wake(&mut self, site: SiteId) {
-        self.note(What::Wake, site, None);
+        self.note(LineKind::Wake, site, None);
         let effects = self.world.wake(site);
         self.perform(site, effects);
     }
 
     fn tell(&mut self, to: SiteId, about: SiteId) {
         self.agenda.retain(|due| due != Due::Tell { to, about });
-        self.note(What::Learn, to, Some(about));
+        self.note(LineKind::Learn, to, Some(about));
         let effects = self.world.tell(to, about);
         self.perform(to, effects);
     }
@@ -320,7 +327,7 @@ impl<A: Algorithm> Playback<A> {
             match effect {
                 Effect::Send { to, message } => self.send(site, to, message),
                 Effect::Enter { .. } => {
-                    self.note(What::Traced(Kind::Enter), site, None);
+                    self.note(LineKind::Traced(TraceKind::Enter), site, None);
                     self.plan_exit(site);
                 }
                 Effect::Timer { delays } => {
@@ -336,18 +343,18 @@ impl<A: Algorithm> Playback<A> {
         let number = self.sent;
         self.sent += 1;
         let lost = self.world.is_cut(from, to);
-        let mut line = self.line(What::Traced(Kind::Send), from, Some(to));
+        let mut line = self.line(LineKind::Traced(TraceKind::Send), from, Some(to));
         line.message = Some((number, message.clone()));
         self.lines.push(line);
         if lost {
-            let mut line = self.line(What::Lost, to, Some(from));
+            let mut line = self.line(LineKind::Lost, to, Some(from));
             line.message = Some((number, message));
             self.lines.push(line);
             return;
         }
         let due = self.network.arrival(self.now, from, to, &mut self.draw);
         let key = self.agenda.plan(due, Due::Arrive { from, to, number });
-        self.channels.entry((from, to)).or_default().push(Pending { number, key });
+        self.channels.entry((from, to)).or_default().push(PendingMessage { number, key });
     }
 
     fn plan_exit(&mut self, site: SiteId) {
@@ -367,25 +374,25 @@ impl<A: Algorithm> Playback<A> {
     fn plan_request(&mut self, site: SiteId) {
         let draw = &mut self.hosts[site.index()].draw;
         let pause = match self.setup.load {
-            Load::ByHand => return,
-            Load::Once => draw.fraction() * 2.0,
-            Load::Open | Load::Closed => draw.exponential(1.0 / self.setup.rate),
-            Load::Saturated => 0.0,
+            LoadPattern::ByHand => return,
+            LoadPattern::Once => draw.fraction() * 2.0,
+            LoadPattern::Open | LoadPattern::Closed => draw.exponential(1.0 / self.setup.rate),
+            LoadPattern::Saturated => 0.0,
         };
         self.agenda.plan(self.now + Time::units(pause), Due::Ask(site));
     }
 
-    fn line(&self, what: What, site: SiteId, peer: Option<SiteId>) -> Line<A::Message> {
-        Line { step: self.steps, time: self.now, what, site, peer, message: None }
+    fn line(&self, what: LineKind, site: SiteId, peer: Option<SiteId>) -> PlaybackLine<A::Message> {
+        PlaybackLine { step: self.steps, time: self.now, what, site, peer, message: None }
     }
 
-    fn note(&mut self, what: What, site: SiteId, peer: Option<SiteId>) {
+    fn note(&mut self, what: LineKind, site: SiteId, peer: Option<SiteId>) {
         let line = self.line(what, site, peer);
         self.lines.push(line);
     }
 
     /// Writes a line about a message in flight, from the receiver's point of view.
-    fn note_message(&mut self, what: What, from: SiteId, to: SiteId, nth: usize) {
+    fn note_message(&mut self, what: LineKind, from: SiteId, to: SiteId, nth: usize) {
         let number = self.channels.get(&(from, to)).and_then(|channel| channel.get(nth));
         let message = self.world.packets(from, to).nth(nth).map(|packet| packet.message.clone());
         let mut line = self.line(what, to, Some(from));

@@ -9,25 +9,24 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::cache::Cache;
-use super::live::Shown;
+use super::live::LabOptions;
 use crate::setup::Parts;
 
-/// What all answers share.
+/// The state that all handlers share.
 pub(super) struct Lab {
     /// The last runs.
     pub(super) cache: Cache,
-    /// What the lab was started with.
-    pub(super) shown: Shown,
+    pub(super) options: LabOptions,
 }
 
 impl Lab {
-    pub(super) fn new(shown: Shown) -> Self {
-        Lab { cache: Cache::default(), shown }
+    pub(super) fn new(options: LabOptions) -> Self {
+        Lab { cache: Cache::default(), options }
     }
 }
 
-/// What the page asks.
-pub(super) struct Question {
+/// A request of the page.
+pub(super) struct PageRequest {
     /// The query.
     pub(super) parts: Parts,
     /// The last part of the path, where it names something.
@@ -36,8 +35,8 @@ pub(super) struct Question {
     pub(super) text: String,
 }
 
-/// Answers a question. It may take longer than a moment: it does not run on the server's thread.
-pub(super) type Answer = fn(&Lab, &Question) -> Result<Response, Failure>;
+/// Answers a request. It may take long, so that it does not run on the server's thread.
+pub(super) type Handler = fn(&Lab, &PageRequest) -> Result<Response, Failure>;
 
 /// Why there is no answer, as a sentence for the person who uses the page.
 #[derive(Debug)]
@@ -51,7 +50,7 @@ impl Failure {
         Failure { status, why }
     }
 
-    /// The question makes no sense.
+    /// The request makes no sense.
     pub(super) fn usage(why: impl ToString) -> Self {
         Failure::new(StatusCode::BAD_REQUEST, why.to_string())
     }
@@ -68,9 +67,9 @@ pub(super) fn as_json(value: impl Serialize) -> Response {
     Json(value).into_response()
 }
 
-/// Answers a question off the server's thread. A panic there is our own bug: it is reported, and the server continues.
-pub(super) async fn answered(lab: Arc<Lab>, answer: Answer, question: Question) -> Response {
-    let fault = match tokio::task::spawn_blocking(move || answer(&lab, &question)).await {
+/// Answers a request off the server's thread. A panic there is our own bug: it is reported, and the server continues.
+pub(super) async fn answered(lab: Arc<Lab>, handler: Handler, request: PageRequest) -> Response {
+    let fault = match tokio::task::spawn_blocking(move || handler(&lab, &request)).await {
         Ok(answer) => return answer.into_response(),
         Err(fault) => fault.into_panic(),
     };

@@ -1,4 +1,4 @@
-//! The questions that the page asks about runs.
+//! The requests about runs.
 
 #![expect(clippy::unnecessary_wraps, reason = "all answers have one type, so that one handler serves them")]
 
@@ -11,14 +11,14 @@ use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::{Channels, Kind, Order, Permits, Range};
 use serde_json::{Value, json};
 
-use super::answer::{Failure, Lab, Question, as_json};
+use super::answer::{Failure, Lab, PageRequest, as_json};
 use crate::moment::changes;
 use crate::run::End;
 use crate::setup::{MAX_SITES, MAX_STEPS};
 use crate::{compare, import, workbench};
 
 /// Every algorithm with its options, and the limits of a run.
-pub(super) fn algorithms(_: &Lab, _: &Question) -> Result<Response, Failure> {
+pub(super) fn algorithms(_: &Lab, _: &PageRequest) -> Result<Response, Failure> {
     let all: Vec<Value> = ALL.iter().map(|info| about(info)).collect();
     Ok(as_json(json!({ "algorithms": all, "most_sites": MAX_SITES, "most_steps": MAX_STEPS })))
 }
@@ -68,8 +68,8 @@ fn about(info: &Info) -> Value {
 }
 
 /// A run's lines and facts.
-pub(super) fn run(lab: &Lab, question: &Question) -> Result<Response, Failure> {
-    let run = lab.cache.run(&question.parts).map_err(Failure::usage)?;
+pub(super) fn run(lab: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let run = lab.cache.run(&request.parts).map_err(Failure::usage)?;
     let (end, refused) = match run.end() {
         End::Until => ("until", None),
         End::Nothing => ("nothing", None),
@@ -91,24 +91,24 @@ pub(super) fn run(lab: &Lab, question: &Question) -> Result<Response, Failure> {
 }
 
 /// Everything at one step of a run.
-pub(super) fn moment(lab: &Lab, question: &Question) -> Result<Response, Failure> {
-    let given = question.parts.get("at").map_or("0", String::as_str);
+pub(super) fn moment(lab: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let given = request.parts.get("at").map_or("0", String::as_str);
     let at = given.parse().map_err(|_| Failure::usage(format!("'{given}' is no step")))?;
-    let run = lab.cache.run(&question.parts).map_err(Failure::usage)?;
+    let run = lab.cache.run(&request.parts).map_err(Failure::usage)?;
     Ok(as_json(run.moment(at)))
 }
 
 /// A run in the trace format.
-pub(super) fn trace(lab: &Lab, question: &Question) -> Result<Response, Failure> {
-    let run = lab.cache.run(&question.parts).map_err(Failure::usage)?;
+pub(super) fn trace(lab: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let run = lab.cache.run(&request.parts).map_err(Failure::usage)?;
     let mut text = Vec::new();
     run.write_trace(&mut text).map_err(Failure::usage)?;
     Ok(download("application/x-ndjson", "run.jsonl", text))
 }
 
 /// A run's lines as comma-separated values.
-pub(super) fn csv(lab: &Lab, question: &Question) -> Result<Response, Failure> {
-    let lines = lab.cache.run(&question.parts).map_err(Failure::usage)?.columns();
+pub(super) fn csv(lab: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let lines = lab.cache.run(&request.parts).map_err(Failure::usage)?.columns();
     let mut text = String::from("step,time,kind,site,peer,number,message\n");
     let number = |value: i64| if value < 0 { String::new() } else { value.to_string() };
     for at in 0..lines.len() {
@@ -128,33 +128,33 @@ pub(super) fn download(kind: &'static str, name: &'static str, text: Vec<u8>) ->
 }
 
 /// A sweep of algorithms over load or size.
-pub(super) fn compare(_: &Lab, question: &Question) -> Result<Response, Failure> {
-    let points = compare::sweep(&question.parts).map_err(Failure::usage)?;
+pub(super) fn compare(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let points = compare::sweep(&request.parts).map_err(Failure::usage)?;
     Ok(as_json(json!({ "points": points })))
 }
 
 /// The papers' tables and figures.
-pub(super) fn experiments(_: &Lab, _: &Question) -> Result<Response, Failure> {
+pub(super) fn experiments(_: &Lab, _: &PageRequest) -> Result<Response, Failure> {
     Ok(as_json(json!({ "experiments": compare::experiments() })))
 }
 
 /// One of the papers' tables or figures, run again.
-pub(super) fn experiment(_: &Lab, question: &Question) -> Result<Response, Failure> {
-    compare::experiment(&question.id).map(as_json).map_err(Failure::usage)
+pub(super) fn experiment(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    compare::experiment(&request.id).map(as_json).map_err(Failure::usage)
 }
 
 /// A quorum system, built and judged.
-pub(super) fn quorum(_: &Lab, question: &Question) -> Result<Response, Failure> {
-    workbench::judge(&question.parts).map(as_json).map_err(Failure::usage)
+pub(super) fn quorum(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    workbench::judge(&request.parts).map(as_json).map_err(Failure::usage)
 }
 
 /// A trace that was written elsewhere.
-pub(super) fn import(_: &Lab, question: &Question) -> Result<Response, Failure> {
-    import::import(&question.text).map(as_json).map_err(Failure::usage)
+pub(super) fn import(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    import::import(&request.text).map(as_json).map_err(Failure::usage)
 }
 
 /// The fields of a state in a trace. The body is the state before, on a line of its own, and the state.
-pub(super) fn fields(_: &Lab, question: &Question) -> Result<Response, Failure> {
-    let (before, now) = question.text.split_once('\n').unwrap_or(("", &question.text));
+pub(super) fn fields(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let (before, now) = request.text.split_once('\n').unwrap_or(("", &request.text));
     Ok(as_json(json!({ "fields": changes(now, before) })))
 }

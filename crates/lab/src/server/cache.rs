@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::run::{Run, play};
-use crate::setup::{Parts, Setup, SetupError};
+use crate::setup::{Parts, RunSetup, SetupError};
 
 /// The number of runs that are kept.
 const KEPT: usize = 8;
@@ -17,7 +17,7 @@ pub(super) struct Cache {
 impl Cache {
     /// The run of an address, played now or before.
     pub(super) fn run(&self, parts: &Parts) -> Result<Arc<dyn Run>, SetupError> {
-        let setup = Setup::read(parts)?;
+        let setup = RunSetup::read(parts)?;
         let key = setup.to_string();
         if let Some(run) = self.known(&key) {
             return Ok(run);

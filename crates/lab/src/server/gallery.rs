@@ -1,24 +1,24 @@
-//! The gallery's questions.
+//! The requests about the gallery.
 
 #![expect(clippy::unnecessary_wraps, reason = "all answers have one type, so that one handler serves them")]
 
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::answer::{Failure, Lab, Question, as_json};
-use crate::gallery::{self, Entry};
+use super::answer::{Failure, Lab, PageRequest, as_json};
+use crate::gallery::{self, PreparedRun};
 
 /// Everything in the gallery, by name and title.
-pub(super) fn list(_: &Lab, _: &Question) -> Result<Response, Failure> {
-    let about = |entry: &Entry| json!({ "id": entry.id, "source": entry.source, "title": entry.title, "caption": entry.caption });
+pub(super) fn list(_: &Lab, _: &PageRequest) -> Result<Response, Failure> {
+    let about = |entry: &PreparedRun| json!({ "id": entry.id, "source": entry.source, "title": entry.title, "caption": entry.caption });
     let entries: Vec<Value> = gallery::entries().map(about).collect();
     let errata: Vec<_> = gallery::errata().collect();
     Ok(as_json(json!({ "entries": entries, "errata": errata })))
 }
 
 /// A prepared run: its address, its scenes, and which of its facts hold.
-pub(super) fn entry(_: &Lab, question: &Question) -> Result<Response, Failure> {
-    let entry = gallery::entry(&question.id).ok_or_else(|| unknown(&question.id))?;
+pub(super) fn entry(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    let entry = gallery::entry(&request.id).ok_or_else(|| unknown(&request.id))?;
     let setup = entry.setup().map_err(Failure::usage)?;
     let facts = entry.judge().map_err(Failure::usage)?;
     Ok(as_json(json!({
@@ -28,8 +28,8 @@ pub(super) fn entry(_: &Lab, question: &Question) -> Result<Response, Failure> {
 }
 
 /// An erratum's counterexample.
-pub(super) fn erratum(_: &Lab, question: &Question) -> Result<Response, Failure> {
-    gallery::erratum(&question.id).map(as_json).ok_or_else(|| unknown(&question.id))
+pub(super) fn erratum(_: &Lab, request: &PageRequest) -> Result<Response, Failure> {
+    gallery::erratum(&request.id).map(as_json).ok_or_else(|| unknown(&request.id))
 }
 
 fn unknown(id: &str) -> Failure {

@@ -1,4 +1,4 @@
-//! The questions about a running cluster, and about a trace that the lab was started with.
+//! The requests about a running cluster, and about a trace that the lab was started with.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::answer::{Failure, Lab, Question, answered, as_json};
+use super::answer::{Failure, Lab, PageRequest, answered, as_json};
 use super::api::download;
 use crate::import;
 use crate::live::Live;
@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(15);
 
 /// The options that the lab was started with.
 #[derive(Clone, Default)]
-pub struct Shown {
+pub struct LabOptions {
     /// The cluster that it is attached to.
     pub live: Option<Arc<Live>>,
     /// A trace to show, as text.
@@ -31,36 +31,36 @@ fn none(what: &str) -> Failure {
 
 /// The news since `from` and `version`; waits for it, but not for ever.
 pub(super) async fn live(State(lab): State<Arc<Lab>>, Query(parts): Query<Parts>) -> Response {
-    let question = Question { parts, id: String::new(), text: String::new() };
-    if let (Some(live), Ok(version)) = (&lab.shown.live, number(&question, "version"))
+    let request = PageRequest { parts, id: String::new(), text: String::new() };
+    if let (Some(live), Ok(version)) = (&lab.options.live, number(&request, "version"))
         && version > 0
     {
         // Whether there is news or not, the page is told how things are.
         let _ = tokio::time::timeout(WAIT, live.until_news(version)).await;
     }
-    answered(lab, news, question).await
+    answered(lab, news, request).await
 }
 
-fn news(lab: &Lab, question: &Question) -> Result<Response, Failure> {
+fn news(lab: &Lab, request: &PageRequest) -> Result<Response, Failure> {
     let why = "this lab is attached to no cluster; start it with `meshlock lab --attach`";
-    let live = lab.shown.live.as_ref().ok_or_else(|| none(why))?;
-    number(question, "version")?;
-    Ok(as_json(live.answer(number(question, "from")?)))
+    let live = lab.options.live.as_ref().ok_or_else(|| none(why))?;
+    number(request, "version")?;
+    Ok(as_json(live.answer(number(request, "from")?)))
 }
 
-fn number(question: &Question, name: &str) -> Result<u64, Failure> {
-    let given = question.parts.get(name).map_or("0", String::as_str);
+fn number(request: &PageRequest, name: &str) -> Result<u64, Failure> {
+    let given = request.parts.get(name).map_or("0", String::as_str);
     given.parse().map_err(|_| Failure::usage(format!("{name}: '{given}' is no number")))
 }
 
 /// What was seen of the cluster, as a trace.
-pub(super) fn trace(lab: &Lab, _: &Question) -> Result<Response, Failure> {
-    let live = lab.shown.live.as_ref().ok_or_else(|| none("this lab is attached to no cluster"))?;
+pub(super) fn trace(lab: &Lab, _: &PageRequest) -> Result<Response, Failure> {
+    let live = lab.options.live.as_ref().ok_or_else(|| none("this lab is attached to no cluster"))?;
     Ok(download("application/x-ndjson", "cluster.jsonl", live.trace()))
 }
 
 /// The trace that the lab was started with.
-pub(super) fn opened(lab: &Lab, _: &Question) -> Result<Response, Failure> {
-    let text = lab.shown.trace.as_ref().ok_or_else(|| none("this lab was started without a trace"))?;
+pub(super) fn opened(lab: &Lab, _: &PageRequest) -> Result<Response, Failure> {
+    let text = lab.options.trace.as_ref().ok_or_else(|| none("this lab was started without a trace"))?;
     import::import(text).map(as_json).map_err(Failure::usage)
 }

@@ -1,4 +1,4 @@
-//! The thin shell: a router on loopback, the page's files, and the questions that the page asks.
+//! The thin shell: a router on loopback, the page's files, and the requests of the page.
 
 mod answer;
 mod api;
@@ -23,8 +23,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
 use crate::setup::Parts;
-use answer::{Answer, Lab, Question, answered};
-pub use live::Shown;
+use answer::{Handler, Lab, PageRequest, answered};
+pub use live::LabOptions;
 
 /// The largest trace that can be imported, in bytes: some 300,000 lines with states.
 const MAX_IMPORTED: usize = 256 << 20;
@@ -32,8 +32,8 @@ const MAX_IMPORTED: usize = 256 << 20;
 /// The pause after a connection could not be accepted, which mostly means that there are too many.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// The questions without a body.
-const QUESTIONS: &[(&str, Answer)] = &[
+/// The requests without a body.
+const REQUESTS: &[(&str, Handler)] = &[
     ("/api/algorithms", api::algorithms),
     ("/api/run", api::run),
     ("/api/moment", api::moment),
@@ -50,8 +50,8 @@ const QUESTIONS: &[(&str, Answer)] = &[
     ("/api/opened", live::opened),
 ];
 
-/// The questions with a body.
-const POSTED: &[(&str, Answer)] = &[("/api/import", api::import), ("/api/fields", api::fields)];
+/// The requests with a body.
+const POSTED: &[(&str, Handler)] = &[("/api/import", api::import), ("/api/fields", api::fields)];
 
 /// Opens the port on loopback; 0 takes any that is free.
 pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
@@ -61,14 +61,14 @@ pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
 /// Serves the page until the future is dropped. Boxed, so that the server is compiled here and not by its caller.
 pub fn serve(
     listener: TcpListener,
-    shown: Shown,
+    options: LabOptions,
 ) -> Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>> {
-    Box::pin(accept(listener, shown))
+    Box::pin(accept(listener, options))
 }
 
 /// Accepts connections. The page is on this machine and needs no more than HTTP/1.
-async fn accept(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
-    let service = TowerToHyperService::new(router(shown));
+async fn accept(listener: TcpListener, options: LabOptions) -> std::io::Result<()> {
+    let service = TowerToHyperService::new(router(options));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -82,35 +82,35 @@ async fn accept(listener: TcpListener, shown: Shown) -> std::io::Result<()> {
     }
 }
 
-fn router(shown: Shown) -> Router {
+fn router(options: LabOptions) -> Router {
     let mut router = Router::new()
         .route("/", get(assets::index))
         .route("/assets/{name}", get(assets::asset))
         .route("/api/live", get(live::live));
-    for &(path, answer) in QUESTIONS {
-        router = router.route(path, asked(answer));
+    for &(path, handler) in REQUESTS {
+        router = router.route(path, asked(handler));
     }
-    for &(path, answer) in POSTED {
-        router = router.route(path, posted(answer));
+    for &(path, handler) in POSTED {
+        router = router.route(path, posted(handler));
     }
     router
-        .with_state(Arc::new(Lab::new(shown)))
+        .with_state(Arc::new(Lab::new(options)))
         .fallback(assets::missing)
         .layer(DefaultBodyLimit::max(MAX_IMPORTED))
         .layer(middleware::from_fn(guard::check))
 }
 
-/// A handler of one type for all questions, so that it is compiled once.
-fn asked(answer: Answer) -> MethodRouter<Arc<Lab>> {
+/// A handler of one type for all requests, so that it is compiled once.
+fn asked(handler: Handler) -> MethodRouter<Arc<Lab>> {
     get(move |State(lab): State<Arc<Lab>>, id: Option<Path<String>>, Query(parts): Query<Parts>| {
         let id = id.map(|Path(id)| id).unwrap_or_default();
-        answered(lab, answer, Question { parts, id, text: String::new() })
+        answered(lab, handler, PageRequest { parts, id, text: String::new() })
     })
 }
 
-/// The same for questions with a body.
-fn posted(answer: Answer) -> MethodRouter<Arc<Lab>> {
+/// The same for requests with a body.
+fn posted(handler: Handler) -> MethodRouter<Arc<Lab>> {
     post(move |State(lab): State<Arc<Lab>>, text: String| {
-        answered(lab, answer, Question { parts: Parts::new(), id: String::new(), text })
+        answered(lab, handler, PageRequest { parts: Parts::new(), id: String::new(), text })
     })
 }

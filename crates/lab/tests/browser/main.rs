@@ -15,7 +15,7 @@ fn serve() -> SocketAddr {
     let listener = runtime.block_on(meshlock_lab::server::listen(0)).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        runtime.block_on(meshlock_lab::server::serve(listener, meshlock_lab::server::Shown::default()))
+        runtime.block_on(meshlock_lab::server::serve(listener, meshlock_lab::server::LabOptions::default()))
     });
     address
 }

@@ -8,12 +8,12 @@
 /// The largest order for which a field is built.
 pub const MAX_ORDER: usize = 101;
 
-/// An element of a [`Field`], `0..order`.
+/// An element of a [`FiniteField`], `0..order`.
 pub type Element = u8;
 
 /// A finite field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct FiniteField {
     order: usize,
     /// Row by row.
     sums: Vec<Element>,
@@ -21,7 +21,7 @@ pub struct Field {
     products: Vec<Element>,
 }
 
-impl Field {
+impl FiniteField {
     /// The field of this order, if the order is a power of a prime and at most [`MAX_ORDER`].
     pub fn new(order: usize) -> Option<Self> {
         let digits = Some(order).filter(|&order| order <= MAX_ORDER).and_then(Digits::of_order)?;
@@ -32,7 +32,7 @@ impl Field {
         let has_no_zero_divisors =
             |tail: &usize| (1..order).all(|a| (a..order).all(|b| digits.product(*tail, a, b) != 0));
         let tail = (0..order).find(has_no_zero_divisors).expect("there is an irreducible polynomial");
-        Some(Field {
+        Some(FiniteField {
             order,
             sums: table(&|a, b| digits.sum(a, b)),
             products: table(&|a, b| digits.product(tail, a, b)),
@@ -111,13 +111,13 @@ mod tests {
 
     #[test]
     fn there_is_a_field_of_every_prime_power_up_to_31_and_of_nothing_else() {
-        let orders: Vec<usize> = (0..=32).filter(|&order| Field::new(order).is_some()).collect();
+        let orders: Vec<usize> = (0..=32).filter(|&order| FiniteField::new(order).is_some()).collect();
         assert_eq!(orders, [2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 23, 25, 27, 29, 31, 32]);
     }
 
     #[test]
     fn every_table_obeys_the_laws_of_a_field() {
-        for field in (2..=32).filter_map(Field::new) {
+        for field in (2..=32).filter_map(FiniteField::new) {
             let all = || field.elements();
             for a in all() {
                 assert_eq!((field.sum(a, 0), field.product(a, 1), field.product(a, 0)), (a, a, 0));

@@ -12,14 +12,14 @@
 //! Other N **fold** the next larger plane: the first N lines, each point p ≥ N replaced by p mod N. Two lines
 //! still meet, wherever their common point went; site `i` stays on line `i`; sets only get smaller.
 
-use crate::quorum::field::{self, Element, Field};
+use crate::quorum::field::{self, Element, FiniteField};
 use crate::quorum::{BuildQuorumsError, QuorumSystem, check_sites};
 use crate::{SiteId, SiteSet};
 
 impl QuorumSystem {
     /// The lines of the projective plane of this order, `i` on line `i`: M1, M2, M3 and M4 hold.
     pub fn plane(order: usize) -> Result<Self, BuildQuorumsError> {
-        let field = Field::new(order);
+        let field = FiniteField::new(order);
         let field = field
             .ok_or_else(|| BuildQuorumsError::NoPlane { order, nearest: field::nearest_order(order) })?;
         Ok(translates(points(order), points(order), &difference_set(&field)))
@@ -37,7 +37,7 @@ impl QuorumSystem {
             _ => {
                 let order =
                     field::next_order(least).expect("the most sites are the points of the largest plane");
-                let field = Field::new(order).expect("it is a prime power");
+                let field = FiniteField::new(order).expect("it is a prime power");
                 translates(points(order), sites, &difference_set(&field))
             }
         })
@@ -63,7 +63,7 @@ fn translates(points: usize, sites: usize, line: &[usize]) -> QuorumSystem {
 
 /// The points of one line of the cyclic plane over `field`, 0 among them: every number that is no multiple of N
 /// is the difference of exactly one pair of them, mod N.
-fn difference_set(field: &Field) -> Vec<usize> {
+fn difference_set(field: &FiniteField) -> Vec<usize> {
     let cubics = field.elements().flat_map(|a| {
         field.elements().flat_map(move |b| field.elements().skip(1).map(move |c| Cubic([c, b, a])))
     });
@@ -80,7 +80,7 @@ struct Cubic([Element; 3]);
 impl Cubic {
     /// The powers of θ from 1 up to the next multiple of 1, as coefficients of 1, θ and θ². If they are as many
     /// as the plane has points, they are all the points.
-    fn powers(self, field: &Field) -> impl Iterator<Item = [Element; 3]> {
+    fn powers(self, field: &FiniteField) -> impl Iterator<Item = [Element; 3]> {
         let Cubic([c, b, a]) = self;
         let times_theta = move |[x, y, z]: [Element; 3]| {
             let plus_z_times = |sum, factor| field.sum(sum, field.product(factor, z));

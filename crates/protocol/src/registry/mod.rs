@@ -29,7 +29,7 @@ use crate::algorithms::tree_quorum::TreeQuorum;
 use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Described, Holders, Info, Outbox, PlanError, Site, SiteId, Spec};
 
-pub use any::{AnyOutbox, Call};
+pub use any::{AnyOutbox, SiteCall};
 use info::Permits;
 use spec::SpecError;
 use values::Values;

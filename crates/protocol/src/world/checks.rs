@@ -63,12 +63,12 @@ pub enum Violation {
         expected: usize,
     },
     /// The site and its host disagree about what the process does.
-    #[error("{site} believes that its process is {believed:?}, but it is {real:?}")]
+    #[error("{site} reports that its process is {reported:?}, but it is {real:?}")]
     WrongPhase {
         /// The site that is wrong.
         site: SiteId,
         /// The phase according to the site.
-        believed: Phase,
+        reported: Phase,
         /// The phase according to the host.
         real: Phase,
     },
@@ -137,9 +137,9 @@ impl<A: Algorithm> World<A> {
         }
         self.examine_tokens()?;
         for site in SiteId::all(self.cluster.sites).filter(|&site| self.is_up(site)) {
-            let (believed, real) = (self.site(site).phase(), self.phase(site));
-            if believed != real {
-                return Err(Violation::WrongPhase { site, believed, real });
+            let (reported, real) = (self.site(site).phase(), self.phase(site));
+            if reported != real {
+                return Err(Violation::WrongPhase { site, reported, real });
             }
             let invariants = self.site(site).check_invariants();
             invariants.map_err(|invariant| Violation::Invariant { site, invariant })?;

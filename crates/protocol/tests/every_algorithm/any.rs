@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use meshlock_protocol::registry::any::OTHER_ALGORITHM;
-use meshlock_protocol::registry::{ALL, AnyMessage, AnyOutbox, AnyPlan, AnySite, Call, Visitor, plan};
+use meshlock_protocol::registry::{ALL, AnyMessage, AnyOutbox, AnyPlan, AnySite, SiteCall, Visitor, plan};
 use meshlock_protocol::{
     Algorithm, Cluster, Effect, Holders, Message, Outbox, Phase, Site, SiteId, SiteSet, Spec,
 };
@@ -16,7 +16,7 @@ fn lone_entry(info: &'static meshlock_protocol::Info) -> (Vec<AnySite>, Vec<AnyM
     let mut on_the_way = VecDeque::new();
     let mut sent = Vec::new();
     let me = SiteId::new(2);
-    sites[2].call(Call::Request, &mut out);
+    sites[2].call(SiteCall::Request, &mut out);
     let mut from = me;
     loop {
         for effect in out.drain() {

@@ -6,15 +6,15 @@ use meshlock_protocol::fence::Stamp;
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::{Clock, Epoch, Fence, FenceClock, Info, SiteId, Slot, Timestamp};
 
-use super::faults::{FaultState, Origin};
+use super::faults::{FaultState, PacketOrigin};
 use crate::draw::Draw;
-use crate::faults::{Fault, Link};
+use crate::faults::{FaultEvent, Link};
 use crate::metrics::Metrics;
 use crate::network::Network;
 use crate::settings::{Load, Settings};
 use crate::time::Time;
-use crate::trace::Kind;
-use crate::violation::{History, Stopped, Violation};
+use crate::trace::TraceKind;
+use crate::violation::{History, RunViolation, Stopped};
 
 /// What the host adds to a message.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Header {
     stamp: Stamp,
     clock: Clock,
     /// The sender's incarnation and the state of the network when the message was sent.
-    origin: Origin,
+    origin: PacketOrigin,
 }
 
 /// An event that no message causes. What was scheduled for an earlier incarnation of a site is void.
@@ -35,9 +35,9 @@ pub(super) enum HostEvent {
     /// A timer runs out.
     Wake(SiteId, u32),
     /// Something fails or is repaired.
-    Fault(Fault),
+    Fault(FaultEvent),
     /// Something that failed at random is repaired.
-    Repair(Fault),
+    Repair(FaultEvent),
     /// A site learns of a failure or a recovery.
     Tell { to: SiteId, about: SiteId, up: bool },
     /// The next random failure of a site is due.
@@ -55,7 +55,7 @@ pub(super) trait Schedule {
 
 /// What the process at a site does.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Process {
+pub(super) enum ProcessState {
     Idle,
     Waiting { arrived: Time, requested: Time, request: Timestamp },
     Inside { arrived: Time },
@@ -63,8 +63,8 @@ pub(super) enum Process {
 
 /// What the host keeps for a site.
 #[derive(Clone, Debug)]
-pub(super) struct Host {
-    pub(super) process: Process,
+pub(super) struct HostedSite {
+    pub(super) process: ProcessState,
     pub(super) fence: FenceClock,
     clock: Clock,
     /// When the site's next request arrives, or has arrived. Under open load the ones behind it are drawn when their turn
@@ -79,7 +79,7 @@ pub(super) struct Host {
 pub(super) struct Core<'a> {
     pub(super) settings: &'a Settings,
     info: &'static Info,
-    pub(super) hosts: Vec<Host>,
+    pub(super) hosts: Vec<HostedSite>,
     network: Network,
     pub(super) draw: Draw,
     pub(super) now: Time,
@@ -105,8 +105,8 @@ pub(super) struct Core<'a> {
 impl<'a> Core<'a> {
     pub(super) fn new(settings: &'a Settings, info: &'static Info) -> Self {
         let cluster = settings.cluster;
-        let host = Host {
-            process: Process::Idle,
+        let host = HostedSite {
+            process: ProcessState::Idle,
             fence: FenceClock::new(Epoch::default()),
             clock: Clock::ZERO,
             arrival: None,
@@ -160,12 +160,12 @@ impl<'a> Core<'a> {
     }
 
     /// Lets time go on to the next event.
-    pub(super) fn advance(&mut self, time: Time) -> Result<(), Violation> {
+    pub(super) fn advance(&mut self, time: Time) -> Result<(), RunViolation> {
         self.now = time;
         self.events += 1;
         let limit = 1_000_000 + 10_000 * self.hosts.len() as u64;
         if self.events - self.last_entry > limit && self.waiting > 0 {
-            return Err(Violation::NobodyEnters);
+            return Err(RunViolation::NobodyEnters);
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl<'a> Core<'a> {
     pub(super) fn start_waiting(&mut self, site: SiteId, arrived: Time) {
         let host = &mut self.hosts[site.index()];
         let request = Timestamp::new(host.clock.tick(), site);
-        host.process = Process::Waiting { arrived, requested: self.now, request };
+        host.process = ProcessState::Waiting { arrived, requested: self.now, request };
         if self.settings.load == Load::Open {
             self.draw_arrival(site, arrived);
         }
@@ -210,8 +210,8 @@ impl<'a> Core<'a> {
     /// The process of `site` leaves.
     pub(super) fn leave(&mut self, site: SiteId) {
         let host = &mut self.hosts[site.index()];
-        let Process::Inside { arrived } = host.process else { unreachable!("an exit follows an entry") };
-        host.process = Process::Idle;
+        let ProcessState::Inside { arrived } = host.process else { unreachable!("an exit follows an entry") };
+        host.process = ProcessState::Idle;
         self.inside -= 1;
         if self.open {
             self.metrics.left(self.now, arrived, self.waiting);
@@ -263,12 +263,12 @@ impl<'a> Core<'a> {
     }
 
     /// The process of `site` enters. Returns the fence.
-    pub(super) fn enter(&mut self, site: SiteId) -> Result<Fence, Violation> {
+    pub(super) fn enter(&mut self, site: SiteId) -> Result<Fence, RunViolation> {
         let host = &mut self.hosts[site.index()];
-        let Process::Waiting { arrived, requested, request } = host.process else {
-            return Err(Violation::Unasked { site });
+        let ProcessState::Waiting { arrived, requested, request } = host.process else {
+            return Err(RunViolation::Unasked { site });
         };
-        host.process = Process::Inside { arrived };
+        host.process = ProcessState::Inside { arrived };
         let fence = host.fence.enter();
         self.waiting -= 1;
         self.inside += 1;
@@ -281,14 +281,14 @@ impl<'a> Core<'a> {
     }
 
     /// Checks the entry that was just made.
-    pub(super) fn check_entry(&mut self, site: SiteId, slot: Slot, fence: Fence) -> Result<(), Violation> {
+    pub(super) fn check_entry(&mut self, site: SiteId, slot: Slot, fence: Fence) -> Result<(), RunViolation> {
         let (inside, permits) = (self.inside, self.settings.cluster.permits);
         if inside > permits {
-            return Err(Violation::TooManyInside { inside, permits });
+            return Err(RunViolation::TooManyInside { inside, permits });
         }
         let line = if is_numbered(self.info, permits) { slot.0 as usize } else { site.index() };
         if self.fences[line].replace(fence).is_some_and(|last| last >= fence) {
-            return Err(Violation::FenceFellBack { site });
+            return Err(RunViolation::FenceFellBack { site });
         }
         Ok(())
     }
@@ -298,7 +298,7 @@ impl<'a> Core<'a> {
         queue.at(self.now + stay, HostEvent::Exit(site, self.hosts[site.index()].incarnation));
     }
 
-    pub(super) fn check_tokens(&self) -> Result<(), Violation> {
+    pub(super) fn check_tokens(&self) -> Result<(), RunViolation> {
         let expected = match self.info.tokens {
             Tokens::None => 0,
             Tokens::One => 1,
@@ -307,7 +307,7 @@ impl<'a> Core<'a> {
         // A token can be lost with a failed site or network; none may appear from nowhere.
         let fewer_is_wrong = self.settings.faults.loses_nothing();
         if self.tokens > expected || (fewer_is_wrong && self.tokens < expected) {
-            return Err(Violation::Tokens { found: self.tokens, expected });
+            return Err(RunViolation::Tokens { found: self.tokens, expected });
         }
         Ok(())
     }
@@ -315,7 +315,7 @@ impl<'a> Core<'a> {
     /// Keeps what happened for the message of a violation.
     pub(super) fn remember(
         &mut self,
-        kind: Kind,
+        kind: TraceKind,
         site: SiteId,
         peer: Option<SiteId>,
         message: Option<&'static str>,
@@ -323,7 +323,7 @@ impl<'a> Core<'a> {
         self.history.push(self.now, kind, site, peer, message);
     }
 
-    pub(super) fn stopped(&self, violation: Violation) -> Stopped {
+    pub(super) fn stopped(&self, violation: RunViolation) -> Stopped {
         Stopped::Violated {
             algorithm: self.info.name,
             violation,

@@ -4,16 +4,16 @@ use meshlock_protocol::{Algorithm, Info, Outbox, SiteId, SiteSet};
 use rustc_hash::FxHashMap;
 
 use super::Simulation;
-use super::core::{Core, HostEvent, Process, Schedule};
-use super::watch::Watch;
-use crate::faults::{Fault, FaultPlan};
+use super::core::{Core, HostEvent, ProcessState, Schedule};
+use super::observer::RunObserver;
+use crate::faults::{FaultEvent, FaultPlan};
 use crate::time::Time;
-use crate::trace::Kind;
-use crate::violation::{Stopped, Violation};
+use crate::trace::TraceKind;
+use crate::violation::{RunViolation, Stopped};
 
-/// Decides whether a message still arrives.
+/// The sender's incarnation and the cut when a message was sent: they decide whether it still arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct PacketOrigin {
     /// The sender's incarnation.
     incarnation: u32,
     /// The cut between the two sites when the message was sent.
@@ -48,14 +48,14 @@ impl FaultState {
     }
 
     /// The origin of a message that is sent now; `None` if the network is split between the two sites.
-    pub(super) fn origin(&self, from: SiteId, to: SiteId, incarnation: u32) -> Option<Origin> {
+    pub(super) fn origin(&self, from: SiteId, to: SiteId, incarnation: u32) -> Option<PacketOrigin> {
         let apart = !self.away.is_empty() && self.away.contains(from) != self.away.contains(to);
-        (!apart).then(|| Origin { incarnation, cut: self.cut(from, to) })
+        (!apart).then(|| PacketOrigin { incarnation, cut: self.cut(from, to) })
     }
 
     /// Whether a message with this origin cannot arrive any more: the network was split between the two sites since, or the
     /// receiver knows already that the sender's incarnation is over.
-    pub(super) fn is_lost(&self, from: SiteId, to: SiteId, origin: Origin) -> bool {
+    pub(super) fn is_lost(&self, from: SiteId, to: SiteId, origin: PacketOrigin) -> bool {
         origin.cut != self.cut(from, to)
             || self.over.get(&(to, from)).is_some_and(|&over| over >= origin.incarnation)
     }
@@ -83,11 +83,11 @@ impl FaultState {
 /// Refuses faults that the algorithm leaves to its host, or that no algorithm can handle.
 pub(super) fn can_handle(info: &Info, plan: &FaultPlan) -> Result<(), Stopped> {
     let handles = info.failures;
-    let unhandled = |fault: &Fault| match fault {
-        Fault::Fail(_) => !handles.crash && !handles.recovery,
-        Fault::Recover(_) => !handles.recovery,
-        Fault::Split(_) | Fault::Heal => !handles.partition,
-        Fault::Cut(_) | Fault::Mend(_) => false,
+    let unhandled = |fault: &FaultEvent| match fault {
+        FaultEvent::Fail(_) => !handles.crash && !handles.recovery,
+        FaultEvent::Recover(_) => !handles.recovery,
+        FaultEvent::Split(_) | FaultEvent::Heal => !handles.partition,
+        FaultEvent::Cut(_) | FaultEvent::Mend(_) => false,
     };
     if let Some(link) = plan.never_mended() {
         return Err(Stopped::NeverMended { link });
@@ -101,26 +101,26 @@ pub(super) fn can_handle(info: &Info, plan: &FaultPlan) -> Result<(), Stopped> {
     Ok(())
 }
 
-impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
+impl<A: Algorithm, W: RunObserver<A>> Simulation<'_, A, W> {
     /// Lets a random site fail, and schedules its recovery; one at a time, as the papers assume.
-    pub(super) fn draw_fault(&mut self) -> Result<(), Violation> {
+    pub(super) fn draw_fault(&mut self) -> Result<(), RunViolation> {
         if let Some(site) = self.core.draw_failure(&mut self.queue) {
-            self.fault(Fault::Fail(site))?;
+            self.fault(FaultEvent::Fail(site))?;
         }
         self.core.schedule_drawn_fault(&mut self.queue);
         Ok(())
     }
 
-    pub(super) fn fault(&mut self, fault: Fault) -> Result<(), Violation> {
+    pub(super) fn fault(&mut self, fault: FaultEvent) -> Result<(), RunViolation> {
         match fault {
-            Fault::Fail(site) => self.fail(site),
-            Fault::Recover(site) => return self.recover(site),
-            Fault::Split(away) => return self.split(away),
-            Fault::Heal => return self.heal(),
-            Fault::Cut(link) => {
+            FaultEvent::Fail(site) => self.fail(site),
+            FaultEvent::Recover(site) => return self.recover(site),
+            FaultEvent::Split(away) => return self.split(away),
+            FaultEvent::Heal => return self.heal(),
+            FaultEvent::Cut(link) => {
                 self.core.cut.insert(link);
             }
-            Fault::Mend(link) => self.mend(link),
+            FaultEvent::Mend(link) => self.mend(link),
         }
         Ok(())
     }
@@ -131,11 +131,11 @@ impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
         }
         self.core.tokens -= self.sites[site.index()].tokens();
         self.core.tokens -= self.held.drop_between(&|ends| ends.contains(&site));
-        self.note(Kind::Fail, site, None, None);
+        self.note(TraceKind::Fail, site, None, None);
         self.core.spread(site, false, &mut self.queue);
     }
 
-    fn recover(&mut self, site: SiteId) -> Result<(), Violation> {
+    fn recover(&mut self, site: SiteId) -> Result<(), RunViolation> {
         if !self.core.recover(site) {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
         self.core.tokens -= self.held.drop_between(&|ends| ends.contains(&site));
         // What the site held when it failed was taken out of the count then; `step` takes out what is there now.
         self.core.tokens += self.sites[site.index()].tokens();
-        self.cause(Kind::Recover, site, None, None);
+        self.cause(TraceKind::Recover, site, None, None);
         self.step(site, |machine, out| machine.restart(out))?;
         self.core.spread(site, true, &mut self.queue);
         self.core.next_arrival(site, &mut self.queue);
@@ -151,7 +151,7 @@ impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
     }
 
     /// Tells `to` that `about` runs again or has failed, if that is still so and `to` runs.
-    pub(super) fn tell(&mut self, to: SiteId, about: SiteId, up: bool) -> Result<(), Violation> {
+    pub(super) fn tell(&mut self, to: SiteId, about: SiteId, up: bool) -> Result<(), RunViolation> {
         if !self.core.learn(to, about, up) {
             return Ok(());
         }
@@ -162,14 +162,14 @@ impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
         }
     }
 
-    fn split(&mut self, away: SiteSet) -> Result<(), Violation> {
+    fn split(&mut self, away: SiteSet) -> Result<(), RunViolation> {
         let is_cut = |[one, other]: [SiteId; 2]| away.contains(one) != away.contains(other);
         self.core.tokens -= self.held.drop_between(&is_cut);
         self.core.faults.split(away.clone());
         self.tell_sides(&away, A::partitioned)
     }
 
-    fn heal(&mut self) -> Result<(), Violation> {
+    fn heal(&mut self) -> Result<(), RunViolation> {
         let away = std::mem::take(&mut self.core.faults.away);
         if away.is_empty() {
             return Ok(());
@@ -182,7 +182,7 @@ impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
         &mut self,
         away: &SiteSet,
         call: fn(&mut A, &SiteSet, &mut Outbox<A::Message>),
-    ) -> Result<(), Violation> {
+    ) -> Result<(), RunViolation> {
         let mut home = SiteSet::all(self.sites.len());
         home.subtract(away);
         for site in SiteId::all(self.sites.len()) {
@@ -236,11 +236,11 @@ impl Core<'_> {
         let site = SiteId::new(self.draw.below(self.hosts.len()));
         let outage = Time::units(self.draw.exponential(drawn.mean_time_to_recovery));
         let known = self.settings.faults.detection + Time::from_ticks(1);
-        self.repair_later(outage.max(known), Fault::Recover(site), queue);
+        self.repair_later(outage.max(known), FaultEvent::Recover(site), queue);
         Some(site)
     }
 
-    pub(super) fn repair_later(&mut self, outage: Time, fault: Fault, queue: &mut dyn Schedule) {
+    pub(super) fn repair_later(&mut self, outage: Time, fault: FaultEvent, queue: &mut dyn Schedule) {
         self.faults.repairs += 1;
         queue.at(self.now + outage, HostEvent::Repair(fault));
     }
@@ -253,13 +253,13 @@ impl Core<'_> {
         }
         host.up = false;
         host.incarnation += 1;
-        match std::mem::replace(&mut host.process, Process::Idle) {
-            Process::Idle => {}
-            Process::Waiting { request, .. } => {
+        match std::mem::replace(&mut host.process, ProcessState::Idle) {
+            ProcessState::Idle => {}
+            ProcessState::Waiting { request, .. } => {
                 self.waiting -= 1;
                 self.metrics.fairness.gone(request);
             }
-            Process::Inside { .. } => self.inside -= 1,
+            ProcessState::Inside { .. } => self.inside -= 1,
         }
         self.faults.down.insert(site);
         true
@@ -298,6 +298,6 @@ impl Core<'_> {
     }
 
     fn is_waiting(&self, site: SiteId) -> bool {
-        matches!(self.hosts[site.index()].process, Process::Waiting { .. })
+        matches!(self.hosts[site.index()].process, ProcessState::Waiting { .. })
     }
 }

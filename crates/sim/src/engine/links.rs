@@ -6,24 +6,24 @@
 use meshlock_protocol::{Algorithm, Message, SiteId, SiteSet};
 
 use super::core::{Core, HostEvent, Schedule};
-use super::watch::Watch;
-use super::{Packet, Simulation};
-use crate::faults::{Fault, Link};
+use super::observer::RunObserver;
+use super::{Envelope, Simulation};
+use crate::faults::{FaultEvent, Link};
 use crate::time::Time;
-use crate::violation::Violation;
+use crate::violation::RunViolation;
 
 /// The messages that wait for their links, in the order of sending.
 #[derive(Clone, Debug)]
-pub(super) struct Held<M>(Vec<(SiteId, SiteId, Packet<M>)>);
+pub(super) struct HeldMessages<M>(Vec<(SiteId, SiteId, Envelope<M>)>);
 
-impl<M> Default for Held<M> {
+impl<M> Default for HeldMessages<M> {
     fn default() -> Self {
-        Held(Vec::new())
+        HeldMessages(Vec::new())
     }
 }
 
-impl<M: Message> Held<M> {
-    pub(super) fn push(&mut self, from: SiteId, to: SiteId, packet: Packet<M>) {
+impl<M: Message> HeldMessages<M> {
+    pub(super) fn push(&mut self, from: SiteId, to: SiteId, packet: Envelope<M>) {
         self.0.push((from, to, packet));
     }
 
@@ -39,13 +39,13 @@ impl<M: Message> Held<M> {
     }
 
     /// Takes out what waits for `link`.
-    fn take(&mut self, link: Link) -> Vec<(SiteId, SiteId, Packet<M>)> {
+    fn take(&mut self, link: Link) -> Vec<(SiteId, SiteId, Envelope<M>)> {
         let of_link = |from: SiteId, to: SiteId| Link::between(from, to) == Some(link);
         self.0.extract_if(.., |(from, to, _)| of_link(*from, *to)).collect()
     }
 }
 
-impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
+impl<A: Algorithm, W: RunObserver<A>> Simulation<'_, A, W> {
     /// Mends `link` and sends what has waited for it.
     pub(super) fn mend(&mut self, link: Link) {
         self.core.mend(link);
@@ -55,13 +55,13 @@ impl<A: Algorithm, W: Watch<A>> Simulation<'_, A, W> {
     }
 
     /// Splits the network at random, if it is whole, and schedules its repair.
-    pub(super) fn draw_split(&mut self) -> Result<(), Violation> {
+    pub(super) fn draw_split(&mut self) -> Result<(), RunViolation> {
         let Some(splits) = self.core.settings.faults.splits.filter(|_| self.core.open) else { return Ok(()) };
         if self.core.faults.is_whole() {
             let outage = self.core.draw_pause(splits.mean_time_to_repair);
-            self.core.repair_later(outage, Fault::Heal, &mut self.queue);
+            self.core.repair_later(outage, FaultEvent::Heal, &mut self.queue);
             let away = self.core.draw_side();
-            self.fault(Fault::Split(away))?;
+            self.fault(FaultEvent::Split(away))?;
         }
         self.core.schedule_drawn_split(&mut self.queue);
         Ok(())
@@ -101,7 +101,7 @@ impl Core<'_> {
         let link = Link::between(SiteId::new(one), SiteId::new(other)).expect("they differ");
         if !self.cut.contains(&link) {
             let outage = self.draw_pause(cuts.mean_time_to_repair);
-            queue.at(self.now + outage, HostEvent::Fault(Fault::Mend(link)));
+            queue.at(self.now + outage, HostEvent::Fault(FaultEvent::Mend(link)));
             self.cut.insert(link);
         }
         self.schedule_drawn_cut(queue);

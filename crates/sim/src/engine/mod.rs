@@ -9,7 +9,7 @@
 mod core;
 mod faults;
 mod links;
-mod watch;
+mod observer;
 
 use meshlock_protocol::registry::values::Values;
 use meshlock_protocol::registry::{AnySite, Visitor, plan};
@@ -19,16 +19,16 @@ use crate::queue::EventQueue;
 use crate::report::{self, Report};
 use crate::settings::Settings;
 use crate::time::Time;
-use crate::trace::{Kind, Trace};
-use crate::violation::{Stopped, Violation};
+use crate::trace::{Trace, TraceKind};
+use crate::violation::{RunViolation, Stopped};
 
 use self::core::{Core, Header, HostEvent, Schedule};
-use links::Held;
-use watch::{Traced, Untraced, Watch};
+use links::HeldMessages;
+use observer::{RunObserver, Traced, Untraced};
 
 /// A message with what the host adds.
 #[derive(Clone, Debug)]
-struct Packet<M> {
+struct Envelope<M> {
     message: M,
     header: Header,
 }
@@ -37,9 +37,9 @@ struct Packet<M> {
 #[derive(Clone, Debug)]
 enum Event<M> {
     /// A message reaches the site, which has yet to process it.
-    Arrive { from: SiteId, to: SiteId, packet: Packet<M> },
+    Arrive { from: SiteId, to: SiteId, packet: Envelope<M> },
     /// A message is processed.
-    Deliver { from: SiteId, to: SiteId, packet: Packet<M> },
+    Deliver { from: SiteId, to: SiteId, packet: Envelope<M> },
     /// Something that no message causes.
     Host(HostEvent),
 }
@@ -68,9 +68,9 @@ pub fn measure_with(
     settings: &Settings,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report, Stopped> {
-    struct Measure<'a>(&'a Settings, &'a mut dyn FnMut(u64));
+    struct MeasureRun<'a>(&'a Settings, &'a mut dyn FnMut(u64));
 
-    impl Visitor for Measure<'_> {
+    impl Visitor for MeasureRun<'_> {
         type Output = Result<Report, Stopped>;
 
         fn visit<A: Algorithm>(self, spec: &Spec) -> Self::Output {
@@ -78,7 +78,7 @@ pub fn measure_with(
         }
     }
 
-    spec.visit(Measure(settings, progress))
+    spec.visit(MeasureRun(settings, progress))
 }
 
 /// Runs the algorithm that `spec` names under `settings`, and tells `trace` what happens.
@@ -89,10 +89,10 @@ pub fn traced(spec: &Spec, settings: &Settings, trace: &mut dyn Trace) -> Result
 fn simulate<A: Algorithm>(
     settings: &Settings,
     values: &Values,
-    watch: impl Watch<A>,
+    observer: impl RunObserver<A>,
 ) -> Result<Report, Stopped> {
     faults::can_handle(values.info(), &settings.faults)?;
-    let mut run = Simulation::<A, _>::new(settings, values, watch).map_err(Stopped::Plan)?;
+    let mut run = Simulation::<A, _>::new(settings, values, observer).map_err(Stopped::Plan)?;
     run.run().map_err(|violation| run.core.stopped(violation))?;
     Ok(report::of(values.info(), settings, &run.core.metrics, run.core.events))
 }
@@ -102,22 +102,22 @@ struct Simulation<'a, A: Algorithm, W> {
     sites: Vec<A>,
     queue: EventQueue<Event<A::Message>>,
     out: Outbox<A::Message>,
-    held: Held<A::Message>,
-    watch: W,
+    held: HeldMessages<A::Message>,
+    observer: W,
 }
 
-impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
-    fn new(settings: &'a Settings, values: &Values, watch: W) -> Result<Self, PlanError> {
+impl<'a, A: Algorithm, W: RunObserver<A>> Simulation<'a, A, W> {
+    fn new(settings: &'a Settings, values: &Values, observer: W) -> Result<Self, PlanError> {
         let plan = plan::<A>(settings.cluster, values)?;
         let mut core = Core::new(settings, values.info());
         let sites = SiteId::all(settings.cluster.sites);
         let sites: Vec<A> = sites.map(|me| A::start(&plan, me, &Holders::none())).collect();
         core.tokens = sites.iter().map(A::tokens).sum();
-        let (queue, out, held) = (EventQueue::default(), Outbox::new(), Held::default());
-        Ok(Simulation { core, sites, queue, out, held, watch })
+        let (queue, out, held) = (EventQueue::default(), Outbox::new(), HeldMessages::default());
+        Ok(Simulation { core, sites, queue, out, held, observer })
     }
 
-    fn run(&mut self) -> Result<(), Violation> {
+    fn run(&mut self) -> Result<(), RunViolation> {
         self.core.schedule_first(&mut self.queue);
         while self.core.has_entries_left() {
             self.next_event()?;
@@ -131,8 +131,8 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
     }
 
     /// Takes the next event. If there is none while entries are due, everyone waits for ever.
-    fn next_event(&mut self) -> Result<(), Violation> {
-        let Some((time, event)) = self.queue.pop() else { return Err(Violation::NothingLeft) };
+    fn next_event(&mut self) -> Result<(), RunViolation> {
+        let Some((time, event)) = self.queue.pop() else { return Err(RunViolation::NothingLeft) };
         self.core.advance(time)?;
         match event {
             Event::Arrive { from, to, packet } => {
@@ -145,7 +145,7 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
         }
     }
 
-    fn on_host_event(&mut self, event: HostEvent) -> Result<(), Violation> {
+    fn on_host_event(&mut self, event: HostEvent) -> Result<(), RunViolation> {
         match event {
             HostEvent::Request(site, incarnation) => self.request(site, incarnation),
             HostEvent::Exit(site, incarnation) => self.exit(site, incarnation),
@@ -165,34 +165,39 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
         }
     }
 
-    fn request(&mut self, site: SiteId, incarnation: u32) -> Result<(), Violation> {
+    fn request(&mut self, site: SiteId, incarnation: u32) -> Result<(), RunViolation> {
         if !self.core.open || !self.core.is_current(site, incarnation) {
             return Ok(());
         }
         self.core.start_waiting(site, self.core.now);
-        self.cause(Kind::Request, site, None, None);
+        self.cause(TraceKind::Request, site, None, None);
         self.step(site, |machine, out| machine.request(out))
     }
 
-    fn deliver(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) -> Result<(), Violation> {
+    fn deliver(
+        &mut self,
+        from: SiteId,
+        to: SiteId,
+        packet: Envelope<A::Message>,
+    ) -> Result<(), RunViolation> {
         self.core.tokens -= packet.message.tokens();
         if !self.core.accept(from, to, packet.header) {
             // Lost with the site or with the network, and its tokens with it.
             return Ok(());
         }
-        self.cause(Kind::Receive, to, Some(from), Some(&packet.message));
+        self.cause(TraceKind::Receive, to, Some(from), Some(&packet.message));
         self.step(to, |machine, out| machine.receive(from, packet.message, out))
     }
 
-    fn exit(&mut self, site: SiteId, incarnation: u32) -> Result<(), Violation> {
+    fn exit(&mut self, site: SiteId, incarnation: u32) -> Result<(), RunViolation> {
         if !self.core.is_current(site, incarnation) {
             return Ok(());
         }
         self.core.leave(site);
-        self.cause(Kind::Release, site, None, None);
+        self.cause(TraceKind::Release, site, None, None);
         if let Some(arrived) = self.core.next_request(site) {
             self.core.start_waiting(site, arrived);
-            self.cause(Kind::Request, site, None, None);
+            self.cause(TraceKind::Request, site, None, None);
             return self.step(site, |machine, out| machine.release_and_request(out));
         }
         self.step(site, |machine, out| machine.release(out))?;
@@ -200,7 +205,7 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
         Ok(())
     }
 
-    fn wake(&mut self, site: SiteId, incarnation: u32) -> Result<(), Violation> {
+    fn wake(&mut self, site: SiteId, incarnation: u32) -> Result<(), RunViolation> {
         if !self.core.is_current(site, incarnation) {
             return Ok(());
         }
@@ -212,7 +217,7 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
         &mut self,
         site: SiteId,
         call: impl FnOnce(&mut A, &mut Outbox<A::Message>),
-    ) -> Result<(), Violation> {
+    ) -> Result<(), RunViolation> {
         let machine = &mut self.sites[site.index()];
         if self.core.has_tokens {
             self.core.tokens -= machine.tokens();
@@ -222,12 +227,12 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
     }
 
     /// Does what the site has asked for in the call that it has just made.
-    fn finish_step(&mut self, site: SiteId) -> Result<(), Violation> {
+    fn finish_step(&mut self, site: SiteId) -> Result<(), RunViolation> {
         let machine = &self.sites[site.index()];
         if self.core.has_tokens {
             self.core.tokens += machine.tokens();
         }
-        self.watch.on_step(self.core.now, site, machine);
+        self.observer.on_step(self.core.now, site, machine);
         let mut out = std::mem::take(&mut self.out);
         let mut result = Ok(());
         for effect in out.drain() {
@@ -238,7 +243,7 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
         result.and_then(|()| self.core.check_tokens())
     }
 
-    fn perform(&mut self, site: SiteId, effect: Effect<A::Message>) -> Result<(), Violation> {
+    fn perform(&mut self, site: SiteId, effect: Effect<A::Message>) -> Result<(), RunViolation> {
         match effect {
             Effect::Send { to, message } => {
                 self.send(site, to, message);
@@ -249,16 +254,16 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
                 self.core.set_timer(site, delays, &mut self.queue);
                 Ok(())
             }
-            Effect::Misbehaved { peer, why } => Err(Violation::Refused { site, peer, why }),
+            Effect::Misbehaved { peer, why } => Err(RunViolation::Refused { site, peer, why }),
         }
     }
 
     fn send(&mut self, from: SiteId, to: SiteId, message: A::Message) {
         self.core.metrics.sent(from, message.kind(), message.words());
-        self.note(Kind::Send, from, Some(to), Some(&message));
+        self.note(TraceKind::Send, from, Some(to), Some(&message));
         let Some(header) = self.core.header(from, to) else { return };
         self.core.tokens += message.tokens();
-        let packet = Packet { message, header };
+        let packet = Envelope { message, header };
         if self.core.is_cut(from, to) {
             self.held.push(from, to, packet);
         } else {
@@ -266,33 +271,33 @@ impl<'a, A: Algorithm, W: Watch<A>> Simulation<'a, A, W> {
         }
     }
 
-    fn transmit(&mut self, from: SiteId, to: SiteId, packet: Packet<A::Message>) {
+    fn transmit(&mut self, from: SiteId, to: SiteId, packet: Envelope<A::Message>) {
         let (arrival, is_charged) = self.core.arrival(from, to);
         let event =
             if is_charged { Event::Arrive { from, to, packet } } else { Event::Deliver { from, to, packet } };
         self.queue.push(arrival, event);
     }
 
-    fn enter(&mut self, site: SiteId, slot: Slot) -> Result<(), Violation> {
+    fn enter(&mut self, site: SiteId, slot: Slot) -> Result<(), RunViolation> {
         let fence = self.core.enter(site)?;
         if self.core.open {
-            self.watch.on_entry(self.core.metrics.now.entries);
+            self.observer.on_entry(self.core.metrics.now.entries);
         }
-        self.note(Kind::Enter, site, None, None);
+        self.note(TraceKind::Enter, site, None, None);
         self.core.check_entry(site, slot, fence)?;
         self.core.schedule_exit(site, &mut self.queue);
         Ok(())
     }
 
     /// Notes what causes the next step of `site`. A trace shows it with the state after the step.
-    fn cause(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
+    fn cause(&mut self, kind: TraceKind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
         self.core.remember(kind, site, peer, message.map(Message::kind));
-        self.watch.on_cause(kind, peer, message);
+        self.observer.on_cause(kind, peer, message);
     }
 
     /// Notes what happens by itself or as the effect of a step.
-    fn note(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
+    fn note(&mut self, kind: TraceKind, site: SiteId, peer: Option<SiteId>, message: Option<&A::Message>) {
         self.core.remember(kind, site, peer, message.map(Message::kind));
-        self.watch.on_event(self.core.now, kind, site, peer, message, &self.sites[site.index()]);
+        self.observer.on_event(self.core.now, kind, site, peer, message, &self.sites[site.index()]);
     }
 }

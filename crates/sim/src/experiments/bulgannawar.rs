@@ -11,7 +11,7 @@ use meshlock_protocol::Cluster;
 
 use self::notes::{NOTES_3A, NOTES_3B, NOTES_4, NOTES_5, READING};
 use super::singhal::{of_messages, of_wait};
-use super::{Curve, Experiment, Findings, Job, Plot, Row, Work};
+use super::{ComparisonRow, Curve, Experiment, Findings, Job, Measure, Measured, Plot, Work};
 use crate::draw::Distribution;
 use crate::network::Delay;
 use crate::report::Report;
@@ -100,16 +100,11 @@ fn jobs((cost, transmission): Costs) -> Vec<Job> {
     LOADS.iter().flat_map(runs).collect()
 }
 
-/// A mean with half the width of its interval.
-type Measured = (f64, Option<f64>);
-/// What is read from a run.
-type Measure = fn(&Report) -> Measured;
-
 /// The reports of one set of costs.
 #[derive(Clone, Copy)]
-struct Runs<'a>(&'a [Report]);
+struct CostRuns<'a>(&'a [Report]);
 
-impl Runs<'_> {
+impl CostRuns<'_> {
     /// The run of an algorithm for one load, both by index.
     fn at(&self, algorithm: usize, load: usize) -> &Report {
         &self.0[load * ALGORITHMS.len() + algorithm]
@@ -149,11 +144,12 @@ impl Runs<'_> {
     }
 
     /// Every point of the curves, to be read beside the plot.
-    fn points(&self, quantity: &str, measure: Measure) -> Vec<Row> {
+    fn points(&self, quantity: &str, measure: Measure) -> Vec<ComparisonRow> {
         let label =
             |algorithm: usize, load: usize| format!("{}, λ = {}", ALGORITHMS[algorithm].1, LOADS[load]);
-        let row =
-            |algorithm, load| Row::shown(label(algorithm, load), quantity, measure(self.at(algorithm, load)));
+        let row = |algorithm, load| {
+            ComparisonRow::shown(label(algorithm, load), quantity, measure(self.at(algorithm, load)))
+        };
         (0..ALGORITHMS.len())
             .flat_map(|algorithm| (0..LOADS.len()).map(move |load| row(algorithm, load)))
             .collect()
@@ -161,8 +157,8 @@ impl Runs<'_> {
 }
 
 /// A figure that the text gives in steps of `step`: ours agrees if it rounds to the same.
-fn rounded(label: String, quantity: &str, published: f64, step: f64, measured: Measured) -> Row {
-    Row::compared(label, quantity, published, measured, step / 2.0 / published)
+fn rounded(label: String, quantity: &str, published: f64, step: f64, measured: Measured) -> ComparisonRow {
+    ComparisonRow::compared(label, quantity, published, measured, step / 2.0 / published)
 }
 
 fn least(values: &[f64]) -> f64 {
@@ -186,9 +182,15 @@ fn notes(lists: &[&[&str]]) -> Vec<String> {
 }
 
 /// A row that counts the loads for which `algorithm` is below the three older algorithms.
-fn best_for_most(runs: Runs, algorithm: usize, quantity: &str, measure: Measure) -> Row {
+fn best_for_most(runs: CostRuns, algorithm: usize, quantity: &str, measure: Measure) -> ComparisonRow {
     let count = runs.below(algorithm, &OTHERS, measure);
-    Row::stated(ALGORITHMS[algorithm].1, quantity, "most", (count as f64, None), 2 * count > LOADS.len())
+    ComparisonRow::stated(
+        ALGORITHMS[algorithm].1,
+        quantity,
+        "most",
+        (count as f64, None),
+        2 * count > LOADS.len(),
+    )
 }
 
 /// Entries per site and unit of time.
@@ -198,12 +200,18 @@ fn of_rate(report: &Report) -> Measured {
 }
 
 /// What the text says of both parts of Figure 3: saturation, and who is slowest.
-fn common_to_3(runs: Runs) -> Vec<Row> {
+fn common_to_3(runs: CostRuns) -> Vec<ComparisonRow> {
     let mut rows = Vec::new();
     for algorithm in 0..ALGORITHMS.len() {
         let rate = of_rate(runs.at(algorithm, HEAVY));
         let holds = rate.0 <= 0.1;
-        rows.push(Row::stated(heavy(algorithm), "entries per site and time", "at most 1/10", rate, holds));
+        rows.push(ComparisonRow::stated(
+            heavy(algorithm),
+            "entries per site and time",
+            "at most 1/10",
+            rate,
+            holds,
+        ));
     }
     let slowest = (0..LOADS.len())
         .filter(|&load| {
@@ -211,7 +219,7 @@ fn common_to_3(runs: Runs) -> Vec<Row> {
             (0..MAKKI).all(|other| wait(other) < wait(MAKKI))
         })
         .count();
-    rows.push(Row::stated(
+    rows.push(ComparisonRow::stated(
         ALGORITHMS[MAKKI].1,
         "loads (of 8) with the longest delay",
         "all",
@@ -222,7 +230,7 @@ fn common_to_3(runs: Runs) -> Vec<Row> {
 }
 
 fn read_3a(reports: &[Report]) -> Findings {
-    let runs = Runs(reports);
+    let runs = CostRuns(reports);
     let quantity = "loads (of 8) with less delay than the older three";
     let mut rows = vec![
         best_for_most(runs, HEURISTIC, quantity, of_wait),
@@ -230,7 +238,7 @@ fn read_3a(reports: &[Report]) -> Findings {
     ];
     let (heuristic, random) = (runs.curve(HEURISTIC, of_wait), runs.curve(RANDOM, of_wait));
     let saved = 1.0 - mean(&heuristic) / mean(&random);
-    rows.push(Row::stated(
+    rows.push(ComparisonRow::stated(
         "heuristic instead of random token",
         "share of the delay saved, all loads",
         "only a small amount",
@@ -243,11 +251,23 @@ fn read_3a(reports: &[Report]) -> Findings {
         let share = slope(HEAVY - 1) / most(&std::array::from_fn::<f64, HEAVY, _>(slope));
         let holds = share < 0.1 && wait[HEAVY] > wait[0];
         let quantity = "slope of the delay, to the steepest";
-        rows.push(Row::stated(heavy(algorithm), quantity, "rises, then flattens", (share, None), holds));
+        rows.push(ComparisonRow::stated(
+            heavy(algorithm),
+            quantity,
+            "rises, then flattens",
+            (share, None),
+            holds,
+        ));
         let rate = runs.curve(algorithm, of_rate);
         let gain = rate[HEAVY] / rate[HEAVY - 1] - 1.0;
         let quantity = "change of the rate since λ = 0.3 (share)";
-        rows.push(Row::stated(heavy(algorithm), quantity, "almost none", (gain, None), gain.abs() <= SAME));
+        rows.push(ComparisonRow::stated(
+            heavy(algorithm),
+            quantity,
+            "almost none",
+            (gain, None),
+            gain.abs() <= SAME,
+        ));
     }
     rows.extend(common_to_3(runs));
     rows.extend(runs.points("delay", of_wait));
@@ -256,19 +276,25 @@ fn read_3a(reports: &[Report]) -> Findings {
 }
 
 fn read_3b(reports: &[Report]) -> Findings {
-    let runs = Runs(reports);
+    let runs = CostRuns(reports);
     let mut rows = Vec::new();
     for (load, rate) in LOADS.iter().enumerate().take(SMALL) {
         let ours = of_wait(runs.at(HEURISTIC, load)).0;
         let raymond = of_wait(runs.at(RAYMOND, load));
         let label = format!("Raymond, λ = {rate}");
         let holds = raymond.0 < ours;
-        rows.push(Row::stated(label, "delay", format!("below new+heuristic ({ours:.3})"), raymond, holds));
+        rows.push(ComparisonRow::stated(
+            label,
+            "delay",
+            format!("below new+heuristic ({ours:.3})"),
+            raymond,
+            holds,
+        ));
     }
     let ours = of_wait(runs.at(HEURISTIC, HEAVY)).0;
     let raymond = of_wait(runs.at(RAYMOND, HEAVY));
     let holds = (raymond.0 / ours - 1.0).abs() <= SAME;
-    rows.push(Row::stated(
+    rows.push(ComparisonRow::stated(
         heavy(RAYMOND),
         "delay",
         format!("equal to new+heuristic ({ours:.3})"),
@@ -282,7 +308,7 @@ fn read_3b(reports: &[Report]) -> Findings {
 }
 
 fn read_4(reports: &[Report]) -> Findings {
-    let mut sets = reports.chunks(LOADS.len() * ALGORITHMS.len()).map(Runs);
+    let mut sets = reports.chunks(LOADS.len() * ALGORITHMS.len()).map(CostRuns);
     let runs = sets.next().expect("the first set of costs");
     let quantity = "loads (of 8) with fewer messages than the older three";
     let mut rows = vec![
@@ -291,7 +317,7 @@ fn read_4(reports: &[Report]) -> Findings {
     ];
     let (ours, random) = (of_messages(runs.at(HEURISTIC, HEAVY)), of_messages(runs.at(RANDOM, HEAVY)).0);
     let published = format!("below new+random token ({random:.3})");
-    rows.push(Row::stated(heavy(HEURISTIC), "messages", published, ours, ours.0 < random));
+    rows.push(ComparisonRow::stated(heavy(HEURISTIC), "messages", published, ours, ours.0 < random));
     rows.extend(older_messages(runs));
     for (set, costs) in sets.zip(["0.05", "0"]) {
         for (algorithm, (_, name)) in ALGORITHMS.iter().enumerate() {
@@ -299,7 +325,7 @@ fn read_4(reports: &[Report]) -> Findings {
             let off: [f64; LOADS.len()] = std::array::from_fn(|load| (those[load] / these[load] - 1.0).abs());
             let label = format!("{name}, T_s = T_r = {costs}");
             let quantity = "largest change of messages (share)";
-            rows.push(Row::stated(
+            rows.push(ComparisonRow::stated(
                 label,
                 quantity,
                 "practically the same",
@@ -314,17 +340,29 @@ fn read_4(reports: &[Report]) -> Findings {
 }
 
 /// What the text says of the messages of the three older algorithms.
-fn older_messages(runs: Runs) -> Vec<Row> {
+fn older_messages(runs: CostRuns) -> Vec<ComparisonRow> {
     let curve = |algorithm| runs.curve(algorithm, of_messages);
     let (raymond, srimani, makki) = (curve(RAYMOND), curve(SRIMANI), curve(MAKKI));
     let all = |algorithm: usize| format!("{}, all loads", ALGORITHMS[algorithm].1);
     let (low, high) = (least(&raymond), most(&raymond));
     let falls = makki.is_sorted_by(|light, heavier| light >= heavier);
     vec![
-        Row::stated(all(RAYMOND), "least messages", "at least 2N−K−1 = 56", (low, None), low >= 56.0),
-        Row::stated(all(RAYMOND), "most messages", "at most 2(N−1) = 58", (high, None), high <= 58.0),
+        ComparisonRow::stated(
+            all(RAYMOND),
+            "least messages",
+            "at least 2N−K−1 = 56",
+            (low, None),
+            low >= 56.0,
+        ),
+        ComparisonRow::stated(
+            all(RAYMOND),
+            "most messages",
+            "at most 2(N−1) = 58",
+            (high, None),
+            high <= 58.0,
+        ),
         rounded(all(RAYMOND), "mean of messages", 57.0, 1.0, (mean(&raymond), None)),
-        Row::stated(
+        ComparisonRow::stated(
             all(SRIMANI),
             "most messages",
             "at most N+K−1 = 32",
@@ -332,7 +370,7 @@ fn older_messages(runs: Runs) -> Vec<Row> {
             most(&srimani) <= 32.0,
         ),
         rounded(all(SRIMANI), "mean of messages", 31.0, 1.0, (mean(&srimani), None)),
-        Row::stated(
+        ComparisonRow::stated(
             format!("{}, λ = {}", ALGORITHMS[MAKKI].1, LOADS[0]),
             "messages",
             "quite large, smaller with increasing λ",
@@ -348,7 +386,7 @@ fn of_words(report: &Report) -> Measured {
 }
 
 fn read_5(reports: &[Report]) -> Findings {
-    let runs = Runs(reports);
+    let runs = CostRuns(reports);
     let words = |algorithm| of_words(runs.at(algorithm, HEAVY));
     let stated = [
         (HEURISTIC, 9.0, 1.0),
@@ -357,7 +395,7 @@ fn read_5(reports: &[Report]) -> Findings {
         (SRIMANI, 6.5, 0.5),
         (MAKKI, 8.0, 1.0),
     ];
-    let mut rows: Vec<Row> = stated
+    let mut rows: Vec<ComparisonRow> = stated
         .into_iter()
         .map(|(algorithm, published, step)| {
             rounded(heavy(algorithm), "words", published, step, words(algorithm))
@@ -365,7 +403,7 @@ fn read_5(reports: &[Report]) -> Findings {
         .collect();
     let raymond = runs.curve(RAYMOND, of_words);
     let level = raymond.iter().all(|words| (words - 4.0).abs() < 1e-9);
-    rows.push(Row::stated(
+    rows.push(ComparisonRow::stated(
         "Raymond, all loads",
         "most words",
         "4, a horizontal line",
@@ -375,7 +413,7 @@ fn read_5(reports: &[Report]) -> Findings {
     let (with, without) = (runs.curve(HEURISTIC, of_words), runs.curve(RANDOM, of_words));
     let off: [f64; LOADS.len()] = std::array::from_fn(|load| (with[load] / without[load] - 1.0).abs());
     let quantity = "largest change of words (share)";
-    rows.push(Row::stated(
+    rows.push(ComparisonRow::stated(
         "with and without heuristic",
         quantity,
         "the same",

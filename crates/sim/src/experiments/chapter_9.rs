@@ -9,7 +9,7 @@
 use meshlock_protocol::{Cluster, SiteSet, quorum::QuorumSystem};
 
 use super::singhal::of_messages;
-use super::{Experiment, Findings, Job, Row, Work, rounded};
+use super::{ComparisonRow, Experiment, Findings, Job, Measured, Work, rounded};
 use crate::draw::Distribution;
 use crate::report::Report;
 use crate::settings::{Load, Rates, Settings};
@@ -225,22 +225,26 @@ fn both_loads() -> Vec<Job> {
 
 impl Claim {
     /// The row of this claim.
-    fn row(self, label: String, sites: usize, what: &str, measured: (f64, Option<f64>)) -> Row {
+    fn row(self, label: String, sites: usize, what: &str, measured: Measured) -> ComparisonRow {
         match self {
-            Claim::Is(text, value) => {
-                Row::compared(label, &format!("{what}: {text}"), rounded(value(sites)), measured, TOLERANCE)
-            }
+            Claim::Is(text, value) => ComparisonRow::compared(
+                label,
+                &format!("{what}: {text}"),
+                rounded(value(sites)),
+                measured,
+                TOLERANCE,
+            ),
             Claim::Derived(text, value) => {
                 let quantity = format!("{what}: {text} (derived)");
-                Row::compared(label, &quantity, rounded(value(sites)), measured, TOLERANCE)
+                ComparisonRow::compared(label, &quantity, rounded(value(sites)), measured, TOLERANCE)
             }
             Claim::Within(text, bounds) => {
                 let (least, most) = bounds(sites);
                 let holds = (least - 1e-9..=most + 1e-9).contains(&measured.0);
                 let published = if least < most { format!("{least} to {most}") } else { format!("{least}") };
-                Row::stated(label, &format!("{what}: {text}"), published, measured, holds)
+                ComparisonRow::stated(label, &format!("{what}: {text}"), published, measured, holds)
             }
-            Claim::Nothing => Row::shown(label, what, measured),
+            Claim::Nothing => ComparisonRow::shown(label, what, measured),
         }
     }
 }
@@ -286,11 +290,11 @@ const MESSAGE_NOTES: [&str; 5] = [
      difference vanishes with N.",
 ];
 
-fn of_sync_delay(report: &Report) -> (f64, Option<f64>) {
+fn of_sync_delay(report: &Report) -> Measured {
     (report.sync_delay.mean, report.sync_delay.ci95)
 }
 
-fn of_response(report: &Report) -> (f64, Option<f64>) {
+fn of_response(report: &Report) -> Measured {
     (report.response.mean, report.response.ci95)
 }
 

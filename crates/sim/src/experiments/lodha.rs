@@ -12,7 +12,7 @@ use meshlock_protocol::world::{Entry, World};
 use meshlock_protocol::{Algorithm, Cluster, Described, SiteId};
 
 use super::singhal::of_messages;
-use super::{Curve, Experiment, Findings, Job, Plot, Row, Work, rounded};
+use super::{ComparisonRow, Curve, Experiment, Findings, Job, Plot, Work, rounded};
 use crate::report::Report;
 use crate::settings::{Load, Rates, Settings};
 
@@ -76,7 +76,7 @@ fn example() -> Findings {
     let (fair, plain) = (crossing::<LodhaKshemkalyani>(PROCESSES), crossing::<RicartAgrawala>(PROCESSES));
     let sent = |world: &BTreeMap<&str, u64>, kind: &str| world.get(kind).copied().unwrap_or_default() as f64;
     let exact = |label: &str, quantity: &str, published: f64, measured: f64| {
-        Row::compared(label, quantity, published, (measured, None), 0.0)
+        ComparisonRow::compared(label, quantity, published, (measured, None), 0.0)
     };
     let (ours, theirs) = ("lodha-kshemkalyani", "ricart-agrawala");
     let (fewer, more) = (fair.messages() as f64, plain.messages() as f64);
@@ -85,7 +85,7 @@ fn example() -> Findings {
     let mut rows = vec![
         exact(ours, "messages", 8.0, fewer),
         exact(theirs, "messages: 3·2(N−1)", 12.0, more),
-        Row::stated("", "share saved", "33 %", (saved, None), (saved - 0.33).abs() <= 0.005),
+        ComparisonRow::stated("", "share saved", "33 %", (saved, None), (saved - 0.33).abs() <= 0.005),
         exact(ours, "REQUESTs", 6.0, sent(fair.sent(), "REQUEST")),
         exact(ours, "REPLYs", 0.0, sent(fair.sent(), "REPLY")),
         exact(ours, "FLUSHes", 2.0, sent(fair.sent(), "FLUSH")),
@@ -94,7 +94,13 @@ fn example() -> Findings {
     ];
     for (name, entries) in [(ours, fair.entries()), (theirs, plain.entries())] {
         let served = (entries.len() as f64, None);
-        rows.push(Row::stated(name, "entries, in this order", "P1, P2, P3", served, in_order(entries)));
+        rows.push(ComparisonRow::stated(
+            name,
+            "entries, in this order",
+            "P1, P2, P3",
+            served,
+            in_order(entries),
+        ));
     }
     let note = "The schedule of Figure 3: all three ask before any REQUEST arrives. Both algorithms run through it step by step, \
                 and every message they send is counted; nothing is timed or drawn.";
@@ -119,10 +125,16 @@ fn read(reports: &[Report]) -> Findings {
         let (x, flushes) = (concurrent(run), of_kind(run, "FLUSH"));
         let label = format!("Nλ = {total}, x = {x:.3}");
         let messages = of_messages(run);
-        rows.push(Row::compared(label.clone(), "M = 2(N−1)−x", rounded(worst - x), messages, TOLERANCE));
-        rows.push(Row::shown(label.clone(), "FLUSHes", (flushes, None)));
+        rows.push(ComparisonRow::compared(
+            label.clone(),
+            "M = 2(N−1)−x",
+            rounded(worst - x),
+            messages,
+            TOLERANCE,
+        ));
+        rows.push(ComparisonRow::shown(label.clone(), "FLUSHes", (flushes, None)));
         let inside = (n - 1.0..=worst + 1e-9).contains(&messages.0);
-        rows.push(Row::stated(
+        rows.push(ComparisonRow::stated(
             label,
             "M from N−1 to 2(N−1)",
             format!("{} to {worst}", n - 1.0),
@@ -132,10 +144,22 @@ fn read(reports: &[Report]) -> Findings {
     }
     let (serial, crossing) = (&reports[LOADS.len()], &reports[LOADS.len() + 1]);
     let label = "each site asks again as it leaves";
-    rows.push(Row::compared(label, "M = 2(N−1), all serialised", worst, of_messages(serial), TOLERANCE));
+    rows.push(ComparisonRow::compared(
+        label,
+        "M = 2(N−1), all serialised",
+        worst,
+        of_messages(serial),
+        TOLERANCE,
+    ));
     let label = "the same, keep-deferred: all requests cross";
-    rows.push(Row::compared(label, "M = N", n, of_messages(crossing), TOLERANCE));
-    rows.push(Row::compared(label, "M = N, for the last N−1", n - 1.0 / n, of_messages(crossing), TOLERANCE));
+    rows.push(ComparisonRow::compared(label, "M = N", n, of_messages(crossing), TOLERANCE));
+    rows.push(ComparisonRow::compared(
+        label,
+        "M = N, for the last N−1",
+        n - 1.0 / n,
+        of_messages(crossing),
+        TOLERANCE,
+    ));
     Findings { rows, plots: vec![plot(reports)], notes: NOTES.iter().map(|&note| note.to_owned()).collect() }
 }
 
@@ -174,7 +198,7 @@ fn plot(reports: &[Report]) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::Verdict;
+    use crate::experiments::RowVerdict;
 
     /// Reference: section 3.4.1.
     #[test]
@@ -182,6 +206,6 @@ mod tests {
         let rows = example().rows;
         let measured: Vec<f64> = rows.iter().take(2).map(|row| row.measured).collect();
         assert_eq!(measured, [8.0, 12.0]);
-        assert!(rows.iter().all(|row| row.verdict == Verdict::Agrees), "{rows:#?}");
+        assert!(rows.iter().all(|row| row.verdict == RowVerdict::Agrees), "{rows:#?}");
     }
 }

@@ -56,16 +56,22 @@ pub enum Work {
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// The rows, with the published values.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparisonRow>,
     /// The plots, if it is a figure.
     pub plots: Vec<Plot>,
     /// Notes for the reader: how the model was understood, and why something differs.
     pub notes: Vec<String>,
 }
 
+/// A mean, with half the width of its 95 % confidence interval.
+type Measured = (f64, Option<f64>);
+
+/// Reads one quantity from the report of a run.
+type Measure = fn(&Report) -> Measured;
+
 /// One published value and ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparisonRow {
     /// The case: the value of λ, the algorithm, …
     pub label: String,
     /// The quantity: messages per entry, …
@@ -78,13 +84,13 @@ pub struct Row {
     pub ci95: Option<f64>,
     /// The difference relative to the published value; `None` where that is a bound or a range.
     pub error: Option<f64>,
-    pub verdict: Verdict,
+    pub verdict: RowVerdict,
 }
 
 /// Whether a value agrees with the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum RowVerdict {
     /// It is within the tolerance that the experiment states, or within the bound.
     Agrees,
     /// It is not.
@@ -117,18 +123,18 @@ pub struct Curve {
     pub published: bool,
 }
 
-impl Row {
+impl ComparisonRow {
     /// A row for a value that the paper states, compared within `tolerance` (relative).
     pub fn compared(
         label: impl Into<String>,
         quantity: &str,
         published: f64,
-        (measured, ci95): (f64, Option<f64>),
+        (measured, ci95): Measured,
         tolerance: f64,
     ) -> Self {
         let error = if published == 0.0 { measured } else { (measured - published) / published };
-        let verdict = if error.abs() <= tolerance { Verdict::Agrees } else { Verdict::Differs };
-        Row {
+        let verdict = if error.abs() <= tolerance { RowVerdict::Agrees } else { RowVerdict::Differs };
+        ComparisonRow {
             label: label.into(),
             quantity: quantity.to_owned(),
             published: format!("{published}"),
@@ -144,11 +150,11 @@ impl Row {
         label: impl Into<String>,
         quantity: &str,
         published: impl Into<String>,
-        (measured, ci95): (f64, Option<f64>),
+        (measured, ci95): Measured,
         holds: bool,
     ) -> Self {
-        let verdict = if holds { Verdict::Agrees } else { Verdict::Differs };
-        Row {
+        let verdict = if holds { RowVerdict::Agrees } else { RowVerdict::Differs };
+        ComparisonRow {
             label: label.into(),
             quantity: quantity.to_owned(),
             published: published.into(),
@@ -160,15 +166,15 @@ impl Row {
     }
 
     /// A row for a value of ours without a published one.
-    pub fn shown(label: impl Into<String>, quantity: &str, (measured, ci95): (f64, Option<f64>)) -> Self {
-        Row {
+    pub fn shown(label: impl Into<String>, quantity: &str, (measured, ci95): Measured) -> Self {
+        ComparisonRow {
             label: label.into(),
             quantity: quantity.to_owned(),
             published: String::new(),
             measured,
             ci95,
             error: None,
-            verdict: Verdict::Shown,
+            verdict: RowVerdict::Shown,
         }
     }
 }

@@ -12,7 +12,7 @@ use meshlock_protocol::information::InformationStructure;
 use meshlock_protocol::{Cluster, SiteId, Spec};
 
 use self::attribution::{Attribution, Spread};
-use super::{Experiment, Findings, Row, Work, rounded};
+use super::{ComparisonRow, Experiment, Findings, Work, rounded};
 use crate::draw::Distribution;
 use crate::engine::traced;
 use crate::network::Delay;
@@ -93,7 +93,7 @@ fn patient() -> Settings {
 }
 
 /// The runs of one figure.
-struct Runs {
+struct FigureRuns {
     alone: Attribution,
     light: Attribution,
     saturated: Attribution,
@@ -101,11 +101,11 @@ struct Runs {
     patient: Attribution,
 }
 
-impl Runs {
+impl FigureRuns {
     fn of(spec: &str) -> Result<Self, Stopped> {
         let spec: Spec = spec.parse().expect("a spec that this file writes");
         let follow = |settings: Settings| follow(&spec, &settings);
-        Ok(Runs {
+        Ok(FigureRuns {
             alone: follow(alone())?,
             light: follow(light())?,
             saturated: follow(saturated())?,
@@ -130,7 +130,7 @@ fn follow(spec: &Spec, settings: &Settings) -> Result<Attribution, Stopped> {
 fn bounds() -> Result<Findings, Stopped> {
     let mut rows = Vec::new();
     for (name, structure, spec) in FIGURES {
-        let (structure, runs) = (structure(), Runs::of(spec)?);
+        let (structure, runs) = (structure(), FigureRuns::of(spec)?);
         for sites in alike(&structure) {
             rows.extend(message_rows(name, &structure, &sites, &runs));
         }
@@ -148,34 +148,45 @@ fn alike(structure: &InformationStructure) -> Vec<Vec<SiteId>> {
     groups.into_values().collect()
 }
 
-fn message_rows(name: &str, structure: &InformationStructure, sites: &[SiteId], runs: &Runs) -> Vec<Row> {
+fn message_rows(
+    name: &str,
+    structure: &InformationStructure,
+    sites: &[SiteId],
+    runs: &FigureRuns,
+) -> Vec<ComparisonRow> {
     let (least, most) = (structure.least_messages(sites[0]), structure.most_messages(sites[0]));
     let ids: Vec<String> = sites.iter().map(|site| site.index().to_string()).collect();
     let label = format!("{name}, site {}", ids.join(", "));
     let all = runs.messages(sites);
     let of = |run: &Attribution| Spread::of(run.messages(sites));
     let exact = |quantity: &str, formula: usize, measured: f64| {
-        Row::compared(label.clone(), quantity, formula as f64, (measured, None), 0.0)
+        ComparisonRow::compared(label.clone(), quantity, formula as f64, (measured, None), 0.0)
     };
     let alone = of(&runs.alone);
     let mut rows = vec![
         exact("NM, least of all runs: |I−i|+2|R−i|", least, all.least),
         exact("NM alone, mean", least, alone.mean),
         exact("NM alone, most", least, alone.most),
-        Row::compared(label.clone(), "NM light, mean", least as f64, (of(&runs.light).mean, None), LIGHT),
-        Row::shown(label.clone(), "NM saturated, mean", (of(&runs.saturated).mean, None)),
-        Row::shown(label.clone(), "NM crossing, mean", (of(&runs.crossing).mean, None)),
+        ComparisonRow::compared(
+            label.clone(),
+            "NM light, mean",
+            least as f64,
+            (of(&runs.light).mean, None),
+            LIGHT,
+        ),
+        ComparisonRow::shown(label.clone(), "NM saturated, mean", (of(&runs.saturated).mean, None)),
+        ComparisonRow::shown(label.clone(), "NM crossing, mean", (of(&runs.crossing).mean, None)),
     ];
     let bound = format!("at most {most}");
     let holds = all.most <= most as f64;
-    rows.push(Row::stated(label.clone(), "NM, most of all runs", bound, (all.most, None), holds));
+    rows.push(ComparisonRow::stated(label.clone(), "NM, most of all runs", bound, (all.most, None), holds));
     if structure.cannot_deadlock() {
         rows.push(exact("NM, most of all runs, without deadlock recovery", least, all.most));
     }
     rows
 }
 
-fn delay_rows(name: &str, structure: &InformationStructure, patient: &Attribution) -> Vec<Row> {
+fn delay_rows(name: &str, structure: &InformationStructure, patient: &Attribution) -> Vec<ComparisonRow> {
     let pairs = || structure.all().flat_map(|i| structure.all().map(move |j| (i, j))).filter(|(i, j)| i != j);
     // Pairs with the same D_ij, by the paper's formula and by ours.
     let mut groups: BTreeMap<(usize, usize), Vec<(SiteId, SiteId)>> = BTreeMap::new();
@@ -187,19 +198,19 @@ fn delay_rows(name: &str, structure: &InformationStructure, patient: &Attributio
         let label = format!("{name}, {} pairs i, j", these.len());
         let spread = Spread::of(these.iter().flat_map(|&pair| patient.delays(pair)));
         let row = |quantity: &str, formula: usize, measured| {
-            Row::compared(label.clone(), quantity, formula as f64, (measured, None), 1e-6)
+            ComparisonRow::compared(label.clone(), quantity, formula as f64, (measured, None), 1e-6)
         };
         rows.push(row("D_ij, most", published, spread.most));
         if derived != published {
             rows.push(row("D_ij, most: by R_i ∩ I_j (derived)", derived, spread.most));
         }
-        rows.push(Row::shown(label.clone(), "D_ij, mean", (spread.mean, None)));
-        rows.push(Row::shown(label.clone(), "D_ij, least", (spread.least, None)));
+        rows.push(ComparisonRow::shown(label.clone(), "D_ij, mean", (spread.mean, None)));
+        rows.push(ComparisonRow::shown(label.clone(), "D_ij, least", (spread.least, None)));
     }
     // As the formula has it: the most of each pair, and every pair weighs the same, however often it occurred.
     let most: Vec<f64> = pairs().map(|pair| Spread::of(patient.delays(pair)).most).collect();
     let mean = (average(&most), None);
-    rows.push(Row::compared(
+    rows.push(ComparisonRow::compared(
         name,
         "D, mean of the most of all pairs",
         rounded(structure.mean_delay()),
@@ -208,7 +219,7 @@ fn delay_rows(name: &str, structure: &InformationStructure, patient: &Attributio
     ));
     let derived: Vec<f64> = pairs().map(|(i, j)| structure.hand_over(i, j) as f64).collect();
     if derived != pairs().map(|(i, j)| structure.delay(i, j) as f64).collect::<Vec<f64>>() {
-        rows.push(Row::compared(
+        rows.push(ComparisonRow::compared(
             name,
             "D, the same: by R_i ∩ I_j (derived)",
             rounded(average(&derived)),

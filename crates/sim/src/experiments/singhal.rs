@@ -9,7 +9,7 @@ mod table;
 
 use meshlock_protocol::Cluster;
 
-use super::{Experiment, Findings, Job, Row, Work};
+use super::{ComparisonRow, Experiment, Findings, Job, Measured, Work};
 use crate::report::Report;
 use crate::settings::{Load, Rates, Settings};
 
@@ -44,11 +44,11 @@ fn open(sites: usize, rate: f64, entries: u64) -> Settings {
     settings
 }
 
-pub(super) fn of_messages(report: &Report) -> (f64, Option<f64>) {
+pub(super) fn of_messages(report: &Report) -> Measured {
     (report.messages_per_entry.mean, report.messages_per_entry.ci95)
 }
 
-pub(super) fn of_wait(report: &Report) -> (f64, Option<f64>) {
+pub(super) fn of_wait(report: &Report) -> Measured {
     (report.wait.mean, report.wait.ci95)
 }
 
@@ -72,16 +72,22 @@ fn read_limits(reports: &[Report]) -> Findings {
         // A site sends 0, 1, …, n−1 requests with equal likelihood, and one message is the token, unless it has it.
         let low = (n - 1.0) * (n + 2.0) / (2.0 * n);
         let label = |traffic: &str| format!("{traffic} traffic, n = {sites}");
-        rows.push(Row::compared(label("low"), "M = (n−1)(n+2)/2n", low, of_messages(&runs[0]), 0.02));
-        rows.push(Row::compared(
+        rows.push(ComparisonRow::compared(
+            label("low"),
+            "M = (n−1)(n+2)/2n",
+            low,
+            of_messages(&runs[0]),
+            0.02,
+        ));
+        rows.push(ComparisonRow::compared(
             label("low"),
             "W = 2T(1−1/n)",
             2.0 * (1.0 - 1.0 / n),
             of_wait(&runs[0]),
             0.02,
         ));
-        rows.push(Row::compared(label("heavy"), "M = n", n, of_messages(&runs[1]), 0.02));
-        rows.push(Row::compared(label("heavy"), "W = nT", n, of_wait(&runs[1]), 0.02));
+        rows.push(ComparisonRow::compared(label("heavy"), "M = n", n, of_messages(&runs[1]), 0.02));
+        rows.push(ComparisonRow::compared(label("heavy"), "W = nT", n, of_wait(&runs[1]), 0.02));
     }
     let note = "The paper's low-traffic results are (n+1)/2 messages and 2T, both \"reduced by a factor\" because the \
                 requester may have the token already; the rows have the reduction worked out: a requester that has it \
@@ -115,16 +121,20 @@ fn read_adaptivity(reports: &[Report]) -> Findings {
     let all = of_messages(uneven);
     let saved = all.0 < of_messages(even).0;
     let rows = vec![
-        Row::shown("even traffic, the same in all", "M", of_messages(even)),
-        Row::stated("uneven traffic", "M", "fewer than with even traffic", all, saved),
-        Row::stated(
+        ComparisonRow::shown("even traffic, the same in all", "M", of_messages(even)),
+        ComparisonRow::stated("uneven traffic", "M", "fewer than with even traffic", all, saved),
+        ComparisonRow::stated(
             format!("{HOT} hot sites ({HEAT} times the rate)"),
             "requests sent per own entry",
             "fewer than at the cold sites",
             (hot, None),
             hot < cold,
         ),
-        Row::shown(format!("{} cold sites", SITES - HOT), "requests sent per own entry", (cold, None)),
+        ComparisonRow::shown(
+            format!("{} cold sites", SITES - HOT),
+            "requests sent per own entry",
+            (cold, None),
+        ),
     ];
     Findings { rows, plots: Vec::new(), notes: Vec::new() }
 }

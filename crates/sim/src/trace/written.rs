@@ -5,15 +5,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::TraceKind;
 
 /// A site in a trace: by its number where sites are numbered, by its name in a real cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Whose {
-    /// Its number.
     Number(usize),
-    /// Its name.
     Name(String),
 }
 
@@ -31,9 +29,7 @@ impl fmt::Display for Whose {
 pub struct Written {
     /// When it happened: in units, or in microseconds of the calendar clock where sites have names.
     pub time: f64,
-    /// What happened.
-    pub kind: Kind,
-    /// The site where it happened.
+    pub kind: TraceKind,
     pub site: Whose,
     /// The other end of a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +70,7 @@ pub struct Written {
 
 impl Written {
     /// A line with only these fields.
-    pub fn new(time: f64, kind: Kind, site: Whose, lock: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(time: f64, kind: TraceKind, site: Whose, lock: impl Into<Cow<'static, str>>) -> Self {
         Written {
             time,
             kind,

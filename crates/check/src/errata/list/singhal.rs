@@ -43,7 +43,7 @@ pub(super) const ERRATA: &[Erratum] = &[
         printed: "A recovering site sets all entries of its SN to 0, which is said to do no harm: the update rules set them right \
                   when the site gets the token next.",
         wrong: "It does not get the token next: its own number is among those entries, and whoever knows a request of its former \
-                life discards the new one. It waits for ever, with two sites.",
+                incarnation discards the new one. It waits for ever, with two sites.",
         repair: "Keep the own number on stable storage. What ships keeps how often the site has failed, and begins every number with \
                  it.",
         evidence: Evidence::Exploration {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::CellAlignment;
 use meshlock_check::Bounds;
-use meshlock_check::matrix::{self, Case, Ending, HEADS, Outcome as Found, Record};
+use meshlock_check::matrix::{self, Case, CaseEnding, CaseOutcome, CaseRecord, HEADS};
 use meshlock_protocol::Spec;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         let bounds = Bounds { most_memory: memory, ..case.bounds() };
         let title = format!("{}/{} {spec}", number + 1, cases.len());
         let timed = explore(&spec, &bounds, threads, &title)?;
-        let record = Record { case: case.clone(), outcome: Found::of(&timed.report, memory) };
+        let record = CaseRecord { case: case.clone(), outcome: CaseOutcome::of(&timed.report, memory) };
         book.enter(&record)?;
         documents.push(document(&spec, &record, &bounds, &timed));
         records.push(record);
@@ -97,7 +97,7 @@ fn chosen(arguments: &Arguments, book: &Book) -> anyhow::Result<Vec<Case>> {
 /// The file that keeps results from one run of the command to the next.
 struct Book<'a> {
     path: Option<&'a Path>,
-    records: Vec<Record>,
+    records: Vec<CaseRecord>,
 }
 
 impl<'a> Book<'a> {
@@ -121,12 +121,12 @@ impl<'a> Book<'a> {
     }
 
     fn is_done(&self, case: &Case) -> bool {
-        let done = |record: &Record| record.case == *case && record.is_finished();
+        let done = |record: &CaseRecord| record.case == *case && record.is_finished();
         self.records.iter().any(done)
     }
 
     /// Puts a result in its place.
-    fn enter(&mut self, record: &Record) -> anyhow::Result<()> {
+    fn enter(&mut self, record: &CaseRecord) -> anyhow::Result<()> {
         self.records.retain(|other| other.case != record.case);
         self.records.push(record.clone());
         self.save()
@@ -145,12 +145,12 @@ impl<'a> Book<'a> {
     }
 }
 
-fn document(spec: &Spec, record: &Record, bounds: &Bounds, timed: &Timed) -> Value {
-    let Record { case, outcome } = record;
+fn document(spec: &Spec, record: &CaseRecord, bounds: &Bounds, timed: &Timed) -> Value {
+    let CaseRecord { case, outcome } = record;
     let (result, property) = match outcome.ending {
-        Ending::Holds => ("holds", None),
-        Ending::Violated(property) => ("violated", Some(property.name())),
-        Ending::Unfinished { .. } => ("unfinished", None),
+        CaseEnding::Holds => ("holds", None),
+        CaseEnding::Violated(property) => ("violated", Some(property.name())),
+        CaseEnding::Unfinished { .. } => ("unfinished", None),
     };
     let messages = super::one::messages_per_entry(bounds, &timed.report);
     json!({
@@ -175,7 +175,7 @@ fn document(spec: &Spec, record: &Record, bounds: &Bounds, timed: &Timed) -> Val
     })
 }
 
-fn print(records: &[Record], out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(records: &[CaseRecord], out: &mut dyn Write) -> anyhow::Result<()> {
     let mut table = output::table(&HEADS);
     for record in records {
         table.add_row(record.cells());
@@ -187,24 +187,24 @@ fn print(records: &[Record], out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "{table}")?;
     let count =
-        |is_so: fn(Ending) -> bool| records.iter().filter(|record| is_so(record.outcome.ending)).count();
+        |is_so: fn(CaseEnding) -> bool| records.iter().filter(|record| is_so(record.outcome.ending)).count();
     writeln!(
         out,
         "{} runs: {} hold, {} are violated, {} did not fit into memory; {} states in all",
         records.len(),
-        count(|ending| ending == Ending::Holds),
-        count(|ending| matches!(ending, Ending::Violated(_))),
-        count(|ending| matches!(ending, Ending::Unfinished { .. })),
+        count(|ending| ending == CaseEnding::Holds),
+        count(|ending| matches!(ending, CaseEnding::Violated(_))),
+        count(|ending| matches!(ending, CaseEnding::Unfinished { .. })),
         records.iter().map(|record| record.outcome.states).sum::<usize>()
     )?;
     Ok(())
 }
 
-fn outcome(records: &[Record]) -> Outcome {
-    let any = |is_so: fn(Ending) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
-    if any(|ending| matches!(ending, Ending::Violated(_))) {
+fn outcome(records: &[CaseRecord]) -> Outcome {
+    let any = |is_so: fn(CaseEnding) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
+    if any(|ending| matches!(ending, CaseEnding::Violated(_))) {
         Outcome::Refuted
-    } else if any(|ending| matches!(ending, Ending::Unfinished { .. })) {
+    } else if any(|ending| matches!(ending, CaseEnding::Unfinished { .. })) {
         Outcome::Unfinished
     } else {
         Outcome::Done

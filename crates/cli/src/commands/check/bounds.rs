@@ -1,7 +1,7 @@
 //! The flags that bound an exploration, and how they are read.
 
 use clap::Args;
-use meshlock_check::{Bounds, Entries, Network, Properties, Property};
+use meshlock_check::{Bounds, Entries, NetworkModel, Properties, Property};
 use meshlock_protocol::Spec;
 use meshlock_protocol::registry::info::{Order, Tokens};
 
@@ -101,13 +101,13 @@ impl Scope {
     pub(super) fn bounds(&self, spec: &Spec) -> Result<Bounds, Usage> {
         self.check(spec)?;
         let network = match &self.network {
-            None => Network::from(spec.info.channels),
-            Some(name) => Network::named(name).ok_or_else(|| {
-                let names = Network::ALL.map(Network::name).join(", ");
+            None => NetworkModel::from(spec.info.channels),
+            Some(name) => NetworkModel::named(name).ok_or_else(|| {
+                let names = NetworkModel::ALL.map(NetworkModel::name).join(", ");
                 Usage::new(format!("--network {name}: one of {names}"))
             })?,
         };
-        if network == Network::Duplicating && self.duplicates == Some(0) {
+        if network == NetworkModel::Duplicating && self.duplicates == Some(0) {
             return Err(Usage::new("--duplicates 0: a duplicating network duplicates at least one message"));
         }
         let bounds = Bounds::new(self.sites, 1).with_permits(self.permits);

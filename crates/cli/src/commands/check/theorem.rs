@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::CellAlignment;
 use indicatif::ProgressBar;
-use meshlock_check::theorem::{Judged, STRUCTURES, judge, structure};
+use meshlock_check::theorem::{JudgedStructure, STRUCTURES, judge, structure};
 use meshlock_protocol::information::Flaw;
 use serde_json::json;
 
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 }
 
 /// What the theorem says of a structure.
-fn says(judged: &Judged) -> &'static str {
+fn says(judged: &JudgedStructure) -> &'static str {
     match &judged.flaw {
         None => "a and b hold",
         Some(Flaw::Strangers { .. }) => "b fails",
@@ -82,7 +82,7 @@ fn says(judged: &Judged) -> &'static str {
 }
 
 impl Group {
-    fn add(&mut self, judged: &Judged) {
+    fn add(&mut self, judged: &JudgedStructure) {
         self.structures += 1;
         self.agree += usize::from(judged.agrees());
         self.states += judged.report.states;
@@ -106,7 +106,7 @@ fn group_document((&(rules, says), group): (&(&str, &str), &Group)) -> serde_jso
     })
 }
 
-fn structure_document(rules: &str, judged: &Judged) -> serde_json::Value {
+fn structure_document(rules: &str, judged: &JudgedStructure) -> serde_json::Value {
     json!({
         "rules": rules,
         "structure": judged.structure.to_string(),
@@ -119,7 +119,7 @@ fn structure_document(rules: &str, judged: &Judged) -> serde_json::Value {
     })
 }
 
-fn list(judged: &[(&str, Judged)], out: &mut dyn Write) -> anyhow::Result<()> {
+fn list(judged: &[(&str, JudgedStructure)], out: &mut dyn Write) -> anyhow::Result<()> {
     let mut table = output::table(&["structure", "rules", "theorem", "machine", "states", "steps"]);
     for (rules, judged) in judged {
         let report = &judged.report;

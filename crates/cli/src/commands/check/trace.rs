@@ -8,7 +8,7 @@ use meshlock_protocol::registry::AnyMessage;
 use meshlock_protocol::world::Action;
 use meshlock_protocol::{Effect, SiteId, Spec};
 use meshlock_sim::Time;
-use meshlock_sim::trace::{JsonLines, Kind, Line, Trace};
+use meshlock_sim::trace::{JsonLines, Trace, TraceKind, TracedEvent};
 use serde_json::Value;
 
 /// Writes the lines of `path`, with each site's state if `with_state`.
@@ -70,34 +70,34 @@ impl<W: Write> Teller<'_, W> {
     fn tell(&mut self) {
         let Happened { before, step, .. } = self.happened;
         match step {
-            Step::Act(Action::Request(site)) => self.line(Kind::Request, site, None, None),
-            Step::Act(Action::Release(site)) => self.line(Kind::Release, site, None, None),
+            Step::Act(Action::Request(site)) => self.line(TraceKind::Request, site, None, None),
+            Step::Act(Action::Release(site)) => self.line(TraceKind::Release, site, None, None),
             Step::Act(Action::Return(site)) => {
-                self.line(Kind::Release, site, None, None);
-                self.line(Kind::Request, site, None, None);
+                self.line(TraceKind::Release, site, None, None);
+                self.line(TraceKind::Request, site, None, None);
             }
             Step::Act(Action::Deliver { from, to, nth } | Action::Duplicate { from, to, nth }) => {
                 let packet = before.packets(from, to).nth(nth);
                 if before.is_up(to) {
-                    self.line(Kind::Receive, to, Some(from), packet.map(|packet| &packet.message));
+                    self.line(TraceKind::Receive, to, Some(from), packet.map(|packet| &packet.message));
                 }
             }
             Step::Act(Action::Lose { .. } | Action::Wake(_) | Action::Tell { .. }) => {}
-            Step::Fail(site) => self.line(Kind::Fail, site, None, None),
-            Step::Recover(site) => self.line(Kind::Recover, site, None, None),
+            Step::Fail(site) => self.line(TraceKind::Fail, site, None, None),
+            Step::Recover(site) => self.line(TraceKind::Recover, site, None, None),
         }
     }
 
     fn tell_effect(&mut self, site: SiteId, effect: &Effect<AnyMessage>) {
         match effect {
-            Effect::Send { to, message } => self.line(Kind::Send, site, Some(*to), Some(message)),
-            Effect::Enter { .. } => self.line(Kind::Enter, site, None, None),
+            Effect::Send { to, message } => self.line(TraceKind::Send, site, Some(*to), Some(message)),
+            Effect::Enter { .. } => self.line(TraceKind::Enter, site, None, None),
             Effect::Timer { .. } | Effect::Misbehaved { .. } => {}
         }
     }
 
-    fn line(&mut self, kind: Kind, site: SiteId, peer: Option<SiteId>, message: Option<&AnyMessage>) {
+    fn line(&mut self, kind: TraceKind, site: SiteId, peer: Option<SiteId>, message: Option<&AnyMessage>) {
         let (time, state) = (self.time, self.happened.after.site(site));
-        self.lines.line(Line { time, kind, site, peer, message, state });
+        self.lines.line(TracedEvent { time, kind, site, peer, message, state });
     }
 }

@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::Args;
 use comfy_table::CellAlignment;
 use meshlock_protocol::quorum::QuorumSystem;
-use meshlock_protocol::quorum::analysis::{Analysis, Method, Point, Sampling};
-use meshlock_protocol::quorum::check::{Property, Verdict};
+use meshlock_protocol::quorum::analysis::{Analysis, AvailabilityPoint, Method, Sampling};
+use meshlock_protocol::quorum::check::{Property, QuorumVerdict};
 use serde_json::{Value, json};
 
 use super::source::{Family, Source};
@@ -90,8 +90,8 @@ fn analysed(arguments: &Arguments, down: &[f64]) -> anyhow::Result<(Facts, Analy
 /// Why the sets are no quorums, if they are none.
 fn flaw(system: &QuorumSystem) -> Option<String> {
     match Property::Intersection.check(system) {
-        Verdict::Fails(violation) => Some(violation.to_string()),
-        Verdict::Holds | Verdict::Undecided => None,
+        QuorumVerdict::Fails(violation) => Some(violation.to_string()),
+        QuorumVerdict::Holds | QuorumVerdict::Undecided => None,
     }
 }
 
@@ -173,7 +173,7 @@ fn runs(sites: &[usize]) -> String {
 fn print_availability(figures: &Analysis, out: &mut dyn Write) -> anyhow::Result<()> {
     let sampled = matches!(figures.availability.method, Method::Sampled(_));
     let mut table = output::table(&["each site down", "a quorum up", if sampled { "±" } else { "none up" }]);
-    for Point { failing, available, error } in &figures.availability.points {
+    for AvailabilityPoint { failing, available, error } in &figures.availability.points {
         let last = if sampled { format!("{error:.4}") } else { format!("{:.2e}", 1.0 - available) };
         table.add_row([failing.to_string(), format!("{available:.6}"), last]);
     }
@@ -197,7 +197,7 @@ fn how(method: Method) -> String {
 }
 
 fn document(facts: &Facts, figures: &Analysis) -> Value {
-    let point = |point: &Point| json!({ "down": point.failing, "up": point.available, "error": point.error });
+    let point = |point: &AvailabilityPoint| json!({ "down": point.failing, "up": point.available, "error": point.error });
     let points: Vec<Value> = figures.availability.points.iter().map(point).collect();
     let (method, sampling) = match figures.availability.method {
         Method::Subsets => ("subsets", None),

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use meshlock_protocol::quorum::check::{Property, Verdict, Violation};
+use meshlock_protocol::quorum::check::{Property, QuorumVerdict, QuorumViolation};
 use serde::Serialize;
 use serde_json::json;
 
@@ -71,7 +71,7 @@ impl Requirement {
 struct Row {
     property: Property,
     required: bool,
-    verdict: Verdict,
+    verdict: QuorumVerdict,
 }
 
 #[derive(Serialize)]
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     if let Some(path) = &arguments.printing.svg {
         write_picture(path, &panels::draw(&family, &blamed(&rows)))?;
     }
-    let good = rows.iter().filter(|row| row.required).all(|row| row.verdict == Verdict::Holds);
+    let good = rows.iter().filter(|row| row.required).all(|row| row.verdict == QuorumVerdict::Holds);
     let (sites, sets) = (family.system.sites(), family.system.quorums().len());
     if arguments.printing.json {
         let checks: Vec<JsonRow> = rows.iter().map(JsonRow::of).collect();
@@ -130,30 +130,30 @@ fn rows(arguments: &Arguments, family: &Family) -> Vec<Row> {
 /// The sets that speak against what is required.
 fn blamed(rows: &[Row]) -> Vec<usize> {
     let violations = rows.iter().filter(|row| row.required).filter_map(Row::violation);
-    violations.flat_map(Violation::sets).map(|set| set.index).collect()
+    violations.flat_map(QuorumViolation::sets).map(|set| set.index).collect()
 }
 
 impl Row {
     fn holds(&self) -> &'static str {
         match self.verdict {
-            Verdict::Holds => "yes",
-            Verdict::Fails(_) => "no",
-            Verdict::Undecided => "?",
+            QuorumVerdict::Holds => "yes",
+            QuorumVerdict::Fails(_) => "no",
+            QuorumVerdict::Undecided => "?",
         }
     }
 
-    fn violation(&self) -> Option<&Violation> {
+    fn violation(&self) -> Option<&QuorumViolation> {
         match &self.verdict {
-            Verdict::Fails(violation) => Some(violation),
-            Verdict::Holds | Verdict::Undecided => None,
+            QuorumVerdict::Fails(violation) => Some(violation),
+            QuorumVerdict::Holds | QuorumVerdict::Undecided => None,
         }
     }
 
     fn why(&self) -> String {
         match &self.verdict {
-            Verdict::Holds => self.property.about(),
-            Verdict::Fails(violation) => violation.to_string(),
-            Verdict::Undecided => "too many sets to tell; nothing was found against it".to_owned(),
+            QuorumVerdict::Holds => self.property.about(),
+            QuorumVerdict::Fails(violation) => violation.to_string(),
+            QuorumVerdict::Undecided => "too many sets to tell; nothing was found against it".to_owned(),
         }
     }
 }
@@ -161,17 +161,17 @@ impl Row {
 impl JsonRow {
     fn of(row: &Row) -> Self {
         let holds = match row.verdict {
-            Verdict::Holds => Some(true),
-            Verdict::Fails(_) => Some(false),
-            Verdict::Undecided => None,
+            QuorumVerdict::Holds => Some(true),
+            QuorumVerdict::Fails(_) => Some(false),
+            QuorumVerdict::Undecided => None,
         };
-        let offending = row.violation().map(Violation::sets).unwrap_or_default();
+        let offending = row.violation().map(QuorumViolation::sets).unwrap_or_default();
         JsonRow {
             property: row.property.to_string(),
             about: row.property.about(),
             required: row.required,
             holds,
-            why_not: row.violation().map(Violation::to_string),
+            why_not: row.violation().map(QuorumViolation::to_string),
             offending_sets: offending.iter().map(|set| set.index).collect(),
         }
     }

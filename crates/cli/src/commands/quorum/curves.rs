@@ -1,6 +1,6 @@
 //! The analysis as a picture: availability over the probability that a site is down, and the load of each site.
 
-use meshlock_protocol::quorum::analysis::{Analysis, Point};
+use meshlock_protocol::quorum::analysis::{Analysis, AvailabilityPoint};
 
 use super::svg::{At, Svg};
 
@@ -38,7 +38,7 @@ const STYLE: &str = "\
 ";
 
 /// Draws the figures; `curve` is the availability at [`PROBABILITIES`].
-pub(super) fn draw(title: &str, figures: &Analysis, curve: &[Point]) -> String {
+pub(super) fn draw(title: &str, figures: &Analysis, curve: &[AvailabilityPoint]) -> String {
     let mut svg = Svg::new();
     svg.text(At(24.0, 34.0), "title", title);
     let sizes = figures.sizes;
@@ -86,7 +86,7 @@ impl Chart {
     }
 }
 
-fn draw_availability(svg: &mut Svg, curve: &[Point]) {
+fn draw_availability(svg: &mut Svg, curve: &[AvailabilityPoint]) {
     let chart = Chart { left: 64.0, right: 400.0, most: 1.0 };
     chart.frame(svg, "Availability", "each site down with probability");
     for fifth in 0..=5 {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use meshlock_protocol::quorum::analysis::Rule;
+use meshlock_protocol::quorum::analysis::QuorumRule;
 use meshlock_protocol::quorum::{BuildQuorumsError, MAX_SITES, QuorumSystem, votes};
 use meshlock_protocol::{SiteId, SiteSet};
 use serde::Deserialize;
@@ -127,12 +127,12 @@ impl Construction {
     }
 
     /// Where the sets follow a rule that knows more than the sets listed, or of more than can be, the rule.
-    pub(super) fn rule(&self) -> anyhow::Result<Option<Rule>> {
+    pub(super) fn rule(&self) -> anyhow::Result<Option<QuorumRule>> {
         let rule = match self {
-            Construction::Grid { sites } => Rule::grid(*sites),
-            Construction::Tree { sites, all: true, .. } => Rule::tree(*sites),
-            Construction::Majority { sites, all: true } => Rule::majority(*sites),
-            Construction::Votes { votes, quota } => Rule::votes(votes.clone(), quota_of(votes, *quota)),
+            Construction::Grid { sites } => QuorumRule::grid(*sites),
+            Construction::Tree { sites, all: true, .. } => QuorumRule::tree(*sites),
+            Construction::Majority { sites, all: true } => QuorumRule::majority(*sites),
+            Construction::Votes { votes, quota } => QuorumRule::votes(votes.clone(), quota_of(votes, *quota)),
             Construction::Plane { .. }
             | Construction::Folded { .. }
             | Construction::Tree { all: false, .. }

@@ -3,7 +3,7 @@
 use clap::Args;
 use meshlock_protocol::{SiteId, SiteSet};
 use meshlock_sim::Time;
-use meshlock_sim::faults::{DrawnFaults, DrawnOutages, Fault, FaultPlan, Link};
+use meshlock_sim::faults::{DrawnFaults, DrawnOutages, FaultEvent, FaultPlan, Link};
 
 use super::model::{number, span};
 use crate::output::Usage;
@@ -88,32 +88,32 @@ impl FaultFlags {
         Ok(plan)
     }
 
-    fn at_given_times(&self, sites: usize) -> Result<Vec<(Time, Fault)>, Usage> {
+    fn at_given_times(&self, sites: usize) -> Result<Vec<(Time, FaultEvent)>, Usage> {
         let mut at = Vec::new();
         for text in &self.fail {
             let (word, time) = before_at("--fail", text)?;
-            at.push((time, Fault::Fail(site("--fail", word, sites)?)));
+            at.push((time, FaultEvent::Fail(site("--fail", word, sites)?)));
         }
         for text in &self.recover {
             let (word, time) = before_at("--recover", text)?;
-            at.push((time, Fault::Recover(site("--recover", word, sites)?)));
+            at.push((time, FaultEvent::Recover(site("--recover", word, sites)?)));
         }
         for text in &self.split {
             let (words, time) = before_at("--split", text)?;
             let away =
                 words.split(',').map(|word| site("--split", word, sites)).collect::<Result<SiteSet, _>>()?;
-            at.push((time, Fault::Split(away)));
+            at.push((time, FaultEvent::Split(away)));
         }
         for text in &self.heal {
-            at.push((span("--heal", number("--heal", text)?)?, Fault::Heal));
+            at.push((span("--heal", number("--heal", text)?)?, FaultEvent::Heal));
         }
         for text in &self.cut {
             let (link, time) = link("--cut", text, sites)?;
-            at.push((time, Fault::Cut(link)));
+            at.push((time, FaultEvent::Cut(link)));
         }
         for text in &self.mend {
             let (link, time) = link("--mend", text, sites)?;
-            at.push((time, Fault::Mend(link)));
+            at.push((time, FaultEvent::Mend(link)));
         }
         Ok(at)
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use meshlock_sim::trace::{Line, Trace};
+use meshlock_sim::trace::{Trace, TracedEvent};
 
 use crate::jobs;
 
@@ -57,7 +57,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Trace for Shown<'_> {
-    fn line(&mut self, line: Line<'_>) {
+    fn line(&mut self, line: TracedEvent<'_>) {
         self.trace.line(line);
     }
 

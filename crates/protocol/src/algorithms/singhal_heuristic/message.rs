@@ -171,7 +171,7 @@ pub enum Message {
         round: Number,
         /// The incarnation of the receiver that is asked.
         incarnation: u32,
-        /// The lives that are over.
+        /// The incarnations that are over.
         dead: Box<[Death]>,
     },
     /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites

@@ -35,7 +35,7 @@ pub(super) struct Recovery {
     newcomers: Vec<(SiteId, u32)>,
     /// If I have come back: who has not welcomed me yet.
     unwelcomed: SiteSet,
-    /// Who failed before it could welcome me: I do not know which of its lives is over.
+    /// The sites that failed before they could welcome me: I do not know which of their incarnations is over.
     strangers: SiteSet,
     /// Questions that I cannot answer before I know of the failure that they are about; one of an asker.
     questions: Vec<Question>,
@@ -129,7 +129,7 @@ impl SinghalHeuristic {
             recovery.newcomers.retain(|&(site, _)| site != from);
             recovery.newcomers.push((from, incarnation));
             if recovery.strangers.remove(from) {
-                // Now I know which of its lives is over, and can ask better.
+                // Now I know which of its incarnations is over, and can ask better.
                 self.heard[from.index()] = Number { incarnation: incarnation - 1, count: 0 };
                 self.begin_round(out);
             }
@@ -262,7 +262,7 @@ impl SinghalHeuristic {
         self.answer_if_known(out);
     }
 
-    /// Answers what is asked about lives that I know to be over.
+    /// Answers what is asked about incarnations that I know to be over.
     fn answer_if_known(&mut self, out: &mut Outbox<Message>) {
         if self.is_split() {
             return;

@@ -6,7 +6,7 @@
 //! So the same samples serve for every p, and the curve falls as it must. The error given is half the width of Wilson's interval
 //! at 95 %.
 
-use super::rule::Rule;
+use super::rule::QuorumRule;
 use super::survivors::{Survivors, power};
 use crate::SiteSet;
 use crate::quorum::QuorumSystem;
@@ -17,7 +17,7 @@ pub struct Availability {
     /// The method.
     pub method: Method,
     /// One point for each requested probability.
-    pub points: Vec<Point>,
+    pub points: Vec<AvailabilityPoint>,
 }
 
 /// The method by which an availability was found.
@@ -35,7 +35,7 @@ pub enum Method {
 
 /// The availability at one probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct AvailabilityPoint {
     /// The probability that one site is down.
     pub failing: f64,
     /// The probability that some quorum is up.
@@ -90,15 +90,16 @@ impl Availability {
     }
 
     /// `None` where only the listed sets tell.
-    pub(super) fn of_rule(rule: &Rule, failing: &[f64]) -> Option<Self> {
-        let point =
-            |&failing: &f64| Some(Point { failing, available: rule.availability(failing)?, error: 0.0 });
+    pub(super) fn of_rule(rule: &QuorumRule, failing: &[f64]) -> Option<Self> {
+        let point = |&failing: &f64| {
+            Some(AvailabilityPoint { failing, available: rule.availability(failing)?, error: 0.0 })
+        };
         let points = failing.iter().map(point).collect::<Option<_>>()?;
         Some(Availability { method: Method::Rule, points })
     }
 
     fn exactly(method: Method, failing: &[f64], available: impl Fn(f64) -> f64) -> Self {
-        let point = |&failing: &f64| Point { failing, available: available(failing), error: 0.0 };
+        let point = |&failing: &f64| AvailabilityPoint { failing, available: available(failing), error: 0.0 };
         Availability { method, points: failing.iter().map(point).collect() }
     }
 }
@@ -171,10 +172,10 @@ fn threshold(sets: &[Vec<usize>], down_from: &[f64], steps: &mut usize) -> f64 {
     last
 }
 
-fn sampled(thresholds: &[f64], failing: f64) -> Point {
+fn sampled(thresholds: &[f64], failing: f64) -> AvailabilityPoint {
     let up = thresholds.len() - thresholds.partition_point(|&threshold| threshold <= failing);
     let (count, share) = (thresholds.len() as f64, up as f64 / thresholds.len() as f64);
     let z = 1.96_f64;
     let spread = (share * (1.0 - share) / count + z * z / (4.0 * count * count)).sqrt();
-    Point { failing, available: share, error: z * spread / (1.0 + z * z / count) }
+    AvailabilityPoint { failing, available: share, error: z * spread / (1.0 + z * z / count) }
 }

@@ -13,7 +13,7 @@ use crate::quorum::QuorumSystem;
 
 /// The share of requests that each site is asked in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct QuorumLoad {
     /// The load of the system: of the busiest site, if sets are chosen as well as can be.
     pub best: f64,
     /// How often each set is asked then, where the sets are listed; the sum is 1.
@@ -24,7 +24,7 @@ pub struct Load {
     pub even: Option<f64>,
 }
 
-impl Load {
+impl QuorumLoad {
     /// The load of a family that has at least one set, all of them not empty.
     pub fn of(system: &QuorumSystem) -> Self {
         let weights = heaviest_packing(system);
@@ -37,7 +37,7 @@ impl Load {
             }
         }
         let most_sets = system.shares().into_iter().max().unwrap_or(0);
-        Load {
+        QuorumLoad {
             best: of_sites.iter().copied().fold(0.0, f64::max),
             strategy: Some(strategy),
             of_sites,

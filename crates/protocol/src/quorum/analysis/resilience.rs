@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use super::load::Load;
+use super::load::QuorumLoad;
 use super::survivors::Survivors;
 use crate::quorum::QuorumSystem;
 use crate::{SiteId, SiteSet};
@@ -29,7 +29,7 @@ const MAX_STEPS: usize = 300_000_000;
 
 impl Resilience {
     /// The resilience of a family that has at least one set, all of them not empty.
-    pub(super) fn of(system: &QuorumSystem, survivors: Option<&Survivors>, load: &Load) -> Self {
+    pub(super) fn of(system: &QuorumSystem, survivors: Option<&Survivors>, load: &QuorumLoad) -> Self {
         if let Some(exact) = survivors.and_then(Survivors::resilience) {
             return Resilience::exactly(exact);
         }

@@ -11,17 +11,17 @@
 //! incomplete row and all but the columns that it lacks; each meets one row and one column.
 
 use super::Sizes;
-use super::load::Load;
+use super::load::QuorumLoad;
 use crate::SiteId;
 use crate::quorum::grid::Grid;
 use crate::quorum::{BuildQuorumsError, QuorumSystem, Tree, check_sites, majority, votes};
 
 /// The rule that makes a set a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule(Kind);
+pub struct QuorumRule(RuleKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum RuleKind {
     Tree(Tree),
     Votes { votes: Vec<u32>, quota: u64 },
     Grid(Grid),
@@ -30,56 +30,56 @@ enum Kind {
 /// The largest number of steps for computing the distribution of votes.
 const MAX_STEPS: usize = 10_000_000;
 
-impl Rule {
+impl QuorumRule {
     /// [`QuorumSystem::whole_tree`], not listed.
     pub fn tree(sites: usize) -> Result<Self, BuildQuorumsError> {
         check_sites(sites)?;
-        Ok(Rule(Kind::Tree(Tree::new(sites))))
+        Ok(QuorumRule(RuleKind::Tree(Tree::new(sites))))
     }
 
     /// [`QuorumSystem::votes`], not listed.
     pub fn votes(votes: Vec<u32>, quota: u64) -> Result<Self, BuildQuorumsError> {
         votes::check(&votes, quota)?;
-        Ok(Rule(Kind::Votes { votes, quota }))
+        Ok(QuorumRule(RuleKind::Votes { votes, quota }))
     }
 
     /// [`QuorumSystem::all_majorities`], not listed.
     pub fn majority(sites: usize) -> Result<Self, BuildQuorumsError> {
         check_sites(sites)?;
-        Rule::votes(vec![1; sites], majority::least(sites) as u64)
+        QuorumRule::votes(vec![1; sites], majority::least(sites) as u64)
     }
 
     /// [`QuorumSystem::grid`].
     pub fn grid(sites: usize) -> Result<Self, BuildQuorumsError> {
         check_sites(sites)?;
-        Ok(Rule(Kind::Grid(Grid::new(sites))))
+        Ok(QuorumRule(RuleKind::Grid(Grid::new(sites))))
     }
 
     /// The number of sites.
     pub fn sites(&self) -> usize {
         match &self.0 {
-            Kind::Tree(tree) => tree.sites(),
-            Kind::Votes { votes, .. } => votes.len(),
-            Kind::Grid(grid) => grid.sites(),
+            RuleKind::Tree(tree) => tree.sites(),
+            RuleKind::Votes { votes, .. } => votes.len(),
+            RuleKind::Grid(grid) => grid.sites(),
         }
     }
 
     /// All sets, if they are not too many.
     pub fn list(&self) -> Result<QuorumSystem, BuildQuorumsError> {
         match &self.0 {
-            Kind::Tree(tree) => QuorumSystem::whole_tree(tree.sites()),
-            Kind::Votes { votes, quota } => QuorumSystem::votes(votes, *quota),
-            Kind::Grid(grid) => QuorumSystem::grid(grid.sites()),
+            RuleKind::Tree(tree) => QuorumSystem::whole_tree(tree.sites()),
+            RuleKind::Votes { votes, quota } => QuorumSystem::votes(votes, *quota),
+            RuleKind::Grid(grid) => QuorumSystem::grid(grid.sites()),
         }
     }
 
     /// The number of failures that always leave a quorum.
     pub(super) fn resilience(&self) -> usize {
         match &self.0 {
-            Kind::Tree(tree) => {
+            RuleKind::Tree(tree) => {
                 bottom_up(*tree, 1, |left, right| (1 + left.min(right)).min(left + right))[0] - 1
             }
-            Kind::Votes { votes, quota } => {
+            RuleKind::Votes { votes, quota } => {
                 // The worst that can fail are those with most votes.
                 let mut left: u64 = votes.iter().map(|&votes| u64::from(votes)).sum();
                 let mut falling = votes.clone();
@@ -90,7 +90,7 @@ impl Rule {
                 };
                 falling.iter().take_while(survived).count()
             }
-            Kind::Grid(grid) => {
+            RuleKind::Grid(grid) => {
                 let (rows, columns) = (grid.sites().div_ceil(grid.columns()), grid.columns());
                 let in_last_row = grid.sites() - (rows - 1) * columns;
                 let around_the_gap = if in_last_row < columns { (rows - 1).max(in_last_row) } else { rows };
@@ -103,32 +103,32 @@ impl Rule {
     /// the listed sets tell.
     pub(super) fn availability(&self, failing: f64) -> Option<f64> {
         match &self.0 {
-            Kind::Tree(tree) => {
+            RuleKind::Tree(tree) => {
                 let of_three = |left: f64, right: f64| {
                     (1.0 - failing) * (left + right - left * right) + failing * (left * right)
                 };
                 Some(bottom_up(*tree, 1.0 - failing, of_three)[0])
             }
-            Kind::Votes { votes, quota } => {
+            RuleKind::Votes { votes, quota } => {
                 let quota = usize::try_from(*quota).ok()?;
                 let few = quota.saturating_mul(votes.len()) <= MAX_STEPS;
                 few.then(|| availability_of_votes(votes, quota, 1.0 - failing))
             }
-            Kind::Grid(_) => None,
+            RuleKind::Grid(_) => None,
         }
     }
 
     /// The load and the sizes; `None` where only the listed sets tell.
-    pub(super) fn load_and_sizes(&self) -> Option<(Load, Sizes)> {
+    pub(super) fn load_and_sizes(&self) -> Option<(QuorumLoad, Sizes)> {
         match &self.0 {
-            Kind::Tree(tree) => Some(load_and_sizes_of_tree(*tree)),
-            Kind::Votes { votes, quota } => {
+            RuleKind::Tree(tree) => Some(load_and_sizes_of_tree(*tree)),
+            RuleKind::Votes { votes, quota } => {
                 let mut of_voters = votes.iter().copied().filter(|&votes| votes > 0);
                 let one = of_voters.next()?;
                 let all_alike = of_voters.all(|other| other == one);
                 all_alike.then(|| load_and_sizes_of_equals(votes, quota.div_ceil(u64::from(one))))
             }
-            Kind::Grid(_) => None,
+            RuleKind::Grid(_) => None,
         }
     }
 }
@@ -163,7 +163,7 @@ fn bottom_up<T: Copy>(tree: Tree, leaf: T, of_three: impl Fn(T, T) -> T) -> Vec<
     figures
 }
 
-fn load_and_sizes_of_tree(tree: Tree) -> (Load, Sizes) {
+fn load_and_sizes_of_tree(tree: Tree) -> (QuorumLoad, Sizes) {
     let below = bottom_up(tree, 1.0, |left, right| 2.0 / (1.0 + 1.0 / left + 1.0 / right));
     // By site: how often the tree below it is asked.
     let mut asked = vec![1.0; tree.sites()];
@@ -183,15 +183,15 @@ fn load_and_sizes_of_tree(tree: Tree) -> (Load, Sizes) {
         mean: of_sites.iter().sum(),
         most: bottom_up(tree, 1, |left: usize, right| (1 + left.max(right)).max(left + right))[0],
     };
-    (Load { best: below[0], strategy: None, of_sites, even: None }, sizes)
+    (QuorumLoad { best: below[0], strategy: None, of_sites, even: None }, sizes)
 }
 
 /// Voters with equal votes, `size` of which are enough.
-fn load_and_sizes_of_equals(votes: &[u32], size: u64) -> (Load, Sizes) {
+fn load_and_sizes_of_equals(votes: &[u32], size: u64) -> (QuorumLoad, Sizes) {
     let voters = votes.iter().filter(|&&votes| votes > 0).count();
     let best = size as f64 / voters as f64;
     let of_sites = votes.iter().map(|&votes| if votes > 0 { best } else { 0.0 }).collect();
     let size = usize::try_from(size).expect("no more than there are voters");
     let sizes = Sizes { least: size, mean: size as f64, most: size };
-    (Load { best, strategy: None, of_sites, even: Some(best) }, sizes)
+    (QuorumLoad { best, strategy: None, of_sites, even: Some(best) }, sizes)
 }

@@ -14,7 +14,7 @@ fn close(one: f64, other: f64) -> bool {
 #[test]
 fn the_load_of_a_plane_is_the_share_of_a_line() {
     for order in [2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 31] {
-        let load = Load::of(&QuorumSystem::plane(order).unwrap());
+        let load = QuorumLoad::of(&QuorumSystem::plane(order).unwrap());
         let expected = (order + 1) as f64 / points(order) as f64;
         assert!(
             close(load.best, expected) && close(load.even.unwrap(), expected),
@@ -28,18 +28,18 @@ fn the_load_of_a_plane_is_the_share_of_a_line() {
 
 #[test]
 fn majorities_and_square_grids_have_the_load_of_their_size() {
-    assert!(close(Load::of(&QuorumSystem::all_majorities(7).unwrap()).best, 4.0 / 7.0));
-    assert!(close(Load::of(&QuorumSystem::majority(101).unwrap()).best, 51.0 / 101.0));
-    assert!(close(Load::of(&QuorumSystem::grid(100).unwrap()).best, 19.0 / 100.0));
+    assert!(close(QuorumLoad::of(&QuorumSystem::all_majorities(7).unwrap()).best, 4.0 / 7.0));
+    assert!(close(QuorumLoad::of(&QuorumSystem::majority(101).unwrap()).best, 51.0 / 101.0));
+    assert!(close(QuorumLoad::of(&QuorumSystem::grid(100).unwrap()).best, 19.0 / 100.0));
 }
 
 #[test]
 fn the_root_of_a_tree_is_always_asked_unless_paths_may_go_around_it() {
-    let paths = Load::of(&QuorumSystem::tree(15, &SiteSet::new()).unwrap());
+    let paths = QuorumLoad::of(&QuorumSystem::tree(15, &SiteSet::new()).unwrap());
     assert!(close(paths.best, 1.0));
     assert!(close(paths.of_sites[14], 1.0 / 8.0));
     // Naor and Wool: 2/(h+2) for a complete tree of height h.
-    let whole = Load::of(&QuorumSystem::whole_tree(15).unwrap());
+    let whole = QuorumLoad::of(&QuorumSystem::whole_tree(15).unwrap());
     assert!(close(whole.best, 2.0 / 5.0), "{}", whole.best);
 }
 
@@ -47,7 +47,7 @@ fn the_root_of_a_tree_is_always_asked_unless_paths_may_go_around_it() {
 #[test]
 fn the_best_strategy_evens_out_what_asking_all_sets_alike_does_not() {
     let system = QuorumSystem::votes(&[2, 1, 1, 1], 3).unwrap();
-    let load = Load::of(&system);
+    let load = QuorumLoad::of(&system);
     assert!(close(load.even.unwrap(), 3.0 / 4.0));
     assert!(close(load.best, 3.0 / 5.0), "{}", load.best);
 }
@@ -57,7 +57,7 @@ fn the_best_strategy_evens_out_what_asking_all_sets_alike_does_not() {
 fn the_load_bounds_every_strategy() {
     for sites in [10, 29, 50] {
         let system = QuorumSystem::folded_plane(sites).unwrap();
-        let load = Load::of(&system);
+        let load = QuorumLoad::of(&system);
         let least = Sizes::of(&system, &load).least as f64;
         assert!(load.best >= least / sites as f64 - 1e-9);
         assert!(load.best <= load.even.unwrap() + 1e-9);
@@ -100,7 +100,7 @@ fn the_whole_tree_survives_as_many_failures_as_it_has_levels_less_one() {
 #[test]
 fn the_ways_to_find_the_resilience_agree() {
     for system in samples() {
-        let load = Load::of(&system);
+        let load = QuorumLoad::of(&system);
         let by_subsets = Survivors::count(&system).expect("few sites");
         let exact = Resilience::of(&system, Some(&by_subsets), &load);
         assert_eq!(Resilience::of(&system, None, &load), exact, "{system}");
@@ -144,7 +144,7 @@ fn samples() -> Vec<QuorumSystem> {
 fn a_plane_survives_one_failure_less_than_a_line_has_sites_whatever_its_size() {
     for order in [5, 7, 16, 31] {
         let system = QuorumSystem::plane(order).unwrap();
-        let resilience = Resilience::of(&system, None, &Load::of(&system));
+        let resilience = Resilience::of(&system, None, &QuorumLoad::of(&system));
         assert_eq!(resilience, Resilience { at_least: order, at_most: order });
     }
 }
@@ -152,7 +152,7 @@ fn a_plane_survives_one_failure_less_than_a_line_has_sites_whatever_its_size() {
 #[test]
 fn a_grid_survives_fewer_failures_than_it_has_rows() {
     let system = QuorumSystem::grid(49).unwrap();
-    let resilience = Resilience::of(&system, None, &Load::of(&system));
+    let resilience = Resilience::of(&system, None, &QuorumLoad::of(&system));
     assert_eq!(resilience, Resilience { at_least: 6, at_most: 6 });
 }
 
@@ -187,7 +187,7 @@ fn assert_like(by_rule: &Analysis, listed: &Analysis) {
 #[test]
 fn the_rule_of_a_tree_gives_what_its_listed_sets_give() {
     for sites in 1..=17 {
-        let rule = Rule::tree(sites).unwrap();
+        let rule = QuorumRule::tree(sites).unwrap();
         let by_rule = Analysis::of_rule(&rule, &[0.0, 0.2, 0.5, 1.0], Sampling::default()).unwrap();
         let listed = QuorumSystem::whole_tree(sites).unwrap();
         assert_like(&by_rule, &Analysis::of(&listed, &[0.0, 0.2, 0.5, 1.0], Sampling::default()));
@@ -206,7 +206,7 @@ fn the_rule_of_votes_gives_what_the_listed_coalitions_give() {
         (&[9], 1),
     ];
     for (votes, quota) in votes {
-        let rule = Rule::votes(votes.to_vec(), quota).unwrap();
+        let rule = QuorumRule::votes(votes.to_vec(), quota).unwrap();
         let by_rule = Analysis::of_rule(&rule, &[0.0, 0.2, 0.5, 1.0], Sampling::default()).unwrap();
         let listed = QuorumSystem::votes(votes, quota).unwrap();
         assert_like(&by_rule, &Analysis::of(&listed, &[0.0, 0.2, 0.5, 1.0], Sampling::default()));
@@ -218,16 +218,16 @@ fn the_rule_of_a_grid_knows_how_many_failures_it_survives() {
     for sites in 1..=26 {
         let listed = QuorumSystem::grid(sites).unwrap();
         let exact = Survivors::count(&listed).and_then(|survivors| survivors.resilience());
-        assert_eq!(Some(Rule::grid(sites).unwrap().resilience()), exact, "{sites} sites");
+        assert_eq!(Some(QuorumRule::grid(sites).unwrap().resilience()), exact, "{sites} sites");
     }
 }
 
 #[test]
 fn a_rule_answers_for_a_thousand_sites() {
-    let tree = Analysis::of_rule(&Rule::tree(1023).unwrap(), &[0.1], Sampling::default()).unwrap();
+    let tree = Analysis::of_rule(&QuorumRule::tree(1023).unwrap(), &[0.1], Sampling::default()).unwrap();
     assert_eq!((tree.sizes.least, tree.sizes.most, tree.resilience.at_least), (10, 512, 9));
     assert!(close(tree.load.best, 2.0 / 11.0));
-    let majority = Rule::majority(1001).unwrap();
+    let majority = QuorumRule::majority(1001).unwrap();
     let majority = Analysis::of_rule(&majority, &[0.1], Sampling::default()).unwrap();
     assert_eq!((majority.sizes.least, majority.resilience.at_least), (501, 500));
     assert!(majority.availability.points[0].available > 0.999_999);

@@ -37,11 +37,11 @@ pub enum Property {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum QuorumVerdict {
     /// The family has the property.
     Holds,
     /// The family does not have the property, for this reason.
-    Fails(Violation),
+    Fails(QuorumViolation),
     /// The search was given up after [`MAX_STEPS`]; nothing was found against it.
     Undecided,
 }
@@ -57,7 +57,7 @@ pub struct Named {
 
 /// Why a family does not have a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
+pub enum QuorumViolation {
     /// A set without a site.
     #[error("set {0} is empty")]
     Empty(usize),
@@ -107,7 +107,7 @@ pub const MAX_STEPS: u64 = 300_000_000;
 
 impl Property {
     /// Whether the family has the property.
-    pub fn check(self, system: &QuorumSystem) -> Verdict {
+    pub fn check(self, system: &QuorumSystem) -> QuorumVerdict {
         let found = match self {
             Property::Intersection | Property::M1 => intersection(system),
             Property::Minimality => minimality(system),
@@ -116,7 +116,7 @@ impl Property {
             Property::M4 => equal_shares(system),
             Property::KCoterie(k) => return k_coterie(system, k),
         };
-        found.map_or(Verdict::Holds, Verdict::Fails)
+        found.map_or(QuorumVerdict::Holds, QuorumVerdict::Fails)
     }
 
     /// The property in a few words.
@@ -135,15 +135,17 @@ impl Property {
     }
 }
 
-impl Violation {
+impl QuorumViolation {
     /// The sets that are to blame, where single sets are.
     pub fn sets(&self) -> Vec<&Named> {
         match self {
-            Violation::Disjoint(one, other) | Violation::Sizes(one, other) => vec![one, other],
-            Violation::Contains { larger, smaller } => vec![larger, smaller],
-            Violation::NotInOwn { set, .. } => vec![set],
-            Violation::TooManyDisjoint(sets) | Violation::Blocking(sets) => sets.iter().collect(),
-            Violation::Empty(_) | Violation::NotOneEach { .. } | Violation::Shares(..) => Vec::new(),
+            QuorumViolation::Disjoint(one, other) | QuorumViolation::Sizes(one, other) => vec![one, other],
+            QuorumViolation::Contains { larger, smaller } => vec![larger, smaller],
+            QuorumViolation::NotInOwn { set, .. } => vec![set],
+            QuorumViolation::TooManyDisjoint(sets) | QuorumViolation::Blocking(sets) => sets.iter().collect(),
+            QuorumViolation::Empty(_) | QuorumViolation::NotOneEach { .. } | QuorumViolation::Shares(..) => {
+                Vec::new()
+            }
         }
     }
 }
@@ -176,8 +178,8 @@ fn named(system: &QuorumSystem, index: usize) -> Named {
     Named { index, set: system.quorums()[index].clone() }
 }
 
-fn empty(system: &QuorumSystem) -> Option<Violation> {
-    system.quorums().iter().position(SiteSet::is_empty).map(Violation::Empty)
+fn empty(system: &QuorumSystem) -> Option<QuorumViolation> {
+    system.quorums().iter().position(SiteSet::is_empty).map(QuorumViolation::Empty)
 }
 
 /// The first pair, in order, of a set that is `suspect` and another that `bad` says is bad beside it.
@@ -199,52 +201,52 @@ fn subsets(system: &QuorumSystem) -> Option<Subsets> {
     Some(system).filter(|system| system.quorums().len() > 1000).and_then(Subsets::of)
 }
 
-fn intersection(system: &QuorumSystem) -> Option<Violation> {
+fn intersection(system: &QuorumSystem) -> Option<QuorumViolation> {
     let subsets = subsets(system);
     let suspect = |set: &SiteSet| subsets.as_ref().is_none_or(|subsets| subsets.has_disjoint(set));
     let disjoint = || first_pair(system, suspect, |one, other| !one.intersects(other));
-    empty(system).or_else(|| disjoint().map(|(one, other)| Violation::Disjoint(one, other)))
+    empty(system).or_else(|| disjoint().map(|(one, other)| QuorumViolation::Disjoint(one, other)))
 }
 
-fn minimality(system: &QuorumSystem) -> Option<Violation> {
+fn minimality(system: &QuorumSystem) -> Option<QuorumViolation> {
     let subsets = subsets(system);
     let suspect = |set: &SiteSet| subsets.as_ref().is_none_or(|subsets| subsets.has_smaller(set));
     let contains = |one: &SiteSet, other: &SiteSet| other.is_subset(one) && one != other;
     let (larger, smaller) = first_pair(system, suspect, contains)?;
-    Some(Violation::Contains { larger, smaller })
+    Some(QuorumViolation::Contains { larger, smaller })
 }
 
-fn one_each(system: &QuorumSystem) -> Option<Violation> {
+fn one_each(system: &QuorumSystem) -> Option<QuorumViolation> {
     let (sets, sites) = (system.quorums().len(), system.sites());
-    (sets != sites).then_some(Violation::NotOneEach { sets, sites })
+    (sets != sites).then_some(QuorumViolation::NotOneEach { sets, sites })
 }
 
-fn own_membership(system: &QuorumSystem) -> Option<Violation> {
+fn own_membership(system: &QuorumSystem) -> Option<QuorumViolation> {
     let outside = |&site: &SiteId| !system.quorums()[site.index()].contains(site);
     one_each(system).or_else(|| {
         let site = SiteId::all(system.sites()).find(outside)?;
-        Some(Violation::NotInOwn { site, set: named(system, site.index()) })
+        Some(QuorumViolation::NotInOwn { site, set: named(system, site.index()) })
     })
 }
 
-fn equal_sizes(system: &QuorumSystem) -> Option<Violation> {
+fn equal_sizes(system: &QuorumSystem) -> Option<QuorumViolation> {
     let sets = system.quorums();
     let other = sets.iter().position(|set| set.len() != sets[0].len())?;
-    Some(Violation::Sizes(named(system, 0), named(system, other)))
+    Some(QuorumViolation::Sizes(named(system, 0), named(system, other)))
 }
 
-fn equal_shares(system: &QuorumSystem) -> Option<Violation> {
+fn equal_shares(system: &QuorumSystem) -> Option<QuorumViolation> {
     one_each(system).or_else(|| {
         let shares = system.shares();
         let other = shares.iter().position(|&share| share != shares[0])?;
-        Some(Violation::Shares(SiteId::new(0), shares[0], SiteId::new(other), shares[other]))
+        Some(QuorumViolation::Shares(SiteId::new(0), shares[0], SiteId::new(other), shares[other]))
     })
 }
 
 /// Layer by layer, everything that h disjoint sets can cover; how they cover it makes no difference.
-fn k_coterie(system: &QuorumSystem, k: usize) -> Verdict {
+fn k_coterie(system: &QuorumSystem, k: usize) -> QuorumVerdict {
     if let Some(violation) = empty(system).or_else(|| minimality(system)) {
-        return Verdict::Fails(violation);
+        return QuorumVerdict::Fails(violation);
     }
     let sets = system.quorums();
     let all_named = |indices: &[usize]| indices.iter().map(|&index| named(system, index)).collect();
@@ -259,25 +261,25 @@ fn k_coterie(system: &QuorumSystem, k: usize) -> Verdict {
                 blocked = false;
                 let more: Vec<usize> = by.iter().copied().chain([index]).collect();
                 if taken == k {
-                    return Verdict::Fails(Violation::TooManyDisjoint(all_named(&more)));
+                    return QuorumVerdict::Fails(QuorumViolation::TooManyDisjoint(all_named(&more)));
                 }
                 let mut union = cover.clone();
                 union.union_with(set);
                 next.entry(union).or_insert(more);
             }
             if blocked && taken < k {
-                return Verdict::Fails(Violation::Blocking(all_named(by)));
+                return QuorumVerdict::Fails(QuorumViolation::Blocking(all_named(by)));
             }
             // A cover that is new costs more than one that was known: it is kept.
             let kept = 10 + system.sites() / 4 + taken;
             steps += (sets.len() + kept * (next.len() - before)) as u64;
             if steps > MAX_STEPS {
-                return Verdict::Undecided;
+                return QuorumVerdict::Undecided;
             }
         }
         covered = next;
     }
-    Verdict::Holds
+    QuorumVerdict::Holds
 }
 
 #[cfg(test)]

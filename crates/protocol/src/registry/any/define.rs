@@ -78,20 +78,20 @@ macro_rules! any {
 
         impl AnySite {
             /// Makes one call.
-            fn dispatch(&mut self, call: Call<'_>, scratch: &mut Scratch, out: &mut Outbox<AnyMessage>) {
+            fn dispatch(&mut self, call: SiteCall<'_>, scratch: &mut Scratch, out: &mut Outbox<AnyMessage>) {
                 match self {
                     $(AnySite::$algorithm(site) => {
                         let own = &mut scratch.$algorithm;
                         match call {
-                            Call::Request => site.request(own),
-                            Call::Release => site.release(own),
-                            Call::ReleaseAndRequest => site.release_and_request(own),
-                            Call::PeerFailed(peer) => site.peer_failed(peer, own),
-                            Call::PeerRecovered(peer) => site.peer_recovered(peer, own),
-                            Call::Restart => site.restart(own),
-                            Call::Partitioned(away) => site.partitioned(away, own),
-                            Call::Reunited(back) => site.reunited(back, own),
-                            Call::Wake => site.wake(own),
+                            SiteCall::Request => site.request(own),
+                            SiteCall::Release => site.release(own),
+                            SiteCall::ReleaseAndRequest => site.release_and_request(own),
+                            SiteCall::PeerFailed(peer) => site.peer_failed(peer, own),
+                            SiteCall::PeerRecovered(peer) => site.peer_recovered(peer, own),
+                            SiteCall::Restart => site.restart(own),
+                            SiteCall::Partitioned(away) => site.partitioned(away, own),
+                            SiteCall::Reunited(back) => site.reunited(back, own),
+                            SiteCall::Wake => site.wake(own),
                         }
                         out.extend(own.drain().map(|effect| effect.map(AnyMessage::$algorithm)));
                     })*

@@ -20,7 +20,7 @@ pub const OTHER_ALGORITHM: &str = "a message of another algorithm";
 /// One call of a site but [`Site::receive`](crate::Site::receive), which [`AnySite::deliver`] is: a message is too large to be
 /// copied with every call.
 #[derive(Clone, Copy, Debug)]
-pub enum Call<'a> {
+pub enum SiteCall<'a> {
     /// [`Site::request`](crate::Site::request).
     Request,
     /// [`Site::release`](crate::Site::release).
@@ -75,7 +75,7 @@ impl AnyPlan {
 
 impl AnySite {
     /// Makes one call; its effects are in `out`.
-    pub fn call(&mut self, call: Call<'_>, out: &mut AnyOutbox) {
+    pub fn call(&mut self, call: SiteCall<'_>, out: &mut AnyOutbox) {
         self.dispatch(call, &mut out.scratch, &mut out.effects);
     }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::super::{of_message, of_site};
-use super::{AnyMessage, AnySite, Call, Scratch};
+use super::{AnyMessage, AnySite, Scratch, SiteCall};
 use crate::{Message, Outbox, Site, SiteId, SiteSet};
 
 impl AnySite {
     /// Makes one call with an outbox for this call only.
-    fn call_once(&mut self, call: Call<'_>, out: &mut Outbox<AnyMessage>) {
+    fn call_once(&mut self, call: SiteCall<'_>, out: &mut Outbox<AnyMessage>) {
         self.dispatch(call, &mut Scratch::default(), out);
     }
 }
@@ -17,7 +17,7 @@ impl Site for AnySite {
     type Message = AnyMessage;
 
     fn request(&mut self, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Request, out);
+        self.call_once(SiteCall::Request, out);
     }
 
     fn receive(&mut self, from: SiteId, message: AnyMessage, out: &mut Outbox<AnyMessage>) {
@@ -25,35 +25,35 @@ impl Site for AnySite {
     }
 
     fn release(&mut self, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Release, out);
+        self.call_once(SiteCall::Release, out);
     }
 
     fn release_and_request(&mut self, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::ReleaseAndRequest, out);
+        self.call_once(SiteCall::ReleaseAndRequest, out);
     }
 
     fn peer_failed(&mut self, peer: SiteId, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::PeerFailed(peer), out);
+        self.call_once(SiteCall::PeerFailed(peer), out);
     }
 
     fn peer_recovered(&mut self, peer: SiteId, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::PeerRecovered(peer), out);
+        self.call_once(SiteCall::PeerRecovered(peer), out);
     }
 
     fn restart(&mut self, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Restart, out);
+        self.call_once(SiteCall::Restart, out);
     }
 
     fn partitioned(&mut self, away: &SiteSet, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Partitioned(away), out);
+        self.call_once(SiteCall::Partitioned(away), out);
     }
 
     fn reunited(&mut self, back: &SiteSet, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Reunited(back), out);
+        self.call_once(SiteCall::Reunited(back), out);
     }
 
     fn wake(&mut self, out: &mut Outbox<AnyMessage>) {
-        self.call_once(Call::Wake, out);
+        self.call_once(SiteCall::Wake, out);
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use meshlock_protocol::{Message, SiteId, SiteSet};
 
 use crate::time::Time;
-use crate::trace::{Kind, Line, Trace};
+use crate::trace::{Trace, TraceKind, TracedEvent};
 
 /// A request: its site, and its number among the requests of that site.
 type Request = (SiteId, usize);
@@ -105,35 +105,35 @@ impl Attribution {
 }
 
 impl Trace for Attribution {
-    fn line(&mut self, line: Line<'_>) {
-        let Line { time, kind, site, .. } = line;
+    fn line(&mut self, line: TracedEvent<'_>) {
+        let TracedEvent { time, kind, site, .. } = line;
         let carried = line.peer.zip(line.message.map(Message::kind));
         match (kind, carried) {
-            (Kind::Request, _) => {
+            (TraceKind::Request, _) => {
                 self.messages[site.index()].push(0);
                 self.waiting.insert(site);
                 self.requester = Some(site);
             }
-            (Kind::Send, Some((to, message))) => {
+            (TraceKind::Send, Some((to, message))) => {
                 self.in_flight += 1;
                 let (owner, nth) = self.cause_of(message, site, to);
                 self.messages[owner.index()][nth] += 1;
             }
-            (Kind::Receive, Some((from, message))) => {
+            (TraceKind::Receive, Some((from, message))) => {
                 self.in_flight -= 1;
                 self.requester = (message == "REQUEST").then_some(from);
             }
-            (Kind::Enter, _) => self.enter(time, site),
-            (Kind::Release, _) => self.leave(time, site),
-            (Kind::Send | Kind::Receive, None) => unreachable!("a message has a peer"),
+            (TraceKind::Enter, _) => self.enter(time, site),
+            (TraceKind::Release, _) => self.leave(time, site),
+            (TraceKind::Send | TraceKind::Receive, None) => unreachable!("a message has a peer"),
             (
-                Kind::Fail
-                | Kind::Recover
-                | Kind::View
-                | Kind::Cancel
-                | Kind::Waits
-                | Kind::Holds
-                | Kind::Lost,
+                TraceKind::Fail
+                | TraceKind::Recover
+                | TraceKind::View
+                | TraceKind::Cancel
+                | TraceKind::Waits
+                | TraceKind::Holds
+                | TraceKind::Lost,
                 _,
             ) => unreachable!("nothing fails in these runs, and they are watched from their start"),
         }

@@ -5,7 +5,7 @@
 
 use super::{SITES, of_messages, of_wait, open};
 use crate::draw::Distribution;
-use crate::experiments::{Curve, Findings, Job, Plot, Row};
+use crate::experiments::{ComparisonRow, Curve, Findings, Job, Measure, Measured, Plot};
 use crate::network::Delay;
 use crate::report::Report;
 use crate::settings::{Load, Settings, WarmUp};
@@ -64,7 +64,7 @@ const OTHERS: [&str; 3] = [
 ];
 
 /// The runs of one load.
-struct Runs<'a> {
+struct LoadRuns<'a> {
     long: &'a Report,
     single: &'a [Report],
     adaptive: &'a [Report],
@@ -73,18 +73,18 @@ struct Runs<'a> {
 
 const RUNS_PER_LOAD: usize = 1 + SINGLE_RUNS + ADAPTIVE_RUNS + OTHERS.len();
 
-impl<'a> Runs<'a> {
+impl<'a> LoadRuns<'a> {
     fn of(reports: &'a [Report]) -> Self {
         let (long, rest) = reports.split_at(1);
         let (single, rest) = rest.split_at(SINGLE_RUNS);
         let (adaptive, others) = rest.split_at(ADAPTIVE_RUNS);
-        Runs { long: &long[0], single, adaptive, others }
+        LoadRuns { long: &long[0], single, adaptive, others }
     }
 }
 
 /// The loads with their runs.
-fn loads(reports: &[Report]) -> impl Iterator<Item = ((f64, f64, f64), Runs<'_>)> {
-    TABLE_2.into_iter().zip(reports.chunks(RUNS_PER_LOAD).map(Runs::of))
+fn loads(reports: &[Report]) -> impl Iterator<Item = ((f64, f64, f64), LoadRuns<'_>)> {
+    TABLE_2.into_iter().zip(reports.chunks(RUNS_PER_LOAD).map(LoadRuns::of))
 }
 
 /// A run from the start, of the paper's length.
@@ -121,11 +121,6 @@ fn tolerance(rate: f64) -> f64 {
     if NEAR_SATURATION.contains(&rate) { 0.05 } else { 0.02 }
 }
 
-/// A mean with half the width of its interval.
-type Measured = (f64, Option<f64>);
-/// A value that is read from a report.
-type Measure = fn(&Report) -> Measured;
-
 /// The mean of several runs, with its interval.
 fn over(runs: &[Report], measure: Measure) -> Measured {
     let Mean { mean, ci95 } = batch_mean(&runs.iter().map(|run| measure(run).0).collect::<Vec<_>>());
@@ -159,20 +154,28 @@ pub(super) fn read(reports: &[Report]) -> Findings {
             } else {
                 (long, "  20 runs of 20,000 entries from the start", single)
             };
-            rows.push(Row::compared(label.clone(), quantity, published, main, tolerance(rate)));
-            rows.push(Row::shown(name, quantity, other));
+            rows.push(ComparisonRow::compared(label.clone(), quantity, published, main, tolerance(rate)));
+            rows.push(ComparisonRow::shown(name, quantity, other));
             if SPREAD.contains(&rate) {
                 let away = deviations(runs.single, measure, published);
                 let quantity = format!("{quantity} published, in deviations of a run");
-                rows.push(Row::shown("  20 runs of 20,000 entries from the start", &quantity, (away, None)));
+                rows.push(ComparisonRow::shown(
+                    "  20 runs of 20,000 entries from the start",
+                    &quantity,
+                    (away, None),
+                ));
             }
             for (name, run) in OTHERS.iter().zip(runs.others) {
-                rows.push(Row::shown(format!("  {name}"), quantity, measure(run)));
+                rows.push(ComparisonRow::shown(format!("  {name}"), quantity, measure(run)));
             }
         }
         // At and above saturation it grows with the run.
         if rate < 0.1 {
-            rows.push(Row::shown("  W from the arrival at the site", "W", of_wait_from_arrival(runs.long)));
+            rows.push(ComparisonRow::shown(
+                "  W from the arrival at the site",
+                "W",
+                of_wait_from_arrival(runs.long),
+            ));
         }
         rows.extend(same_wait(reports, (rate, messages, wait)));
         rows.extend(adaptive_rows(rate, &runs));
@@ -182,7 +185,7 @@ pub(super) fn read(reports: &[Report]) -> Findings {
 }
 
 /// M of the long runs where their W is that of the table, between two loads by a straight line.
-fn same_wait(reports: &[Report], (rate, messages, wait): (f64, f64, f64)) -> Option<Row> {
+fn same_wait(reports: &[Report], (rate, messages, wait): (f64, f64, f64)) -> Option<ComparisonRow> {
     if !BELOW_THE_TABLE.contains(&rate) {
         return None;
     }
@@ -191,25 +194,26 @@ fn same_wait(reports: &[Report], (rate, messages, wait): (f64, f64, f64)) -> Opt
     let pair = points.windows(2).find(|pair| (pair[0].0..pair[1].0).contains(&wait))?;
     let share = (wait - pair[0].0) / (pair[1].0 - pair[0].0);
     let between = pair[0].1 + share * (pair[1].1 - pair[0].1);
-    Some(Row::compared("  where W is the table's", "M", messages, (between, None), 0.02))
+    Some(ComparisonRow::compared("  where W is the table's", "M", messages, (between, None), 0.02))
 }
 
 /// The adaptive form beside the printed one, run by run with the same arrivals.
-fn adaptive_rows(rate: f64, runs: &Runs) -> Vec<Row> {
+fn adaptive_rows(rate: f64, runs: &LoadRuns) -> Vec<ComparisonRow> {
     let worst = |measure: Measure| {
         let more = |(adaptive, printed): (&Report, &Report)| measure(adaptive).0 - measure(printed).0;
         runs.adaptive.iter().zip(runs.single).map(more).fold(f64::NEG_INFINITY, f64::max)
     };
     let label = "  adaptive (ours)";
-    let row =
-        |quantity: &str, more: f64| Row::stated(label, quantity, "never more", (more, None), more <= 1e-9);
+    let row = |quantity: &str, more: f64| {
+        ComparisonRow::stated(label, quantity, "never more", (more, None), more <= 1e-9)
+    };
     let messages = over(runs.adaptive, of_messages);
     let mut rows = vec![
         if rate < ADAPTIVE_HEAVY {
-            Row::shown(label, "M", messages)
+            ComparisonRow::shown(label, "M", messages)
         } else {
             let published = format!("at most {ADAPTIVE_MOST}");
-            Row::stated(label, "M", published, messages, messages.0 <= ADAPTIVE_MOST)
+            ComparisonRow::stated(label, "M", published, messages, messages.0 <= ADAPTIVE_MOST)
         },
         row("M, most above the printed form in 5 pairs of runs", worst(of_messages)),
     ];
@@ -242,7 +246,7 @@ const NOTES: [&str; 8] = [
 ];
 
 fn plots(reports: &[Report]) -> Vec<Plot> {
-    let curve = |name: &str, point: &dyn Fn(&Runs) -> Measured| Curve {
+    let curve = |name: &str, point: &dyn Fn(&LoadRuns) -> Measured| Curve {
         name: name.to_owned(),
         points: loads(reports)
             .map(|((rate, ..), runs)| {

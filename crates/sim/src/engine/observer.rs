@@ -1,15 +1,15 @@
-//! Who watches a run: nobody but a progress bar, or a trace.
+//! The observers of a run: only a progress bar, or a trace.
 
 use meshlock_protocol::registry::{AnyMessage, AnySite};
 use meshlock_protocol::{Algorithm, SiteId};
 
 use crate::time::Time;
-use crate::trace::{Kind, Line, Trace};
+use crate::trace::{Trace, TraceKind, TracedEvent};
 
 /// Follows a run of `A`.
-pub(super) trait Watch<A: Algorithm> {
+pub(super) trait RunObserver<A: Algorithm> {
     /// The next step is caused by this.
-    fn on_cause(&mut self, kind: Kind, peer: Option<SiteId>, message: Option<&A::Message>);
+    fn on_cause(&mut self, kind: TraceKind, peer: Option<SiteId>, message: Option<&A::Message>);
 
     /// The step that the causes so far have led to is done.
     fn on_step(&mut self, time: Time, site: SiteId, state: &A);
@@ -18,7 +18,7 @@ pub(super) trait Watch<A: Algorithm> {
     fn on_event(
         &mut self,
         time: Time,
-        kind: Kind,
+        kind: TraceKind,
         site: SiteId,
         peer: Option<SiteId>,
         message: Option<&A::Message>,
@@ -32,12 +32,21 @@ pub(super) trait Watch<A: Algorithm> {
 /// Only the number of entries is told.
 pub(super) struct Untraced<'a>(pub(super) &'a mut dyn FnMut(u64));
 
-impl<A: Algorithm> Watch<A> for Untraced<'_> {
-    fn on_cause(&mut self, _: Kind, _: Option<SiteId>, _: Option<&A::Message>) {}
+impl<A: Algorithm> RunObserver<A> for Untraced<'_> {
+    fn on_cause(&mut self, _: TraceKind, _: Option<SiteId>, _: Option<&A::Message>) {}
 
     fn on_step(&mut self, _: Time, _: SiteId, _: &A) {}
 
-    fn on_event(&mut self, _: Time, _: Kind, _: SiteId, _: Option<SiteId>, _: Option<&A::Message>, _: &A) {}
+    fn on_event(
+        &mut self,
+        _: Time,
+        _: TraceKind,
+        _: SiteId,
+        _: Option<SiteId>,
+        _: Option<&A::Message>,
+        _: &A,
+    ) {
+    }
 
     fn on_entry(&mut self, entries: u64) {
         (self.0)(entries);
@@ -48,7 +57,7 @@ impl<A: Algorithm> Watch<A> for Untraced<'_> {
 pub(super) struct Traced<'a> {
     trace: &'a mut dyn Trace,
     /// The causes of the step under way: they are told with the state after it.
-    causes: Vec<(Kind, Option<SiteId>, Option<AnyMessage>)>,
+    causes: Vec<(TraceKind, Option<SiteId>, Option<AnyMessage>)>,
 }
 
 impl<'a> Traced<'a> {
@@ -57,27 +66,27 @@ impl<'a> Traced<'a> {
     }
 }
 
-impl Watch<AnySite> for Traced<'_> {
-    fn on_cause(&mut self, kind: Kind, peer: Option<SiteId>, message: Option<&AnyMessage>) {
+impl RunObserver<AnySite> for Traced<'_> {
+    fn on_cause(&mut self, kind: TraceKind, peer: Option<SiteId>, message: Option<&AnyMessage>) {
         self.causes.push((kind, peer, message.cloned()));
     }
 
     fn on_step(&mut self, time: Time, site: SiteId, state: &AnySite) {
         for (kind, peer, message) in self.causes.drain(..) {
-            self.trace.line(Line { time, kind, site, peer, message: message.as_ref(), state });
+            self.trace.line(TracedEvent { time, kind, site, peer, message: message.as_ref(), state });
         }
     }
 
     fn on_event(
         &mut self,
         time: Time,
-        kind: Kind,
+        kind: TraceKind,
         site: SiteId,
         peer: Option<SiteId>,
         message: Option<&AnyMessage>,
         state: &AnySite,
     ) {
-        self.trace.line(Line { time, kind, site, peer, message, state });
+        self.trace.line(TracedEvent { time, kind, site, peer, message, state });
     }
 
     fn on_entry(&mut self, entries: u64) {
