@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use meshlock_protocol::Fence;
 
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::node::{Answer, Call, Packet, Token};
+use meshlock_cluster::node::{ClientAnswer, ClientCall, Packet, WriteToken};
 use meshlock_cluster::table::Session;
 
 /// Something that happens.
@@ -33,7 +33,7 @@ pub(super) enum Event {
     Synced {
         machine: usize,
         incarnation: u64,
-        token: Token,
+        token: WriteToken,
     },
     /// Two sites try to connect again.
     Connect(usize, usize),
@@ -41,13 +41,13 @@ pub(super) enum Event {
     Call {
         machine: usize,
         incarnation: u64,
-        call: Call,
+        call: ClientCall,
     },
     /// A client process is told something.
     Told {
         process: usize,
         session: Session,
-        answer: Answer,
+        answer: ClientAnswer,
     },
     /// A client process notices that its node is gone.
     Disconnected {

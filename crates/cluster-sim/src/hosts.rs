@@ -9,8 +9,8 @@ use super::faults::Death;
 use super::properties::starvation::SLOWEST_WRITE;
 use super::properties::{Verdict, sound};
 use super::world::World;
-use meshlock_cluster::membership::disk::{Disk, Write};
-use meshlock_cluster::node::{Input, Node, Output, Token};
+use meshlock_cluster::membership::disk::{Disk, DiskWrite};
+use meshlock_cluster::node::{Input, Node, NodeOutput, WriteToken};
 
 impl World {
     /// A site starts with what its disk has.
@@ -48,9 +48,9 @@ impl World {
         self.perform_all(machine, out)
     }
 
-    fn perform_all(&mut self, machine: usize, out: Vec<Output>) -> Verdict {
+    fn perform_all(&mut self, machine: usize, out: Vec<NodeOutput>) -> Verdict {
         for output in out {
-            let is_write = matches!(output, Output::Persist { .. });
+            let is_write = matches!(output, NodeOutput::Persist { .. });
             self.perform(machine, output)?;
             if let Some(down) = self.dies_now(machine, is_write) {
                 self.crash(machine, down);
@@ -88,11 +88,11 @@ impl World {
         }
     }
 
-    fn perform(&mut self, machine: usize, output: Output) -> Verdict {
+    fn perform(&mut self, machine: usize, output: NodeOutput) -> Verdict {
         match output {
-            Output::Send { to, packet } => return self.send(machine, to.as_str(), packet),
-            Output::Persist { token, writes } => {
-                if writes.iter().any(|write| matches!(write, Write::Install(_))) {
+            NodeOutput::Send { to, packet } => return self.send(machine, to.as_str(), packet),
+            NodeOutput::Persist { token, writes } => {
+                if writes.iter().any(|write| matches!(write, DiskWrite::Install(_))) {
                     self.coverage.saw(Rare::SnapshotInstalled);
                 }
                 let slow = self.machines[machine].slow_until > self.now;
@@ -103,8 +103,8 @@ impl World {
                 let incarnation = host.incarnation;
                 self.after(delay, Event::Synced { machine, incarnation, token });
             }
-            Output::Answer(answer) => return self.answer(machine, answer),
-            Output::Note(note) => return self.note(machine, note),
+            NodeOutput::Answer(answer) => return self.answer(machine, answer),
+            NodeOutput::Note(note) => return self.note(machine, note),
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    pub(super) fn synced(&mut self, machine: usize, incarnation: u64, token: Token) -> Verdict {
+    pub(super) fn synced(&mut self, machine: usize, incarnation: u64, token: WriteToken) -> Verdict {
         let host = &mut self.machines[machine];
         if host.incarnation != incarnation || host.node.is_none() {
             return Ok(());

@@ -6,7 +6,7 @@ use super::event::Event;
 use super::properties::exclusion::Grant;
 use super::properties::{Verdict, sound};
 use super::world::World;
-use meshlock_cluster::node::{Answer, LockQueue, Note};
+use meshlock_cluster::node::{ClientAnswer, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::LockEvent;
 use meshlock_cluster::view::View;
@@ -73,37 +73,37 @@ impl World {
     }
 
     /// A node answers a client: what that means is checked now, and the client hears it a little later.
-    pub(super) fn answer(&mut self, machine: usize, answer: Answer) -> Verdict {
+    pub(super) fn answer(&mut self, machine: usize, answer: ClientAnswer) -> Verdict {
         let process = match &answer {
-            Answer::Lock(tell) => {
+            ClientAnswer::Lock(tell) => {
                 self.judge(machine, tell)?;
                 self.whom(tell)
             }
-            Answer::RulesSet { .. } => {
+            ClientAnswer::RulesSet { .. } => {
                 self.coverage.saw(Rare::RulesSet);
                 None
             }
-            Answer::RulesRefused { .. } => {
+            ClientAnswer::RulesRefused { .. } => {
                 self.coverage.saw(Rare::RulesRefused);
                 None
             }
-            Answer::Left { .. } => {
+            ClientAnswer::Left { .. } => {
                 self.coverage.saw(Rare::Left);
                 self.machines[machine].is_out = true;
                 None
             }
-            Answer::Queue { queue: LockQueue { missing, .. }, .. } => {
+            ClientAnswer::Queue { queue: LockQueue { missing, .. }, .. } => {
                 self.coverage.saw(if missing.is_empty() { Rare::Queue } else { Rare::QueueInPart });
                 None
             }
-            Answer::Broken { cut_off, .. } => {
+            ClientAnswer::Broken { cut_off, .. } => {
                 self.coverage.saw(if cut_off.is_empty() { Rare::NothingToTake } else { Rare::TakenAway });
                 None
             }
-            Answer::Overview { .. }
-            | Answer::Locks { .. }
-            | Answer::Leaves { .. }
-            | Answer::Traced { .. } => None,
+            ClientAnswer::Overview { .. }
+            | ClientAnswer::Locks { .. }
+            | ClientAnswer::Leaves { .. }
+            | ClientAnswer::Traced { .. } => None,
         };
         let Some(process) = process else { return Ok(()) };
         let Some(session) = self.processes[process].session else { return Ok(()) };

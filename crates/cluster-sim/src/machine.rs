@@ -9,9 +9,9 @@ use super::clock::{Clock, Moment};
 use super::coverage::{Coverage, Rare};
 use super::event::Event;
 use super::faults::Death;
-use meshlock_cluster::membership::disk::{Disk, Write};
+use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::mutant::{self, Mutant};
-use meshlock_cluster::node::{Node, Token};
+use meshlock_cluster::node::{Node, WriteToken};
 
 /// A site's machine: the process of its node, its disk, its clock.
 pub(super) struct Machine {
@@ -21,7 +21,7 @@ pub(super) struct Machine {
     pub(super) disk: Disk,
     /// Whether it has lost its disk, once or more.
     pub(super) lost_disk: bool,
-    pub(super) unsynced: VecDeque<(Token, Vec<Write>)>,
+    pub(super) unsynced: VecDeque<(WriteToken, Vec<DiskWrite>)>,
     pub(super) clock: Clock,
     /// The view that its process has installed last, as it said.
     pub(super) installed: Option<Epoch>,
@@ -81,7 +81,7 @@ impl Machine {
         }
     }
 
-    fn write(&mut self, writes: &[Write]) {
+    fn write(&mut self, writes: &[DiskWrite]) {
         for write in writes {
             self.disk.apply(write);
         }

@@ -7,7 +7,7 @@ use super::coverage::Rare;
 use super::event::Event;
 use super::properties::starvation::LONGEST_HOLD_UP;
 use super::world::World;
-use meshlock_cluster::node::{Answer, Call};
+use meshlock_cluster::node::{ClientAnswer, ClientCall};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
 
@@ -34,7 +34,7 @@ impl World {
         (0..self.clients.len()).filter(|at| self.clients[*at].process == process).collect()
     }
 
-    fn call(&mut self, process: usize, call: Call) {
+    fn call(&mut self, process: usize, call: ClientCall) {
         let machine = self.processes[process].machine;
         let (delay, incarnation) = (self.within(200), self.machines[machine].incarnation);
         let at = self.now.after(delay).max(self.processes[process].last_call);
@@ -50,7 +50,7 @@ impl World {
         match self.clients[client].state.clone() {
             State::Resting => self.ask(client),
             State::Waiting { request, .. } => {
-                self.call(self.clients[client].process, Call::Cancel(request));
+                self.call(self.clients[client].process, ClientCall::Cancel(request));
             }
             State::Inside(inside) => self.count_up(client, &inside),
         }
@@ -87,7 +87,7 @@ impl World {
         self.clients[client].state = State::Waiting { request, lock: lock.clone() };
         self.asked.insert(request, Asked { lock: lock.clone(), session, client });
         self.clients[client].timer += 1;
-        self.call(process, Call::Acquire(Acquire { session, request, lock, wait, cause: None }));
+        self.call(process, ClientCall::Acquire(Acquire { session, request, lock, wait, cause: None }));
         if !self.calm && self.draw.usize(..8) == 0 {
             let patience = self.draw.u64(1_000..2_000_000);
             self.set_timer(client, patience);
@@ -117,8 +117,8 @@ impl World {
     }
 
     /// A process hears from its node.
-    pub(super) fn told(&mut self, process: usize, session: Session, answer: Answer) {
-        let Answer::Lock(tell) = answer else { return };
+    pub(super) fn told(&mut self, process: usize, session: Session, answer: ClientAnswer) {
+        let ClientAnswer::Lock(tell) = answer else { return };
         if self.processes[process].session != Some(session) {
             return;
         }
@@ -221,7 +221,7 @@ impl World {
     /// Gives the lock back: from now on it does not believe to hold it.
     fn leave_lock(&mut self, client: usize, request: Request) {
         self.exclusion.on_left(request);
-        self.call(self.clients[client].process, Call::Release(request));
+        self.call(self.clients[client].process, ClientCall::Release(request));
         self.rest(client);
     }
 
@@ -244,7 +244,7 @@ impl World {
                     self.exclusion.on_left(request);
                 }
             }
-            self.call(process, Call::SessionEnded(session));
+            self.call(process, ClientCall::SessionEnded(session));
         }
         self.disconnect(process);
     }

@@ -11,7 +11,7 @@ use super::properties::{Verdict, starvation};
 use super::world::World;
 use meshlock_cluster::founding::Founding;
 use meshlock_cluster::names::Incarnation;
-use meshlock_cluster::node::{Call, Content, Packet};
+use meshlock_cluster::node::{ClientCall, Content, Packet};
 use meshlock_cluster::view::View;
 
 impl World {
@@ -46,15 +46,15 @@ impl World {
             Fault::Leave { machine, back } => self.leave(machine, back),
             Fault::Rules { machine, rules } => {
                 let request = self.new_request();
-                self.operate(machine, Call::SetRules { request, rules });
+                self.operate(machine, ClientCall::SetRules { request, rules });
             }
             Fault::OtherCluster { machine, from } => self.mistake(machine, from),
             Fault::LostDisk { machine, down } => self.lose_disk(machine, down),
             Fault::TakeAway { machine, lock } => {
                 let lock = self.settings.locks[lock].clone();
                 let (request, order) = (self.new_request(), self.new_request());
-                self.operate(machine, Call::Query { request, lock: lock.clone() });
-                self.operate(machine, Call::Break { request: order, lock });
+                self.operate(machine, ClientCall::Query { request, lock: lock.clone() });
+                self.operate(machine, ClientCall::Break { request: order, lock });
             }
             Fault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// An operator calls a node.
-    fn operate(&mut self, machine: usize, call: Call) {
+    fn operate(&mut self, machine: usize, call: ClientCall) {
         let incarnation = self.machines[machine].incarnation;
         self.after(0, Event::Call { machine, incarnation, call });
     }
@@ -106,7 +106,7 @@ impl World {
             self.after(back.min(left), Event::Rejoin(machine));
         }
         let request = self.new_request();
-        self.operate(machine, Call::Leave { request });
+        self.operate(machine, ClientCall::Leave { request });
     }
 
     /// An operator lets a site that has left, or is about to, come back: its process ends and another one begins.

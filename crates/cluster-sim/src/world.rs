@@ -24,7 +24,7 @@ use super::settings::{Settings, site};
 use super::trace::Trace;
 use super::{Options, Report};
 use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{Call, Input};
+use meshlock_cluster::node::{ClientCall, Input};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::Request;
 use meshlock_cluster::view::View;
@@ -208,7 +208,7 @@ impl World {
                 if self.machines[machine].incarnation != incarnation {
                     return Ok(());
                 }
-                if let Call::SessionEnded(session) = call {
+                if let ClientCall::SessionEnded(session) = call {
                     self.departed.on_ended(session);
                 }
                 self.drive(machine, Input::Call(call))
