@@ -44,7 +44,7 @@ fn a_client_that_does_not_let_go_is_cut_off_when_the_lease_of_a_leaving_site_end
     lone.input(Input::Call(ClientCall::Leave { request: Request(9) }));
     lone.pass(Span::from_millis(8000));
     let lost =
-        ClientAnswer::Lock(LockEvent::Lost { request: Request(1), act_by: end, why: LossReason::Leaving });
+        ClientAnswer::Lock(LockEvent::Lost { request: Request(1), act_by: end, why: LossReason::LeaseEnd });
     let at = |answer: &ClientAnswer| lone.answers.iter().position(|other| other == answer);
     assert!(
         at(&lost).is_some(),
