@@ -8,8 +8,8 @@
 //!
 //! ```text
 //!  voter                          every other voter
-//!  ── Register { disk } ──────▶  records that this is the voter's disk, unless it has recorded another one
-//!  ◀── Registered { disk } ────  the disk that it has recorded
+//!   ── Register { disk } ──────▶  records that this is the voter's disk, unless it has recorded another one
+//!   ◀── Registered { disk } ────  the disk that it has recorded
 //! ```
 //!
 //! A voter votes once enough others have recorded its disk, and never with a disk for which one of them has recorded
@@ -51,8 +51,8 @@ pub(super) struct VoterRegistration {
     asked: u32,
 }
 
-/// After every this many unanswered attempts, the node reports which voters it waits for.
-const ASKED_IN_VAIN: u32 = 50;
+/// Number of unanswered attempts after which the node reports, again each time, which voters it waits for.
+const ATTEMPTS_PER_REPORT: u32 = 50;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
@@ -110,7 +110,7 @@ impl Node {
         let asked: Vec<SiteName> =
             self.registration.others.iter().filter(|site| !known.contains(*site)).cloned().collect();
         self.registration.asked = self.registration.asked.wrapping_add(1);
-        if self.registration.asked.is_multiple_of(ASKED_IN_VAIN) {
+        if self.registration.asked.is_multiple_of(ATTEMPTS_PER_REPORT) {
             out.push(NodeOutput::Note(Note::FirstStartWaits { silent: asked.clone() }));
         }
         for site in asked {
