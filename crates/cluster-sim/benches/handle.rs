@@ -1,7 +1,8 @@
-//! What a call of a client costs a node that need not ask anyone: the lock's token is here.
+//! The cost of a client's call at a node that need not ask any other: the lock's token is here.
 //!
-//! Run with `cargo bench -p meshlock-cluster-sim --bench handle`. Both calls together, acquire and release, should stay below a
-//! microsecond for a lock in use, whoever leads. Among many idle locks it is the memory's delay that counts, and more.
+//! Run with `cargo bench -p meshlock-cluster-sim --bench handle`. Both calls together, acquire and release, should stay
+//! below a microsecond for a lock in use, whichever site leads. Among many idle locks the latency of memory dominates,
+//! and it takes longer.
 #![allow(clippy::disallowed_types, reason = "what the benchmark's macros are made of")]
 
 #[path = "../tests/cluster/mod.rs"]
@@ -36,15 +37,15 @@ fn acquire_and_release_a_lock_whose_token_is_here(bencher: Bencher<'_, '_>, site
     });
 }
 
-/// A message of a lock's machine as one site writes it and another reads it, in each version of the wire: in the second it says for which
-/// acquisition it was sent.
+/// Encodes and decodes a message of a lock's machine, in each version of the wire: in the second it carries the
+/// acquisition for which it was sent.
 #[divan::bench(args = [1, 2], sample_size = 1000)]
 fn write_and_read_a_message_of_a_lock(bencher: Bencher<'_, '_>, version: u16) {
     let mut cluster = Cluster::open(2, "naimi-trehel");
-    let (says, hears) = channel();
+    let (sender, receiver) = channel();
     cluster.tamper(move |_, packet| {
         if packet.content.lock_message().is_some() {
-            says.send(packet.clone()).expect("somebody hears it");
+            sender.send(packet.clone()).expect("the receiver exists");
         }
         vec![packet]
     });
@@ -54,7 +55,7 @@ fn write_and_read_a_message_of_a_lock(bencher: Bencher<'_, '_>, version: u16) {
         cluster.release(at, request);
         cluster.settle();
     }
-    let packet = hears.try_recv().expect("one of them had to ask");
+    let packet = receiver.try_recv().expect("one of them had to ask");
     let mut bytes = Vec::new();
     bencher.bench_local(|| {
         bytes.clear();

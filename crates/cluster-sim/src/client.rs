@@ -1,5 +1,5 @@
-//! Clients: each wants a lock, counts something up under it, gives it back, rests, and wants again. Those of one process
-//! share its session, so that a session may wait for several locks and hold several.
+//! State of the clients: each acquires a lock, increments a counter under it, releases it, rests, and starts again. The
+//! clients of one process share its session, so that a session may wait for several locks and hold several.
 
 use meshlock_protocol::Fence;
 
@@ -10,37 +10,36 @@ use meshlock_cluster::time::Time;
 
 /// A process with clients in it, and its connection to the site's node.
 #[derive(Clone, Debug)]
-pub(super) struct Process {
-    /// Which site it talks to.
+pub(super) struct ClientProcess {
+    /// The site that it is connected to.
     pub(super) machine: usize,
-    /// Its connection; none while the site is down or the process dead.
+    /// Its connection; `None` while the site or the process is down.
     pub(super) session: Option<Session>,
-    /// When the last thing that it was told arrives.
+    /// When the last answer arrives.
     pub(super) last_told: Moment,
-    /// When the last thing that it asked arrives.
+    /// When the last call arrives.
     pub(super) last_call: Moment,
 }
 
-impl Process {
+impl ClientProcess {
     pub(super) fn new(machine: usize) -> Self {
         let (last_told, last_call) = (Moment::default(), Moment::default());
-        Process { machine, session: None, last_told, last_call }
+        ClientProcess { machine, session: None, last_told, last_call }
     }
 }
 
 /// One client.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
-    /// In which process it is.
+pub(super) struct SimClient {
     pub(super) process: usize,
-    pub(super) state: State,
-    /// Timers of an earlier state do not count.
+    pub(super) state: ClientState,
+    /// The number of the current timer: timers of an earlier state are ignored.
     pub(super) timer: u64,
-    /// In the calm at the end every client gets in once more; then it is done.
-    pub(super) finale: Finale,
+    /// In the calm every client enters once more; then it is done.
+    pub(super) final_turn: FinalTurn,
 }
 
-/// What a request is for, and who made it.
+/// The lock that a request is for, and who made it.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) lock: LockName,
@@ -48,15 +47,15 @@ pub(super) struct Asked {
     pub(super) client: usize,
 }
 
-/// What a client is doing.
+/// The state of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ClientState {
     Resting,
     Waiting { request: Request, lock: LockName },
     Inside(Inside),
 }
 
-/// A client that believes to hold a lock.
+/// A client that assumes that it holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Inside {
     pub(super) request: Request,
@@ -64,37 +63,37 @@ pub(super) struct Inside {
     pub(super) fence: Fence,
     /// On the machine's clock.
     pub(super) lease_end: Time,
-    /// What the counter showed.
+    /// The value of the counter that it read.
     pub(super) read: Option<u64>,
-    /// Whether it was told that it has lost: nothing is extended any more.
+    /// Whether it was told that it has lost the lock: then nothing is extended any more.
     pub(super) lost: bool,
-    /// Whether it got in after faults had stopped.
+    /// Whether it entered after faults had stopped.
     pub(super) in_calm: bool,
 }
 
-/// How far a client is with its last turn.
+/// The progress of a client with its turn in the calm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finale {
+pub(super) enum FinalTurn {
     /// The calm has not begun.
     NotYet,
-    /// It still has to get in once and do its work there.
+    /// It still has to enter once and do its work.
     Owed,
-    /// It has, or its site has left.
+    /// It has had its turn, or its site has left.
     Done,
 }
 
-impl Client {
+impl SimClient {
     pub(super) fn new(process: usize) -> Self {
-        Client { process, state: State::Resting, timer: 0, finale: Finale::NotYet }
+        SimClient { process, state: ClientState::Resting, timer: 0, final_turn: FinalTurn::NotYet }
     }
 }
 
-impl State {
+impl ClientState {
     pub(super) fn request(&self) -> Option<Request> {
         match self {
-            State::Resting => None,
-            State::Waiting { request, .. } => Some(*request),
-            State::Inside(inside) => Some(inside.request),
+            ClientState::Resting => None,
+            ClientState::Waiting { request, .. } => Some(*request),
+            ClientState::Inside(inside) => Some(inside.request),
         }
     }
 }

@@ -1,40 +1,40 @@
-//! True time, which nobody in the simulated world can read, and the clocks that everybody reads instead.
+//! True time, which nobody in the simulated world can read, and the clocks that are read instead.
 
 use meshlock_cluster::time::{Span, Time};
 
-/// A moment of true time, in microseconds.
+/// A point in true time, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// This much later.
+    /// Returns the time this many microseconds later.
     #[must_use]
-    pub const fn after(self, micros: u64) -> Moment {
+    pub(crate) const fn after(self, micros: u64) -> Moment {
         Moment(self.0.saturating_add(micros))
     }
 }
 
-/// One machine's clock: starts anywhere, and runs fast by a constant factor.
+/// One machine's clock: it starts anywhere, and runs fast by a constant factor.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     offset: u64,
     fast_ppm: u32,
 }
 
 impl Clock {
-    /// A clock that shows `offset` at the start and gains `fast_ppm` millionths.
-    pub const fn new(offset: u64, fast_ppm: u32) -> Self {
+    /// Returns a clock that shows `offset` at the start and gains `fast_ppm` millionths.
+    pub(crate) const fn new(offset: u64, fast_ppm: u32) -> Self {
         Clock { offset, fast_ppm }
     }
 
-    /// What it shows at `moment`.
-    pub fn at(self, moment: Moment) -> Time {
+    /// Returns what the clock shows at `moment`.
+    pub(crate) fn at(self, moment: Moment) -> Time {
         let gained = u128::from(moment.0) * u128::from(self.fast_ppm) / 1_000_000;
         Time::from_micros(self.offset + moment.0 + u64::try_from(gained).unwrap_or(u64::MAX))
     }
 
-    /// The first moment at which it shows at least `time`.
-    pub fn when(self, time: Time) -> Moment {
+    /// Returns the first moment at which the clock shows at least `time`.
+    pub(crate) fn when(self, time: Time) -> Moment {
         let local = time.since(Time::from_micros(self.offset)).micros();
         let exact = u128::from(local) * 1_000_000 / (1_000_000 + u128::from(self.fast_ppm));
         let mut moment = Moment(u64::try_from(exact).unwrap_or(u64::MAX));

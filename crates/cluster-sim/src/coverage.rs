@@ -1,11 +1,11 @@
-//! What a run exercised: how often each thing happened that a run is there for.
+//! Coverage of runs: how often each occurrence was seen that the simulation is meant to exercise.
 
 use std::collections::BTreeMap;
 
-/// What is counted together.
+/// A group of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
-    /// What went wrong, by kind.
+pub enum CoverageGroup {
+    /// Faults, by kind.
     Fault,
     /// Partitions, by shape.
     Partition,
@@ -19,43 +19,44 @@ pub enum Group {
     Message,
 }
 
-impl Group {
-    /// Its name.
+impl CoverageGroup {
+    /// Returns the name of the group.
     pub const fn name(self) -> &'static str {
         match self {
-            Group::Fault => "fault",
-            Group::Partition => "partition",
-            Group::Cluster => "cluster",
-            Group::Client => "client",
-            Group::Packet => "packet",
-            Group::Message => "message",
+            CoverageGroup::Fault => "fault",
+            CoverageGroup::Partition => "partition",
+            CoverageGroup::Cluster => "cluster",
+            CoverageGroup::Client => "client",
+            CoverageGroup::Packet => "packet",
+            CoverageGroup::Message => "message",
         }
     }
 }
 
-macro_rules! rare {
+macro_rules! occurrences {
     ($($variant:ident $group:ident $name:literal),+ $(,)?) => {
-        /// Something that happens in a run, as a consequence of what goes wrong or without one.
+        /// An occurrence in a run that is counted, whether a fault caused it or not.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Rare {
+        pub(crate) enum Occurrence {
             $(#[doc = $name] $variant),+
         }
 
-        impl Rare {
-            /// All of them.
-            pub const ALL: &'static [Rare] = &[$(Rare::$variant),+];
+        impl Occurrence {
+            /// All occurrences.
+            #[cfg(test)]
+            pub(crate) const ALL: &'static [Occurrence] = &[$(Occurrence::$variant),+];
 
-            /// What it is counted with, and its name.
-            pub const fn key(self) -> (Group, &'static str) {
+            /// Returns the group and the name.
+            pub(crate) const fn key(self) -> (CoverageGroup, &'static str) {
                 match self {
-                    $(Rare::$variant => (Group::$group, $name)),+
+                    $(Occurrence::$variant => (CoverageGroup::$group, $name)),+
                 }
             }
         }
     };
 }
 
-rare! {
+occurrences! {
     BatchTorn Cluster "batch torn in the middle, so not written at all",
     Crashed Cluster "process died",
     Excluded Cluster "site found itself left out",
@@ -103,44 +104,44 @@ rare! {
     UpdateRejected Client "update rejected by its fence",
 }
 
-/// Group, what, and of which kind, if there are several.
-type Key = (Group, &'static str, &'static str);
+/// Group, name, and the kind where there are several.
+type CoverageKey = (CoverageGroup, &'static str, &'static str);
 
-/// How often each thing happened.
+/// The number of times that each occurrence was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage(BTreeMap<Key, u64>);
+pub struct Coverage(BTreeMap<CoverageKey, u64>);
 
 impl Coverage {
-    /// It happened once more.
-    pub fn saw(&mut self, what: Rare) {
-        self.saw_times(what, 1);
+    /// Counts one occurrence.
+    pub(crate) fn record(&mut self, what: Occurrence) {
+        self.record_times(what, 1);
     }
 
-    /// It happened so often.
-    pub fn saw_times(&mut self, what: Rare, times: u64) {
+    /// Counts an occurrence several times.
+    pub(crate) fn record_times(&mut self, what: Occurrence, times: u64) {
         let (group, name) = what.key();
         *self.0.entry((group, name, "")).or_default() += times;
     }
 
-    /// One of this kind was seen once more.
-    pub fn count(&mut self, group: Group, what: &'static str, kind: &'static str) {
+    /// Counts one occurrence of this kind.
+    pub(crate) fn count(&mut self, group: CoverageGroup, what: &'static str, kind: &'static str) {
         *self.0.entry((group, what, kind)).or_default() += 1;
     }
 
-    /// Adds what another run exercised.
+    /// Adds the coverage of another run.
     pub fn add(&mut self, other: &Coverage) {
         for (key, count) in &other.0 {
             *self.0.entry(*key).or_default() += count;
         }
     }
 
-    /// How often it happened, in all its kinds.
-    pub fn of(&self, group: Group, what: &str) -> u64 {
+    /// Returns how often it was seen, over all kinds.
+    pub fn of(&self, group: CoverageGroup, what: &str) -> u64 {
         self.iter().filter(|(of, name, ..)| *of == group && *name == what).map(|(.., count)| count).sum()
     }
 
-    /// Everything: group, what, of which kind, how often.
-    pub fn iter(&self) -> impl Iterator<Item = (Group, &'static str, &'static str, u64)> {
+    /// Returns all counters: group, name, kind, count.
+    pub fn iter(&self) -> impl Iterator<Item = (CoverageGroup, &'static str, &'static str, u64)> {
         self.0.iter().map(|(&(group, what, kind), &count)| (group, what, kind, count))
     }
 }

@@ -1,21 +1,21 @@
-//! What can happen, and a hash of what did.
+//! Events, and a hash of those that happened.
 
 use std::hash::{Hash, Hasher};
 
 use meshlock_protocol::Fence;
 
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::node::{Answer, Call, Packet, Token};
+use meshlock_cluster::node::{ClientAnswer, ClientCall, Packet, WriteToken};
 use meshlock_cluster::table::Session;
 
-/// Something that happens.
+/// An event.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     /// A site starts, again or for the first time.
     Start(usize),
-    /// A node wants to be called.
+    /// A node is due to be called.
     Wake(usize),
-    /// A site that stood still goes on.
+    /// A paused site continues.
     Resume(usize),
     Packet {
         from: usize,
@@ -23,7 +23,7 @@ pub(super) enum Event {
         generation: u64,
         packet: Box<Packet>,
     },
-    /// A packet of a connection that has been broken since is read at last.
+    /// A packet of a connection that has broken since then is read late.
     Late {
         from: usize,
         to: usize,
@@ -33,7 +33,7 @@ pub(super) enum Event {
     Synced {
         machine: usize,
         incarnation: u64,
-        token: Token,
+        token: WriteToken,
     },
     /// Two sites try to connect again.
     Connect(usize, usize),
@@ -41,13 +41,13 @@ pub(super) enum Event {
     Call {
         machine: usize,
         incarnation: u64,
-        call: Call,
+        call: ClientCall,
     },
-    /// A client process is told something.
+    /// A client process receives an answer.
     Told {
         process: usize,
         session: Session,
-        answer: Answer,
+        answer: ClientAnswer,
     },
     /// A client process notices that its node is gone.
     Disconnected {
@@ -59,7 +59,7 @@ pub(super) enum Event {
         client: usize,
         timer: u64,
     },
-    /// An update reaches the counter that a lock guards.
+    /// An update reaches the counter that a lock protects.
     Update {
         client: usize,
         timer: u64,
@@ -74,12 +74,12 @@ pub(super) enum Event {
     Unblock(usize),
     /// Faults have stopped: everything is repaired.
     Calm,
-    /// Everyone must have been served.
+    /// The time by which every client must have been served.
     Bound,
 }
 
 impl Event {
-    /// Mixes what happens into the hash of a run.
+    /// Mixes the event into the hash of a run.
     pub(super) fn mix(&self, hash: &mut EventHash) {
         std::mem::discriminant(self).hash(hash);
         match self {

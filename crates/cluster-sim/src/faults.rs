@@ -1,142 +1,118 @@
-//! What goes wrong, drawn before the run begins: so a run can be repeated with the first few faults only.
+//! Faults, drawn before the run begins, so that a run can be repeated with only the first few of them.
 
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
 
-use super::settings::{Settings, rules};
+use super::settings::{SeedSettings, rules};
 use meshlock_cluster::membership::MAX_VOTERS;
 use meshlock_cluster::rules::RulesText;
 
-/// How many things go wrong at most.
-const MOST: usize = 40;
+/// Maximum number of faults of a run.
+const MAX_FAULTS: usize = 40;
 
-/// In the middle of what a process dies.
+/// The point at which a process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
-    /// After so many more outputs.
+pub enum CrashPoint {
+    /// After this many more outputs.
     AfterOutputs(usize),
-    /// As soon as it has given its disk something to write.
+    /// As soon as it has handed a write to its disk.
     AtNextWrite,
 }
 
-/// One thing that goes wrong, or that operators do.
+/// A fault, or an action of an operator.
 #[derive(Clone, Debug)]
-pub enum Fault {
-    /// The process of a site dies, in the middle of what it does; what its disk had not completed is lost from some point
-    /// on.
+pub enum ClusterFault {
+    /// The process of a site crashes, in the middle of its work; of what its disk had not completed, everything from
+    /// some point on is lost.
     Crash {
-        /// Which site.
         machine: usize,
-        /// When exactly.
-        when: Death,
-        /// How long until it runs again, in microseconds.
+        when: CrashPoint,
+        /// Time until it runs again, in microseconds.
         down: u64,
     },
-    /// A site stands still, and its clients with it or not.
+    /// A site pauses, with or without its clients.
     Pause {
-        /// Which site.
         machine: usize,
-        /// How long, in microseconds.
+        /// In microseconds.
         length: u64,
     },
-    /// The connection between two sites breaks; some of what was on its way still arrives, later.
-    Break {
-        /// One site.
-        a: usize,
-        /// The other.
-        b: usize,
-    },
-    /// Nothing passes in these directions.
+    /// The connection between two sites breaks; some of what was in transit still arrives, later.
+    Break { a: usize, b: usize },
+    /// Nothing passes in some directions.
     Partition {
-        /// In which.
         cut: Cut,
-        /// Whether packets come when it is over, or are lost.
+        /// Whether packets are delivered when it is over, or lost.
         holds: bool,
-        /// How long, in microseconds.
+        /// In microseconds.
         length: u64,
     },
     /// Packets in one direction take seconds.
     SlowLink {
-        /// From this site.
         from: usize,
-        /// To this one.
         to: usize,
-        /// How much longer they take, in microseconds.
+        /// Additional delay, in microseconds.
         more: u64,
-        /// How long this goes on, in microseconds.
+        /// In microseconds.
         length: u64,
     },
-    /// The process of a client dies.
-    ClientCrash {
-        /// Which one.
-        client: usize,
-    },
-    /// An operator takes a site out of the cluster, and perhaps lets it in again.
+    /// The process of a client crashes.
+    ClientCrash { client: usize },
+    /// An operator removes a site from the cluster, and perhaps adds it again.
     Leave {
-        /// Which site.
         machine: usize,
-        /// After how long it comes back, in microseconds, if it does.
+        /// Time until it comes back, in microseconds, if it does.
         back: Option<u64>,
     },
     /// An operator changes the rules.
-    Rules {
-        /// At which site.
-        machine: usize,
-        /// What to.
-        rules: RulesText,
-    },
-    /// A site of another cluster is called like a site of this one, and takes another one for its own.
+    Rules { machine: usize, rules: RulesText },
+    /// A site of another cluster has the name of a site of this one, and sends to a site of this cluster by mistake.
     OtherCluster {
-        /// Which site hears of it.
+        /// The site that receives its packet.
         machine: usize,
-        /// Whose name it has.
+        /// The site whose name it has.
         from: usize,
     },
-    /// The process of a site dies, and its disk is lost.
+    /// The process of a site crashes, and its disk is lost.
     LostDisk {
-        /// Which site's.
         machine: usize,
-        /// How long until it runs again with an empty one, in microseconds.
+        /// Time until it runs again with an empty disk, in microseconds.
         down: u64,
     },
-    /// An operator looks at a lock's queue and takes the lock away from whoever holds it.
+    /// An operator looks at a lock's queue and takes the lock away from its holders.
     TakeAway {
-        /// At which site.
         machine: usize,
-        /// Which lock, of those in use.
+        /// The index of the lock.
         lock: usize,
     },
-    /// A disk takes very long for a while.
+    /// A disk is very slow for a while.
     SlowDisk {
-        /// Which site's.
         machine: usize,
-        /// How long, in microseconds.
+        /// In microseconds.
         length: u64,
     },
 }
 
-/// Which links a partition cuts.
+/// The directions that a partition cuts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// In which shape.
     pub shape: &'static str,
     /// Both ways or one way.
     pub ways: &'static str,
-    /// From, to.
+    /// Pairs of sender and receiver.
     pub blocked: Vec<(usize, usize)>,
 }
 
 impl Cut {
-    /// All shapes, and the ways in which each comes.
-    pub const SHAPES: [(&'static str, &'static [&'static str]); 4] = [
+    /// All shapes, and the ways in which each occurs.
+    pub(crate) const SHAPES: [(&'static str, &'static [&'static str]); 4] = [
         ("in two", &["both ways", "one way"]),
         ("one site alone", &["both ways", "one way"]),
         ("one pair", &["both ways", "one way"]),
         ("any links", &["one way"]),
     ];
 
-    /// Draws one: of the fourth kind each direction of each link by itself.
+    /// Draws a partition; in the fourth shape each direction of each link is drawn by itself.
     fn draw(draw: &mut Rng, machines: usize) -> Cut {
         let (shape, ways) = Cut::SHAPES[draw.usize(..Cut::SHAPES.len())];
         let ways = ways[draw.usize(..ways.len())];
@@ -155,7 +131,7 @@ impl Cut {
         let turned: Vec<(usize, usize)> = blocked.iter().map(|&(from, to)| (to, from)).collect();
         match (ways, side[a]) {
             ("both ways", _) => blocked.extend(turned),
-            // Deaf or mute, each as often.
+            // The sites cannot receive or cannot send, each equally often.
             (_, true) => blocked = turned,
             (_, false) => {}
         }
@@ -163,9 +139,9 @@ impl Cut {
     }
 }
 
-impl Fault {
+impl ClusterFault {
     /// The names of all kinds.
-    pub const KINDS: [&'static str; 12] = [
+    pub(crate) const KINDS: [&'static str; 12] = [
         "crash",
         "pause",
         "connection lost",
@@ -180,32 +156,32 @@ impl Fault {
         "slow link",
     ];
 
-    /// Its name, for counting.
+    /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
-            Fault::Crash { .. } => "crash",
-            Fault::Pause { .. } => "pause",
-            Fault::Break { .. } => "connection lost",
-            Fault::Partition { .. } => "partition",
-            Fault::ClientCrash { .. } => "client crash",
-            Fault::Leave { .. } => "leave",
-            Fault::Rules { .. } => "rules changed",
-            Fault::OtherCluster { .. } => "other cluster",
-            Fault::LostDisk { .. } => "lost disk",
-            Fault::TakeAway { .. } => "lock taken away",
-            Fault::SlowDisk { .. } => "slow disk",
-            Fault::SlowLink { .. } => "slow link",
+            ClusterFault::Crash { .. } => "crash",
+            ClusterFault::Pause { .. } => "pause",
+            ClusterFault::Break { .. } => "connection lost",
+            ClusterFault::Partition { .. } => "partition",
+            ClusterFault::ClientCrash { .. } => "client crash",
+            ClusterFault::Leave { .. } => "leave",
+            ClusterFault::Rules { .. } => "rules changed",
+            ClusterFault::OtherCluster { .. } => "other cluster",
+            ClusterFault::LostDisk { .. } => "lost disk",
+            ClusterFault::TakeAway { .. } => "lock taken away",
+            ClusterFault::SlowDisk { .. } => "slow disk",
+            ClusterFault::SlowLink { .. } => "slow link",
         }
     }
 }
 
-/// Draws what goes wrong, each kind fully absent about half of the time.
-pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
-    let kinds: Vec<&str> = Fault::KINDS.into_iter().filter(|_| draw.bool()).collect();
+/// Draws the faults of a run. Each kind is absent about half of the time.
+pub(super) fn draw(draw: &mut Rng, settings: &SeedSettings) -> Vec<(u64, ClusterFault)> {
+    let kinds: Vec<&str> = ClusterFault::KINDS.into_iter().filter(|_| draw.bool()).collect();
     if kinds.is_empty() {
         return Vec::new();
     }
-    let count = draw.usize(1..=MOST);
+    let count = draw.usize(1..=MAX_FAULTS);
     let mut times: Vec<u64> = (0..count).map(|_| draw.u64(300_000..settings.calm)).collect();
     times.sort_unstable();
     let mut faults = Vec::new();
@@ -213,19 +189,19 @@ pub(super) fn draw(draw: &mut Rng, settings: &Settings) -> Vec<(u64, Fault)> {
     for time in times {
         let kind = kinds[draw.usize(..kinds.len())];
         let mut fault = one(draw, kind, settings);
-        if let Fault::LostDisk { machine, down } = fault
+        if let ClusterFault::LostDisk { machine, down } = fault
             && !may_lose(machine, &mut lost, settings)
         {
-            fault = Fault::Crash { machine, when: Death::AfterOutputs(0), down };
+            fault = ClusterFault::Crash { machine, when: CrashPoint::AfterOutputs(0), down };
         }
         faults.push((time, fault));
     }
     faults
 }
 
-/// Whether this site's disk may be lost, besides those that are: of the voters' only a minority, or nothing would be left of
-/// what they agreed on.
-fn may_lose(machine: usize, lost: &mut BTreeSet<usize>, settings: &Settings) -> bool {
+/// Returns whether this site's disk may be lost, in addition to the ones lost already: of the voters' disks only a
+/// minority, because otherwise nothing would be left of what they agreed on.
+fn may_lose(machine: usize, lost: &mut BTreeSet<usize>, settings: &SeedSettings) -> bool {
     let voters = settings.founders.min(MAX_VOTERS);
     if machine < voters && (lost.contains(&machine) || lost.len() < (voters - 1) / 2) {
         lost.insert(machine);
@@ -234,33 +210,34 @@ fn may_lose(machine: usize, lost: &mut BTreeSet<usize>, settings: &Settings) -> 
     machine >= voters
 }
 
-fn one(draw: &mut Rng, kind: &str, settings: &Settings) -> Fault {
+fn one(draw: &mut Rng, kind: &str, settings: &SeedSettings) -> ClusterFault {
     let machines = settings.machines;
     let machine = draw.usize(..machines);
     match kind {
         "crash" => {
-            let when = if draw.bool() { Death::AtNextWrite } else { Death::AfterOutputs(draw.usize(..8)) };
-            Fault::Crash { machine, when, down: draw.u64(1_000..4_000_000) }
+            let when =
+                if draw.bool() { CrashPoint::AtNextWrite } else { CrashPoint::AfterOutputs(draw.usize(..8)) };
+            ClusterFault::Crash { machine, when, down: draw.u64(1_000..4_000_000) }
         }
-        "pause" => Fault::Pause { machine, length: draw.u64(1_000..5_000_000) },
-        "connection lost" => Fault::Break { a: machine, b: draw.usize(..machines) },
+        "pause" => ClusterFault::Pause { machine, length: draw.u64(1_000..5_000_000) },
+        "connection lost" => ClusterFault::Break { a: machine, b: draw.usize(..machines) },
         "partition" => {
             let (cut, holds) = (Cut::draw(draw, machines), draw.bool());
-            Fault::Partition { cut, holds, length: draw.u64(100_000..6_000_000) }
+            ClusterFault::Partition { cut, holds, length: draw.u64(100_000..6_000_000) }
         }
-        "client crash" => Fault::ClientCrash { client: draw.usize(..machines * settings.clients) },
+        "client crash" => ClusterFault::ClientCrash { client: draw.usize(..machines * settings.clients) },
         "leave" => {
             let back = (draw.usize(..4) > 0).then(|| draw.u64(1_000..5_000_000));
-            Fault::Leave { machine, back }
+            ClusterFault::Leave { machine, back }
         }
-        "rules changed" => Fault::Rules { machine, rules: rules(draw, machines) },
-        "other cluster" => Fault::OtherCluster { machine, from: draw.usize(..machines) },
-        "lost disk" => Fault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
-        "lock taken away" => Fault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
-        "slow disk" => Fault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
+        "rules changed" => ClusterFault::Rules { machine, rules: rules(draw, machines) },
+        "other cluster" => ClusterFault::OtherCluster { machine, from: draw.usize(..machines) },
+        "lost disk" => ClusterFault::LostDisk { machine, down: draw.u64(1_000..4_000_000) },
+        "lock taken away" => ClusterFault::TakeAway { machine, lock: draw.usize(..settings.locks.len()) },
+        "slow disk" => ClusterFault::SlowDisk { machine, length: draw.u64(100_000..3_000_000) },
         _ => {
             let (to, more) = (draw.usize(..machines), draw.u64(50_000..4_000_000));
-            Fault::SlowLink { from: machine, to, more, length: draw.u64(100_000..3_000_000) }
+            ClusterFault::SlowLink { from: machine, to, more, length: draw.u64(100_000..3_000_000) }
         }
     }
 }

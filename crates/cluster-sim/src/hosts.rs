@@ -1,20 +1,20 @@
-//! What happens to sites: they start, act, die; their disks complete writes.
+//! The sites: they start, handle inputs and crash; their disks complete writes.
 
 use meshlock_protocol::registry::info::Tokens;
 
 use super::clock::Moment;
-use super::coverage::Rare;
+use super::coverage::Occurrence;
 use super::event::Event;
-use super::faults::Death;
-use super::properties::starvation::SLOWEST_WRITE;
-use super::properties::{Verdict, sound};
+use super::faults::CrashPoint;
+use super::properties::starvation::MAX_SLOW_WRITE;
+use super::properties::{CheckResult, sound};
 use super::world::World;
-use meshlock_cluster::membership::disk::{Disk, Write};
-use meshlock_cluster::node::{Input, Node, Output, Token};
+use meshlock_cluster::membership::disk::{Disk, DiskWrite};
+use meshlock_cluster::node::{Input, Node, NodeOutput, WriteToken};
 
 impl World {
-    /// A site starts with what its disk has.
-    pub(super) fn start(&mut self, machine: usize) -> Verdict {
+    /// Starts a site with what its disk has.
+    pub(super) fn start(&mut self, machine: usize) -> CheckResult {
         if self.machines[machine].node.is_some() {
             return Ok(());
         }
@@ -33,14 +33,14 @@ impl World {
             }
         }
         for process in self.processes_at(machine) {
-            // Whoever had not noticed that the last process died does now.
+            // Clients that had not noticed that the last process crashed notice it now.
             self.disconnect(process);
         }
         self.perform_all(machine, out)
     }
 
-    /// Gives a node an input, and the world what it wants done.
-    pub(super) fn drive(&mut self, machine: usize, input: Input) -> Verdict {
+    /// Gives a node an input, and carries out its outputs.
+    pub(super) fn drive(&mut self, machine: usize, input: Input) -> CheckResult {
         let host = &mut self.machines[machine];
         let Some(node) = &mut host.node else { return Ok(()) };
         let mut out = Vec::new();
@@ -48,9 +48,9 @@ impl World {
         self.perform_all(machine, out)
     }
 
-    fn perform_all(&mut self, machine: usize, out: Vec<Output>) -> Verdict {
+    fn perform_all(&mut self, machine: usize, out: Vec<NodeOutput>) -> CheckResult {
         for output in out {
-            let is_write = matches!(output, Output::Persist { .. });
+            let is_write = matches!(output, NodeOutput::Persist { .. });
             self.perform(machine, output)?;
             if let Some(down) = self.dies_now(machine, is_write) {
                 self.crash(machine, down);
@@ -65,16 +65,16 @@ impl World {
         Ok(())
     }
 
-    /// Whether its process dies after this output, and for how long.
+    /// Returns how long the process stays down, if it crashes after this output.
     fn dies_now(&mut self, machine: usize, is_write: bool) -> Option<u64> {
         let (death, down) = self.machines[machine].dying.as_mut()?;
         match death {
-            Death::AfterOutputs(0) => Some(*down),
-            Death::AfterOutputs(left) => {
+            CrashPoint::AfterOutputs(0) => Some(*down),
+            CrashPoint::AfterOutputs(left) => {
                 *left -= 1;
                 None
             }
-            Death::AtNextWrite => is_write.then_some(*down),
+            CrashPoint::AtNextWrite => is_write.then_some(*down),
         }
     }
 
@@ -88,34 +88,34 @@ impl World {
         }
     }
 
-    fn perform(&mut self, machine: usize, output: Output) -> Verdict {
+    fn perform(&mut self, machine: usize, output: NodeOutput) -> CheckResult {
         match output {
-            Output::Send { to, packet } => return self.send(machine, to.as_str(), packet),
-            Output::Persist { token, writes } => {
-                if writes.iter().any(|write| matches!(write, Write::Install(_))) {
-                    self.coverage.saw(Rare::SnapshotInstalled);
+            NodeOutput::Send { to, packet } => return self.send(machine, to.as_str(), packet),
+            NodeOutput::Persist { token, writes } => {
+                if writes.iter().any(|write| matches!(write, DiskWrite::Install(_))) {
+                    self.coverage.record(Occurrence::SnapshotInstalled);
                 }
                 let slow = self.machines[machine].slow_until > self.now;
-                let most = if slow { SLOWEST_WRITE } else { self.settings.disk };
+                let most = if slow { MAX_SLOW_WRITE } else { self.settings.disk };
                 let delay = self.within(most);
                 let host = &mut self.machines[machine];
                 host.unsynced.push_back((token, writes));
                 let incarnation = host.incarnation;
                 self.after(delay, Event::Synced { machine, incarnation, token });
             }
-            Output::Answer(answer) => return self.answer(machine, answer),
-            Output::Note(note) => return self.note(machine, note),
+            NodeOutput::Answer(answer) => return self.answer(machine, answer),
+            NodeOutput::Note(note) => return self.note(machine, note),
         }
         Ok(())
     }
 
-    /// A site's process dies, if it runs, and its disk is lost.
+    /// Crashes a site's process, if it runs, and loses its disk.
     pub(super) fn lose_disk(&mut self, machine: usize, down: u64) {
         self.crash(machine, down);
         (self.machines[machine].disk, self.machines[machine].lost_disk) = (Disk::default(), true);
     }
 
-    /// The process of a node dies. Its disk keeps what was completed and some of the rest; its clients will notice.
+    /// Crashes the process of a node. Its disk keeps what was completed and some of the rest; its clients will notice.
     pub(super) fn crash(&mut self, machine: usize, down: u64) {
         let Some(node) = self.machines[machine].node.take() else { return };
         self.trace.crashed(self.now, machine);
@@ -138,28 +138,32 @@ impl World {
     }
 
     fn count_crash(&mut self, node: &Node) {
-        self.coverage.saw(Rare::Crashed);
+        self.coverage.record(Occurrence::Crashed);
         if node.leads().is_some() {
-            self.coverage.saw(if node.is_open() { Rare::LeaderLost } else { Rare::LeaderLostInChange });
+            self.coverage.record(if node.is_open() {
+                Occurrence::LeaderLost
+            } else {
+                Occurrence::LeaderLostInChange
+            });
         }
         if node.table().holds_anything() {
-            self.coverage.saw(Rare::HolderLost);
+            self.coverage.record(Occurrence::HolderLost);
         }
         if let Some(rules) = node.table().rules() {
-            // Whoever is inside has the token.
+            // A holder has the token.
             let by_token = |lock| rules.rule(lock).spec.info.tokens != Tokens::None;
             if node.table().holders().any(|(.., lock)| by_token(lock)) {
-                self.coverage.saw(Rare::TokenLost);
+                self.coverage.record(Occurrence::TokenLost);
             }
         }
     }
 
-    pub(super) fn synced(&mut self, machine: usize, incarnation: u64, token: Token) -> Verdict {
+    pub(super) fn synced(&mut self, machine: usize, incarnation: u64, token: WriteToken) -> CheckResult {
         let host = &mut self.machines[machine];
         if host.incarnation != incarnation || host.node.is_none() {
             return Ok(());
         }
-        // Batches complete in their order: whatever was given to the disk before is complete too.
+        // Batches complete in order: everything that was handed to the disk before is complete too.
         let mut last = None;
         while host.unsynced.front().is_some_and(|(first, _)| *first <= token) {
             let (done, writes) = host.unsynced.pop_front().expect("there is a first");
@@ -171,7 +175,7 @@ impl World {
         last.map_or(Ok(()), |token| self.drive(machine, Input::Persisted(token)))
     }
 
-    /// When the machine's clock shows this.
+    /// Returns when the machine's clock shows this time.
     pub(super) fn moment(&self, machine: usize, time: meshlock_cluster::time::Time) -> Moment {
         self.machines[machine].clock.when(time)
     }

@@ -1,23 +1,24 @@
-//! Whole clusters in one thread, under faults, from one seed.
+//! Simulation of whole clusters in one thread, under faults, from one seed.
 //!
-//! Up to nine nodes, their disks and clocks, the connections between them and their clients live in one queue of events.
-//! In the first phase things go wrong: processes crash (disks lose what they had not completed), stand still, are cut off
-//! in every shape; packets are lost with their connection, or come seconds late; clocks drift; operators add sites, take them
-//! out, let them in again and change the rules; clients cancel and die. Everything that must hold is checked after each
-//! event ([`properties`]). Then faults stop, and everyone who still wants in must get in.
+//! Up to nine nodes, their disks and clocks, the connections between them and their clients share one queue of events.
+//! In the first phase faults happen: processes crash (disks lose what they had not completed), pause, or are cut off in
+//! every shape; packets are lost with their connection, or arrive seconds late; clocks drift; operators add sites,
+//! remove them, add them again and change the rules; clients cancel and crash. Every property that must hold is checked
+//! after each event ([`properties`]). Then faults stop: in this second phase, the *calm*, every client that still wants
+//! a lock must get it.
 //!
-//! **What a disk does.** Batches become durable whole and in their order ([`meshlock_cluster::membership::disk`] asks for that). When a
-//! process dies, any number of the first batches that were not completed are there, and the rest is not. A batch that was
-//! written in part counts as not written: a disk that keeps such parts is a mutant, and is caught.
+//! **Disks.** Batches become durable whole and in their order (as [`meshlock_cluster::membership::disk`] requires).
+//! When a process crashes, any number of the first batches that were not completed survive, and the rest does not. A
+//! batch that was written in part counts as not written: a disk that keeps such parts is a mutant, and is caught.
 //!
-//! **What a connection does.** It carries packets in their order and loses none but the last ones, when it breaks. What it
-//! had carried that far may be read much later, after packets of the next connection. Only partitions that swallow packets
-//! lose some in the middle, which TCP would not: links must stand that too.
+//! **Connections.** A connection delivers packets in order and loses only the last ones, when it breaks. What it had
+//! transmitted may be read much later, after packets of the next connection. Only partitions that drop packets lose
+//! some in the middle, which TCP would not: links must cope with that too.
 //!
 //! ```
-//! use meshlock_cluster_sim::{Options, run};
+//! use meshlock_cluster_sim::{RunOptions, run};
 //!
-//! let report = run(7, &Options::default());
+//! let report = run(7, &RunOptions::default());
 //! assert_eq!(report.violation, None);
 //! ```
 
@@ -32,66 +33,64 @@ pub mod coverage;
 mod event;
 pub mod faults;
 mod hosts;
-mod judges;
+mod inject;
 mod machine;
 mod network;
-mod people;
+mod observe;
 pub mod properties;
 pub mod settings;
-mod storm;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod wires;
+mod transport;
+mod workload;
 mod world;
 
 use coverage::Coverage;
-use properties::Violation;
-use settings::Settings;
+use properties::PropertyViolation;
+use settings::SeedSettings;
 use world::World;
 
-/// How a seed is run.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Only so many of the faults happen, the first ones.
+pub struct RunOptions {
+    /// If set, only this many of the faults happen, the first ones.
     pub faults: Option<usize>,
-    /// Whether every event is written down.
+    /// Whether every event is recorded.
     pub trace: bool,
 }
 
-/// What came of a seed.
+/// The result of a run.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// The seed.
+pub struct SeedReport {
     pub seed: u64,
-    /// What went wrong first, if anything did.
-    pub violation: Option<Violation>,
+    /// The first violation, if there was one.
+    pub violation: Option<PropertyViolation>,
     /// A hash of all events: equal for equal runs.
     pub hash: u64,
-    /// How many events there were.
+    /// Number of events.
     pub events: u64,
-    /// How much time of how many nodes was simulated, in microseconds.
+    /// Simulated time in microseconds, multiplied by the number of nodes.
     pub node_micros: u64,
-    /// How many faults the seed has.
+    /// Number of faults that the seed has.
     pub faults: usize,
-    /// How long it took after the faults until everyone was served, in microseconds.
+    /// Time from the last fault until every client was served, in microseconds.
     pub calm_micros: u64,
-    /// How long that may take, in microseconds.
+    /// Upper bound of that time, in microseconds.
     pub bound_micros: u64,
-    /// What it exercised.
     pub coverage: Coverage,
-    /// Every event, if they were wanted.
+    /// Every event, if requested.
     pub trace: Vec<String>,
 }
 
 /// Runs one seed.
-pub fn run(seed: u64, options: &Options) -> Report {
-    World::new(Settings::draw(seed), options).run()
+pub fn run(seed: u64, options: &RunOptions) -> SeedReport {
+    World::new(SeedSettings::draw(seed), options).run()
 }
 
-/// The smallest number of faults, the first ones, with which the seed still fails, and how it does: `fails` runs it with so
-/// many of them.
+/// Returns the smallest number of faults, the first ones, with which the seed still fails, and the failure. `fails`
+/// runs the seed with the given number of faults.
 pub fn fewest_faults<F>(seed: u64, fails: impl Fn(usize) -> Option<F>) -> Option<(usize, F)> {
-    let faults = Settings::draw(seed).faults.len();
+    let faults = SeedSettings::draw(seed).faults.len();
     (0..=faults).find_map(|count| Some((count, fails(count)?)))
 }

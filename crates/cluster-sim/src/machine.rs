@@ -6,42 +6,42 @@ use fastrand::Rng;
 use meshlock_protocol::Epoch;
 
 use super::clock::{Clock, Moment};
-use super::coverage::{Coverage, Rare};
+use super::coverage::{Coverage, Occurrence};
 use super::event::Event;
-use super::faults::Death;
-use meshlock_cluster::membership::disk::{Disk, Write};
+use super::faults::CrashPoint;
+use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::mutant::{self, Mutant};
-use meshlock_cluster::node::{Node, Token};
+use meshlock_cluster::node::{Node, WriteToken};
 
 /// A site's machine: the process of its node, its disk, its clock.
-pub(super) struct Machine {
+pub(super) struct SiteMachine {
     pub(super) node: Option<Node>,
-    /// Which process.
+    /// The number of the process.
     pub(super) incarnation: u64,
     pub(super) disk: Disk,
-    /// Whether it has lost its disk, once or more.
+    /// Whether it has ever lost its disk.
     pub(super) lost_disk: bool,
-    pub(super) unsynced: VecDeque<(Token, Vec<Write>)>,
+    pub(super) unsynced: VecDeque<(WriteToken, Vec<DiskWrite>)>,
     pub(super) clock: Clock,
-    /// The view that its process has installed last, as it said.
+    /// The view that its process has installed last, as it reported.
     pub(super) installed: Option<Epoch>,
     pub(super) paused_until: Option<Moment>,
-    /// What has come for it meanwhile.
+    /// Events that came for it during a pause.
     pub(super) postponed: VecDeque<Event>,
     pub(super) slow_until: Moment,
-    /// The wake-up that counts.
+    /// The wake-up that is valid.
     pub(super) wake: Option<Moment>,
-    /// When it dies, and how long it stays down.
-    pub(super) dying: Option<(Death, u64)>,
-    /// An operator has taken it out.
+    /// When it crashes, and how long it stays down.
+    pub(super) dying: Option<(CrashPoint, u64)>,
+    /// Whether an operator has removed it.
     pub(super) left: bool,
-    /// It has been out, because an operator wanted it, and is not back yet.
+    /// Whether an operator has removed it and it has not joined again yet.
     pub(super) is_out: bool,
 }
 
-impl Machine {
+impl SiteMachine {
     pub(super) fn new(clock: Clock) -> Self {
-        Machine {
+        SiteMachine {
             node: None,
             incarnation: 0,
             disk: Disk::default(),
@@ -59,29 +59,30 @@ impl Machine {
         }
     }
 
-    /// The process dies. Of the batches that the disk has not completed any number of the first ones have got there. The next one may
-    /// have been written in part: a disk that writes whole batches only finds that out, and it is as if nothing of it had been.
+    /// Loses batches because the process crashed. Of the batches that the disk has not completed, any number of the
+    /// first ones are written. The next one may have been written in part: a disk that writes only whole batches
+    /// detects that, and discards it.
     pub(super) fn lose_tail(&mut self, draw: &mut Rng, coverage: &mut Coverage) {
         let mut tail = std::mem::take(&mut self.unsynced);
         let lost = tail.split_off(draw.usize(..=tail.len()));
         if !tail.is_empty() {
-            coverage.saw(Rare::TailSurvived);
+            coverage.record(Occurrence::TailSurvived);
         }
         if !lost.is_empty() {
-            coverage.saw(Rare::TailLost);
+            coverage.record(Occurrence::TailLost);
         }
         for (_, writes) in &tail {
             self.write(writes);
         }
         if let Some((_, writes)) = lost.front().filter(|(_, writes)| writes.len() > 1 && draw.bool()) {
-            coverage.saw(Rare::BatchTorn);
+            coverage.record(Occurrence::BatchTorn);
             if mutant::is_on(Mutant::TornBatchKept) {
                 self.write(&writes[1..]);
             }
         }
     }
 
-    fn write(&mut self, writes: &[Write]) {
+    fn write(&mut self, writes: &[DiskWrite]) {
         for write in writes {
             self.disk.apply(write);
         }

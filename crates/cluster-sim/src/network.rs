@@ -1,7 +1,7 @@
-//! Connections between sites. While one lasts, what it carries comes in order; when it breaks, the rest is lost.
+//! Connections between sites. While a connection lasts, it delivers in order; when it breaks, the rest is lost.
 //!
-//! Between two connections nothing is in order: what the old one had carried that far may be read long after the new one
-//! has been made. A partition either swallows packets, or holds them back until it is over, as TCP does.
+//! Between two connections nothing is in order: what the old one had transmitted may be read long after the new one has
+//! been made. A partition either drops packets, or holds them back until it is over, as TCP does.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -11,68 +11,67 @@ use fastrand::Rng;
 use super::clock::Moment;
 use meshlock_cluster::node::Packet;
 
-/// One direction: from, to.
+/// One direction: sender, receiver.
 pub(super) type Way = (usize, usize);
 
 /// All connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Network {
+pub(super) struct SimNetwork {
     /// How often the connection between two sites, the smaller first, has been made anew.
     generations: BTreeMap<(usize, usize), u64>,
     down: BTreeSet<(usize, usize)>,
     /// When the last packet in each direction arrives.
     last: BTreeMap<Way, Moment>,
     blocked: BTreeMap<Way, Blocked>,
-    /// What partitions hold back.
+    /// Packets that partitions hold back.
     held: BTreeMap<Way, Vec<Packet>>,
-    /// How long packets take in a direction, until when.
+    /// The additional delay of packets in a direction, and when it ends.
     slow: BTreeMap<Way, (u64, Moment)>,
-    /// What becomes of that which broken connections had on its way.
+    /// What happens to the packets that broken connections had in transit.
     remains: BTreeMap<(Way, u64), Remains>,
 }
 
 /// How many partitions block a direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Blocked {
-    swallow: usize,
+    drop: usize,
     hold: usize,
 }
 
-/// What becomes of that which a broken connection had on its way in one direction.
+/// What happens to the packets that a broken connection had in transit in one direction.
 #[derive(Clone, Copy, Debug)]
 struct Remains {
-    /// How many of the packets, the first ones, still come.
+    /// Number of packets, the first ones, that still arrive.
     come: usize,
-    /// How much later.
+    /// Their additional delay.
     later: u64,
 }
 
-/// What becomes of a packet that is sent.
+/// What happens to a packet that is sent.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// It arrives then.
     Arrives(Moment, Box<Packet>),
     /// It does not arrive, or not until a partition is over.
     Stays,
 }
 
-/// The longest time that the remains of an old connection take, in microseconds.
-const LATEST: u64 = 6_000_000;
+/// Maximum delay of packets of an old connection, in microseconds.
+const MAX_LATE: u64 = 6_000_000;
 
 fn pair(a: usize, b: usize) -> (usize, usize) {
     (a.min(b), a.max(b))
 }
 
-impl Network {
-    /// Which connection there is now between the two.
+impl SimNetwork {
+    /// Returns the number of the current connection between the two.
     pub(super) fn generation(&self, a: usize, b: usize) -> u64 {
         self.generations.get(&pair(a, b)).copied().unwrap_or(0)
     }
 
-    /// A packet is sent, with this delay if nothing slows it. Nothing is slowed beyond `calm`.
+    /// Sends a packet, with this delay if nothing slows it. Nothing is slowed beyond `calm`.
     pub(super) fn send(&mut self, way: Way, packet: Packet, now: Moment, delay: u64, calm: Moment) -> Sent {
         let blocked = self.blocked.get(&way).copied().unwrap_or_default();
-        if self.down.contains(&pair(way.0, way.1)) || blocked.swallow > 0 {
+        if self.down.contains(&pair(way.0, way.1)) || blocked.drop > 0 {
             return Sent::Stays;
         }
         if blocked.hold > 0 {
@@ -87,7 +86,7 @@ impl Network {
         Sent::Arrives(*last, Box::new(packet))
     }
 
-    /// The connection breaks. Whether there was one.
+    /// Breaks the connection. Returns whether there was one.
     pub(super) fn cut(&mut self, a: usize, b: usize, draw: &mut Rng) -> bool {
         if a == b || !self.down.insert(pair(a, b)) {
             return false;
@@ -95,7 +94,7 @@ impl Network {
         let generation = self.generations.entry(pair(a, b)).or_default();
         for way in [(a, b), (b, a)] {
             let come = [0, draw.usize(1..5), usize::MAX][draw.usize(..3)];
-            let later = if draw.bool() { draw.u64(..LATEST) } else { 0 };
+            let later = if draw.bool() { draw.u64(..MAX_LATE) } else { 0 };
             self.remains.insert((way, *generation), Remains { come, later });
             self.last.remove(&way);
             self.held.remove(&way);
@@ -104,14 +103,15 @@ impl Network {
         true
     }
 
-    /// A packet arrives on a connection that is broken by now: how much later it comes, if it does.
+    /// Returns the additional delay of a packet that arrives on a connection that has broken by now; `None` if it is
+    /// lost.
     pub(super) fn remains(&mut self, way: Way, generation: u64) -> Option<u64> {
         let remains = self.remains.get_mut(&(way, generation))?;
         remains.come = remains.come.checked_sub(1)?;
         Some(remains.later)
     }
 
-    /// A new connection is made. Whether that worked: not while packets do not pass both ways.
+    /// Makes a new connection. Returns whether that worked: it does not while packets do not pass both ways.
     pub(super) fn connect(&mut self, a: usize, b: usize) -> bool {
         if self.is_blocked((a, b)) || self.is_blocked((b, a)) {
             return false;
@@ -124,31 +124,31 @@ impl Network {
         self.down.contains(&pair(a, b))
     }
 
-    /// Packets in this direction take so much longer until then.
+    /// Slows packets in this direction by `more` until then.
     pub(super) fn slow_down(&mut self, way: Way, more: u64, until: Moment) {
         self.slow.insert(way, (more, until));
     }
 
-    /// A partition begins, which swallows packets or holds them back.
+    /// Begins a partition, which drops packets or holds them back.
     pub(super) fn block(&mut self, ways: &[Way], holds: bool) {
         for way in ways {
             let blocked = self.blocked.entry(*way).or_default();
-            *if holds { &mut blocked.hold } else { &mut blocked.swallow } += 1;
+            *if holds { &mut blocked.hold } else { &mut blocked.drop } += 1;
         }
     }
 
-    /// It is over. What it held back is sent now.
+    /// Ends a partition, and returns the packets that it held back.
     pub(super) fn unblock(&mut self, ways: &[Way], holds: bool) -> Vec<(Way, Vec<Packet>)> {
         for way in ways {
             if let Some(blocked) = self.blocked.get_mut(way) {
-                let count = if holds { &mut blocked.hold } else { &mut blocked.swallow };
+                let count = if holds { &mut blocked.hold } else { &mut blocked.drop };
                 *count = count.saturating_sub(1);
             }
         }
         self.released()
     }
 
-    /// All partitions are over, and nothing is slow any more.
+    /// Ends all partitions and slowdowns, and returns the packets that were held back.
     pub(super) fn heal(&mut self) -> Vec<(Way, Vec<Packet>)> {
         self.blocked.clear();
         self.slow.clear();
@@ -161,6 +161,6 @@ impl Network {
     }
 
     fn is_blocked(&self, way: Way) -> bool {
-        self.blocked.get(&way).is_some_and(|blocked| blocked.swallow + blocked.hold > 0)
+        self.blocked.get(&way).is_some_and(|blocked| blocked.drop + blocked.hold > 0)
     }
 }

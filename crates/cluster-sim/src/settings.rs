@@ -1,11 +1,11 @@
-//! What one seed stands for: the cluster, its rules, its clients, its weather.
+//! What a seed determines: the cluster, its rules, its clients and its faults.
 
 use fastrand::Rng;
 use meshlock_protocol::registry::ALL;
 use meshlock_protocol::registry::info::Permits;
 
 use super::clock::Clock;
-use super::faults::{self, Fault};
+use super::faults::{self, ClusterFault};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::links::Patience;
 use meshlock_cluster::membership::Pace;
@@ -14,63 +14,60 @@ use meshlock_cluster::node::Config;
 use meshlock_cluster::rules::{Clause, Rules, RulesText};
 use meshlock_cluster::time::{Drift, Span};
 
-/// How long faults go on, in microseconds.
-const STORMY: std::ops::Range<u64> = 6_000_000..20_000_000;
+/// Duration of the phase with faults, in microseconds.
+const FAULT_PHASE: std::ops::Range<u64> = 6_000_000..20_000_000;
 
 /// Everything that a seed determines before the first event.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// The seed.
-    pub seed: u64,
-    /// How many sites there are in all.
-    pub machines: usize,
-    /// How many of them the cluster begins with; the others join later.
-    pub founders: usize,
+pub struct SeedSettings {
+    pub(crate) seed: u64,
+    /// Number of sites.
+    pub(crate) machines: usize,
+    /// Number of initial sites; the others join later.
+    pub(crate) founders: usize,
     /// When each site starts, in microseconds.
-    pub starts: Vec<u64>,
-    /// Their clocks.
-    pub clocks: Vec<Clock>,
+    pub(crate) starts: Vec<u64>,
+    pub(crate) clocks: Vec<Clock>,
     /// Whether clocks drift further apart than the leases allow for.
-    pub beyond_drift: bool,
-    /// How many clients each site has.
-    pub clients: usize,
-    /// How many processes they are in at each site: those of one process share a session.
-    pub processes: usize,
-    /// The locks that they want.
-    pub locks: Vec<LockName>,
-    /// The longest delay of a message, in microseconds.
-    pub delay: u64,
-    /// The longest time that a client holds a lock, in microseconds.
-    pub hold: u64,
-    /// The longest time that a disk takes, in microseconds.
-    pub disk: u64,
+    pub(crate) beyond_drift: bool,
+    /// Number of clients of each site.
+    pub(crate) clients: usize,
+    /// Number of processes that they are in at each site: those of one process share a session.
+    pub(crate) processes: usize,
+    /// The locks that clients want.
+    pub(crate) locks: Vec<LockName>,
+    /// Maximum delay of a message, in microseconds.
+    pub(crate) delay: u64,
+    /// Maximum time that a client holds a lock, in microseconds.
+    pub(crate) hold: u64,
+    /// Maximum time that a disk takes, in microseconds.
+    pub(crate) disk: u64,
     /// When faults stop.
-    pub calm: u64,
-    /// Directions in which nothing passes even when all else is calm; those whom they do not touch must go on.
-    pub stubborn: Vec<(usize, usize)>,
-    /// What goes wrong, in order of time.
-    pub faults: Vec<(u64, Fault)>,
-    /// The first rules.
-    pub rules: RulesText,
-    /// The lease.
-    pub terms: Terms,
+    pub(crate) calm: u64,
+    /// Directions in which nothing passes even in the calm; the sites that they do not affect must go on.
+    pub(crate) lasting_cuts: Vec<(usize, usize)>,
+    /// The faults, in order of time.
+    pub faults: Vec<(u64, ClusterFault)>,
+    pub(crate) rules: RulesText,
+    /// The terms of leases.
+    pub(crate) terms: Terms,
     /// Whether sites are configured with different terms, none longer than those.
-    pub mixed_terms: bool,
-    /// How long logs get; where they stay short, a voter that was away gets the state itself.
-    pub longest_log: usize,
-    /// How many past lives views list.
-    pub longest_past: usize,
+    pub(crate) mixed_terms: bool,
+    /// Maximum length of logs; where they stay short, a voter that was away gets a snapshot.
+    pub(crate) longest_log: usize,
+    /// Maximum number of past incarnations that a view lists.
+    pub(crate) longest_past: usize,
     /// Whether the calendar clocks of hosts are set back at every start.
-    pub set_back: bool,
+    pub(crate) set_back: bool,
 }
 
-impl Settings {
+impl SeedSettings {
     /// Draws everything from the seed.
     pub fn draw(seed: u64) -> Self {
         let mut draw = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
         let machines = draw.usize(1..=9);
         let founders = if draw.bool() { machines } else { draw.usize(1..=machines) };
-        let calm = draw.u64(STORMY);
+        let calm = draw.u64(FAULT_PHASE);
         let starts = (0..machines)
             .map(|at| if at < founders { draw.u64(..200_000) } else { draw.u64(..calm) })
             .collect();
@@ -83,7 +80,7 @@ impl Settings {
         let locks = ["jobs", "pool", "a", "zebra"][..draw.usize(1..=4)].iter();
         let clients = draw.usize(1..=4);
         let processes = draw.usize(1..=clients);
-        let mut settings = Settings {
+        let mut settings = SeedSettings {
             seed,
             machines,
             founders,
@@ -98,7 +95,7 @@ impl Settings {
             disk: [0, 1_000, 20_000][draw.usize(..3)],
             calm,
             faults: Vec::new(),
-            stubborn: Vec::new(),
+            lasting_cuts: Vec::new(),
             rules: rules(&mut draw, machines),
             terms: Terms {
                 length: Span::from_millis(2000),
@@ -113,9 +110,10 @@ impl Settings {
         };
         settings.faults = faults::draw(&mut draw, &settings);
         // With two voters or fewer nobody could decide; where a voter has lost its disk there may be two left.
-        let all_vote = settings.faults.iter().all(|(_, fault)| !matches!(fault, Fault::LostDisk { .. }));
+        let all_vote =
+            settings.faults.iter().all(|(_, fault)| !matches!(fault, ClusterFault::LostDisk { .. }));
         if founders >= 3 && all_vote && draw.usize(..5) == 0 {
-            settings.stubborn = stubborn(&mut draw, machines);
+            settings.lasting_cuts = lasting_cuts(&mut draw, machines);
         }
         settings.longest_log = if draw.bool() { draw.usize(2..=4) } else { draw.usize(2..=64) };
         settings.longest_past = if draw.bool() { draw.usize(..3) } else { 9 };
@@ -124,12 +122,12 @@ impl Settings {
         settings
     }
 
-    /// Whether nothing that stays broken touches this site.
+    /// Returns whether no lasting cut affects this site.
     pub(super) fn is_untouched(&self, machine: usize) -> bool {
-        self.stubborn.iter().all(|&(from, to)| from != machine && to != machine)
+        self.lasting_cuts.iter().all(|&(from, to)| from != machine && to != machine)
     }
 
-    /// The configuration of one site, at its `start`-th start.
+    /// Returns the configuration of one site, at its `start`-th start.
     pub(super) fn config(&self, machine: usize, start: u64) -> Config {
         let sites = (0..self.founders).map(site).collect();
         let mut config = Config::new(site(machine), sites);
@@ -151,7 +149,7 @@ impl Settings {
         config.start_stamp = if self.set_back { 1_000_u64.saturating_sub(start) } else { 1_000 + start };
         config.table_config.local_turns = 2;
         config.table_config.message_delay = Span::from_micros(self.delay.max(1));
-        // In some runs two locks are a crowd, and views are changed to make room.
+        // In some runs the table is full with few locks, and views are changed to make room.
         if self.seed % 8 == 3 {
             config.table_config.max_locks = 4;
         }
@@ -161,8 +159,8 @@ impl Settings {
     }
 }
 
-/// One site is cut off from some others, both ways or one way.
-fn stubborn(draw: &mut Rng, machines: usize) -> Vec<(usize, usize)> {
+/// Draws lasting cuts: one site is cut off from some others, both ways or one way.
+fn lasting_cuts(draw: &mut Rng, machines: usize) -> Vec<(usize, usize)> {
     let cut = draw.usize(..machines);
     let ways = draw.usize(..3);
     let from: Vec<usize> = (0..machines).filter(|&other| other != cut && draw.usize(..3) == 0).collect();
@@ -170,12 +168,12 @@ fn stubborn(draw: &mut Rng, machines: usize) -> Vec<(usize, usize)> {
     out.chain(from.iter().filter(|_| ways != 0).map(|&other| (other, cut))).collect()
 }
 
-/// The name of a site.
+/// Returns the name of a site.
 pub(super) fn site(machine: usize) -> SiteName {
     format!("s{machine}").parse().expect("a fixed name")
 }
 
-/// Rules drawn over all algorithms: for each lock one, with permits where the algorithm has them.
+/// Draws rules over all algorithms: for each lock one, with permits where the algorithm has them.
 pub(super) fn rules(draw: &mut Rng, machines: usize) -> RulesText {
     let clause = |draw: &mut Rng| loop {
         let info = ALL[draw.usize(..ALL.len())];

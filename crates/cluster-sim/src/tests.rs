@@ -1,13 +1,13 @@
-//! Seeds hold, the same seed is the same run, everything rare is exercised, and mutants are caught.
+//! Seeds hold, the same seed gives the same run, all occurrences are exercised, and mutants are caught.
 
 use std::panic::catch_unwind;
 
-use super::coverage::{Group, Rare};
-use super::faults::{Cut, Fault};
+use super::coverage::{CoverageGroup, Occurrence};
+use super::faults::{ClusterFault, Cut};
 use super::*;
 use meshlock_cluster::mutant::{self, Mutant};
 
-/// How many seeds are run here; `meshlock dst` runs as many as one likes.
+/// Number of seeds that are run here; `meshlock dst` runs as many as requested.
 const SEEDS: u64 = 2000;
 
 /// Every kind of packet.
@@ -30,20 +30,24 @@ const PACKETS: [&str; 16] = [
     "reply",
 ];
 
-/// Whatever a run is there for has happened.
+/// Checks that every occurrence was seen that the simulation is meant to exercise.
 fn exercises_everything(all: &Coverage) {
-    // A site mostly hears the view first, from which it knows the same; the unit tests of the leader have this one.
-    let rare = Rare::ALL.iter().filter(|rare| **rare != Rare::TooOld).map(|rare| rare.key());
-    let faults = Fault::KINDS.into_iter().map(|kind| (Group::Fault, kind));
-    let packets = PACKETS.into_iter().map(|kind| (Group::Packet, kind));
-    let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (Group::Message, info.name));
-    for (group, what) in rare.chain(faults).chain(packets).chain(algorithms) {
+    // A site mostly receives the view first, from which it learns the same; the unit tests of the leader cover this
+    // one.
+    let occurrences = Occurrence::ALL
+        .iter()
+        .filter(|occurrence| **occurrence != Occurrence::TooOld)
+        .map(|occurrence| occurrence.key());
+    let faults = ClusterFault::KINDS.into_iter().map(|kind| (CoverageGroup::Fault, kind));
+    let packets = PACKETS.into_iter().map(|kind| (CoverageGroup::Packet, kind));
+    let algorithms = meshlock_protocol::registry::ALL.iter().map(|info| (CoverageGroup::Message, info.name));
+    for (group, what) in occurrences.chain(faults).chain(packets).chain(algorithms) {
         assert!(all.of(group, what) > 0, "never happened: {} {what}", group.name());
     }
     for (shape, ways) in Cut::SHAPES {
         for way in ways {
-            let seen = |&(of, what, kind, _): &(Group, &str, &str, u64)| {
-                of == Group::Partition && (what, kind) == (shape, *way)
+            let seen = |&(of, what, kind, _): &(CoverageGroup, &str, &str, u64)| {
+                of == CoverageGroup::Partition && (what, kind) == (shape, *way)
             };
             assert!(all.iter().any(|row| seen(&row)), "no partition {shape}, {way}");
         }
@@ -54,7 +58,7 @@ fn exercises_everything(all: &Coverage) {
 fn two_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
     let mut all = Coverage::default();
     for seed in 0..SEEDS {
-        let report = run(seed, &Options::default());
+        let report = run(seed, &RunOptions::default());
         if let Some(violation) = report.violation {
             panic!("{violation}\nrun it again with: meshlock dst --one {seed} --trace trace.jsonl");
         }
@@ -67,7 +71,7 @@ fn two_thousand_seeds_hold_and_exercise_everything_that_can_happen() {
 fn the_same_seed_gives_the_same_events_twice_and_another_one_others() {
     let mut hashes = std::collections::BTreeSet::new();
     for seed in 0..50 {
-        let (first, second) = (run(seed, &Options::default()), run(seed, &Options::default()));
+        let (first, second) = (run(seed, &RunOptions::default()), run(seed, &RunOptions::default()));
         assert_eq!((first.hash, first.events), (second.hash, second.events), "seed {seed}");
         hashes.insert(first.hash);
     }
@@ -76,8 +80,8 @@ fn the_same_seed_gives_the_same_events_twice_and_another_one_others() {
 
 #[test]
 fn writing_a_run_down_does_not_change_it() {
-    let traced = run(3, &Options { trace: true, ..Options::default() });
-    assert_eq!(traced.hash, run(3, &Options::default()).hash);
+    let traced = run(3, &RunOptions { trace: true, ..RunOptions::default() });
+    assert_eq!(traced.hash, run(3, &RunOptions::default()).hash);
     for line in &traced.trace {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(line["time"].is_number() && line["kind"].is_string(), "{line}");
@@ -112,10 +116,10 @@ const BREAKS: [(Mutant, &str); 21] = [
 /// Raft's own checks end the process of a voter whose disk contradicts itself.
 const PANIC: &str = "panic";
 
-/// The first seed of `0..tried` in which the mutant breaks this property.
+/// Returns the first seed of `0..tried` in which the mutant breaks this property.
 fn caught(mutant: Mutant, property: &str, tried: u64) -> Option<u64> {
     (0..tried).find(|seed| {
-        let broken = catch_unwind(|| mutant::with(mutant, || run(*seed, &Options::default()).violation));
+        let broken = catch_unwind(|| mutant::with(mutant, || run(*seed, &RunOptions::default()).violation));
         broken.map_or(property == PANIC, |broken| broken.is_some_and(|broken| broken.property == property))
     })
 }
@@ -134,7 +138,7 @@ fn every_mutant_is_caught_by_the_property_that_it_breaks() {
 fn a_failure_is_shrunk_to_the_first_faults_that_still_cause_it() {
     let seed = caught(Mutant::LapseKeepsLocks, "exclusion", 2000).unwrap();
     let fails = |faults| {
-        let options = Options { faults: Some(faults), ..Options::default() };
+        let options = RunOptions { faults: Some(faults), ..RunOptions::default() };
         mutant::with(Mutant::LapseKeepsLocks, || run(seed, &options).violation)
     };
     let (fewest, violation) = fewest_faults(seed, fails).unwrap();

@@ -1,15 +1,15 @@
-//! A run as lines of JSON, in the format that all hosts share.
+//! The trace of a run as lines of JSON, in the format that all hosts share.
 
 use meshlock_protocol::Fence;
 use serde_json::{Value, json};
 
 use super::clock::Moment;
 use super::event::Event;
-use super::faults::Fault;
+use super::faults::ClusterFault;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::node::Note;
 
-/// The lines so far, if they are wanted.
+/// The lines so far, if they are requested.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     wanted: bool,
@@ -78,7 +78,7 @@ impl Trace {
         self.line(now, "fail", || json!({ "site": format!("s{machine}") }));
     }
 
-    pub(super) fn fault(&mut self, now: Moment, fault: &Fault) {
+    pub(super) fn fault(&mut self, now: Moment, fault: &ClusterFault) {
         self.line(now, "fault", || json!({ "message": format!("{fault:?}") }));
     }
 }

@@ -1,4 +1,4 @@
-//! The simulated world: one queue of events, and everything they happen to.
+//! The simulated world: one queue of events, and everything that they affect.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -6,13 +6,13 @@ use std::hash::{Hash, Hasher};
 use fastrand::Rng;
 use meshlock_protocol::Epoch;
 
-use super::client::{Asked, Client, Process};
+use super::client::{Asked, ClientProcess, SimClient};
 use super::clock::Moment;
-use super::coverage::{Coverage, Rare};
+use super::coverage::{Coverage, Occurrence};
 use super::event::{Event, EventHash};
-use super::machine::Machine;
-use super::network::Network;
-use super::properties::Verdict;
+use super::machine::SiteMachine;
+use super::network::SimNetwork;
+use super::properties::CheckResult;
 use super::properties::agreement::Agreement;
 use super::properties::departed::Departed;
 use super::properties::exclusion::Exclusion;
@@ -20,27 +20,26 @@ use super::properties::fences::Fences;
 use super::properties::leases::Leases;
 use super::properties::starvation::Bound;
 use super::properties::updates::Updates;
-use super::settings::{Settings, site};
+use super::settings::{SeedSettings, site};
 use super::trace::Trace;
-use super::{Options, Report};
+use super::{RunOptions, SeedReport};
 use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{Call, Input};
+use meshlock_cluster::node::{ClientCall, Input};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::Request;
 use meshlock_cluster::view::View;
 
 pub(super) struct World {
-    pub(super) settings: Settings,
+    pub(super) settings: SeedSettings,
     pub(super) now: Moment,
     queue: BTreeMap<(Moment, u64), Event>,
     sequence: u64,
     pub(super) draw: Rng,
-    pub(super) machines: Vec<Machine>,
-    /// Their names.
+    pub(super) machines: Vec<SiteMachine>,
     pub(super) names: Vec<SiteName>,
-    pub(super) processes: Vec<Process>,
-    pub(super) clients: Vec<Client>,
-    pub(super) network: Network,
+    pub(super) processes: Vec<ClientProcess>,
+    pub(super) clients: Vec<SimClient>,
+    pub(super) network: SimNetwork,
     pub(super) exclusion: Exclusion,
     pub(super) fences: Fences,
     pub(super) updates: Updates,
@@ -53,34 +52,32 @@ pub(super) struct World {
     pub(super) bound: Bound,
     pub(super) last_session: u64,
     pub(super) last_request: u64,
-    /// All requests.
     pub(super) asked: BTreeMap<Request, Asked>,
     /// The newest view that was installed anywhere.
     pub(super) newest: View,
-    /// The rules of every view.
     pub(super) rules: BTreeMap<Epoch, Rules>,
     hash: EventHash,
     events: u64,
 }
 
 impl World {
-    pub(super) fn new(settings: Settings, options: &Options) -> Self {
+    pub(super) fn new(settings: SeedSettings, options: &RunOptions) -> Self {
         let (clocks, strict) = (settings.clocks.clone(), !settings.beyond_drift);
         let mut world = World {
             now: Moment::default(),
             queue: BTreeMap::new(),
             sequence: 0,
             draw: Rng::with_seed(settings.seed ^ 0x00c1_a551_c0de),
-            machines: settings.clocks.iter().copied().map(Machine::new).collect(),
+            machines: settings.clocks.iter().copied().map(SiteMachine::new).collect(),
             names: (0..settings.machines).map(site).collect(),
             processes: (0..settings.machines * settings.processes)
-                .map(|at| Process::new(at / settings.processes))
+                .map(|at| ClientProcess::new(at / settings.processes))
                 .collect(),
             clients: (0..settings.machines * settings.clients)
                 .map(|at| (at / settings.clients, at % settings.clients))
-                .map(|(machine, at)| Client::new(machine * settings.processes + at % settings.processes))
+                .map(|(machine, at)| SimClient::new(machine * settings.processes + at % settings.processes))
                 .collect(),
-            network: Network::default(),
+            network: SimNetwork::default(),
             exclusion: Exclusion::new(clocks.clone(), strict),
             fences: Fences::new(strict),
             updates: Updates::default(),
@@ -111,24 +108,24 @@ impl World {
         world
     }
 
-    /// Lets everything happen, until everyone has been served in the calm or something is wrong.
-    pub(super) fn run(mut self) -> Report {
+    /// Handles events until every client has been served in the calm or a property does not hold.
+    pub(super) fn run(mut self) -> SeedReport {
         let mut verdict = Ok(());
         while let Some(((moment, _), event)) = self.queue.pop_first() {
             self.now = moment;
-            verdict = match self.standing_still(&event) {
+            verdict = match self.paused_machine(&event) {
                 Some(machine) => {
                     self.machines[machine].postponed.push_back(event);
                     continue;
                 }
-                None => self.happen(event),
+                None => self.handle(event),
             };
             if verdict.is_err() || self.calm && self.is_over() {
                 break;
             }
         }
-        self.coverage_at_the_end();
-        Report {
+        self.record_totals();
+        SeedReport {
             seed: self.settings.seed,
             violation: verdict.err(),
             hash: self.hash.finish(),
@@ -151,13 +148,13 @@ impl World {
         self.at(self.now.after(micros), event);
     }
 
-    /// A delay of at most this many microseconds.
+    /// Draws a delay of at most this many microseconds.
     pub(super) fn within(&mut self, most: u64) -> u64 {
         if most == 0 { 0 } else { self.draw.u64(..=most) }
     }
 
-    /// The machine that the event is for, if it stands still: it gets everything later, in order.
-    fn standing_still(&self, event: &Event) -> Option<usize> {
+    /// Returns the machine that the event is for, if it is paused: it gets all its events later, in order.
+    fn paused_machine(&self, event: &Event) -> Option<usize> {
         let (Event::Wake(machine)
         | Event::Packet { to: machine, .. }
         | Event::Late { to: machine, .. }
@@ -176,19 +173,19 @@ impl World {
         self.trace.event(self.now, event);
     }
 
-    /// A machine goes on, unless its pause was lengthened meanwhile.
-    fn resume(&mut self, machine: usize) -> Verdict {
+    /// Continues a paused machine, unless its pause was lengthened meanwhile.
+    fn resume(&mut self, machine: usize) -> CheckResult {
         if self.machines[machine].paused_until.is_none_or(|until| until > self.now) {
             return Ok(());
         }
         self.machines[machine].paused_until = None;
         for event in std::mem::take(&mut self.machines[machine].postponed) {
-            self.happen(event)?;
+            self.handle(event)?;
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) -> Verdict {
+    fn handle(&mut self, event: Event) -> CheckResult {
         self.note_event(&event);
         match event {
             Event::Resume(machine) => self.resume(machine),
@@ -208,7 +205,7 @@ impl World {
                 if self.machines[machine].incarnation != incarnation {
                     return Ok(());
                 }
-                if let Call::SessionEnded(session) = call {
+                if let ClientCall::SessionEnded(session) = call {
                     self.departed.on_ended(session);
                 }
                 self.drive(machine, Input::Call(call))
@@ -252,9 +249,9 @@ impl World {
         }
     }
 
-    fn coverage_at_the_end(&mut self) {
-        self.coverage.saw_times(Rare::UpdateAccepted, self.updates.accepted);
-        self.coverage.saw_times(Rare::UpdateRejected, self.updates.rejected);
-        self.coverage.saw_times(Rare::StaleHolder, self.exclusion.stale_holders);
+    fn record_totals(&mut self) {
+        self.coverage.record_times(Occurrence::UpdateAccepted, self.updates.accepted);
+        self.coverage.record_times(Occurrence::UpdateRejected, self.updates.rejected);
+        self.coverage.record_times(Occurrence::StaleHolder, self.exclusion.stale_holders);
     }
 }

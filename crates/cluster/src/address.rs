@@ -1,4 +1,4 @@
-//! How a site is reached: whatever its operator wrote, carried as it is. Only hosts read it.
+//! Addresses of sites: text as the operator wrote it. Only hosts interpret it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,32 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::SiteName;
 
-/// Where a incarnation of a site is reached, such as `db-1.example:7400`. Views carry it; nothing here looks inside.
+/// The address of an incarnation of a site, such as `db-1.example:7400`. Views carry it; nothing in this crate looks
+/// inside.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Address(Arc<str>);
 
-/// Why a text cannot be an address.
+/// The reason why a text cannot be an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Nobody could be reached there.
     #[error("a site's address is empty; give where other sites reach it, such as 'host:port'")]
     Empty,
-    /// It would not fit a message.
+    /// The text would not fit into a message.
     #[error("a site's address has {bytes} bytes; at most {} are allowed: '{start}…'", Address::MAX_BYTES)]
-    TooLong {
-        /// How long it is.
-        bytes: usize,
-        /// How it begins.
-        start: String,
-    },
-    /// It would garble whatever prints it.
+    TooLong { bytes: usize, start: String },
+    /// The text would garble a terminal or a log.
     #[error(
         "the address '{}' contains the control character {found:?}; give printable text such as 'host:port'",
         address.escape_debug()
     )]
     Control {
-        /// The text.
         address: String,
         /// The first control character.
         found: char,
@@ -41,10 +35,10 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// How long it may be, in bytes.
+    /// Maximum length in bytes.
     pub const MAX_BYTES: usize = 255;
 
-    /// The text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -69,7 +63,7 @@ impl FromStr for Address {
 }
 
 impl From<&SiteName> for Address {
-    /// A site's name is an address too, where names are looked up.
+    /// A site's name is a valid address too, for hosts that look names up.
     fn from(site: &SiteName) -> Self {
         Address(site.as_str().into())
     }

@@ -1,13 +1,15 @@
-//! What a message is sent for: the acquisition that began it, by a number that goes with every message that follows from it.
+//! Causes: the number of the acquisition on whose behalf a message is sent. It is passed on with every message that
+//! follows from that acquisition.
 //!
 //! ```text
 //!  a client of A asks (cause 7)   A ── REQUEST, 7 ──▶ B ── REQUEST, 7 ──▶ C     C handles it for 7
 //!  C's holder (cause 3) leaves    A ◀───── TOKEN, 3 ───────────────────── C     A lets 7 in, by 3
 //! ```
 //!
-//! A message that a machine sends because a client asked carries that client's cause, one that it sends while it handles another
-//! carries that one's, one that it sends when a holder leaves the holder's. If the site asks again in the same moment, it is
-//! the cause of whoever it asks for. Nothing is decided by a cause: it is for those who read logs.
+//! A message that a machine sends because a client asked carries that client's cause; one that it sends while it
+//! handles another message carries that message's cause; one that it sends when a holder leaves carries the holder's
+//! cause. If the site requests the lock again in the same moment, the message carries the cause of the client it
+//! requests for. No decision depends on a cause: causes are for people who read logs.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -20,18 +22,18 @@ use crate::table::Request;
 pub struct Cause(NonZeroU64);
 
 impl Cause {
-    /// The cause of this number, if it is one.
+    /// Returns the cause with this number, or `None` if it is zero.
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Cause)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn number(self) -> u64 {
         self.0.get()
     }
 
-    /// The cause that any text stands for: its own number if it is one in 16 hexadecimal digits, that of its lower half if it is one in 32
-    /// (as the trace ids of W3C's trace context are), else a hash.
+    /// Returns the cause that a text stands for: the number itself if the text is 16 hexadecimal digits, the lower half
+    /// if it is 32 of them (as the trace ids of W3C's trace context are), otherwise a hash.
     pub fn named(text: &str) -> Self {
         let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let digits =
@@ -57,17 +59,17 @@ impl fmt::Debug for Cause {
     }
 }
 
-/// Where the causes of one incarnation of a site come from that nobody gave: each of its requests has its own, and hardly ever one of
-/// another site.
+/// Source of causes for requests that came without one. Every request of one incarnation of a site gets its own, which
+/// is very unlikely to equal one of another site.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Origin(u64);
+pub(crate) struct CauseOrigin(u64);
 
-impl Origin {
+impl CauseOrigin {
     pub(crate) fn new(member: &Member) -> Self {
-        Origin(fnv_1a(member.to_string().bytes()))
+        CauseOrigin(fnv_1a(member.to_string().bytes()))
     }
 
-    /// The cause of a request. (Odd, so that no two of a site's requests have one cause.)
+    /// Returns the cause of a request. (The factor is odd, so that no two requests of a site have the same cause.)
     pub(crate) fn cause(self, request: Request) -> Cause {
         Cause(or_one(self.0.wrapping_add(request.0.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
     }
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_a_few_sites_and_lives_have_causes_of_their_own() {
+    fn requests_of_a_few_sites_and_incarnations_have_causes_of_their_own() {
         let sites = ["one", "two", "three"].map(|site| site.parse().unwrap());
         let members = sites.iter().flat_map(|site| {
             (1..4).map(|incarnation| Member {
@@ -100,7 +102,9 @@ mod tests {
             })
         });
         let all: Vec<Cause> = members
-            .flat_map(|member| (0..1000).map(move |request| Origin::new(&member).cause(Request(request))))
+            .flat_map(|member| {
+                (0..1000).map(move |request| CauseOrigin::new(&member).cause(Request(request)))
+            })
             .collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     }

@@ -1,9 +1,10 @@
-//! What makes a cluster this one and no other: its name, and the sites that voted first.
+//! Founding: the identity of a cluster, which is its name and its first voters.
 //!
-//! Both are configured at every site and never change. The first start writes them to the disk; a later start with others
-//! is refused. (The disk could win silently, as it does elsewhere. But then an operator who edits the list would believe to
-//! have changed who votes, and a site that is moved into another cluster would go on voting in its old one.) Every packet
-//! carries a short hash of them, so that nodes of two clusters that reach each other by mistake never mix.
+//! Both are configured at every site and never change. The first start writes them to the disk; a later start with
+//! different ones is refused. (The disk could win silently, as it does in other systems. But then an operator who edits
+//! the list would assume that this changed who votes, and a site that is moved into another cluster would go on voting
+//! in its old one.) Every packet carries a short hash of the founding, so that nodes of two clusters that reach each
+//! other by mistake never mix.
 
 use std::fmt;
 
@@ -12,16 +13,15 @@ use serde::{Deserialize, Serialize};
 use crate::membership::MAX_VOTERS;
 use crate::names::{ClusterName, SiteName, fnv_1a};
 
-/// What a cluster began as.
+/// The identity of a cluster, fixed when it is founded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Founding {
-    /// Its name.
     pub cluster: ClusterName,
-    /// The sites that voted first, in the order that gives each its place.
+    /// The first voters. The position of each is its number in Raft.
     pub voters: Vec<SiteName>,
 }
 
-/// A hash of a cluster's founding, short enough for every packet. It keeps out mistakes, not attackers.
+/// A hash of a cluster's founding, short enough for every packet. It protects against mistakes, not against attackers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClusterId([u8; 4]);
 
@@ -37,20 +37,15 @@ impl fmt::Debug for ClusterId {
     }
 }
 
-/// Why a site cannot start with the disk that it was given.
+/// The reason why a site cannot start with the disk that it was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// The disk is another cluster's.
+pub enum FoundingError {
+    /// The disk belongs to another cluster.
     #[error(
         "this disk belongs to the cluster '{disk}', but the configuration names the cluster '{config}'; put the name \
          back, or give this site an empty disk to begin with in another cluster"
     )]
-    OtherCluster {
-        /// As on disk.
-        disk: ClusterName,
-        /// As configured.
-        config: ClusterName,
-    },
+    OtherCluster { disk: ClusterName, config: ClusterName },
     /// The list of voters was changed.
     #[error(
         "this cluster was founded by the voters [{}], but the configuration begins its list of sites with [{}]{}; the first \
@@ -59,19 +54,14 @@ pub enum StartError {
         list(config),
         differences(disk, config)
     )]
-    OtherVoters {
-        /// As on disk.
-        disk: Vec<SiteName>,
-        /// As configured.
-        config: Vec<SiteName>,
-    },
+    OtherVoters { disk: Vec<SiteName>, config: Vec<SiteName> },
 }
 
 fn list(sites: &[SiteName]) -> String {
     sites.iter().map(SiteName::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// What is missing, what is new, or that only the order differs.
+/// Describes which sites are missing, which are new, or that only the order differs.
 fn differences(disk: &[SiteName], config: &[SiteName]) -> String {
     let only = |these: &[SiteName], those: &[SiteName]| {
         list(&these.iter().filter(|site| !those.contains(site)).cloned().collect::<Vec<_>>())
@@ -86,29 +76,30 @@ fn differences(disk: &[SiteName], config: &[SiteName]) -> String {
 }
 
 impl Founding {
-    /// Of the cluster with this name that begins with these sites: the first few of them vote.
+    /// Returns the founding of the cluster with this name and these initial sites, of which the first [`MAX_VOTERS`]
+    /// vote.
     pub fn new(cluster: ClusterName, sites: &[SiteName]) -> Self {
         Founding { cluster, voters: sites.iter().take(MAX_VOTERS).cloned().collect() }
     }
 
-    /// The short hash that packets carry.
+    /// Returns the short hash that packets carry.
     pub fn id(&self) -> ClusterId {
         let names = std::iter::once(self.cluster.as_str()).chain(self.voters.iter().map(SiteName::as_str));
-        // No name contains a zero, so that no two lists run together to the same bytes.
+        // No name contains a zero byte, so two different lists never give the same bytes.
         let hash = fnv_1a(names.flat_map(|name| name.bytes().chain([0])));
         let folded = (hash >> 32) ^ (hash & 0xffff_ffff);
         ClusterId(u32::try_from(folded).unwrap_or_default().to_be_bytes())
     }
 
-    /// Checks that a disk with the founding `disk` may be used with this one, as configured.
-    pub fn agrees_with(&self, disk: &Founding) -> Result<(), StartError> {
+    /// Checks that a disk with the founding `disk` may be used with this configured founding.
+    pub(crate) fn agrees_with(&self, disk: &Founding) -> Result<(), FoundingError> {
         if disk.cluster != self.cluster {
             let (disk, config) = (disk.cluster.clone(), self.cluster.clone());
-            return Err(StartError::OtherCluster { disk, config });
+            return Err(FoundingError::OtherCluster { disk, config });
         }
         if disk.voters != self.voters {
             let (disk, config) = (disk.voters.clone(), self.voters.clone());
-            return Err(StartError::OtherVoters { disk, config });
+            return Err(FoundingError::OtherVoters { disk, config });
         }
         Ok(())
     }

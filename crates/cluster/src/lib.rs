@@ -1,16 +1,17 @@
 //! Meshlock's node as pure state machines: what makes the algorithms safe where things fail.
 //!
-//! Each machine is a value; whoever drives it gives it time, messages and completed writes, and carries out what it wants done.
+//! Each machine is a plain value. Its driver passes in time, messages and completed writes, and carries out the outputs
+//! that the machine returns.
 //!
 //! - [`names`], [`address`], [`time`], [`view`], [`rules`]: the types that all of them share.
-//! - [`cause`], [`histogram`]: for logs and metrics; nothing is decided by them.
-//! - [`founding`]: what makes a cluster this one and no other.
-//! - [`lease`]: a member that is cut off has stopped before anyone acts as if it had.
+//! - [`cause`], [`histogram`]: data for logs and metrics; no decision depends on them.
+//! - [`founding`]: the identity of a cluster.
+//! - [`lease`]: why a member that is cut off has stopped before anyone acts as if it had.
 //! - [`links`]: exactly-once, in-order delivery between two incarnations of two sites.
-//! - [`membership`]: voters agree on views, by Raft.
-//! - [`table`]: who waits for what and holds what, and the machines that decide it.
-//! - [`access`]: who may do what.
-//! - [`node`]: all of them in one machine.
+//! - [`membership`]: the voters agree on views, by Raft.
+//! - [`table`]: the waiters and holders of every lock, and the algorithm's machines that decide between them.
+//! - [`access`]: access rules, principals and tokens.
+//! - [`node`]: all of these in one machine.
 
 #![allow(
     missing_docs,

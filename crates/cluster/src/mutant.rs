@@ -26,31 +26,31 @@ pub enum Mutant {
     GrantWithoutLease,
     /// Votes and entries are sent before the disk has them.
     SendBeforePersist,
-    /// A locked out holder keeps its lock when the lease ends.
+    /// A holder whose site is cut off keeps its lock when the lease ends.
     LapseKeepsLocks,
-    /// The locks of a client that is gone stay with it.
+    /// The locks of a client whose session has ended stay with it.
     GoneClientKeepsLocks,
-    /// A disk keeps what it had written of a batch that it did not complete.
+    /// A disk keeps a part of a batch that it did not complete.
     TornBatchKept,
     /// Every grant of every lock has the same fence.
     FenceStuck,
-    /// Packets of another cluster are taken for this one's.
+    /// Packets of another cluster are accepted.
     OtherClusterAccepted,
     /// A site that has lost its disk begins with its first incarnation again.
     StampIgnored,
     /// A voter that has lost its disk votes again.
     LostDiskVotes,
-    /// Past lives that a view does not list any more may take part again.
+    /// Past incarnations that a view does not list any more may take part again.
     PastForgotten,
-    /// A site goes by the terms of its own configuration.
+    /// A site follows the lease terms of its own configuration.
     OwnTerms,
-    /// A lock that is taken away is free before its holder's time to stop is over.
+    /// A lock that is broken is free before the holder's time to stop is over.
     BrokenIsFreeAtOnce,
 }
 
 #[cfg(any(test, feature = "mutants"))]
 impl Mutant {
-    /// All of them.
+    /// All mutants.
     pub const ALL: [Mutant; 20] = [
         Mutant::LeaseFromReceipt,
         Mutant::ExclusionOneTickEarly,
@@ -75,7 +75,7 @@ impl Mutant {
     ];
 }
 
-/// Whether the bug is switched on: never, in this build.
+/// Returns whether the bug is switched on: never, in this build.
 #[cfg(not(any(test, feature = "mutants")))]
 #[inline]
 pub const fn is_on(_: Mutant) -> bool {
@@ -87,7 +87,7 @@ pub use switch::{is_on, with};
 
 #[cfg(any(test, feature = "mutants"))]
 mod switch {
-    //! One mutant for each thread.
+    //! The mutant that is switched on, for each thread.
 
     use std::cell::Cell;
 
@@ -97,23 +97,23 @@ mod switch {
         static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
     }
 
-    /// Whether the bug is switched on for this thread.
+    /// Returns whether the bug is switched on for this thread.
     pub fn is_on(mutant: Mutant) -> bool {
         ON.get() == Some(mutant)
     }
 
     /// Runs `act` on this thread with the bug switched on, and switches it off afterwards, even if `act` panics.
     pub fn with<R>(mutant: Mutant, act: impl FnOnce() -> R) -> R {
-        struct Off;
+        struct SwitchOff;
 
-        impl Drop for Off {
+        impl Drop for SwitchOff {
             fn drop(&mut self) {
                 ON.set(None);
             }
         }
 
         ON.set(Some(mutant));
-        let _off = Off;
+        let _off = SwitchOff;
         act()
     }
 }

@@ -1,4 +1,4 @@
-//! What things are called: clusters, sites, their incarnations, locks, clients.
+//! Names of clusters, sites, their incarnations, locks and clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,39 +6,24 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Why something cannot be a name.
+/// The reason why a text cannot be a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is nothing to tell it by.
     #[error("a {what} name is empty; give it at least one character")]
-    Empty {
-        /// What was to be named.
-        what: &'static str,
-    },
-    /// It would not fit a message.
+    Empty { what: &'static str },
+    /// The name would not fit into a message.
     #[error("a {what} name has {bytes} bytes; at most {most} are allowed: '{start}…'")]
-    TooLong {
-        /// What was to be named.
-        what: &'static str,
-        /// How long it is.
-        bytes: usize,
-        /// How long it may be.
-        most: usize,
-        /// How it begins.
-        start: String,
-    },
-    /// It could be mistaken for something else in files and addresses.
+    TooLong { what: &'static str, bytes: usize, most: usize, start: String },
+    /// The name could be mistaken for something else in files and addresses.
     #[error("the {what} name '{name}' contains '{found}'; use letters, digits, '.', '-' and '_'")]
     BadCharacter {
-        /// What was to be named.
         what: &'static str,
-        /// The name.
         name: String,
         /// The first character that is not allowed.
         found: char,
     },
-    /// It would do something to the terminal that prints it.
-    #[error("a client label contains the character U+{code:04X}, which cannot be printed; leave it away")]
+    /// The label would have an effect on the terminal that prints it.
+    #[error("a client label contains the character U+{code:04X}, which cannot be printed; remove it")]
     Invisible {
         /// The first such character.
         code: u32,
@@ -56,7 +41,7 @@ fn measured(what: &'static str, text: &str, most: usize) -> Result<(), NameError
     Ok(())
 }
 
-/// Checks a name that also stands in files and addresses.
+/// Checks a name that is also used in files and addresses.
 fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
     measured(what, text, SiteName::MAX_BYTES)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -66,20 +51,20 @@ fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
     }
 }
 
-/// The FNV-1a hash in 64 bits: fixed for ever, because all sites must compute the same.
+/// Returns the FNV-1a hash in 64 bits. It is fixed for ever, because all sites must compute the same.
 pub fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The name of a cluster: as plain as a site's.
+/// The name of a cluster, made of the same characters as a site's.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ClusterName(Arc<str>);
 
 impl ClusterName {
-    /// The text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -100,16 +85,16 @@ impl FromStr for ClusterName {
     }
 }
 
-/// The name of a site: what its configuration calls it, for ever.
+/// The name of a site, which never changes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SiteName(Arc<str>);
 
 impl SiteName {
-    /// How long it may be, in bytes.
+    /// Maximum length in bytes.
     pub const MAX_BYTES: usize = 64;
 
-    /// The text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -130,17 +115,18 @@ impl FromStr for SiteName {
 pub struct LockName(Arc<str>);
 
 impl LockName {
-    /// How long it may be, in bytes.
+    /// Maximum length in bytes.
     pub const MAX_BYTES: usize = 255;
 
-    /// The text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The place among `members` where the lock is at home: where its token, coordinator or root starts.
+    /// Returns the index among `members` members of the lock's home: where its token, coordinator or root starts.
     ///
-    /// FNV-1a of the name's bytes, modulo the number of members: all members of a view must compute the same.
+    /// The index is the FNV-1a hash of the name's bytes, modulo the number of members: all members of a view must
+    /// compute the same.
     pub fn home(&self, members: usize) -> usize {
         let hash = fnv_1a(self.0.bytes());
         let members = u64::try_from(members.max(1)).unwrap_or(u64::MAX);
@@ -157,16 +143,16 @@ impl FromStr for LockName {
     }
 }
 
-/// Who a client is, in words for people: "backup.sh, process 812 on host a". 1 to 200 bytes of printable text.
+/// A description of a client for people, such as "backup.sh, process 812 on host a": 1 to 200 bytes of printable text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ClientLabel(Arc<str>);
 
 impl ClientLabel {
-    /// How long it may be, in bytes.
+    /// Maximum length in bytes.
     pub const MAX_BYTES: usize = 200;
 
-    /// The text.
+    /// Returns the label as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -184,14 +170,15 @@ impl FromStr for ClientLabel {
     }
 }
 
-/// What a terminal does not print but obeys: control characters, line ends, and marks that reorder or hide text.
+/// Returns whether a terminal interprets the character instead of printing it: control characters, line ends, and marks
+/// that reorder or hide text.
 fn is_invisible(c: char) -> bool {
     let marks =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     c.is_control() || marks
 }
 
-/// What the kinds of names share: reading from strings, printing as they are.
+/// Implements what all kinds of names share: conversion from and to strings, and printing.
 macro_rules! prints_as_its_text {
     ($($name:ident)*) => {$(
         impl TryFrom<String> for $name {
@@ -220,33 +207,33 @@ macro_rules! prints_as_its_text {
 
 prints_as_its_text! { ClusterName SiteName LockName ClientLabel }
 
-/// Which incarnation of a site: larger for a later one. Kept on the site's disk and raised before the site says anything, at
-/// every start and whenever the site finds itself excluded. So that a site that has lost its disk does not live a incarnation
-/// again, its upper bits are what the host stamps a start with, such as the time of day.
+/// An incarnation of a site: larger for a later one. It is kept on the site's disk and raised before the site sends
+/// anything, at every start and whenever the site finds itself excluded. Its upper bits are the host's stamp of the
+/// start, such as the time of day, so that a site that has lost its disk does not use an incarnation again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(u64);
 
 impl Incarnation {
-    /// The `number`-th incarnation; the first one is 1.
+    /// Returns the `number`-th incarnation; the first one is 1.
     pub const fn new(number: u64) -> Self {
         Incarnation(number)
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// How many lives a start has room for, in bits, before it runs into the next stamp.
+    /// Number of bits for the incarnations of one start, before they run into the next stamp.
     const BITS_BELOW_THE_STAMP: u32 = 20;
 
-    /// The first incarnation of a start that the host has stamped so.
+    /// Returns the first incarnation of a start with this stamp.
     pub const fn stamped(stamp: u64) -> Self {
         let most = u64::MAX >> Self::BITS_BELOW_THE_STAMP;
         Incarnation((if stamp < most { stamp } else { most }) << Self::BITS_BELOW_THE_STAMP)
     }
 
-    /// The incarnation after this one.
+    /// Returns the incarnation after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Incarnation(self.0.saturating_add(1))
@@ -264,9 +251,7 @@ impl fmt::Display for Incarnation {
 /// One incarnation of one site: what a view lists.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member {
-    /// The site.
     pub site: SiteName,
-    /// Its incarnation.
     pub incarnation: Incarnation,
 }
 
@@ -318,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_home_of_a_lock_is_fixed_for_ever() {
-        // FNV-1a's published test vectors: "" has no name here, "a" and "foobar" do.
+        // FNV-1a's published test vectors: "" is not a valid name, "a" and "foobar" are.
         let home = |name: &str| name.parse::<LockName>().unwrap().home(usize::MAX) as u64;
         assert_eq!(home("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(home("foobar"), 0x8594_4171_f739_67e8);
@@ -326,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_later_than_all_lives_of_an_earlier_stamp() {
+    fn an_incarnation_is_later_than_all_incarnations_of_an_earlier_stamp() {
         let (first, second) = (Incarnation::stamped(7), Incarnation::stamped(8));
         assert!(Incarnation::new(1) < first && first < first.next() && first.next() < second);
         assert_eq!(

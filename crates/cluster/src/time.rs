@@ -1,17 +1,17 @@
-//! Time as a machine sees it: microseconds of its own monotonic clock, handed in by whoever drives it.
+//! Time as a machine sees it: microseconds of its own monotonic clock, passed in by its driver.
 //!
 //! Two sites never compare their clocks. They compare lengths of time, and a bound on how much faster one clock may
 //! run than another ([`Drift`]) says how far apart two lengths of the same time can be.
 //!
 //! The clock must never jump, and it must go on while the machine is suspended: a laptop that slept through its lease
 //! must wake up without it. On Linux that is `CLOCK_BOOTTIME`; `CLOCK_MONOTONIC`, which most libraries mean by a
-//! monotonic clock, stands still meanwhile and would let two holders in.
+//! monotonic clock, stops meanwhile and would admit two holders.
 
 use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment on one machine's own clock.
+/// A point in time on one machine's own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(u64);
 
@@ -20,26 +20,26 @@ pub struct Time(u64);
 pub struct Span(u64);
 
 impl Time {
-    /// Where a clock starts.
+    /// The start of a clock.
     pub const ZERO: Time = Time(0);
 
-    /// So many microseconds after the start.
+    /// Returns the time this many microseconds after the start.
     pub const fn from_micros(micros: u64) -> Self {
         Time(micros)
     }
 
-    /// Microseconds since the start.
+    /// Returns the microseconds since the start.
     pub const fn micros(self) -> u64 {
         self.0
     }
 
-    /// How long ago `earlier` was; nothing if it is still to come.
+    /// Returns how long ago `earlier` was; zero if it is in the future.
     #[must_use]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment `span` before this one, or the start.
+    /// Returns the time `span` before this one, or the start.
     #[must_use]
     pub const fn before(self, span: Span) -> Time {
         Time(self.0.saturating_sub(span.0))
@@ -63,61 +63,61 @@ impl Add for Span {
 impl Span {
     /// No time at all.
     pub const ZERO: Span = Span(0);
-    /// The smallest length of time there is: one tick.
+    /// The smallest length of time: one microsecond.
     pub const TICK: Span = Span(1);
 
-    /// So many microseconds.
+    /// Returns this many microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Span(micros)
     }
 
-    /// So many milliseconds.
+    /// Returns this many milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Span(millis.saturating_mul(1000))
     }
 
-    /// In microseconds.
+    /// Returns the microseconds.
     pub const fn micros(self) -> u64 {
         self.0
     }
 
-    /// This long, `count` times.
+    /// Returns `count` times this length.
     #[must_use]
     pub const fn times(self, count: u64) -> Span {
         Span(self.0.saturating_mul(count))
     }
 
-    /// The `parts`-th part of it.
+    /// Returns this length divided by `parts`.
     #[must_use]
     pub const fn part(self, parts: u64) -> Span {
         Span(self.0 / parts)
     }
 }
 
-/// By how much the fastest clock may outrun the slowest, in millionths: whenever one clock measures a length `x`, any
-/// other measures at most `x·(1+drift)` for the same stretch of time.
+/// How much faster the fastest clock may run than the slowest, in millionths: whenever one clock measures a length `x`,
+/// any other measures at most `x·(1+drift)` for the same stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Drift(u32);
 
 impl Drift {
-    /// So many millionths.
+    /// Returns a drift of this many millionths.
     pub const fn from_ppm(ppm: u32) -> Self {
         Drift(ppm)
     }
 
-    /// In millionths.
+    /// Returns the millionths.
     pub const fn ppm(self) -> u32 {
         self.0
     }
 
-    /// `span·(1+drift)`, rounded up: what must pass here until `span` has certainly passed everywhere.
+    /// Returns `span·(1+drift)`, rounded up: what must pass here until `span` has certainly passed everywhere.
     #[must_use]
     pub fn stretch(self, span: Span) -> Span {
         let exact = u128::from(span.0) * (1_000_000 + u128::from(self.0));
         Span(u64::try_from(exact.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
-    /// `span/(1+drift)`, rounded down: when that has passed here, no more than `span` has passed anywhere.
+    /// Returns `span/(1+drift)`, rounded down: when that has passed here, no more than `span` has passed anywhere.
     #[must_use]
     pub fn shrink(self, span: Span) -> Span {
         let exact = u128::from(span.0) * 1_000_000 / (1_000_000 + u128::from(self.0));

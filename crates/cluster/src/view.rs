@@ -1,4 +1,4 @@
-//! Views: who takes part, under which rules, as everyone agrees.
+//! Views: the members and rules that all sites agree on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,53 +10,51 @@ use crate::lease::Terms;
 use crate::names::{Incarnation, LockName, Member, SiteName};
 use crate::rules::RulesText;
 
-/// Who takes part and under which rules. Agreed on through the log; each has an epoch of its own, one more than the
-/// last.
+/// The members of the cluster and its rules. Views are agreed on through the log; each has an epoch of its own, one
+/// more than the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct View {
-    /// Its number; 0 is the view before the first one, without members.
+    /// 0 is the epoch of the view before the first one, which has no members.
     pub epoch: Epoch,
-    /// One incarnation of each site that takes part, by name.
+    /// One incarnation of each site that takes part, sorted by name.
     pub members: Vec<Member>,
-    /// The last incarnation of sites that took part and do not now, by name: no incarnation takes part a second time.
+    /// The last incarnation of each former member, sorted by name: no incarnation takes part a second time.
     pub past: Vec<Member>,
-    /// Of sites that are not listed any more no incarnation up to this one takes part: all that have are among them.
+    /// No incarnation up to this one of a site that is not listed may take part: it is at least as high as every
+    /// incarnation that is not listed any more.
     pub floor: Incarnation,
-    /// Where each member is reached, by name, as it said when it asked to be let in.
+    /// The address of each member, as it said when it asked to join.
     pub addresses: BTreeMap<SiteName, Address>,
-    /// The leases: the same in all views but the one before the first.
+    /// The terms of leases: the same in all views but the one before the first.
     pub terms: Terms,
-    /// Which locks run what.
     pub rules: RulesText,
     /// How often the rules have changed.
     pub rules_version: u64,
 }
 
-/// How many past lives a view lists at most, however its leader is configured.
-pub const MAX_PAST: usize = 1024;
+/// Maximum number of past incarnations that a view lists, however its leader is configured.
+pub(crate) const MAX_PAST: usize = 1024;
 
-/// Why a list of sites cannot start a cluster.
+/// The reason why a list of sites cannot start a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SitesError {
-    /// Nobody is named.
     #[error("the list of sites is empty; name at least this one")]
     Empty,
-    /// One name for two sites.
+    /// Two sites have the same name.
     #[error(
         "the site '{name}' is listed twice (places {first} and {second}); give every site a name of its own"
     )]
     Twice {
-        /// The name.
         name: SiteName,
-        /// Where it is first, from 1.
+        /// Its first position, counted from 1.
         first: usize,
-        /// Where it is again.
+        /// Its second position.
         second: usize,
     },
 }
 
-/// Checks a list of sites: somebody, and nobody twice.
-pub fn check_sites(sites: &[SiteName]) -> Result<(), SitesError> {
+/// Checks a list of sites: it is not empty, and no site is listed twice.
+pub(crate) fn check_sites(sites: &[SiteName]) -> Result<(), SitesError> {
     if sites.is_empty() {
         return Err(SitesError::Empty);
     }
@@ -71,47 +69,48 @@ pub fn check_sites(sites: &[SiteName]) -> Result<(), SitesError> {
 }
 
 impl View {
-    /// The place of this incarnation of a site among the members.
+    /// Returns the place of this incarnation of a site among the members.
     pub fn place(&self, member: &Member) -> Option<usize> {
         self.members.binary_search(member).ok()
     }
 
-    /// Whether this incarnation of a site takes part.
+    /// Returns whether this incarnation of a site takes part.
     pub fn contains(&self, member: &Member) -> bool {
         self.place(member).is_some()
     }
 
-    /// The incarnation of `site` that takes part, if one does.
+    /// Returns the incarnation of `site` that takes part, if one does.
     pub fn member(&self, site: &SiteName) -> Option<&Member> {
         let at = self.members.binary_search_by(|member| member.site.cmp(site)).ok()?;
         Some(&self.members[at])
     }
 
-    /// Whether what was agreed on for ever is the same in both.
-    pub fn agrees_with(&self, other: &View) -> bool {
+    /// Returns whether what was agreed on for ever is the same in both.
+    pub(crate) fn agrees_with(&self, other: &View) -> bool {
         let first = [self.epoch, other.epoch].contains(&Epoch::default());
         first || self.terms == other.terms
     }
 
-    /// Where the incarnation of `site` that takes part is reached.
+    /// Returns the address of `site`, if it takes part.
     pub fn address(&self, site: &SiteName) -> Option<&Address> {
         self.addresses.get(site)
     }
 
-    /// No later incarnation of `site` than this one takes part or has taken part. Of a site that is not listed that is the floor:
-    /// whoever was listed once and is not now had no later incarnation.
-    pub fn last_incarnation(&self, site: &SiteName) -> Incarnation {
+    /// Returns an upper bound: no later incarnation of `site` than this one takes part or has taken part. For a site
+    /// that is not listed it is the floor: a site that was listed once and is not now had no later incarnation.
+    pub(crate) fn last_incarnation(&self, site: &SiteName) -> Incarnation {
         let past = self.past.binary_search_by(|past| past.site.cmp(site)).ok().map(|at| &self.past[at]);
         self.member(site).or(past).map_or(self.floor, |member| member.incarnation)
     }
 
-    /// Whether this incarnation of a site may be let in: its site does not take part, and never has in this incarnation or a later one.
-    pub fn may_join(&self, member: &Member) -> bool {
+    /// Returns whether this incarnation of a site may join: its site does not take part, and never has in this
+    /// incarnation or a later one.
+    pub(crate) fn may_join(&self, member: &Member) -> bool {
         self.last_incarnation(&member.site) < member.incarnation
     }
 
-    /// The past lives, and the floor, of the view with `members` that follows on this one. If more than `longest` would be
-    /// listed, the earliest lives are not, and the floor rises to them.
+    /// Returns the past incarnations and the floor of the view with `members` that follows this one. If more than
+    /// `longest` would be listed, the earliest incarnations are left out, and the floor rises to them.
     pub(crate) fn past_without(&self, members: &[Member], longest: usize) -> (Vec<Member>, Incarnation) {
         let gone = |member: &&Member| members.iter().all(|other| other.site != member.site);
         let mut past: Vec<Member> = self.past.iter().chain(&self.members).filter(gone).cloned().collect();
@@ -124,9 +123,9 @@ impl View {
         (past, floor)
     }
 
-    /// Whether members are in order of their names, no name is there twice, only members have addresses, and the terms make
-    /// sense.
-    pub fn is_well_formed(&self) -> bool {
+    /// Returns whether members are sorted by name, no name occurs twice, only members have addresses, and the terms are
+    /// consistent.
+    pub(crate) fn is_well_formed(&self) -> bool {
         let sorted = |members: &[Member]| members.windows(2).all(|pair| pair[0].site < pair[1].site);
         self.past.len() <= MAX_PAST
             && self.terms.check().is_ok()
@@ -136,27 +135,27 @@ impl View {
     }
 }
 
-/// Where the members of a view stand in the algorithm of one lock. The lock's home is site 0; a member that may hold
+/// Maps the members of a view to the sites of one lock's algorithm. The lock's home is site 0; a member that may hold
 /// several permits takes part several times, once for each *lane*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub(crate) struct Placement {
     members: usize,
     home: usize,
 }
 
 impl Placement {
-    /// For the lock `name` in a view of so many members.
-    pub fn new(name: &LockName, members: usize) -> Self {
+    /// Returns the mapping for the lock `name` in a view of `members` members.
+    pub(crate) fn new(name: &LockName, members: usize) -> Self {
         Placement { members, home: name.home(members) }
     }
 
-    /// The algorithm's site for a lane of the member at `place`.
-    pub fn site(self, place: usize, lane: usize) -> SiteId {
+    /// Returns the algorithm's site for a lane of the member at `place`.
+    pub(crate) fn site(self, place: usize, lane: usize) -> SiteId {
         SiteId::new(lane * self.members + (place + self.members - self.home) % self.members)
     }
 
-    /// The place of the member, and its lane, that is this site of the algorithm.
-    pub fn place(self, site: SiteId) -> (usize, usize) {
+    /// Returns the place and the lane of the member that is this site of the algorithm.
+    pub(crate) fn place(self, site: SiteId) -> (usize, usize) {
         ((site.index() % self.members + self.home) % self.members, site.index() / self.members)
     }
 }
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn no_life_takes_part_a_second_time() {
+    fn no_incarnation_takes_part_a_second_time() {
         let first = View { members: vec![member("a", 1), member("b", 1)], ..View::default() };
         let members = vec![member("b", 1)];
         let (past, floor) = first.past_without(&members, 9);
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn past_lives_that_are_not_listed_any_more_do_not_take_part_again_either() {
+    fn past_incarnations_that_are_not_listed_any_more_do_not_take_part_again_either() {
         let members = [member("a", 4), member("b", 9), member("c", 6), member("d", 2)];
         let first = View { members: members.to_vec(), ..View::default() };
         let (past, floor) = first.past_without(&members[3..], 1);
@@ -208,7 +207,7 @@ mod tests {
                 "{incarnation}"
             );
         }
-        // A site that was never there waits for a incarnation above the floor; one that is listed has its own.
+        // A site that was never listed needs an incarnation above the floor; a listed one has its own.
         assert!(!second.may_join(&member("e", 6)) && second.may_join(&member("e", 7)));
         assert!(second.may_join(&member("d", 3)) && second.may_join(&member("b", 10)));
     }
@@ -224,20 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn every_lane_of_every_member_has_a_seat_of_its_own_and_the_home_has_the_first() {
+    fn every_lane_of_every_member_is_a_site_of_its_own_and_the_home_has_the_first() {
         for lock in ["jobs", "a", "z"] {
             let lock: LockName = lock.parse().unwrap();
             let placement = Placement::new(&lock, 5);
             assert_eq!(placement.site(lock.home(5), 0), SiteId::new(0));
-            let mut seats = BTreeSet::new();
+            let mut sites = BTreeSet::new();
             for lane in 0..3 {
                 for place in 0..5 {
                     let site = placement.site(place, lane);
                     assert_eq!(placement.place(site), (place, lane));
-                    seats.insert(site);
+                    sites.insert(site);
                 }
             }
-            assert_eq!(seats.len(), 15);
+            assert_eq!(sites.len(), 15);
         }
     }
 }

@@ -12,17 +12,17 @@ use super::log;
 use super::meter::{Meter, Via};
 use super::net::Peer;
 use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{Answer, Input, Node, Note, Output, Token};
+use meshlock_cluster::node::{ClientAnswer, Input, Node, NodeOutput, Note, WriteToken};
 use meshlock_cluster::table::{LockEvent, Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
 
 pub(super) struct Core {
     pub(super) node: Node,
-    pub(super) outputs: Vec<Output>,
+    pub(super) outputs: Vec<NodeOutput>,
     pub(super) disk: Sink,
     /// Batches that count as written though there is no disk.
-    pub(super) written: Option<Token>,
+    pub(super) written: Option<WriteToken>,
     pub(super) peers: BTreeMap<SiteName, Arc<Peer>>,
     pub(super) requests: FxHashMap<Request, Arc<dyn Listener>>,
     pub(super) sessions: FxHashMap<Session, Arc<dyn Listener>>,
@@ -53,7 +53,7 @@ pub(super) fn flush(touched: Touched) {
 }
 
 impl Core {
-    pub(super) fn new(node: Node, outputs: Vec<Output>) -> Self {
+    pub(super) fn new(node: Node, outputs: Vec<NodeOutput>) -> Self {
         Core {
             node,
             outputs,
@@ -113,7 +113,8 @@ impl Core {
             log::input(&input, &self.node);
             self.node.handle(at, input, &mut outputs);
             for output in outputs.drain(..) {
-                let grants = matches!(output, Output::Answer(Answer::Lock(LockEvent::Granted { .. })));
+                let grants =
+                    matches!(output, NodeOutput::Answer(ClientAnswer::Lock(LockEvent::Granted { .. })));
                 self.perform(output, shared, touched);
                 if let Some(via) = via.filter(|_| grants) {
                     self.meter.handed_over(via, now().since(since.unwrap_or(at)));
@@ -124,9 +125,9 @@ impl Core {
         self.outputs = outputs;
     }
 
-    fn perform(&mut self, output: Output, shared: &Arc<Shared>, touched: &mut Touched) {
+    fn perform(&mut self, output: NodeOutput, shared: &Arc<Shared>, touched: &mut Touched) {
         match output {
-            Output::Send { to, packet } => {
+            NodeOutput::Send { to, packet } => {
                 log::sends(&self.node.me().site, &to, &packet);
                 let peer = self.peers.entry(to).or_insert_with_key(|to| shared.net.peer(to, shared));
                 peer.push(&packet);
@@ -134,45 +135,45 @@ impl Core {
                     touched.push(peer.clone());
                 }
             }
-            Output::Persist { token, writes } => match &self.disk {
+            NodeOutput::Persist { token, writes } => match &self.disk {
                 Sink::Memory => self.written = Some(token),
                 Sink::Closed => {}
                 // If the disk's thread is gone, so is the node soon.
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },
-            Output::Answer(answer) => {
+            NodeOutput::Answer(answer) => {
                 log::tells(&self.node.me().site, &answer);
                 self.answer(&answer);
             }
-            Output::Note(note) => Core::note(&note, shared),
+            NodeOutput::Note(note) => Core::note(&note, shared),
         }
     }
 
-    pub(super) fn answer(&mut self, answer: &Answer) {
+    pub(super) fn answer(&mut self, answer: &ClientAnswer) {
         let (request, over) = match answer {
-            Answer::Lock(LockEvent::Extended { session, .. }) => {
+            ClientAnswer::Lock(LockEvent::Extended { session, .. }) => {
                 if let Some(listener) = self.sessions.get(session) {
                     listener.on_answer(answer);
                 }
                 return;
             }
-            Answer::Lock(LockEvent::Granted { request, .. } | LockEvent::Lost { request, .. })
-            | Answer::Traced { request, .. } => (request, false),
-            Answer::Lock(
+            ClientAnswer::Lock(LockEvent::Granted { request, .. } | LockEvent::Lost { request, .. })
+            | ClientAnswer::Traced { request, .. } => (request, false),
+            ClientAnswer::Lock(
                 LockEvent::Released { request }
                 | LockEvent::Cancelled { request }
                 | LockEvent::TimedOut { request }
                 | LockEvent::Busy { request }
                 | LockEvent::Refused { request, .. },
             )
-            | Answer::Queue { request, .. }
-            | Answer::Overview { request, .. }
-            | Answer::Broken { request, .. }
-            | Answer::Locks { request, .. }
-            | Answer::Leaves { request, .. }
-            | Answer::RulesSet { request, .. }
-            | Answer::RulesRefused { request, .. }
-            | Answer::Left { request } => (request, true),
+            | ClientAnswer::Queue { request, .. }
+            | ClientAnswer::Overview { request, .. }
+            | ClientAnswer::Broken { request, .. }
+            | ClientAnswer::Locks { request, .. }
+            | ClientAnswer::Leaves { request, .. }
+            | ClientAnswer::RulesSet { request, .. }
+            | ClientAnswer::RulesRefused { request, .. }
+            | ClientAnswer::Left { request } => (request, true),
         };
         let listener = if over { self.requests.remove(request) } else { self.requests.get(request).cloned() };
         if let Some(listener) = listener {

@@ -5,13 +5,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::store::StoreError;
-use meshlock_cluster::membership::disk::Write;
-use meshlock_cluster::node::Token;
+use meshlock_cluster::membership::disk::DiskWrite;
+use meshlock_cluster::node::WriteToken;
 
 /// How long to wait before a write that failed is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-type Batch = (Token, Vec<Write>);
+type Batch = (WriteToken, Vec<DiskWrite>);
 
 /// Where batches of writes go.
 pub(super) enum Sink {
@@ -30,8 +30,8 @@ pub(super) enum Sink {
 /// it is not tried again.
 pub(super) fn start(
     name: String,
-    mut write: impl FnMut(&[Write]) -> Result<(), StoreError> + Send + 'static,
-    done: impl Fn(Token) + Send + 'static,
+    mut write: impl FnMut(&[DiskWrite]) -> Result<(), StoreError> + Send + 'static,
+    done: impl Fn(WriteToken) + Send + 'static,
     stopped: Receiver<()>,
 ) -> std::io::Result<(Sink, JoinHandle<()>)> {
     let (sender, receiver) = channel();
@@ -79,22 +79,22 @@ mod tests {
     fn batches_are_written_in_order_and_the_last_token_is_said_after_all_of_them() {
         let (written, said) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
         let (to_write, to_say, seen) = (written.clone(), said.clone(), written.clone());
-        let write = move |writes: &[Write]| {
+        let write = move |writes: &[DiskWrite]| {
             to_write.lock().unwrap().extend_from_slice(writes);
             Ok(())
         };
-        let done = move |token: Token| to_say.lock().unwrap().push((token, seen.lock().unwrap().len()));
+        let done = move |token: WriteToken| to_say.lock().unwrap().push((token, seen.lock().unwrap().len()));
         let (sink, thread) = start("disk".to_owned(), write, done, channel().1).unwrap();
         let Sink::Thread(sender) = sink else { panic!("a thread was asked for") };
-        let incarnation = |number| Write::Incarnation(Incarnation::new(number));
+        let incarnation = |number| DiskWrite::Incarnation(Incarnation::new(number));
         for number in 1..=10 {
-            sender.send((Token(number), vec![incarnation(number)])).unwrap();
+            sender.send((WriteToken(number), vec![incarnation(number)])).unwrap();
         }
         drop(sender);
         thread.join().unwrap();
         assert_eq!(*written.lock().unwrap(), (1..=10).map(incarnation).collect::<Vec<_>>());
         let said = said.lock().unwrap();
-        assert_eq!(said.last(), Some(&(Token(10), 10)));
+        assert_eq!(said.last(), Some(&(WriteToken(10), 10)));
         assert!(said.iter().all(|(token, count)| *count as u64 == token.0), "{said:?}");
     }
 }

@@ -18,9 +18,9 @@ use super::net::{Host, Net};
 use super::store::{Store, StoreError};
 use super::thread::Idle;
 use meshlock_cluster::founding;
-use meshlock_cluster::membership::disk::{Disk, Write};
+use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{Answer, Call, Config, ConfigError, Input, Node, Packet};
+use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, ConfigError, Input, Node, Packet};
 use meshlock_cluster::table::{Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::{now, stamp};
@@ -72,7 +72,7 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// What its disk says.
     #[error(transparent)]
-    Founding(#[from] founding::StartError),
+    Founding(#[from] founding::FoundingError),
     /// The machine gives no more threads or descriptors.
     #[error("cannot start the node's threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -80,7 +80,7 @@ pub enum StartError {
 
 /// Receives a node's answers. Called with the node's lock held: it must not wait, nor call the engine.
 pub trait Listener: Send + Sync {
-    fn on_answer(&self, answer: &Answer);
+    fn on_answer(&self, answer: &ClientAnswer);
 }
 
 /// One running node. It stops when this is dropped.
@@ -170,7 +170,7 @@ impl Engine {
         if let Some(mut store) = store {
             let host = shared.clone();
             let done = move |token| host.step(|_| Input::Persisted(token));
-            let write = move |writes: &[Write]| store.write(writes);
+            let write = move |writes: &[DiskWrite]| store.write(writes);
             let (sink, thread) = disk::start(format!("disk {site}"), write, done, stopped)?;
             shared.lock().disk = sink;
             threads.push(thread);
@@ -250,11 +250,15 @@ impl Locked<'_> {
             self.core.requests.remove(&request);
             log::ends(&self.core.node.me().site, request);
         }
-        self.call(Call::SessionEnded(session));
+        self.call(ClientCall::SessionEnded(session));
     }
 
     /// Makes a call with a number of its own, whose answers go to `listener`: perhaps before this returns.
-    pub(crate) fn ask(&mut self, listener: Arc<dyn Listener>, call: impl FnOnce(Request) -> Call) -> Request {
+    pub(crate) fn ask(
+        &mut self,
+        listener: Arc<dyn Listener>,
+        call: impl FnOnce(Request) -> ClientCall,
+    ) -> Request {
         self.core.last_request += 1;
         let request = Request(self.core.last_request);
         self.core.requests.insert(request, listener);
@@ -263,7 +267,7 @@ impl Locked<'_> {
     }
 
     /// Makes a call about something that exists.
-    pub(crate) fn call(&mut self, call: Call) {
+    pub(crate) fn call(&mut self, call: ClientCall) {
         self.core.handle(Input::Call(call), None, self.shared, &mut self.touched);
     }
 

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::core::Core;
-use meshlock_cluster::node::{Answer, Call, Input};
-use meshlock_cluster::table::{LockEvent, LossReason, Refusal, Request};
+use meshlock_cluster::node::{ClientAnswer, ClientCall, Input};
+use meshlock_cluster::table::{LockEvent, LossReason, Request, RequestRefusal};
 use meshlock_system::now;
 
 impl Core {
@@ -25,14 +25,14 @@ impl Core {
         for request in self.requests.keys().copied().collect::<Vec<_>>() {
             let tell = match &holding {
                 Ok(holding) if !holding.contains(&request) => {
-                    LockEvent::Refused { request, why: Refusal::Failed }
+                    LockEvent::Refused { request, why: RequestRefusal::Failed }
                 }
                 Ok(_) | Err(_) => LockEvent::Lost { request, act_by, why: LossReason::Failed },
             };
             if let LockEvent::Lost { .. } = tell {
                 self.meter.lost_by_failure();
             }
-            let answer = Answer::Lock(tell);
+            let answer = ClientAnswer::Lock(tell);
             // A listener may be what has panicked.
             let _ = catch_unwind(AssertUnwindSafe(|| self.answer(&answer)));
         }
@@ -41,19 +41,22 @@ impl Core {
     /// Answers in the place of a node that has failed.
     pub(super) fn answer_for_the_failed(&mut self, input: &Input) {
         let Input::Call(call) = input else { return };
-        let refused = |request| Answer::Lock(LockEvent::Refused { request, why: Refusal::Failed });
+        let refused =
+            |request| ClientAnswer::Lock(LockEvent::Refused { request, why: RequestRefusal::Failed });
         let answer = match *call {
-            Call::Release(request) | Call::Cancel(request) => Answer::Lock(LockEvent::Released { request }),
-            Call::Leave { request } => Answer::Left { request },
-            Call::Query { request, .. }
-            | Call::Overview { request }
-            | Call::Break { request, .. }
-            | Call::Locks { request }
-            | Call::Remove { request, .. }
-            | Call::SetRules { request, .. } => refused(request),
-            Call::Acquire(ref wanted) => refused(wanted.request),
-            Call::Watch(ref watch) => refused(watch.request),
-            Call::SessionEnded(_) | Call::Introduce { .. } | Call::TakeAllAway => return,
+            ClientCall::Release(request) | ClientCall::Cancel(request) => {
+                ClientAnswer::Lock(LockEvent::Released { request })
+            }
+            ClientCall::Leave { request } => ClientAnswer::Left { request },
+            ClientCall::Query { request, .. }
+            | ClientCall::Overview { request }
+            | ClientCall::Break { request, .. }
+            | ClientCall::Locks { request }
+            | ClientCall::Remove { request, .. }
+            | ClientCall::SetRules { request, .. } => refused(request),
+            ClientCall::Acquire(ref wanted) => refused(wanted.request),
+            ClientCall::Watch(ref watch) => refused(watch.request),
+            ClientCall::SessionEnded(_) | ClientCall::Introduce { .. } | ClientCall::TakeAllAway => return,
         };
         self.answer(&answer);
     }

@@ -6,7 +6,7 @@ use tracing::Level;
 
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::names::SiteName;
-use meshlock_cluster::node::{Answer, Call, Input, Node, Note, Packet};
+use meshlock_cluster::node::{ClientAnswer, ClientCall, Input, Node, Note, Packet};
 use meshlock_cluster::table::{Acquire, LockEvent, Request};
 
 /// What lines about wishes are asked for by.
@@ -30,11 +30,11 @@ pub(super) fn input(input: &Input, node: &Node) {
                 tracing::debug!(target: LOCK, %site, %from, %lock, kind, cause, "heard");
             }
         }
-        Input::Call(Call::Acquire(Acquire { request, lock, cause, .. })) => {
+        Input::Call(ClientCall::Acquire(Acquire { request, lock, cause, .. })) => {
             let cause = cause.unwrap_or_else(|| node.table().cause(*request));
             tracing::debug!(target: LOCK, %site, %lock, request = request.0, %cause, "asked");
         }
-        Input::Call(Call::Release(request)) => {
+        Input::Call(ClientCall::Release(request)) => {
             tracing::debug!(target: LOCK, %site, request = request.0, "gives back");
         }
         Input::Call(_) | Input::Time | Input::Connected(_) | Input::Persisted(_) => {}
@@ -60,8 +60,8 @@ pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
 }
 
 /// A client is told something.
-pub(super) fn tells(site: &SiteName, answer: &Answer) {
-    let Answer::Lock(tell) = answer else { return };
+pub(super) fn tells(site: &SiteName, answer: &ClientAnswer) {
+    let ClientAnswer::Lock(tell) = answer else { return };
     if !follows_requests() {
         return;
     }

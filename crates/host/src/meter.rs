@@ -4,8 +4,8 @@ use super::core::Core;
 use super::engine::Handle;
 use super::net::Traffic;
 use meshlock_cluster::histogram::Histogram;
-use meshlock_cluster::node::{Call, Input};
-use meshlock_cluster::table::{LossReason, Tally};
+use meshlock_cluster::node::{ClientCall, Input};
+use meshlock_cluster::table::{LossReason, TableTally};
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
 
@@ -34,7 +34,9 @@ impl Via {
     pub(super) fn of(input: &Input) -> Option<Self> {
         match input {
             Input::Packet { .. } => Some(Via::Elsewhere),
-            Input::Call(Call::Release(_) | Call::Cancel(_) | Call::SessionEnded(_)) => Some(Via::Here),
+            Input::Call(ClientCall::Release(_) | ClientCall::Cancel(_) | ClientCall::SessionEnded(_)) => {
+                Some(Via::Here)
+            }
             Input::Call(_) | Input::Time | Input::Connected(_) | Input::Persisted(_) => None,
         }
     }
@@ -89,7 +91,7 @@ impl Meter {
 #[derive(Clone, Debug)]
 pub struct Readings {
     /// What its locks have counted.
-    pub tally: Tally,
+    pub tally: TableTally,
     /// How many locks it keeps, in use or idle.
     pub locks: usize,
     /// How many wishes were granted and not given back.

@@ -2,7 +2,7 @@
 
 use meshlock_client::{ConnectionError, NotGranted as NotGrantedByNode};
 use meshlock_cluster::access::ClientName;
-use meshlock_cluster::table::Refusal as NodeRefusal;
+use meshlock_cluster::table::RequestRefusal as NodeRefusal;
 use meshlock_host::front::NotGranted;
 use meshlock_wire::clients::RefusalKind;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use meshlock_cluster::node::Answer;
+use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::LockEvent;
 use meshlock_cluster::time::Time;
 use meshlock_host::Listener;
@@ -18,8 +18,8 @@ impl LeaseEnd {
 }
 
 impl Listener for LeaseEnd {
-    fn on_answer(&self, answer: &Answer) {
-        if let Answer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
+    fn on_answer(&self, answer: &ClientAnswer) {
+        if let ClientAnswer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
             self.0.fetch_max(lease_end.micros(), Ordering::AcqRel);
         }
     }

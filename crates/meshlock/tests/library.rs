@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use meshlock::{AcquireError, Cluster, LossReason, Node, Refusal, StartError, Tls};
-use meshlock_cluster::node::Answer;
-use meshlock_cluster::table::{Wait, Watch};
+use meshlock_cluster::node::ClientAnswer;
+use meshlock_cluster::table::{TraceWatch, Wait};
 use meshlock_host::Listener;
 use meshlock_testing::{eventually, eventually_async};
 use meshlock_tls::{Bearer, ca};
@@ -347,7 +347,7 @@ fn a_request_that_is_given_back_before_it_is_granted_is_taken_back() {
 struct Bug;
 
 impl Listener for Bug {
-    fn on_answer(&self, _: &Answer) {
+    fn on_answer(&self, _: &ClientAnswer) {
         panic!("on purpose");
     }
 }
@@ -362,7 +362,7 @@ async fn a_node_that_panics_tells_its_holders_and_grants_nothing_more() {
     });
     let front = node.front();
     let session = front.open_session(Arc::new(Bug));
-    let watch = |request| Watch { session, request, pattern: None, states: false };
+    let watch = |request| TraceWatch { session, request, pattern: None, states: false };
     front.watch(&front.in_process(), Arc::new(Bug), watch).unwrap();
     assert_eq!(held.lost().await.reason, LossReason::NodeFailed);
     assert!(held.is_lost());

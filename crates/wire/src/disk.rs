@@ -1,17 +1,17 @@
-//! One value on the disk: a byte that says how it is written, then the value.
+//! Encoding of one value on the disk: a byte for the version of the encoding, then the value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How values are written today: `postcard`.
+/// The current version: `postcard`.
 pub const VERSION: u8 = 1;
 
-/// Why a value cannot be read.
+/// The reason why a value cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RecordError {
-    /// It is written in a way that this program does not know.
+    /// The version is not known to this program.
     Version(u8),
-    /// It is not a value of its kind.
+    /// The bytes are not a value of the expected type.
     Malformed,
 }
 
@@ -34,7 +34,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
 
 #[cfg(feature = "fuzz")]
 pub(crate) mod fuzz {
-    //! What fuzzers feed of the disk.
+    //! Fuzz targets for the disk.
 
     use std::fmt::Debug;
 
@@ -43,14 +43,14 @@ pub(crate) mod fuzz {
 
     use super::{decode, encode};
 
-    /// A value that is read is written so that it is read again.
+    /// Checks that a value that can be read is encoded so that it can be read again.
     pub(crate) fn read<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
         if let Ok(value) = decode::<T>(bytes) {
             assert_eq!(decode::<T>(&encode(&value)), Ok(value));
         }
     }
 
-    /// A value as it lies on the disk.
+    /// Encodes a value as it is on the disk.
     pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
         encode(value)
     }

@@ -1,8 +1,8 @@
-//! What fuzzers feed: every decoder of bytes that a network, a disk or an operator brings, with what must be true of whatever it
-//! reads. Only with the feature `fuzz`.
+//! Fuzz targets: every decoder of bytes from a network, a disk or an operator, with the properties that must hold for
+//! whatever it reads. Only with the feature `fuzz`.
 //!
-//! The folder `fuzz/` at the root drives them by coverage, for as long as one likes; tests drive them briefly, with good bytes that
-//! were [changed](change) at random.
+//! The folder `fuzz/` at the root drives them by coverage, for any length of time; tests drive them briefly, with valid
+//! bytes that were [changed](change) at random.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,11 +23,10 @@ use meshlock_cluster::table::Wait;
 /// One decoder.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// What it is called.
     pub name: &'static str,
-    /// Lets it read these bytes. Panics if something is wrong with it, never because something is wrong with them.
+    /// Lets the decoder read these bytes. Panics if the decoder is wrong, never because the bytes are.
     pub run: fn(&[u8]),
-    /// Good bytes to begin with.
+    /// Valid bytes to start from.
     pub models: fn() -> Vec<Vec<u8>>,
 }
 
@@ -42,10 +41,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rules", run: rules, models: rule_models },
 ];
 
-/// Lets the decoder of that name read these bytes.
+/// Lets the decoder with this name read these bytes.
 ///
 /// # Panics
-/// If something is wrong with the decoder, or there is none of that name.
+/// If the decoder is wrong, or there is none with this name.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a decoder of that name");
     (target.run)(bytes);
@@ -67,7 +66,7 @@ pub fn change(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
     }
 }
 
-/// Calls `each` with so many changed copies of the models, the same ones for the same seed.
+/// Calls `each` with `cases` changed copies of the models, the same ones for the same seed.
 pub fn drive(models: &[Vec<u8>], seed: u64, cases: usize, mut each: impl FnMut(&[u8])) {
     let mut random = fastrand::Rng::with_seed(seed);
     for model in models {
@@ -88,13 +87,14 @@ fn packet_models() -> Vec<Vec<u8>> {
     contents.map(packet).into_iter().chain(locks).map(|packet| net::frames(&[packet])).collect()
 }
 
-/// What was read is written so that it is read again: nobody else is told something else than was heard.
+/// Checks that a value that was read is encoded so that the same value is read again: nobody else gets a different
+/// value.
 fn reads_again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T) {
     let bytes = postcard::to_stdvec(value).expect("what was read can be written");
     assert_eq!(postcard::from_bytes::<T>(&bytes).as_ref(), Ok(value));
 }
 
-/// Clients and nodes.
+/// Messages between clients and nodes.
 fn client(bytes: &[u8]) {
     let mut rest = bytes;
     while let Ok(Some((message, taken))) = clients::take_to_node(rest) {
@@ -125,7 +125,7 @@ fn client_models() -> Vec<Vec<u8>> {
     framed.collect()
 }
 
-/// The disk: a damaged value is told apart, and never read as another one.
+/// Records on the disk: a damaged value is detected, and never read as another one.
 fn disk(bytes: &[u8]) {
     store::read::<Founding>(bytes);
     store::read::<Registrations>(bytes);
@@ -144,7 +144,7 @@ fn disk_models() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What people and other programs call things: what is taken for a name is printed and taken again as the same.
+/// Names given by people and other programs: a text that is accepted as a name is printed and parsed as the same name.
 fn names(bytes: &[u8]) {
     fn same<T: std::str::FromStr + ToString + PartialEq + std::fmt::Debug>(text: &str) {
         if let Ok(name) = text.parse::<T>() {
@@ -186,7 +186,7 @@ fn rules(bytes: &[u8]) {
     let clause = Clause { algorithm, permits, per_site: next().parse().unwrap_or(1) };
     let text = RulesText { rules: vec![(pattern, clause.clone())], default: clause };
     let Ok(rules) = Rules::new(text) else { return };
-    // Rules that were taken run among any members there may be.
+    // Rules that were accepted run with any number of members.
     for members in [1, 3, 7] {
         rules.rule(&"jobs/1".parse().expect("a name")).plan(members);
         rules.default_rule().plan(members);

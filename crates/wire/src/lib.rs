@@ -1,7 +1,7 @@
-//! Every byte format of Meshlock: what sites say to each other ([`sites`]), what clients and nodes say ([`clients`]), and what a
-//! disk keeps ([`disk`]), in every version that is still read.
+//! Every byte format of Meshlock: between sites ([`sites`]), between clients and nodes ([`clients`]), and on the disk
+//! ([`disk`]), in every version that can still be read.
 //!
-//! Values come in and bytes go out, or the other way round. Nothing here waits, opens a socket or knows a runtime.
+//! Values are turned into bytes, and bytes into values. Nothing here waits, opens a socket or depends on a runtime.
 
 #![allow(
     missing_docs,

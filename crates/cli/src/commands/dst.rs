@@ -11,8 +11,8 @@ use clap::Args;
 use comfy_table::CellAlignment;
 use indicatif::{ProgressBar, ProgressStyle};
 use meshlock_cluster_sim::coverage::Coverage;
-use meshlock_cluster_sim::settings::Settings;
-use meshlock_cluster_sim::{Options, Report, fewest_faults, run as run_seed};
+use meshlock_cluster_sim::settings::SeedSettings;
+use meshlock_cluster_sim::{RunOptions, SeedReport, fewest_faults, run as run_seed};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -116,14 +116,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 }
 
 /// What came of a seed: a report, unless it panicked, and what went wrong.
-type Attempt = (Option<Report>, Option<String>);
+type Attempt = (Option<SeedReport>, Option<String>);
 
 /// Runs one seed. A panic inside is a failed check of our own, and counts as any other.
-fn attempt(seed: u64, options: &Options) -> Attempt {
+fn attempt(seed: u64, options: &RunOptions) -> Attempt {
     judged(|| run_seed(seed, options))
 }
 
-fn judged(run: impl FnOnce() -> Report) -> Attempt {
+fn judged(run: impl FnOnce() -> SeedReport) -> Attempt {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(report) => {
             let violation = report.violation.as_ref().map(ToString::to_string);
@@ -135,7 +135,7 @@ fn judged(run: impl FnOnce() -> Report) -> Attempt {
 
 fn run_one(seed: u64, arguments: &Arguments) -> anyhow::Result<Summary> {
     let started = Instant::now();
-    let options = Options { faults: arguments.faults, trace: arguments.trace.is_some() };
+    let options = RunOptions { faults: arguments.faults, trace: arguments.trace.is_some() };
     let (report, violation) = attempt(seed, &options);
     if let (Some(path), Some(report)) = (&arguments.trace, &report) {
         let mut lines = report.trace.join("\n");
@@ -173,7 +173,7 @@ fn run_all(seeds: Range<u64>) -> Summary {
         let reports: Vec<(u64, Attempt)> = (from..to)
             .into_par_iter()
             .map(|seed| {
-                let report = attempt(seed, &Options::default());
+                let report = attempt(seed, &RunOptions::default());
                 bar.inc(1);
                 (seed, report)
             })
@@ -188,7 +188,7 @@ fn run_all(seeds: Range<u64>) -> Summary {
     }
     bar.finish_and_clear();
     let failure = failed.map(|(seed, violation)| {
-        let run = |faults| attempt(seed, &Options { faults: Some(faults), ..Options::default() });
+        let run = |faults| attempt(seed, &RunOptions { faults: Some(faults), ..RunOptions::default() });
         shrink(seed, violation, run)
     });
     tally.summary(started, failure)
@@ -203,7 +203,7 @@ fn shrink(seed: u64, violation: String, run: impl Fn(usize) -> Attempt) -> Failu
 
 /// How many faults a seed has.
 fn faults_of(seed: u64) -> usize {
-    Settings::draw(seed).faults.len()
+    SeedSettings::draw(seed).faults.len()
 }
 
 #[derive(Default)]
@@ -217,7 +217,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, report: &SeedReport) {
         self.seeds += u64::from(report.violation.is_none());
         self.events += report.events;
         self.node_micros += report.node_micros;
@@ -282,8 +282,8 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use meshlock_cluster_sim::clock::Moment;
-    use meshlock_cluster_sim::coverage::Group;
-    use meshlock_cluster_sim::properties::Violation;
+    use meshlock_cluster_sim::coverage::CoverageGroup;
+    use meshlock_cluster_sim::properties::PropertyViolation;
 
     use super::*;
 
@@ -316,10 +316,10 @@ mod tests {
     /// As if every crash of a process were a violation.
     fn with_a_bug(seed: u64, faults: usize) -> Attempt {
         judged(|| {
-            let mut report = run_seed(seed, &Options { faults: Some(faults), ..Options::default() });
-            if report.coverage.of(Group::Fault, "crash") > 0 {
+            let mut report = run_seed(seed, &RunOptions { faults: Some(faults), ..RunOptions::default() });
+            if report.coverage.of(CoverageGroup::Fault, "crash") > 0 {
                 let what = "a process crashed".to_owned();
-                report.violation = Some(Violation { property: "bug", what, at: Moment(1) });
+                report.violation = Some(PropertyViolation { property: "bug", what, at: Moment(1) });
             }
             report
         })
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_failure_is_shrunk_to_the_first_fault_that_causes_it_and_one_less_holds() {
         let first_crash = |seed| {
-            let faults = Settings::draw(seed).faults;
+            let faults = SeedSettings::draw(seed).faults;
             faults.iter().position(|(_, fault)| fault.kind() == "crash")
         };
         let seed = (0..100).find(|seed| first_crash(*seed) > Some(2)).unwrap();

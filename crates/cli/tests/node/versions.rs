@@ -95,7 +95,7 @@ impl Observer for Told {
 struct Quiet;
 
 impl Listener for Quiet {
-    fn on_answer(&self, _: &meshlock_cluster::node::Answer) {}
+    fn on_answer(&self, _: &meshlock_cluster::node::ClientAnswer) {}
 }
 
 /// A request at one site.

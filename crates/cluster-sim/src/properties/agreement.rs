@@ -1,10 +1,10 @@
-//! Of each epoch there is one view: whoever installs it installs the same.
+//! Each epoch has one view: all sites that install a view of an epoch install the same.
 
 use std::collections::BTreeMap;
 
 use meshlock_protocol::Epoch;
 
-use super::{Verdict, broken};
+use super::{CheckResult, broken};
 use crate::clock::Moment;
 use meshlock_cluster::view::View;
 
@@ -13,7 +13,7 @@ use meshlock_cluster::view::View;
 pub(crate) struct Agreement(BTreeMap<Epoch, View>);
 
 impl Agreement {
-    pub(crate) fn on_installed(&mut self, machine: usize, view: &View, now: Moment) -> Verdict {
+    pub(crate) fn on_installed(&mut self, machine: usize, view: &View, now: Moment) -> CheckResult {
         let known = self.0.entry(view.epoch).or_insert_with(|| view.clone());
         if known == view {
             return Ok(());

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Verdict, broken};
+use super::{CheckResult, broken};
 use crate::clock::Moment;
 use meshlock_cluster::node::Node;
 use meshlock_cluster::table::Session;
 
-/// The sessions that nodes know to be over.
+/// The sessions that nodes know to have ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Departed(BTreeSet<Session>);
 
@@ -16,7 +16,7 @@ impl Departed {
         self.0.insert(session);
     }
 
-    pub(crate) fn check(&self, node: &Node, now: Moment) -> Verdict {
+    pub(crate) fn check(&self, node: &Node, now: Moment) -> CheckResult {
         if self.0.is_empty() {
             return Ok(());
         }

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use meshlock_protocol::Fence;
 
-use super::{Verdict, broken};
+use super::{CheckResult, broken};
 use crate::clock::Moment;
 use meshlock_cluster::names::LockName;
 
-/// Which fences increase together.
+/// A sequence of fences that must increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Line {
+enum FenceSequence {
     Slot(u32),
     Site(usize),
 }
 
-/// The last fence of every line of every lock.
+/// The last fence of every sequence of every lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Fences {
-    last: BTreeMap<(LockName, Line), Fence>,
-    /// Whether clocks keep to the bound. If not, a site that was left out may grant once more, with an old fence: what the
-    /// lock protects will reject it, which [`super::updates`] checks.
+    last: BTreeMap<(LockName, FenceSequence), Fence>,
+    /// Whether clocks are within the drift bound. If not, an excluded site may grant once more, with an old fence: the
+    /// resource that the lock protects rejects it, which [`super::updates`] checks.
     strict: bool,
 }
 
@@ -36,8 +36,8 @@ impl Fences {
         slot: Option<u32>,
         fence: Fence,
         now: Moment,
-    ) -> Verdict {
-        let line = slot.map_or(Line::Site(machine), Line::Slot);
+    ) -> CheckResult {
+        let line = slot.map_or(FenceSequence::Site(machine), FenceSequence::Slot);
         match self.last.insert((lock.clone(), line), fence) {
             Some(last) if last >= fence && self.strict => {
                 broken("fences", now, format!("{lock} {line:?}: {fence} at s{machine} follows {last}"))

@@ -1,29 +1,30 @@
-//! No view is agreed on while someone whom it leaves out may still have a lease.
+//! No view is agreed on while a member that it excludes may still have a lease.
 //!
-//! Checked twice, by what each side can know. When a leader proposes a view: on its own clock the inequality of
-//! [`meshlock_cluster::lease`] holds for everyone left out, recomputed here from the grants that were seen. When a view is installed
-//! anywhere: no incarnation that it leaves out has a valid lease, on that incarnation's own clock, whether its process still runs or not.
+//! This is checked twice, with what each side can know. When a leader proposes a view: on its own clock the inequality
+//! of [`meshlock_cluster::lease`] holds for every excluded member, recomputed here from the grants that were seen. When
+//! a view is installed anywhere: no incarnation that it excludes has a valid lease, on that incarnation's own clock,
+//! whether its process still runs or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Epoch;
 
-use super::{Verdict, broken};
+use super::{CheckResult, broken};
 use crate::clock::{Clock, Moment};
 use meshlock_cluster::names::Member;
 use meshlock_cluster::time::Time;
 use meshlock_cluster::view::View;
 
-/// What every incarnation and every leader has been seen to know.
+/// The leases of all incarnations and the grants of all leaders, as observed.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     clocks: Vec<Clock>,
     strict: bool,
     /// For each incarnation the machine and the end of its lease there.
     ends: BTreeMap<Member, (usize, Time)>,
-    /// For each machine that leads: since when, and whom it granted when.
+    /// For each machine that leads: since when, and when it granted a lease to which member.
     leaders: BTreeMap<usize, (Time, BTreeMap<Member, Time>)>,
-    /// Lives that said themselves that they hold nothing.
+    /// Incarnations that said themselves that they hold nothing.
     gave_up: BTreeSet<Member>,
     /// The newest view that was installed anywhere.
     newest: Epoch,
@@ -35,7 +36,7 @@ impl Leases {
         Leases { clocks, strict, ends, leaders, gave_up, newest: Epoch::default() }
     }
 
-    /// The lease of a incarnation, as its node has it after a step.
+    /// Records the lease of an incarnation, as its node has it after a step.
     pub(crate) fn on_lease(&mut self, member: &Member, machine: usize, end: Option<Time>) {
         match end {
             Some(end) => {
@@ -65,8 +66,8 @@ impl Leases {
         }
     }
 
-    /// A leader proposes that `next` follows on `last`.
-    pub(crate) fn on_proposed(&self, machine: usize, last: &View, next: &View, now: Moment) -> Verdict {
+    /// Checks a leader's proposal that `next` follows `last`.
+    pub(crate) fn on_proposed(&self, machine: usize, last: &View, next: &View, now: Moment) -> CheckResult {
         if last.epoch.number() + 1 != next.epoch.number() {
             let (next, last) = (next.epoch.number(), last.epoch.number());
             return broken(
@@ -95,8 +96,9 @@ impl Leases {
         Ok(())
     }
 
-    /// A view is installed somewhere. (Later others, and restarted ones again, install it too.)
-    pub(crate) fn on_installed(&mut self, view: &View, now: Moment) -> Verdict {
+    /// Checks a view that is installed somewhere for the first time. (Other sites, and restarted ones, install it
+    /// later.)
+    pub(crate) fn on_installed(&mut self, view: &View, now: Moment) -> CheckResult {
         if view.epoch <= self.newest {
             return Ok(());
         }

@@ -1,18 +1,19 @@
-//! A node's own invariants hold after every step, what it sends can be read, and no correct peer is blamed for anything.
+//! A node's own invariants hold after every step, what it sends can be read, and no correct peer is reported as
+//! misbehaving.
 
-use super::{Verdict, Violation, broken};
+use super::{CheckResult, PropertyViolation, broken};
 use crate::clock::Moment;
 use meshlock_cluster::node::{Node, Note, Packet};
 use meshlock_wire::sites::{VERSIONS, decode_packet, encode_packet};
 
-/// The table's numbered invariants and those of every machine in it.
-pub(crate) fn check(node: &Node, now: Moment) -> Verdict {
+/// Checks the table's numbered invariants and those of every machine in it.
+pub(crate) fn check(node: &Node, now: Moment) -> CheckResult {
     let invariants = node.table().check_invariants();
     invariants.or_else(|why| broken("sound", now, format!("{} breaks {why}", node.me())))
 }
 
-/// All peers here are correct.
-pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> Verdict {
+/// Checks a note, knowing that all peers here are correct.
+pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> CheckResult {
     match note {
         Note::Misbehaved { site, why } => {
             broken("sound", now, format!("s{machine} blames {site}, which is correct: {why}"))
@@ -42,8 +43,9 @@ pub(crate) fn on_note(machine: usize, note: &Note, now: Moment) -> Verdict {
     }
 }
 
-/// A packet as its receiver reads it: within the size that receivers accept, and what was sent.
-pub(crate) fn travel(packet: Packet, now: Moment) -> Result<Packet, Violation> {
+/// Returns a packet as its receiver reads it, after checking that it is within the size that receivers accept and equal
+/// to what was sent.
+pub(crate) fn travel(packet: Packet, now: Moment) -> Result<Packet, PropertyViolation> {
     let why = match decode_packet(&encode_packet(&packet, VERSIONS.1), VERSIONS.1) {
         Ok(read) if read == packet => return Ok(read),
         Ok(read) => format!("{packet:?} was read as {read:?}"),
@@ -52,8 +54,8 @@ pub(crate) fn travel(packet: Packet, now: Moment) -> Result<Packet, Violation> {
     broken("sound", now, why).map(|()| packet)
 }
 
-/// A voter is refused for its disk only if it has lost one.
-pub(crate) fn on_replaced(machine: usize, lost_disk: bool, now: Moment) -> Verdict {
+/// Checks that a voter is refused for its disk only if it has lost one.
+pub(crate) fn on_replaced(machine: usize, lost_disk: bool, now: Moment) -> CheckResult {
     if lost_disk {
         return Ok(());
     }

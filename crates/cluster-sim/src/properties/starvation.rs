@@ -1,8 +1,8 @@
-//! Once faults have stopped, everyone who wants in gets in, within a bound.
+//! Once faults have stopped, every client that wants a lock gets it, within a bound.
 //!
-//! **The bound**, from the moment at which faults stop. Clocks run fast or right, so that nothing that a node waits for on
-//! its own clock takes longer in truth. All that time is spent on settling, on being inside, or on the way from one holder
-//! to the next:
+//! **The bound**, from the moment at which faults stop. Clocks run fast or right, so that nothing that a node waits for
+//! on its own clock takes longer in true time. All that time is spent on settling, on holding, or on the way from one
+//! holder to the next:
 //!
 //! > settle + Σ (hold + way), over all turns that clients had in the calm
 //!
@@ -12,47 +12,48 @@
 //!
 //! | what | how long | why |
 //! |---|---|---|
-//! | resend | 8 · resend_after | a swallowed message is sent again after that at the latest; meanwhile voters elect |
+//! | resend | 8 · resend_after | a dropped message is sent again after that at the latest; meanwhile voters elect |
 //! | disk | one slow write | what a slow disk was given before the calm |
-//! | elections | 2 · (2 · election + voters) ticks | the last voter's timeout and its handicap; and once more, for a leader that only some hear gives up |
+//! | elections | 2 · (2 · election + voters) ticks | the last voter's timeout and its handicap; and once more, for a leader that only some voters can reach and that gives up |
 //! | find | (2 + voters) · renew_every | two questions without an answer, then every voter is asked; meanwhile leases run out |
-//! | silence | max(L, unreachable_after + renew_every) | until the leader knows that a member does not hear it, or that two do not hear each other |
+//! | silence | max(L, unreachable_after + renew_every) | until the leader knows that a member does not receive from it, or that two members do not reach each other |
 //! | leases | L · (1 + drift) | until the lease of such a member, or of an old incarnation, is certainly over |
-//! | rejoin | 5 · renew_every + gather | a member that was left out learns it, pings, asks to be let in, and perhaps once more because its incarnation is too old |
-//! | changes | 2 · machines · (4 trips + 2 writes) | a view for each that goes and each that comes: proposed, written, agreed on, told, opened by a census |
+//! | rejoin | 5 · renew_every + gather | an excluded member learns it, pings, asks to join, and perhaps once more because its incarnation is too old |
+//! | changes | 2 · machines · (4 trips + 2 writes) | a view for each member that leaves and each that joins: proposed, written, agreed on, sent, opened by a census |
 //!
-//! Whoever got in before the calm, and may be held up between its look at the clock and its write, is out again by then.
-//! *way* is what a client and its node need to speak and rest, and two trips for each site: no algorithm passes a permit on by
-//! more. The number of turns is bounded too: whoever has had its turn in the calm wants no other, and only a client that lost
-//! its lock while views settled, or had its first turn before the calm, has a second.
+//! A client that entered before the calm, and may be delayed between its look at the clock and its write, has left by
+//! then. *way* is the time that a client and its node need to communicate and rest, and two trips for each site: no
+//! algorithm passes a permit on by more. The number of turns is bounded too: a client that has had its turn in the calm
+//! wants no other, and only a client that lost its lock while views settled, or had its first turn before the calm, has
+//! a second.
 
-use super::{Verdict, broken};
+use super::{CheckResult, broken};
 use crate::clock::Moment;
-use crate::settings::Settings;
+use crate::settings::SeedSettings;
 use meshlock_cluster::membership::MAX_VOTERS;
 
-/// How long a client is held up at most between its look at the clock and its write, in microseconds.
-pub(crate) const LONGEST_HOLD_UP: u64 = 5_000_000;
+/// Maximum delay of a client between its look at the clock and its write, in microseconds.
+pub(crate) const MAX_DELAYED_WRITE: u64 = 5_000_000;
 
-/// How long one write takes at most on a disk that is slow, in microseconds.
-pub(crate) const SLOWEST_WRITE: u64 = 800_000;
+/// Maximum duration of one write on a slow disk, in microseconds.
+pub(crate) const MAX_SLOW_WRITE: u64 = 800_000;
 
-/// A client's way to its node and back, its write and its rest, in microseconds.
+/// Time for a client's call to its node and the answer, its write and its rest, in microseconds.
 const CLIENT: u64 = 12_000;
 
-/// What the bound is made of, in microseconds.
+/// The parts of the bound, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     settle: u64,
     way: u64,
-    /// Not more than this is allowed for all turns together.
+    /// Maximum for all turns together.
     most: u64,
-    /// What the turns in the calm have taken so far.
+    /// The turns in the calm so far.
     turns: u64,
 }
 
 impl Bound {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &SeedSettings) -> Self {
         let config = settings.config(0, 1);
         let (machines, voters) = (settings.machines as u64, config.sites.len().min(MAX_VOTERS) as u64);
         let (trip, terms) = (settings.delay, settings.terms);
@@ -64,26 +65,26 @@ impl Bound {
         let leases = terms.drift.stretch(terms.length).micros();
         let rejoin = 5 * renew_every + config.tick.times(2).micros();
         let changes = 2 * machines * (4 * trip + 2 * settings.disk);
-        let quiet = resend.max(SLOWEST_WRITE + elections) + find.max(silence + leases) + rejoin + changes;
-        let settle = quiet.max(LONGEST_HOLD_UP + settings.hold);
+        let quiet = resend.max(MAX_SLOW_WRITE + elections) + find.max(silence + leases) + rejoin + changes;
+        let settle = quiet.max(MAX_DELAYED_WRITE + settings.hold);
         let way = CLIENT + 2 * machines * trip;
         let most = 2 * settings.clients as u64 * machines * (settings.hold + way);
         Bound { settle, way, most, turns: way }
     }
 
-    /// A client got in and will stay so long.
+    /// Adds the turn of a client that entered and will hold the lock for `hold`.
     pub(crate) fn on_turn(&mut self, hold: u64) {
         self.turns += hold + self.way;
     }
 
-    /// How long it may take in the calm until everyone has been served.
+    /// Returns how long it may take in the calm until every client has been served.
     pub(crate) fn micros(&self) -> u64 {
         self.settle + self.turns.min(self.most)
     }
 }
 
-/// Nobody is left when the bound is over.
-pub(crate) fn check(waiting: &[String], now: Moment) -> Verdict {
+/// Checks that no client still waits when the bound is reached.
+pub(crate) fn check(waiting: &[String], now: Moment) -> CheckResult {
     if waiting.is_empty() {
         return Ok(());
     }

@@ -1,10 +1,10 @@
-//! A counter that rejects old fences and is counted up under the lock: no update is lost, whatever clocks do.
+//! A counter that rejects old fences and is incremented under the lock: no update is lost, whatever clocks do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::Fence;
 
-use super::{Violation, broken};
+use super::{PropertyViolation, broken};
 use crate::clock::Moment;
 use meshlock_cluster::names::LockName;
 
@@ -16,7 +16,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// Whether this fence is not older than one that was seen.
+    /// Returns whether this fence is not older than one that was seen.
     fn admits(&mut self, fence: Fence) -> bool {
         if self.highest.is_some_and(|highest| fence < highest) {
             return false;
@@ -30,24 +30,24 @@ impl Counter {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Updates {
     counters: BTreeMap<LockName, Counter>,
-    /// Locks that several may hold: they protect no counter.
+    /// Locks that several clients may hold: they protect no counter.
     shared: BTreeSet<LockName>,
     pub(crate) accepted: u64,
     pub(crate) rejected: u64,
 }
 
 impl Updates {
-    /// Several may hold this lock from now on.
+    /// Records that several clients may hold this lock from now on.
     pub(crate) fn exempt(&mut self, lock: &LockName) {
         self.shared.insert(lock.clone());
     }
 
-    /// Whether several may hold this lock, or might have.
+    /// Returns whether several clients may hold this lock, or might have.
     pub(crate) fn is_shared(&self, lock: &LockName) -> bool {
         self.shared.contains(lock)
     }
 
-    /// What the counter shows to the holder of this fence; nothing if the fence is old.
+    /// Returns the value of the counter for the holder of this fence; `None` if the fence is old.
     pub(crate) fn read(&mut self, lock: &LockName, fence: Fence) -> Option<u64> {
         let counter = self.counters.entry(lock.clone()).or_default();
         let value = counter.value;
@@ -56,14 +56,14 @@ impl Updates {
         seen
     }
 
-    /// The holder of this fence read `read` and writes one more. Whether it is let to.
+    /// Handles the write of the holder of this fence, which read `read` and adds one. Returns whether it is accepted.
     pub(crate) fn write(
         &mut self,
         lock: &LockName,
         fence: Fence,
         read: u64,
         now: Moment,
-    ) -> Result<bool, Violation> {
+    ) -> Result<bool, PropertyViolation> {
         let counter = self.counters.entry(lock.clone()).or_default();
         if !counter.admits(fence) {
             self.rejected += 1;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use meshlock_cluster::names::{LockName, SiteName};
-use meshlock_cluster::node::{Answer, Call, Config, Input, Node, Output, Packet};
+use meshlock_cluster::node::{ClientAnswer, ClientCall, Config, Input, Node, NodeOutput, Packet};
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::{Acquire, LockEvent, Request, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
@@ -13,10 +13,10 @@ pub(crate) struct Cluster {
     /// The nodes.
     pub(crate) nodes: Vec<Node>,
     /// What clients were told since the last look.
-    pub(crate) told: Vec<Answer>,
+    pub(crate) told: Vec<ClientAnswer>,
     wire: VecDeque<(usize, SiteName, Packet)>,
     now: Time,
-    out: Vec<Output>,
+    out: Vec<NodeOutput>,
     last: u64,
     /// What becomes of a packet of a site on its way.
     tamper: Option<Tamper>,
@@ -89,14 +89,14 @@ impl Cluster {
         self.out = out;
     }
 
-    fn perform(&mut self, at: usize, out: &mut Vec<Output>) {
+    fn perform(&mut self, at: usize, out: &mut Vec<NodeOutput>) {
         let mut written = None;
         for output in out.drain(..) {
             match output {
-                Output::Send { to, packet } => self.wire.push_back((at, to, packet)),
-                Output::Persist { token, .. } => written = Some(token),
-                Output::Answer(answer) => self.told.push(answer),
-                Output::Note(_) => {}
+                NodeOutput::Send { to, packet } => self.wire.push_back((at, to, packet)),
+                NodeOutput::Persist { token, .. } => written = Some(token),
+                NodeOutput::Answer(answer) => self.told.push(answer),
+                NodeOutput::Note(_) => {}
             }
         }
         if let Some(token) = written {
@@ -135,20 +135,25 @@ impl Cluster {
     pub(crate) fn acquire(&mut self, at: usize, lock: &LockName) -> Request {
         self.last += 1;
         let (session, request) = (Session(1), Request(self.last));
-        let call =
-            Call::Acquire(Acquire { session, request, lock: lock.clone(), wait: Wait::Forever, cause: None });
+        let call = ClientCall::Acquire(Acquire {
+            session,
+            request,
+            lock: lock.clone(),
+            wait: Wait::Forever,
+            cause: None,
+        });
         self.input(at, Input::Call(call));
         request
     }
 
     /// It gives the lock back.
     pub(crate) fn release(&mut self, at: usize, request: Request) {
-        self.input(at, Input::Call(Call::Release(request)));
+        self.input(at, Input::Call(ClientCall::Release(request)));
     }
 
     /// Whether the request was granted, of all that was told since the last look; and forgets what was told.
     pub(crate) fn is_granted(&mut self, wanted: Request) -> bool {
-        let granted = |answer: &Answer| matches!(answer, Answer::Lock(LockEvent::Granted { request, .. }) if *request == wanted);
+        let granted = |answer: &ClientAnswer| matches!(answer, ClientAnswer::Lock(LockEvent::Granted { request, .. }) if *request == wanted);
         let is_granted = self.told.iter().any(granted);
         self.told.clear();
         is_granted

@@ -1,20 +1,20 @@
-//! How fast somebody may ask: so many requests a second, and a store for those who were quiet before.
+//! Rate limits: a token bucket that refills at a fixed rate and allows a burst after a quiet period.
 
 use crate::time::{Span, Time};
 
-/// How much of the store one request takes.
+/// Number of units that one request takes out of a bucket.
 const REQUEST: u64 = 1_000_000;
 
-/// How fast requests may come.
+/// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// A second.
+    /// Requests per second.
     pub rate: u32,
-    /// At once, after a pause.
+    /// Requests that are allowed at once after a quiet period.
     pub burst: u32,
 }
 
-/// What somebody has left, in millionths of a request: as many as one earns in a microsecond for each request of the rate.
+/// A token bucket, in millionths of a request: at a rate of one request per second it gains one unit per microsecond.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     left: u64,
@@ -22,12 +22,12 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Of somebody who was quiet.
+    /// Returns a full bucket, for a caller that has made no requests yet.
     pub fn full(pace: Pace, now: Time) -> Self {
         Bucket { left: pace.most(), at: now }
     }
 
-    /// One more request; or how long to wait before the next.
+    /// Takes one request out of the bucket, or returns how long to wait until the next one is allowed.
     pub fn take(&mut self, pace: Pace, now: Time) -> Result<(), Span> {
         self.left = self.earned(pace, now);
         self.at = self.at.max(now);
@@ -38,12 +38,12 @@ impl Bucket {
         Err(Span::from_micros((REQUEST - self.left).div_ceil(u64::from(pace.rate.max(1)))))
     }
 
-    /// So many requests more, without being asked.
+    /// Takes `requests` requests out of the bucket without checking whether that many are left.
     pub fn spend(&mut self, requests: u32) {
         self.left = self.left.saturating_sub(u64::from(requests) * REQUEST);
     }
 
-    /// Whether nothing would be forgotten with it.
+    /// Returns whether the bucket is full, so that dropping it loses no information.
     pub fn is_full(&self, pace: Pace, now: Time) -> bool {
         self.earned(pace, now) == pace.most()
     }

@@ -1,8 +1,10 @@
-//! Who may do what: pure. One place decides for every door of a node, the wire APIs and the clients' own protocol.
+//! Access control: who may do what. It is pure, and the one place that decides for every entry point of a node: the
+//! wire APIs and the clients' own protocol.
 //!
-//! A *principal* is who somebody is: a certificate's name, a token's name, `local` for programs of this machine, `anyone` for
-//! whoever shows nothing. A rule gives principals *verbs* on locks. Rules only ever give: what none gives is denied, with one
-//! exception. Programs of this machine may do everything, until a rule names `local`; from then on only what such rules give.
+//! A *principal* says who a caller is: a certificate's name, a token's name, `local` for programs of this machine, or
+//! `anyone` for a caller that shows neither certificate nor token. A rule grants principals *verbs* on locks. Rules
+//! only grant: whatever no rule grants is denied, with one exception. Programs of this machine may do everything until
+//! a rule names `local`; from then on they may do only what such rules grant.
 
 mod bucket;
 mod principal;
@@ -21,25 +23,25 @@ use principal::{ANYONE, LOCAL};
 pub use principal::{ClientName, ClientNameError, Principal};
 pub use token::{TokenHash, TokenHashError, Tokens, TokensError};
 
-/// How many rules there may be.
-pub const MAX_RULES: usize = 1000;
+/// Maximum number of access rules.
+pub(crate) const MAX_RULES: usize = 1000;
 
-/// What somebody wants to do.
+/// A kind of action that access rules grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// To have a lock: ask for it, give it back, keep a session for it.
+    /// Acquire and release a lock, and keep a session for it.
     Acquire,
-    /// To see who holds a lock and who waits for it.
+    /// See who holds a lock and who waits for it.
     Watch,
-    /// To take a lock away from its holders.
+    /// Take a lock away from its holders.
     Break,
-    /// To change the cluster: its rules and who takes part. It is about no single lock.
+    /// Change the cluster: its rules and its members. This verb is not about a single lock.
     Admin,
 }
 
 impl Verb {
-    /// As rules and the audit log have it.
+    /// Returns the name that rules and the audit log use.
     pub const fn name(self) -> &'static str {
         match self {
             Verb::Acquire => "acquire",
@@ -56,62 +58,51 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A rule as it is written.
+/// An access rule as the configuration has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RuleText {
-    /// A name, the beginning of names and `*`, or `*` for all that have one; or `local`, or `anyone`.
+    /// A name, a prefix of names followed by `*`, or `*` for every named principal; or `local`, or `anyone`.
     pub principal: String,
-    /// A lock's name, the beginning of names and `*`, or `*` for all.
+    /// A lock's name, a prefix of names followed by `*`, or `*` for all locks.
     pub locks: String,
-    /// What they may do with them.
     pub verbs: Vec<Verb>,
 }
 
-/// Why rules are refused.
+/// The reason why access rules are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// A pattern is none.
+    /// A pattern is malformed.
     #[error("'{given}' {why}; give a name, the beginning of names followed by '*', or '*' for all")]
-    Pattern {
-        /// As given.
-        given: String,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// The whole cluster cannot be changed for some locks only.
+    Pattern { given: String, why: &'static str },
+    /// `admin` was granted for some locks only, but it is about the whole cluster.
     #[error("the verb admin is about the whole cluster; give it in a rule of its own with locks = \"*\"")]
     AdminOfSome,
-    /// It gives nothing.
+    /// The rule has no verbs, so it grants nothing.
     #[error(
         "a rule without verbs gives nothing; only for 'local' that makes sense, which could do everything otherwise"
     )]
     NoVerbs,
-    /// More than anyone can read.
     #[error("{0} rules; at most {MAX_RULES} are allowed: use patterns")]
     TooMany(usize),
 }
 
-/// What is asked about.
+/// What a permission is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'a> {
-    /// One lock.
     Lock(&'a LockName),
-    /// Whether there is any lock with which it may be done, where the lock itself is not known yet.
+    /// Any lock at all: used where the lock itself is not known yet.
     Some,
-    /// The cluster.
     Cluster,
 }
 
-/// Somebody may not do something. The text says why, and what an operator would change.
+/// A denied permission. Its text says why, and what an operator can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// Who.
     pub principal: Principal,
-    /// What.
     pub verb: Verb,
-    /// With which lock, if it was one.
+    /// The lock it was asked for, if it was about one.
     pub lock: Option<LockName>,
-    /// Whether there are rules at all.
+    /// Whether this site has any access rules.
     has_rules: bool,
 }
 
@@ -143,16 +134,16 @@ impl fmt::Display for Denied {
 
 impl std::error::Error for Denied {}
 
-/// The rules of a site. Without any, only its own machine may do something.
+/// The access rules of a site. Without any, only programs of its own machine may do anything.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    rules: Vec<Rule>,
-    /// A rule names programs of this machine: they may do what such rules give, and nothing else.
+    rules: Vec<ParsedRule>,
+    /// Whether a rule names `local`: then programs of this machine may do only what such rules grant.
     binds_local: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct ParsedRule {
     who: Who,
     locks: Names,
     verbs: Vec<Verb>,
@@ -182,7 +173,7 @@ impl Names {
             {
                 why
             } else {
-                "is no name"
+                "is not a name"
             };
             AccessError::Pattern { given: given.chars().take(80).collect(), why }
         })
@@ -196,7 +187,7 @@ impl Names {
     }
 }
 
-impl Rule {
+impl ParsedRule {
     fn new(text: &RuleText) -> Result<Self, AccessError> {
         let who = match text.principal.as_str() {
             LOCAL => Who::Local,
@@ -210,7 +201,7 @@ impl Rule {
         if text.verbs.contains(&Verb::Admin) && locks != Names::All {
             return Err(AccessError::AdminOfSome);
         }
-        Ok(Rule { who, locks, verbs: text.verbs.clone() })
+        Ok(ParsedRule { who, locks, verbs: text.verbs.clone() })
     }
 
     fn gives(&self, principal: &Principal, verb: Verb, subject: Subject<'_>) -> bool {
@@ -231,23 +222,23 @@ impl Rule {
 }
 
 impl Access {
-    /// Reads rules; what is wrong is said with the number of the rule, from zero.
+    /// Parses the rules. An error comes with the index of the rule it is about.
     pub fn new(rules: &[RuleText]) -> Result<Self, (usize, AccessError)> {
         if rules.len() > MAX_RULES {
             return Err((MAX_RULES, AccessError::TooMany(rules.len())));
         }
-        let rule = |(at, text)| Rule::new(text).map_err(|error| (at, error));
+        let rule = |(at, text)| ParsedRule::new(text).map_err(|error| (at, error));
         let rules = rules.iter().enumerate().map(rule).collect::<Result<Vec<_>, _>>()?;
         let binds_local = rules.iter().any(|rule| rule.who == Who::Local);
         Ok(Access { rules, binds_local })
     }
 
-    /// Whether there are no rules.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether somebody may do something.
+    /// Checks whether `principal` may do `verb` with `subject`.
     pub fn check(&self, principal: &Principal, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
         let is_free = *principal == Principal::Local && !self.binds_local;
         if is_free || self.rules.iter().any(|rule| rule.gives(principal, verb, subject)) {

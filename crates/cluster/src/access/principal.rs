@@ -1,4 +1,4 @@
-//! Who somebody is, for whoever decides what they may do.
+//! Principals: who a caller is, for access control.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::names::SiteName;
 #[serde(try_from = "String")]
 pub struct ClientName(SiteName);
 
-/// Why something cannot be the name of a client.
+/// The reason why a text cannot be the name of a client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' cannot be the name of a client: use 1 to 64 letters, digits, '.', '-' and '_'")]
 pub struct ClientNameError(String);
@@ -34,12 +34,12 @@ impl TryFrom<String> for ClientName {
 }
 
 impl ClientName {
-    /// The text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Whether the name means something else in the rules, so that nobody should be called so.
+    /// Returns whether access rules use this name for something else, so that no client may have it.
     pub fn is_reserved(&self) -> bool {
         [LOCAL, ANYONE].contains(&self.as_str())
     }
@@ -51,18 +51,18 @@ impl fmt::Display for ClientName {
     }
 }
 
-/// What rules call programs of this machine, and those of whom nothing is known.
+/// The names that access rules use for programs of this machine and for unidentified callers.
 pub(super) const LOCAL: &str = "local";
 pub(super) const ANYONE: &str = "anyone";
 
-/// Who makes a request. A site is never one.
+/// Who makes a request. A site is never a principal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Principal {
     /// A program of this machine, over the node's socket or an unprotected connection.
     Local,
-    /// Whoever shows neither a certificate nor a token.
+    /// A caller that shows neither a certificate nor a token.
     Anyone,
-    /// Whoever shows a certificate or a token of this name.
+    /// A caller that shows a certificate or a token of this name.
     Named(ClientName),
 }
 

@@ -1,4 +1,4 @@
-//! Who may do what, as a table; tokens; pace.
+//! Access rules as a table of cases; tokens; rate limits.
 
 use super::*;
 use crate::time::{Span, Time};
@@ -84,8 +84,8 @@ fn rules_that_make_no_sense_are_refused_with_their_number() {
     let good = rule("a", "b", &[Verb::Watch]);
     for (bad, says) in [
         (rule("a*b", "x", &[Verb::Watch]), "'a*b' has a '*' that is not at its end"),
-        (rule("", "x", &[Verb::Watch]), "'' is no name"),
-        (rule("a", "", &[Verb::Watch]), "'' is no name"),
+        (rule("", "x", &[Verb::Watch]), "'' is not a name"),
+        (rule("a", "", &[Verb::Watch]), "'' is not a name"),
         (rule("a", "x*y*", &[Verb::Watch]), "'x*y*' has a '*' that is not at its end"),
         (rule("a", "x", &[]), "a rule without verbs gives nothing"),
         (rule("a", "x/*", &[Verb::Admin]), "the verb admin is about the whole cluster"),
@@ -139,7 +139,7 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
     assert_eq!(bucket.take(pace, at(0)), Err(Span::from_millis(100)));
     assert_eq!(bucket.take(pace, at(40)), Err(Span::from_millis(60)));
     assert!(bucket.take(pace, at(100)).is_ok() && bucket.take(pace, at(100)).is_err());
-    // Time that goes back gives nothing, and nothing is saved beyond the burst.
+    // A clock that goes back adds nothing, and nothing is saved up beyond the burst.
     assert!(bucket.take(pace, at(50)).is_err());
     assert!(!bucket.is_full(pace, at(399)) && bucket.is_full(pace, at(400)));
     assert!((0..3).all(|_| bucket.take(pace, at(1_000_000)).is_ok()));
@@ -150,5 +150,5 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
     bucket.spend(2);
     assert!(bucket.take(pace, at(0)).is_ok() && bucket.take(pace, at(0)).is_err());
     bucket.spend(u32::MAX);
-    assert_eq!(bucket.take(pace, at(0)), Err(Span::from_millis(100)), "nobody owes anything");
+    assert_eq!(bucket.take(pace, at(0)), Err(Span::from_millis(100)), "a bucket does not go below zero");
 }

@@ -1,7 +1,7 @@
-//! Bearer tokens: whoever shows one is the client whose name stands beside its hash.
+//! Bearer tokens: a caller that shows a token is the client whose name is stored beside the token's hash.
 //!
-//! A token is 32 bytes of chance, so a plain hash of it tells nothing; what is stored lets nobody in. Stored hashes are compared in
-//! a time that does not depend on how much of them fits.
+//! A token is 32 random bytes, so a plain hash reveals nothing about it, and a stored hash is of no use for getting in.
+//! Hashes are compared in constant time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use subtle::ConstantTimeEq;
 
 use super::ClientName;
 
-/// How many tokens a site may know: each is looked at for every request that shows one.
+/// Maximum number of tokens of a site: every request that shows a token is compared with all of them.
 const MAX_TOKENS: usize = 1000;
 
-/// The longest token that is looked at.
+/// Maximum length of a token in bytes; a longer one is rejected without hashing it.
 const MAX_BYTES: usize = 512;
 
 /// The SHA-256 of a token.
@@ -23,13 +23,13 @@ const MAX_BYTES: usize = 512;
 #[serde(try_from = "String")]
 pub struct TokenHash([u8; 32]);
 
-/// Why a text is not the hash of a token.
+/// The reason why a text is not the hash of a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token's hash is 64 hexadecimal digits; `meshlock token new NAME` prints one to store")]
 pub struct TokenHashError;
 
 impl TokenHash {
-    /// Of this token.
+    /// Hashes a token.
     pub fn of(token: &str) -> Self {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
@@ -71,26 +71,26 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// Why a list of tokens is refused.
+/// The reason why a list of tokens is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokensError {
-    /// Whoever shows it could be either.
+    /// Two names have the same token, so that its bearer could be either.
     #[error("the tokens of '{0}' and '{1}' are the same; make one anew with `meshlock token new`")]
     Same(ClientName, ClientName),
-    /// The name means something else in rules.
+    /// Access rules use the name for something else.
     #[error("a token cannot be called '{0}', which means something else in rules; give it another name")]
     Reserved(ClientName),
-    /// More than can be looked at for every request.
+    /// There are more tokens than can be compared for every request.
     #[error("{0} tokens; at most {MAX_TOKENS} are allowed: give clients certificates")]
     TooMany(usize),
 }
 
-/// The tokens that a site knows. A name may have several, while one replaces the other.
+/// The tokens that a site knows. A name may have several, for the time in which one replaces the other.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens(Vec<(ClientName, TokenHash)>);
 
 impl Tokens {
-    /// These; what is wrong is said with the number of the token, from zero.
+    /// Checks a list of tokens. An error comes with the index of the token it is about.
     pub fn new(tokens: Vec<(ClientName, TokenHash)>) -> Result<Self, (usize, TokensError)> {
         if tokens.len() > MAX_TOKENS {
             return Err((MAX_TOKENS, TokensError::TooMany(tokens.len())));
@@ -106,12 +106,12 @@ impl Tokens {
         Ok(Tokens(tokens))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whose token this is. All are looked at, whichever it is.
+    /// Returns the client whose token this is. Every stored hash is compared, whichever matches.
     pub fn bearer(&self, token: &str) -> Option<&ClientName> {
         if token.is_empty() || token.len() > MAX_BYTES {
             return None;

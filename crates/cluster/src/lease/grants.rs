@@ -1,4 +1,4 @@
-//! The leader's side of leases: what it has granted, and when that is certainly over.
+//! The leader's side of leases: what it has granted, and when each lease is certainly over.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::mutant::{self, Mutant};
 use crate::names::Member;
 use crate::time::{Span, Time};
 
-/// What a leader knows of the members' leases, from its election on.
+/// What a leader knows of the members' leases since its election.
 #[derive(Clone, Debug)]
-pub struct LeaseGrants {
+pub(crate) struct LeaseGrants {
     terms: Terms,
     elected: Time,
     standing: BTreeMap<Member, Standing>,
@@ -19,26 +19,26 @@ pub struct LeaseGrants {
 
 #[derive(Clone, Copy, Debug)]
 enum Standing {
-    /// Its last renewal was granted then, or it was let in then.
+    /// When its last renewal was granted, or when it joined.
     Granted(Time),
-    /// It said itself that it holds nothing and never will again.
+    /// The member said that it holds nothing and never will again.
     GaveUp,
 }
 
 impl LeaseGrants {
-    /// This site has just learnt that it leads, in a view with these members.
-    pub fn new(terms: Terms, members: &[Member], elected: Time) -> Self {
+    /// Creates the state of a leader that has just been elected in a view with these members.
+    pub(crate) fn new(terms: Terms, members: &[Member], elected: Time) -> Self {
         LeaseGrants { terms, elected, standing: BTreeMap::new(), known: members.to_vec() }
     }
 
-    /// What was agreed on.
-    pub fn terms(&self) -> Terms {
+    /// Returns the terms that were agreed on.
+    pub(crate) fn terms(&self) -> Terms {
         self.terms
     }
 
-    /// Grants a renewal of `member`, after leadership was confirmed. Not to one that gave up: a renewal that it sent
-    /// before may arrive after.
-    pub fn grant(&mut self, member: &Member, now: Time) -> bool {
+    /// Grants a renewal of `member`, after leadership was confirmed. Returns `false` for a member that gave up: a
+    /// renewal that it sent before may arrive after.
+    pub(crate) fn grant(&mut self, member: &Member, now: Time) -> bool {
         if matches!(self.standing.get(member), Some(Standing::GaveUp)) {
             return false;
         }
@@ -46,9 +46,10 @@ impl LeaseGrants {
         true
     }
 
-    /// A view with `members` has been agreed on, under these terms; they are news only if it is the first one. Those whom it leaves out are forgotten. Those who are new have no lease
-    /// yet, and as long to get one as a lease lasts.
-    pub fn on_agreed(&mut self, members: &[Member], terms: Terms, now: Time) {
+    /// Reacts to a view with `members` that has been agreed on under `terms`, which differ from the known ones only in
+    /// the first view. Members that it leaves out are forgotten. New members have no lease yet, and get the length of a
+    /// lease to obtain their first one.
+    pub(crate) fn on_agreed(&mut self, members: &[Member], terms: Terms, now: Time) {
         if !mutant::is_on(Mutant::OwnTerms) {
             self.terms = terms;
         }
@@ -60,13 +61,13 @@ impl LeaseGrants {
         self.known = members.to_vec();
     }
 
-    /// `member` says that it holds nothing and asks for nothing any more.
-    pub fn on_gave_up(&mut self, member: &Member) {
+    /// Reacts to `member` saying that it holds nothing and asks for nothing any more.
+    pub(crate) fn on_gave_up(&mut self, member: &Member) {
         self.standing.insert(member.clone(), Standing::GaveUp);
     }
 
-    /// When the lease of `member` is certainly over: the inequality of this module.
-    pub fn over_at(&self, member: &Member) -> Time {
+    /// Returns when the lease of `member` is certainly over, by the inequality of the module [`lease`](super).
+    pub(crate) fn over_at(&self, member: &Member) -> Time {
         let from = match self.standing.get(member) {
             Some(Standing::GaveUp) => return self.elected,
             Some(Standing::Granted(at)) => self.elected.max(*at),
@@ -77,8 +78,8 @@ impl LeaseGrants {
         if mutant::is_on(Mutant::ExclusionOneTickEarly) { over.before(Span::TICK) } else { over }
     }
 
-    /// Whether `member` may be excluded now.
-    pub fn is_over(&self, member: &Member, now: Time) -> bool {
+    /// Returns whether `member` may be excluded now.
+    pub(crate) fn is_over(&self, member: &Member, now: Time) -> bool {
         now >= self.over_at(member)
     }
 }

@@ -1,8 +1,8 @@
 //! Leases: why a member that is cut off has stopped before anyone acts as if it had.
 //!
-//! A member must hold a lease of length L from the leader to hold any lock. It asks for a renewal again and again, and
-//! counts L from when it *sent* the renewal that was granted. The leader grants only after it has confirmed, after the
-//! renewal arrived, that it still leads (Raft's `ReadIndex`).
+//! A member must have a lease of length L from the leader to hold any lock. It asks for a renewal at regular intervals,
+//! and counts L from when it *sent* the renewal that was granted. The leader grants only after it has confirmed, after
+//! the renewal arrived, that it still leads (Raft's `ReadIndex`).
 //!
 //! ```text
 //!  member    s ─────────────── lease ───────────────▶ s+L          on the member's clock
@@ -21,11 +21,12 @@
 //! not yet reached, so it was asked for before e, and the same holds with e for g. *Why no less.* At x one tick earlier,
 //! with s = g and the member's clock slowest, the lease is still valid: the tests show that tick.
 //!
-//! A restarted site's old incarnation is no exception. Its process is gone, but a client in a process of its own may not have
-//! noticed yet, and was promised the time until s+L. So the new incarnation cannot vouch for the old one.
+//! The old incarnation of a restarted site is no exception. Its process is gone, but a client in a process of its own
+//! may not have noticed yet, and was promised the time until s+L. So the new incarnation cannot vouch for the old one.
 //!
-//! A member tells its clients `margin` before the end that they have lost what they hold. Whatever happens then, they do
-//! not get it back: a grant that arrives later gives the member a lease again, not the locks.
+//! A member tells its clients `margin` before the end of its lease that they have lost their locks. Whatever happens
+//! then, they do not get them back: a grant that arrives later renews the member's lease, but does not restore the
+//! locks.
 
 mod grants;
 #[cfg(test)]
@@ -38,14 +39,14 @@ use serde::{Deserialize, Serialize};
 use crate::mutant::{self, Mutant};
 use crate::names::SiteName;
 use crate::time::{Drift, Span, Time};
-pub use grants::LeaseGrants;
+pub(crate) use grants::LeaseGrants;
 
-/// What leader and members have agreed on. The first view has it, from the configuration of whoever led then; every later
-/// view has the same, and every site goes by it, whatever its own configuration says. So no leader waits for less than
-/// another one has granted.
+/// The terms of leases that leader and members have agreed on. The first view takes them from the configuration of the
+/// leader at that time; every later view has the same terms, and every site follows them, whatever its own
+/// configuration says. So no leader waits for less time than another one has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Terms {
-    /// L: how long a lease is.
+    /// L: the length of a lease.
     pub length: Span,
     /// How much faster one clock may run than another.
     pub drift: Drift,
@@ -56,7 +57,7 @@ pub struct Terms {
 }
 
 impl Default for Terms {
-    /// Leases of five seconds, for sites in one place.
+    /// Leases of five seconds, for sites in one local network.
     fn default() -> Self {
         Terms {
             length: Span::from_millis(5000),
@@ -67,21 +68,14 @@ impl Default for Terms {
     }
 }
 
-/// Why terms make no sense.
+/// The reason why terms are inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TermsError {
     /// Every lease would end between two renewals.
     #[error(
         "a lease of {length} µs with a margin of {margin} µs leaves no room for two renewals {renew_every} µs apart"
     )]
-    TooShort {
-        /// L.
-        length: u64,
-        /// The margin.
-        margin: u64,
-        /// How often it is renewed.
-        renew_every: u64,
-    },
+    TooShort { length: u64, margin: u64, renew_every: u64 },
 }
 
 impl Terms {
@@ -99,15 +93,15 @@ impl Terms {
     }
 }
 
-/// Which of a member's renewals.
+/// The number of a member's renewal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Renewal(u64);
 
 /// A member's own lease.
 #[derive(Clone, Debug)]
-pub struct Lease {
+pub struct MemberLease {
     terms: Terms,
-    /// Valid before this moment; none before the first grant.
+    /// The lease is valid before this time; `None` before the first grant.
     end: Option<Time>,
     /// The renewals that may still be granted, oldest first.
     sent: VecDeque<Sent>,
@@ -115,7 +109,7 @@ pub struct Lease {
     next_renewal: Time,
 }
 
-/// A renewal that was sent: only whom it was sent to can grant it.
+/// A renewal that was sent. Only the site that it was sent to can grant it.
 #[derive(Clone, Debug)]
 struct Sent {
     renewal: Renewal,
@@ -123,33 +117,33 @@ struct Sent {
     at: Time,
 }
 
-/// How many renewals may be unanswered; an older one could hardly be granted in time.
+/// Maximum number of unanswered renewals; an older one could hardly be granted in time.
 const MAX_UNANSWERED: usize = 16;
 
-impl Lease {
-    /// No lease yet; the first renewal is due at once.
-    pub fn new(terms: Terms, now: Time) -> Self {
+impl MemberLease {
+    /// Creates the state without a lease; the first renewal is due at once.
+    pub(crate) fn new(terms: Terms, now: Time) -> Self {
         let last = Renewal::default();
-        Lease { terms, end: None, sent: VecDeque::new(), last, next_renewal: now }
+        MemberLease { terms, end: None, sent: VecDeque::new(), last, next_renewal: now }
     }
 
-    /// What it goes by.
+    /// Returns the terms that the lease follows.
     pub fn terms(&self) -> Terms {
         self.terms
     }
 
-    /// These terms were agreed on, before any lease was granted.
-    pub fn agree(&mut self, terms: Terms) {
+    /// Adopts the terms that were agreed on, before any lease is granted.
+    pub(crate) fn agree(&mut self, terms: Terms) {
         self.terms = terms;
     }
 
-    /// Nothing can be asked for now: it is tried again when the next renewal would be due.
-    pub fn postpone(&mut self, now: Time) {
+    /// Skips a renewal that cannot be sent now; the next attempt is when the next renewal would be due.
+    pub(crate) fn postpone(&mut self, now: Time) {
         self.next_renewal = now + self.terms.renew_every;
     }
 
-    /// A renewal is sent now, to the site that probably leads: its number goes with it.
-    pub fn renew(&mut self, to: SiteName, now: Time) -> Renewal {
+    /// Records that a renewal is sent now to `to`, the site that probably leads, and returns its number.
+    pub(crate) fn renew(&mut self, to: SiteName, now: Time) -> Renewal {
         self.last = Renewal(self.last.0 + 1);
         if self.sent.len() == MAX_UNANSWERED {
             self.sent.pop_front();
@@ -159,9 +153,10 @@ impl Lease {
         self.last
     }
 
-    /// `by` says that it leads and has granted `renewal`, for `length`. Whether the lease lasts longer for it. What was
-    /// never asked of `by` is no grant: anyone could say it. And the lease is never longer than the leader waits.
-    pub fn on_granted(&mut self, renewal: Renewal, by: &SiteName, length: Span, now: Time) -> bool {
+    /// Reacts to `by` saying that it leads and has granted `renewal` for `length`. Returns whether the lease lasts
+    /// longer now. A grant of a renewal that was never sent to `by` is ignored, because anyone could claim it. And the
+    /// lease is never longer than the leader waits.
+    pub(crate) fn on_granted(&mut self, renewal: Renewal, by: &SiteName, length: Span, now: Time) -> bool {
         let asked = |sent: &Sent| sent.renewal == renewal && sent.to == *by;
         let Some(at) = self.sent.iter().position(asked) else { return false };
         let sent = self.sent[at].at;
@@ -175,33 +170,33 @@ impl Lease {
         true
     }
 
-    /// Forgets the lease and every renewal that could still be granted: this incarnation of the site is over.
-    pub fn give_up(&mut self, now: Time) {
-        *self = Lease { last: self.last, ..Lease::new(self.terms, now) };
+    /// Forgets the lease and every renewal that could still be granted, because this incarnation of the site has ended.
+    pub(crate) fn give_up(&mut self, now: Time) {
+        *self = MemberLease { last: self.last, ..MemberLease::new(self.terms, now) };
     }
 
-    /// Whether locks may be held.
+    /// Returns whether locks may be held.
     pub fn is_valid(&self, now: Time) -> bool {
         self.end.is_some_and(|end| now < end)
     }
 
-    /// Whether locks may be given to clients: there is time left beyond the margin.
+    /// Returns whether locks may be granted to clients: the lease lasts longer than the margin.
     pub fn is_comfortable(&self, now: Time) -> bool {
         self.notice_at().is_some_and(|notice| now < notice)
     }
 
-    /// When the lease ends.
+    /// Returns when the lease ends.
     pub fn end(&self) -> Option<Time> {
         self.end
     }
 
-    /// When clients must be told that they have lost, if no renewal is granted until then.
-    pub fn notice_at(&self) -> Option<Time> {
+    /// Returns when clients must be told that they have lost their locks, unless a renewal is granted before.
+    pub(crate) fn notice_at(&self) -> Option<Time> {
         self.end.map(|end| end.before(self.terms.margin))
     }
 
-    /// When the next renewal is due.
-    pub fn next_renewal(&self) -> Time {
+    /// Returns when the next renewal is due.
+    pub(crate) fn next_renewal(&self) -> Time {
         self.next_renewal
     }
 }

@@ -1,4 +1,4 @@
-//! The inequality at its edge, and what a late grant does.
+//! The inequality at its boundary, and the effect of late grants.
 
 use super::*;
 use crate::names::{Incarnation, Member};
@@ -22,15 +22,15 @@ fn leader() -> SiteName {
     "l".parse().unwrap()
 }
 
-/// When the leader's clock, the fastest there may be, shows `micros`, what the slowest shows.
+/// What the slowest clock shows when the leader's clock, the fastest allowed, shows `micros`.
 fn slowest(micros: u64) -> Time {
     at(micros * 1_000_000 / (1_000_000 + u64::from(TERMS.drift.ppm())))
 }
 
-/// A renewal that is sent, confirmed and granted in the same instant, on the two clocks that drift apart the most: the
-/// member's lease and when the leader may exclude it.
-fn tightest() -> (Lease, LeaseGrants) {
-    let mut lease = Lease::new(TERMS, Time::ZERO);
+/// A renewal that is sent, confirmed and granted in the same instant, on the two clocks that drift apart the most.
+/// Returns the member's lease and the leader's record, which says when it may exclude the member.
+fn tightest() -> (MemberLease, LeaseGrants) {
+    let mut lease = MemberLease::new(TERMS, Time::ZERO);
     let renewal = lease.renew(leader(), Time::ZERO);
     let mut grants = LeaseGrants::new(TERMS, &[member()], Time::ZERO);
     assert!(grants.grant(&member(), Time::ZERO));
@@ -61,13 +61,13 @@ fn one_tick_earlier_the_lease_may_still_hold() {
 
 #[test]
 fn a_lease_is_counted_from_the_sending_not_from_the_grant() {
-    let mut lease = Lease::new(TERMS, at(5));
+    let mut lease = MemberLease::new(TERMS, at(5));
     let renewal = lease.renew(leader(), at(5));
     assert!(lease.on_granted(renewal, &leader(), TERMS.length, at(400_000)));
     assert_eq!(lease.end(), Some(at(1_000_005)));
     assert!(lease.is_valid(at(1_000_004)) && !lease.is_valid(at(1_000_005)));
-    // Counted from the grant, it would outlive what the leader waits for.
-    let mut wrong = Lease::new(TERMS, at(5));
+    // Counted from the grant, the lease would last longer than the leader waits.
+    let mut wrong = MemberLease::new(TERMS, at(5));
     let renewal = wrong.renew(leader(), at(5));
     let granted = mutant::with(Mutant::LeaseFromReceipt, || {
         wrong.on_granted(renewal, &leader(), TERMS.length, at(400_000))
@@ -78,7 +78,7 @@ fn a_lease_is_counted_from_the_sending_not_from_the_grant() {
 
 #[test]
 fn a_grant_that_arrives_after_its_own_end_gives_nothing() {
-    let mut lease = Lease::new(TERMS, at(0));
+    let mut lease = MemberLease::new(TERMS, at(0));
     let renewal = lease.renew(leader(), at(0));
     assert!(!lease.on_granted(renewal, &leader(), TERMS.length, at(1_000_000)));
     assert!(!lease.is_valid(at(1_000_000)));
@@ -86,7 +86,7 @@ fn a_grant_that_arrives_after_its_own_end_gives_nothing() {
 
 #[test]
 fn a_grant_counts_once_and_never_shortens() {
-    let mut lease = Lease::new(TERMS, at(0));
+    let mut lease = MemberLease::new(TERMS, at(0));
     let (first, second) = (lease.renew(leader(), at(0)), lease.renew(leader(), at(200_000)));
     assert!(lease.on_granted(second, &leader(), TERMS.length, at(210_000)));
     assert!(!lease.on_granted(first, &leader(), TERMS.length, at(220_000)), "older than the one granted");
@@ -96,7 +96,7 @@ fn a_grant_counts_once_and_never_shortens() {
 
 #[test]
 fn only_the_site_that_was_asked_can_grant() {
-    let mut lease = Lease::new(TERMS, at(0));
+    let mut lease = MemberLease::new(TERMS, at(0));
     let renewal = lease.renew(leader(), at(0));
     assert!(!lease.on_granted(renewal, &"x".parse().unwrap(), TERMS.length, at(10)));
     assert!(!lease.is_valid(at(10)));
@@ -106,7 +106,7 @@ fn only_the_site_that_was_asked_can_grant() {
 #[test]
 fn a_lease_is_no_longer_than_the_leader_says_and_no_longer_than_its_own_terms() {
     for (said, end) in [(300_000, 300_000), (5_000_000, 1_000_000)] {
-        let mut lease = Lease::new(TERMS, at(0));
+        let mut lease = MemberLease::new(TERMS, at(0));
         let renewal = lease.renew(leader(), at(0));
         assert!(lease.on_granted(renewal, &leader(), Span::from_micros(said), at(10)));
         assert_eq!(lease.end(), Some(at(end)), "the leader says {said}");
@@ -122,8 +122,8 @@ fn clients_are_told_a_margin_before_the_end() {
 }
 
 #[test]
-fn a_life_that_is_over_takes_no_grant_any_more() {
-    let mut lease = Lease::new(TERMS, at(0));
+fn an_incarnation_that_is_over_takes_no_grant_any_more() {
+    let mut lease = MemberLease::new(TERMS, at(0));
     let renewal = lease.renew(leader(), at(0));
     lease.give_up(at(10));
     assert!(!lease.on_granted(renewal, &leader(), TERMS.length, at(20)));
@@ -150,7 +150,7 @@ fn whoever_is_let_in_has_the_length_of_a_lease_to_get_its_first_one() {
     let mut grants = LeaseGrants::new(TERMS, &[], at(7));
     grants.on_agreed(&[member()], TERMS, at(5_000_000));
     assert_eq!(grants.over_at(&member()), at(6_050_000));
-    // A view that keeps it changes nothing about that.
+    // A view that keeps the member does not change that.
     grants.on_agreed(&[member()], TERMS, at(5_500_000));
     assert_eq!(grants.over_at(&member()), at(6_050_000));
 }
@@ -167,7 +167,7 @@ fn terms_without_room_for_a_lost_renewal_are_refused() {
 fn a_leader_that_is_configured_with_shorter_leases_waits_for_as_long_as_was_agreed_on() {
     let short = Terms { length: TERMS.length.part(2), ..TERMS };
     let (lease, _) = tightest();
-    // Elected in the instant of the grant, before it has applied the first view.
+    // The leader was elected in the instant of the grant, before it has applied the first view.
     let after_first_view = || {
         let mut grants = LeaseGrants::new(short, &[], Time::ZERO);
         grants.on_agreed(&[member()], TERMS, Time::ZERO);
@@ -179,14 +179,14 @@ fn a_leader_that_is_configured_with_shorter_leases_waits_for_as_long_as_was_agre
     let hasty = mutant::with(Mutant::OwnTerms, after_first_view);
     assert!(
         lease.is_valid(slowest(hasty.micros())),
-        "by its own terms it would exclude one that still holds"
+        "by its own terms it would exclude a member that still holds locks"
     );
 }
 
 #[test]
-fn a_member_that_is_configured_with_longer_leases_goes_by_what_was_agreed_on() {
+fn a_member_that_is_configured_with_longer_leases_follows_what_was_agreed_on() {
     let long = Terms { length: TERMS.length.times(2), margin: TERMS.margin.times(3), ..TERMS };
-    let mut lease = Lease::new(long, Time::ZERO);
+    let mut lease = MemberLease::new(long, Time::ZERO);
     lease.agree(TERMS);
     let renewal = lease.renew(leader(), at(5));
     assert!(lease.on_granted(renewal, &leader(), long.length, at(5)));

@@ -1,9 +1,9 @@
-//! Links: between two lives of two sites, every message exactly once and in order, whatever connections do.
+//! Links: exactly-once, in-order delivery between two incarnations of two sites, whatever happens to connections.
 //!
-//! Messages are numbered from 1. The receiver delivers number n only after n−1, drops what it has had, and says with
-//! everything it sends (or, if it has nothing to send, with an [`Frame::Ack`] a little later) up to which number it has
+//! Messages are numbered from 1. The receiver delivers number n only after n−1, drops duplicates, and says with
+//! everything it sends (or, if it has nothing to send, with a [`Frame::Ack`] a little later) up to which number it has
 //! delivered. The sender keeps what is not acknowledged and sends it again when a new connection is made, or, where a
-//! connection swallows messages without breaking, after a while.
+//! connection loses messages without breaking, after a timeout.
 //!
 //! ```text
 //!  a ──1 2 3──▶ b         b delivers 1 2 3
@@ -11,12 +11,13 @@
 //!  a ──3 4────▶ b         reconnected: 3 again; b has had it, delivers 4
 //! ```
 //!
-//! A link belongs to one incarnation of the peer. A newer incarnation gets a new link; frames of an older one are not looked at.
+//! A link belongs to one incarnation of the peer. A newer incarnation gets a new link; frames of an older one are
+//! ignored.
 //!
-//! **Bounds.** At most [`MAX_UNACKNOWLEDGED`] messages wait for acknowledgement. One more, and the link is *broken*: it
-//! forgets them and reports the peer as unreachable until one of the two lives is over, because a message that was
-//! promised and dropped cannot be made good. A peer whose oldest message waits longer than the patience is reported too,
-//! until it acknowledges.
+//! **Bounds.** At most `MAX_UNACKNOWLEDGED` messages wait for acknowledgement. With one more the link is *broken*: it
+//! forgets them and reports the peer as unreachable until one of the two incarnations ends, because a message that was
+//! accepted and dropped cannot be recovered. A peer whose oldest message has waited longer than `unreachable_after` is
+//! reported too, until it acknowledges.
 
 #[cfg(test)]
 mod tests;
@@ -30,39 +31,37 @@ use crate::names::{Member, SiteName};
 use crate::time::{Span, Time};
 use meshlock_protocol::numbered;
 
-/// How many messages may wait for their acknowledgement before a link breaks.
-pub const MAX_UNACKNOWLEDGED: usize = 1 << 14;
+/// Maximum number of messages that wait for acknowledgement before a link breaks.
+pub(crate) const MAX_UNACKNOWLEDGED: usize = 1 << 14;
 
-/// How many messages are sent again at once; the acknowledgement of these asks for the next.
+/// Maximum number of messages that are sent again at once; their acknowledgement triggers the next.
 const RESEND_WINDOW: usize = 256;
 
-/// After so many deliveries without one, an acknowledgement is sent at once.
+/// After this many deliveries without an acknowledgement, one is sent at once.
 const ACK_EVERY: u64 = 64;
 
-/// How patient links are; the same for all of a node.
+/// The timeouts of links, the same for all links of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patience {
-    /// How long an acknowledgement may wait for something to ride on.
+    /// Maximum time that an acknowledgement waits for a message to travel with.
     pub ack_within: Span,
-    /// After how long without an acknowledgement messages are sent again; doubled each time, up to eightfold.
+    /// Time without an acknowledgement after which messages are sent again; doubled each time, up to eightfold.
     pub resend_after: Span,
-    /// After how long without an acknowledgement a peer is reported as unreachable.
+    /// Time without an acknowledgement after which a peer is reported as unreachable.
     pub unreachable_after: Span,
 }
 
-/// What travels on a link.
+/// A unit of transmission on a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Frame<B> {
-    /// A message.
     Data {
         /// Its number on this link, from 1.
         number: u64,
         /// All messages of the other direction up to this number have been delivered.
         ack: u64,
-        /// The message itself.
         body: B,
     },
-    /// Nothing but an acknowledgement.
+    /// An acknowledgement alone.
     Ack {
         /// All messages up to this number have been delivered.
         ack: u64,
@@ -74,25 +73,24 @@ numbered! { Frame<B> {
     1 => Ack { ack },
 } }
 
-/// What a peer did that no correct peer does; nothing has changed.
+/// Something that no correct peer does. It has changed no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// It acknowledges what was never sent.
+pub(crate) enum LinkFault {
+    /// The peer acknowledges messages that were never sent.
     #[error("acknowledges message {ack}, but only {sent} were sent")]
     AcknowledgesTheFuture {
-        /// What it says it has.
         ack: u64,
-        /// How many there are.
+        /// Number of messages that were sent.
         sent: u64,
     },
 }
 
-/// What is to be put on the wire, to whom.
-pub type Outgoing<B> = Vec<(Member, Frame<B>)>;
+/// Frames to send, each with its receiver.
+pub(crate) type Outgoing<B> = Vec<(Member, Frame<B>)>;
 
 /// All links of one incarnation of one site.
 #[derive(Clone, Debug)]
-pub struct Links<B> {
+pub(crate) struct Links<B> {
     patience: Patience,
     peers: BTreeMap<SiteName, Link<B>>,
 }
@@ -100,16 +98,16 @@ pub struct Links<B> {
 #[derive(Clone, Debug)]
 struct Link<B> {
     peer: Member,
-    /// What is sent and not acknowledged, with when it was sent first.
+    /// Messages that are sent and not acknowledged, with the time when each was first sent.
     unacknowledged: VecDeque<(Time, B)>,
-    /// The number of the first of them.
+    /// The number of the first unacknowledged message.
     first: u64,
-    /// When and how often in a row messages were sent again.
+    /// When messages are sent again next, and how many times in a row they were.
     resent: Resent,
     broken: bool,
-    /// Everything up to this number has been delivered here.
+    /// Every message up to this number has been delivered here.
     delivered: u64,
-    /// What the peer was last told about that.
+    /// The value of `delivered` that the peer was last told.
     told: u64,
     ack_due: Option<Time>,
 }
@@ -121,13 +119,13 @@ struct Resent {
 }
 
 impl<B: Clone> Links<B> {
-    /// No links yet.
-    pub fn new(patience: Patience) -> Self {
+    /// Creates the state without any links.
+    pub(crate) fn new(patience: Patience) -> Self {
         Links { patience, peers: BTreeMap::new() }
     }
 
-    /// Sends `body` to `to`. To an older incarnation than the one that is known, nothing is sent.
-    pub fn send(&mut self, to: &Member, body: B, now: Time, out: &mut Outgoing<B>) {
+    /// Sends `body` to `to`. Nothing is sent to an incarnation that is older than the known one.
+    pub(crate) fn send(&mut self, to: &Member, body: B, now: Time, out: &mut Outgoing<B>) {
         let patience = self.patience;
         let Some(link) = self.link(to) else { return };
         if link.broken {
@@ -146,28 +144,28 @@ impl<B: Clone> Links<B> {
         out.push((to.clone(), link.data(number, body)));
     }
 
-    /// The number of the last message to this incarnation, or of the next if it is still to be the first.
+    /// Returns the number of the last message that was sent to this incarnation, or 0 if there was none.
     pub(crate) fn last_sent(&self, to: &Member) -> u64 {
         let link = self.peers.get(&to.site).filter(|link| link.peer == *to);
         link.map_or(0, |link| link.first + link.unacknowledged.len() as u64 - 1)
     }
 
-    /// A frame has come from `from`. Gives back its message if it is the next in order and `accepts` takes it: one that is
-    /// not taken now will be sent again.
-    pub fn receive(
+    /// Handles a frame from `from`. Returns its message if it is the next in order and `accepts` returns true for it; a
+    /// message that is not accepted now will be sent again.
+    pub(crate) fn receive(
         &mut self,
         from: &Member,
         frame: Frame<B>,
         now: Time,
         accepts: impl FnOnce(&B) -> bool,
-    ) -> Result<Option<B>, Fault> {
+    ) -> Result<Option<B>, LinkFault> {
         let (patience, careless) = (self.patience, mutant::is_on(Mutant::ReconnectDropsOne));
         let Some(link) = self.link(from) else { return Ok(None) };
         let (Frame::Data { ack, .. } | Frame::Ack { ack }) = frame;
         link.on_ack(ack, now, patience)?;
         let Frame::Data { number, body, .. } = frame else { return Ok(None) };
         if number <= link.delivered {
-            // The peer does not know that this one has come: tell it now.
+            // The peer does not know that this message has arrived: acknowledge it now.
             link.ack_due = Some(now);
             return Ok(None);
         }
@@ -180,8 +178,8 @@ impl<B: Clone> Links<B> {
         Ok(Some(body))
     }
 
-    /// There is a new connection to `site`: all that it may have missed is sent again.
-    pub fn on_connected(&mut self, site: &SiteName, now: Time, out: &mut Outgoing<B>) {
+    /// Reacts to a new connection to `site`: everything that it may have missed is sent again.
+    pub(crate) fn on_connected(&mut self, site: &SiteName, now: Time, out: &mut Outgoing<B>) {
         let Some(link) = self.peers.get_mut(site) else { return };
         if mutant::is_on(Mutant::ReconnectDropsOne) && link.unacknowledged.pop_front().is_some() {
             link.first += 1;
@@ -190,8 +188,9 @@ impl<B: Clone> Links<B> {
         link.resend(out);
     }
 
-    /// Sends what is due: acknowledgements that found nothing to ride on, messages that nobody acknowledged.
-    pub fn on_time(&mut self, now: Time, out: &mut Outgoing<B>) {
+    /// Sends what is due: acknowledgements that no message could carry, and messages that were not acknowledged in
+    /// time.
+    pub(crate) fn on_time(&mut self, now: Time, out: &mut Outgoing<B>) {
         for link in self.peers.values_mut() {
             if link.ack_due.is_some_and(|due| due <= now) {
                 link.told = link.delivered;
@@ -206,8 +205,8 @@ impl<B: Clone> Links<B> {
         }
     }
 
-    /// When [`on_time`](Links::on_time) has something to do next.
-    pub fn next_due(&self) -> Option<Time> {
+    /// Returns when [`on_time`](Links::on_time) has something to do next.
+    pub(crate) fn next_due(&self) -> Option<Time> {
         let due = |link: &Link<B>| {
             let resend = (!link.unacknowledged.is_empty()).then_some(link.resent.due);
             [link.ack_due, resend].into_iter().flatten().min()
@@ -215,8 +214,8 @@ impl<B: Clone> Links<B> {
         self.peers.values().filter_map(due).min()
     }
 
-    /// Who has left a message unacknowledged for too long, or with whom the link is broken.
-    pub fn unreachable(&self, now: Time) -> impl Iterator<Item = &Member> {
+    /// Returns the peers that have left a message unacknowledged for too long or whose link is broken.
+    pub(crate) fn unreachable(&self, now: Time) -> impl Iterator<Item = &Member> {
         let overdue = move |link: &&Link<B>| {
             let oldest = link.unacknowledged.front();
             link.broken || oldest.is_some_and(|(sent, _)| now.since(*sent) >= self.patience.unreachable_after)
@@ -224,12 +223,13 @@ impl<B: Clone> Links<B> {
         self.peers.values().filter(overdue).map(|link| &link.peer)
     }
 
-    /// Ends the links to all lives that `keep` does not name.
-    pub fn retain(&mut self, keep: impl Fn(&Member) -> bool) {
+    /// Drops the links to all incarnations for which `keep` returns false.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Member) -> bool) {
         self.peers.retain(|_, link| keep(&link.peer));
     }
 
-    /// The link to `peer`, made if there is none or only one to an older incarnation; none if a newer incarnation is known.
+    /// Returns the link to `peer`, which is created if there is none or only one to an older incarnation; `None` if a
+    /// newer incarnation is known.
     fn link(&mut self, peer: &Member) -> Option<&mut Link<B>> {
         let link = self.peers.entry(peer.site.clone()).or_insert_with(|| Link::new(peer.clone()));
         if link.peer.incarnation < peer.incarnation {
@@ -253,24 +253,24 @@ impl<B: Clone> Link<B> {
         }
     }
 
-    /// A message, with the acknowledgement that is due riding on it.
+    /// Returns a data frame, which also carries the acknowledgement that is due.
     fn data(&mut self, number: u64, body: B) -> Frame<B> {
         self.told = self.delivered;
         self.ack_due = None;
         Frame::Data { number, ack: self.delivered, body }
     }
 
-    fn on_ack(&mut self, ack: u64, now: Time, patience: Patience) -> Result<(), Fault> {
+    fn on_ack(&mut self, ack: u64, now: Time, patience: Patience) -> Result<(), LinkFault> {
         let sent = self.first + self.unacknowledged.len() as u64 - 1;
         if ack > sent {
-            // After breaking, what was dropped may still be acknowledged.
-            return if self.broken { Ok(()) } else { Err(Fault::AcknowledgesTheFuture { ack, sent }) };
+            // After the link broke, messages that it dropped may still be acknowledged.
+            return if self.broken { Ok(()) } else { Err(LinkFault::AcknowledgesTheFuture { ack, sent }) };
         }
         if ack >= self.first {
             let news = usize::try_from(ack + 1 - self.first).unwrap_or(usize::MAX);
             self.unacknowledged.drain(..news.min(self.unacknowledged.len()));
             self.first = ack + 1;
-            // It moves: whatever is still missing has just as long again.
+            // The peer makes progress: what is still missing gets the full timeout again.
             self.resent = Resent { due: now + patience.resend_after, times: 0 };
         }
         Ok(())

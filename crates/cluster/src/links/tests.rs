@@ -1,4 +1,4 @@
-//! Exactly once and in order, through every kind of loss; bounds; who is reported.
+//! Exactly-once, in-order delivery through every kind of loss; bounds; which peers are reported.
 
 use super::*;
 use crate::names::Incarnation;
@@ -34,7 +34,11 @@ fn acknowledgements_ride_on_messages_and_come_alone_only_when_there_are_none() {
     assert_eq!(at_b.receive(&a, data(1, 0, 7), at(1), |_| true), Ok(Some(7)));
     at_b.send(&a, 8, at(2), &mut out);
     assert_eq!(std::mem::take(&mut out), [(a.clone(), data(1, 1, 8))]);
-    assert_eq!(at_b.next_due(), Some(at(102)), "no acknowledgement is owed, only its own may be missing");
+    assert_eq!(
+        at_b.next_due(),
+        Some(at(102)),
+        "no acknowledgement is due, only its own message may need resending"
+    );
     assert_eq!(at_a.receive(&b, data(1, 1, 8), at(3), |_| true), Ok(Some(8)));
     assert_eq!(at_a.next_due(), Some(at(23)));
     at_a.on_time(at(23), &mut out);
@@ -66,7 +70,7 @@ fn what_is_not_accepted_is_not_acknowledged_and_comes_again() {
 }
 
 #[test]
-fn a_newer_life_gets_a_new_link_and_an_older_one_is_not_looked_at() {
+fn a_newer_incarnation_gets_a_new_link_and_an_older_one_is_ignored() {
     let (old, new) = (member("a", 1), member("a", 2));
     let (mut at_b, mut out) = (links(), Vec::new());
     assert_eq!(at_b.receive(&old, data(1, 0, 7), at(0), |_| true), Ok(Some(7)));
@@ -80,7 +84,7 @@ fn a_newer_life_gets_a_new_link_and_an_older_one_is_not_looked_at() {
 fn an_acknowledgement_of_what_was_never_sent_is_refused() {
     let mut at_a = links();
     let refused = at_a.receive(&member("b", 1), Frame::Ack { ack: 3 }, at(0), |_| true);
-    assert_eq!(refused, Err(Fault::AcknowledgesTheFuture { ack: 3, sent: 0 }));
+    assert_eq!(refused, Err(LinkFault::AcknowledgesTheFuture { ack: 3, sent: 0 }));
 }
 
 #[test]
@@ -95,7 +99,7 @@ fn a_peer_is_unreachable_while_its_oldest_message_waits_too_long() {
 }
 
 #[test]
-fn a_link_that_owes_too_much_breaks_for_good_and_holds_nothing() {
+fn a_link_with_too_many_unacknowledged_messages_breaks_for_good() {
     let b = member("b", 1);
     let (mut at_a, mut out) = (links(), Vec::new());
     for number in 0..=MAX_UNACKNOWLEDGED {
@@ -108,12 +112,12 @@ fn a_link_that_owes_too_much_breaks_for_good_and_holds_nothing() {
     out.clear();
     at_a.on_connected(&b.site, at(2), &mut out);
     assert_eq!(out, []);
-    // Only a new incarnation of the peer is a new beginning.
+    // Only a new incarnation of the peer gets a new link.
     at_a.send(&member("b", 2), 1, at(3), &mut out);
     assert_eq!(out, [(member("b", 2), data(1, 0, 1))]);
 }
 
-/// Sends `count` messages over a network that loses whole connections, and gives back what arrived.
+/// Sends `count` messages over a network that loses whole connections, and returns what arrived.
 fn through_broken_connections(seed: u64, count: u32) -> Vec<u32> {
     let mut draw = fastrand::Rng::with_seed(seed);
     let (a, b) = (member("a", 1), member("b", 1));
@@ -127,7 +131,8 @@ fn through_broken_connections(seed: u64, count: u32) -> Vec<u32> {
                 at_a.send(&b, next, now, &mut out);
                 next += 1;
             }
-            // The connection breaks: some of what is on its way is lost, and what is not may come after the new one's.
+            // The connection breaks: some of what is on its way is lost, and the rest may arrive after what the new
+            // connection carries.
             30 => {
                 to_b.truncate(if draw.bool() { 0 } else { draw.usize(..=to_b.len()) });
                 to_a.truncate(if draw.bool() { 0 } else { draw.usize(..=to_a.len()) });
@@ -167,7 +172,7 @@ fn every_message_arrives_once_and_in_order_whatever_connections_do() {
 #[test]
 fn a_link_that_drops_one_message_on_reconnection_is_caught() {
     let all: Vec<u32> = (0..500).collect();
-    // Where the oldest message without an acknowledgement has arrived each time, and only that was lost, nothing is.
+    // If only the oldest unacknowledged message is dropped each time, and it had already arrived, nothing is lost.
     let arrived = |seed| mutant::with(Mutant::ReconnectDropsOne, || through_broken_connections(seed, 500));
     let caught = (0..50).filter(|&seed| arrived(seed) != all).count();
     assert!(caught >= 45, "{caught} of 50");

@@ -1,8 +1,9 @@
-//! What a voter must not forget: as values to write, as what is read back at the start, and as the mirror in memory
-//! that the `raft` crate reads.
+//! A voter's durable state: the writes, what is read back at the start, and the mirror in memory that the `raft` crate
+//! reads.
 //!
-//! **What is asked of a disk.** The writes of one batch become durable together or not at all, and batches in their
-//! order. A completed batch survives anything; of those that are not completed any number may survive a crash.
+//! **Requirements on a disk.** The writes of one batch become durable together or not at all, and batches become
+//! durable in order. A completed batch survives anything; of the batches that are not completed, any number may survive
+//! a crash.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,11 +18,10 @@ use crate::view::View;
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogEntry {
-    /// Its place.
     pub index: u64,
-    /// The term of the leader that put it there.
+    /// The term of the leader that appended it.
     pub term: u64,
-    /// An encoded view, or nothing.
+    /// An encoded view, or empty.
     pub data: Vec<u8>,
 }
 
@@ -35,19 +35,17 @@ impl LogEntry {
     }
 }
 
-/// The state after the entry `index`, in place of all entries up to it.
+/// A snapshot: the state after the entry `index`, in place of all entries up to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Saved {
     /// The last entry that the state includes.
     pub index: u64,
-    /// Its term.
     pub term: u64,
-    /// The state.
     pub view: View,
 }
 
 impl Default for Saved {
-    /// How every cluster begins: as if one entry, of term 1, had made the view without members.
+    /// The initial state of every cluster: as if one entry, of term 1, had made the view without members.
     fn default() -> Self {
         Saved { index: 1, term: 1, view: View::default() }
     }
@@ -70,12 +68,13 @@ impl Saved {
     }
 }
 
-/// A view as the log carries it.
+/// Encodes a view as the log carries it.
 pub(super) fn encode(view: &View) -> Vec<u8> {
     postcard::to_stdvec(view).expect("a view is plain data")
 }
 
-/// The view after `view`, if the entry has one: a view follows only on the one before it, under the same terms.
+/// Returns the view after `view`, if the entry has one that is valid: a view follows only on the one before it, under
+/// the same terms.
 pub(super) fn follow(view: &View, data: &[u8]) -> Option<View> {
     let next = Some(data)
         .filter(|data| !data.is_empty())
@@ -90,12 +89,11 @@ fn conf_state(voters: usize) -> eraftpb::ConfState {
     state
 }
 
-/// A voter's term and vote, and how far it knows the log to be committed.
+/// A voter's term and vote, and how far it knows the log to be committed (Raft's hard state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ballot {
-    /// The term.
     pub term: u64,
-    /// The voter that this one has voted for in it; 0 for none, as the `raft` crate has it.
+    /// The voter that this one has voted for in this term; 0 for none, as in the `raft` crate.
     pub vote: u64,
     /// All entries up to this one are committed.
     pub commit: u64,
@@ -107,43 +105,42 @@ impl Default for Ballot {
     }
 }
 
-/// With which disks voters have come first. A disk is told from another one of the same site by the incarnation that wrote to it
-/// first.
+/// The disks with which voters first registered. A disk is told apart from another disk of the same site by the first
+/// incarnation that wrote to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Registrations {
-    /// This disk.
+    /// The identity of this disk.
     pub disk: Incarnation,
-    /// Whether this site may vote with it.
-    pub sworn: bool,
+    /// Whether this site may vote with this disk.
+    pub may_vote: bool,
     /// The other voters' disks.
-    pub roll: BTreeMap<SiteName, Incarnation>,
+    pub others: BTreeMap<SiteName, Incarnation>,
 }
 
-/// Something to be written.
+/// One write to the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Write {
-    /// What the cluster is: at the first start.
+pub enum DiskWrite {
+    /// The identity of the cluster, written at the first start.
     Founding(Founding),
-    /// What this site knows of voters' disks.
+    /// What this site knows of the voters' disks.
     Registrations(Registrations),
     /// The incarnation that begins.
     Incarnation(Incarnation),
-    /// Term, vote, commit.
     Ballot(Ballot),
-    /// Entries; whatever the log has at the index of the first one and behind it goes.
+    /// Entries to append; entries that the log has from the index of the first one on are removed.
     Append(Vec<LogEntry>),
-    /// The state, in place of the entries up to it; those behind it stay.
+    /// A snapshot that replaces the entries up to it; those after it stay.
     Compact(Saved),
-    /// The state as the leader sent it, in place of the whole log.
+    /// A snapshot as the leader sent it, which replaces the whole log.
     Install(Saved),
 }
 
-/// Everything that is on a site's disk.
+/// The contents of a site's disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
-    /// What the cluster is; nothing before the first start.
+    /// The identity of the cluster; `None` before the first start.
     pub founding: Option<Founding>,
-    /// What this site knows of voters' disks; nothing before the first start.
+    /// What this site knows of the voters' disks; `None` before the first start.
     pub registrations: Option<Registrations>,
     /// The last incarnation that has begun.
     pub incarnation: Incarnation,
@@ -153,7 +150,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The state after the entry `index`, which is committed and in the log: what is saved, and what followed on it.
+    /// Returns the state after the entry `index`, which is committed and in the log: the snapshot with the views that
+    /// followed it.
     pub(super) fn saved_up_to(&self, index: u64) -> Saved {
         let mut saved = self.saved.clone();
         for entry in self.entries.iter().take_while(|entry| entry.index <= index) {
@@ -165,40 +163,40 @@ impl Disk {
         saved
     }
 
-    /// What a write does to it.
-    pub fn apply(&mut self, write: &Write) {
+    /// Applies a write.
+    pub fn apply(&mut self, write: &DiskWrite) {
         match write {
-            Write::Founding(founding) => self.founding = Some(founding.clone()),
-            Write::Registrations(registrations) => self.registrations = Some(registrations.clone()),
-            Write::Incarnation(incarnation) => self.incarnation = *incarnation,
-            Write::Ballot(ballot) => self.ballot = *ballot,
-            Write::Append(entries) => {
+            DiskWrite::Founding(founding) => self.founding = Some(founding.clone()),
+            DiskWrite::Registrations(registrations) => self.registrations = Some(registrations.clone()),
+            DiskWrite::Incarnation(incarnation) => self.incarnation = *incarnation,
+            DiskWrite::Ballot(ballot) => self.ballot = *ballot,
+            DiskWrite::Append(entries) => {
                 let Some(first) = entries.first() else { return };
                 while self.entries.back().is_some_and(|last| last.index >= first.index) {
                     self.entries.pop_back();
                 }
                 self.entries.extend(entries.iter().cloned());
             }
-            Write::Compact(saved) => {
+            DiskWrite::Compact(saved) => {
                 while self.entries.front().is_some_and(|first| first.index <= saved.index) {
                     self.entries.pop_front();
                 }
                 self.saved = saved.clone();
             }
-            Write::Install(saved) => {
+            DiskWrite::Install(saved) => {
                 self.entries.clear();
                 self.saved = saved.clone();
             }
         }
     }
 
-    /// How many entries the log has.
-    pub fn log_length(&self) -> usize {
+    /// Returns the number of entries in the log.
+    pub(crate) fn log_length(&self) -> usize {
         self.entries.len()
     }
 }
 
-/// The mirror that the `raft` crate reads: what the disk will have once all that was handed out is written.
+/// The mirror that the `raft` crate reads: what the disk will contain once all writes that were handed out are done.
 #[derive(Debug)]
 pub(super) struct Mirror {
     pub(super) disk: Disk,

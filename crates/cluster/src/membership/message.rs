@@ -1,8 +1,8 @@
-//! What voters say to each other, as a type of our own.
+//! The messages between voters, as a type of our own.
 //!
-//! The `raft` crate has one fat message whose fields change meaning with its kind, in a format whose reader recurses as
-//! deep as the sender likes. On the wire and on disk we use this mirror of it: bounded, typed, and without the kinds
-//! that a correct voter never sends.
+//! The `raft` crate has one large message type whose fields change their meaning with its kind, in a format whose
+//! decoder recurses as deep as the sender likes. On the wire and on disk we use this mirror of it: bounded, typed, and
+//! without the kinds that a correct voter never sends.
 
 use meshlock_protocol::numbered;
 use raft::eraftpb;
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::{LogEntry, Saved};
 
-/// The kinds that voters send.
+/// The kinds of messages that voters send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RaftKind {
     /// From the leader: append these entries.
     Append,
-    /// Done, or not: my log differs.
+    /// Answer to [`Append`](Self::Append): done, or rejected because the logs differ.
     AppendResponse,
     /// From a candidate: vote for me.
     RequestVote,
-    /// Here is my vote, or not.
+    /// Answer to [`RequestVote`](Self::RequestVote): granted or rejected.
     RequestVoteResponse,
-    /// From a candidate to be: would you vote for me?
+    /// From a voter that is about to become a candidate: would you vote for me?
     RequestPreVote,
-    /// I would, or not.
+    /// Answer to [`RequestPreVote`](Self::RequestPreVote): yes or no.
     RequestPreVoteResponse,
-    /// From the leader, to one whose log is too far behind: the state itself.
+    /// From the leader to a voter whose log is too far behind: the state itself.
     Snapshot,
     /// From the leader: I still lead.
     Heartbeat,
-    /// You do.
+    /// Answer to [`Heartbeat`](Self::Heartbeat).
     HeartbeatResponse,
 }
 
-numbered! { Kind {
+numbered! { RaftKind {
     0 => Append,
     1 => AppendResponse,
     2 => RequestVote,
@@ -45,50 +45,47 @@ numbered! { Kind {
     8 => HeartbeatResponse,
 } }
 
-const KINDS: [(Kind, eraftpb::MessageType); 9] = [
-    (Kind::Append, eraftpb::MessageType::MsgAppend),
-    (Kind::AppendResponse, eraftpb::MessageType::MsgAppendResponse),
-    (Kind::RequestVote, eraftpb::MessageType::MsgRequestVote),
-    (Kind::RequestVoteResponse, eraftpb::MessageType::MsgRequestVoteResponse),
-    (Kind::RequestPreVote, eraftpb::MessageType::MsgRequestPreVote),
-    (Kind::RequestPreVoteResponse, eraftpb::MessageType::MsgRequestPreVoteResponse),
-    (Kind::Snapshot, eraftpb::MessageType::MsgSnapshot),
-    (Kind::Heartbeat, eraftpb::MessageType::MsgHeartbeat),
-    (Kind::HeartbeatResponse, eraftpb::MessageType::MsgHeartbeatResponse),
+const KINDS: [(RaftKind, eraftpb::MessageType); 9] = [
+    (RaftKind::Append, eraftpb::MessageType::MsgAppend),
+    (RaftKind::AppendResponse, eraftpb::MessageType::MsgAppendResponse),
+    (RaftKind::RequestVote, eraftpb::MessageType::MsgRequestVote),
+    (RaftKind::RequestVoteResponse, eraftpb::MessageType::MsgRequestVoteResponse),
+    (RaftKind::RequestPreVote, eraftpb::MessageType::MsgRequestPreVote),
+    (RaftKind::RequestPreVoteResponse, eraftpb::MessageType::MsgRequestPreVoteResponse),
+    (RaftKind::Snapshot, eraftpb::MessageType::MsgSnapshot),
+    (RaftKind::Heartbeat, eraftpb::MessageType::MsgHeartbeat),
+    (RaftKind::HeartbeatResponse, eraftpb::MessageType::MsgHeartbeatResponse),
 ];
 
-/// What one voter tells another. The fields mean what they mean in the `raft` crate.
+/// A message from one voter to another. The fields have the meaning that they have in the `raft` crate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RaftMessage {
-    /// Which kind.
-    pub kind: Kind,
+    pub kind: RaftKind,
     /// The sender's term.
     pub term: u64,
     /// The term of the entry before the first one.
     pub log_term: u64,
     /// The index of the entry before the first one, or the one that is answered.
     pub index: u64,
-    /// Entries to append.
     pub entries: Vec<LogEntry>,
-    /// Up to where the sender has committed, as far as the receiver may know.
+    /// The sender's commit index, as far as the receiver may know it.
     pub commit: u64,
-    /// The term of that.
     pub commit_term: u64,
-    /// The state, for one that is too far behind.
+    /// The state, for a voter that is too far behind.
     pub snapshot: Option<Box<Saved>>,
-    /// Whether the answer is no.
+    /// Whether a request is rejected.
     pub reject: bool,
-    /// Where the logs may agree.
+    /// The highest index at which the logs may agree.
     pub reject_hint: u64,
-    /// Which confirmation of leadership a heartbeat belongs to.
+    /// The round of leadership confirmation that a heartbeat belongs to.
     pub context: Vec<u8>,
 }
 
 impl RaftMessage {
-    /// From what the `raft` crate wants sent; nothing for kinds that never leave a site.
+    /// Converts a message of the `raft` crate; returns `None` for kinds that never leave a site.
     pub(super) fn from_raft(mut message: eraftpb::Message) -> Option<Self> {
         let (kind, _) = KINDS.into_iter().find(|(_, theirs)| *theirs == message.get_msg_type())?;
-        let snapshot = if kind == Kind::Snapshot {
+        let snapshot = if kind == RaftKind::Snapshot {
             Some(Box::new(Saved::from_raft(message.get_snapshot())?))
         } else {
             None
@@ -108,7 +105,8 @@ impl RaftMessage {
         })
     }
 
-    /// For the `raft` crate, with the ids that the two sites have there; `voters` is how many there are.
+    /// Converts to a message of the `raft` crate, with the ids that the two sites have there; `voters` is the number of
+    /// voters.
     pub(super) fn into_raft(self, from: u64, to: u64, voters: usize) -> eraftpb::Message {
         let mut message = eraftpb::Message::default();
         let (_, kind) = KINDS.into_iter().find(|(ours, _)| *ours == self.kind).expect("every kind is listed");

@@ -1,16 +1,16 @@
 //! Membership: the voters agree on views, by Raft.
 //!
-//! The `raft` crate is itself a pure machine; this one drives it. Time comes in as ticks, messages as [`RaftMessage`],
-//! completed disk writes as [`Token`]s. What comes out is in [`Output`].
+//! The `raft` crate is itself a pure machine; this one drives it. Inputs are time as ticks, messages as
+//! [`RaftMessage`], and completed disk writes as `RaftToken`s. The outputs are `MembershipOutput`.
 //!
 //! **Persist before send.** A vote, or the acknowledgement of entries, must not be sent before the disk has what it
-//! promises. Such messages do not come out with the writes that they depend on: they stay here until
-//! [`Membership::on_persisted`] is called with the token of the writes. There is no other way to get at them.
+//! promises. Such messages are not returned together with the writes that they depend on: they stay here until
+//! `Membership::on_persisted` is called with the token of the writes. There is no other way to get them.
 //!
-//! **Chance.** The crate draws its election timeout from the operating system's random numbers. Here its least and most are one
-//! tick apart, so that the draw has one outcome, and the variation comes from elsewhere: every voter has a timeout of
-//! its own, and after each election that it saw begin it holds its clock still for a number of ticks drawn from the seed
-//! that it was given.
+//! **Randomness.** The crate draws its election timeout from the operating system's random numbers. Here its minimum
+//! and maximum are one tick apart, so that the draw has only one outcome. The variation comes from elsewhere: every
+//! voter has a timeout of its own, and after each election that it saw begin it stops its clock for a number of ticks
+//! drawn from the seed that it was given.
 
 pub mod disk;
 pub mod message;
@@ -26,44 +26,38 @@ use raft::{RawNode, SnapshotStatus, StateRole, eraftpb};
 use crate::mutant::{self, Mutant};
 use crate::names::SiteName;
 use crate::view::View;
-use disk::{Ballot, Disk, LogEntry, Mirror, Saved, Write};
+use disk::{Ballot, Disk, DiskWrite, LogEntry, Mirror, Saved};
 use message::RaftMessage;
 use writing::{Batch, Writing};
 
-/// How many sites vote at most: beyond it agreement only gets slower.
+/// Maximum number of voters: with more, agreement only gets slower.
 pub const MAX_VOTERS: usize = 7;
 
-/// The log is cut, to half of it, when it is longer than this; unless a host wants otherwise.
-pub const LONGEST_LOG: usize = 64;
+/// Default maximum length of the log: a longer log is cut to half of it.
+pub(crate) const LONGEST_LOG: usize = 64;
 
-/// What names a batch of writes until the disk has it.
+/// Identifies a batch of writes until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+pub(crate) struct RaftToken(pub(crate) u64);
 
-/// A term: which leadership.
+/// A Raft term, which identifies a leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(pub u64);
 
-/// Which confirmation of leadership.
+/// The number of a confirmation of leadership.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Round(pub u64);
+pub(crate) struct Round(pub(crate) u64);
 
-/// What membership wants done or known.
+/// An effect that the membership machine asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub(crate) enum MembershipOutput {
     /// Send this now; it depends on nothing that is not on disk.
-    Send {
-        /// To this voter.
-        to: SiteName,
-        /// This.
-        message: RaftMessage,
-    },
+    Send { to: SiteName, message: RaftMessage },
     /// Write these together, then call [`Membership::on_persisted`].
     Persist {
-        /// What to call it with.
-        token: Token,
-        /// What to write.
-        writes: Vec<Write>,
+        /// The argument for that call.
+        token: RaftToken,
+        writes: Vec<DiskWrite>,
     },
     /// The voters have agreed on this view.
     Agreed(View),
@@ -71,40 +65,40 @@ pub enum Output {
     Confirmed(Round),
 }
 
-/// How often things happen, in ticks.
+/// Intervals in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// A leader says that it leads.
+    /// Interval between a leader's heartbeats.
     pub heartbeat: usize,
-    /// A voter that hears of no leader for at least so long asks for votes.
+    /// A voter that receives nothing from a leader for at least this long asks for votes.
     pub election: usize,
 }
 
 /// One voter.
-pub struct Membership {
+pub(crate) struct Membership {
     raw: RawNode<Mirror>,
     voters: Vec<SiteName>,
     me: usize,
     view: View,
     applied: u64,
-    /// The log is cut when it is longer.
+    /// The log is cut when it is longer than this.
     longest_log: usize,
     writing: Writing,
     /// Writes that nothing depends on; they go with the next batch.
-    lazy: Vec<Write>,
+    lazy: Vec<DiskWrite>,
     /// Confirmations that wait until this index is applied.
     confirmed: VecDeque<(u64, Round)>,
     draw: fastrand::Rng,
     pace: Pace,
-    /// How many ticks to stand still.
+    /// Number of ticks for which this voter's clock still stands.
     handicap: usize,
     /// The term and role that the handicap was drawn for.
     seen: (u64, StateRole),
 }
 
 impl Membership {
-    /// The voter at place `me` of `voters`, as its disk remembers it. `voters` is the same list at every site.
-    pub fn start(
+    /// Starts the voter at index `me` of `voters` from its disk. `voters` is the same list at every site.
+    pub(crate) fn start(
         voters: Vec<SiteName>,
         me: usize,
         disk: Disk,
@@ -149,39 +143,41 @@ impl Membership {
         }
     }
 
-    /// The view that the voters have agreed on last, as far as this one knows.
-    pub fn view(&self) -> &View {
+    /// Returns the view that the voters have agreed on last, as far as this one knows.
+    pub(crate) fn view(&self) -> &View {
         &self.view
     }
 
-    /// Who leads, as far as this voter knows.
-    pub fn leader(&self) -> Option<&SiteName> {
+    /// Returns the leader, as far as this voter knows.
+    pub(crate) fn leader(&self) -> Option<&SiteName> {
         let id = usize::try_from(self.raw.raft.leader_id).ok()?;
         self.voters.get(id.checked_sub(1)?)
     }
 
-    /// The term in which this voter leads, if it believes so.
-    pub fn leads(&self) -> Option<Term> {
+    /// Returns the term in which this voter leads, if it assumes that it does.
+    pub(crate) fn leads(&self) -> Option<Term> {
         (self.raw.raft.state == StateRole::Leader).then_some(Term(self.raw.raft.term))
     }
 
-    /// How many entries the log has.
-    pub fn log_length(&self) -> usize {
+    /// Returns the number of entries in the log.
+    #[cfg(test)]
+    pub(crate) fn log_length(&self) -> usize {
         self.raw.store().disk.log_length()
     }
 
-    /// The site has started. A voter that is alone need not wait for anyone to be silent.
-    pub fn on_start(&mut self, out: &mut Vec<Output>) {
+    /// Reacts to the start of the site. A voter that is alone need not wait for an election timeout.
+    pub(crate) fn on_start(&mut self, out: &mut Vec<MembershipOutput>) {
         if self.voters.len() == 1 {
-            // It refuses only while it campaigns already.
+            // This fails only while a campaign is already under way.
             let _ = self.raw.campaign();
             self.pump(out);
         }
     }
 
-    /// One tick has passed. It does not count for a voter whose disk writes: it could not win an election before the disk has
-    /// its vote, and while the disk takes in the state that a leader has sent the log is gone that an election would read.
-    pub fn on_tick(&mut self, out: &mut Vec<Output>) {
+    /// Advances time by one tick. The tick does not count for a voter that has writes pending: it could not win an
+    /// election before the disk has its vote, and while the disk installs a snapshot that the leader sent, the log that
+    /// an election would read is gone.
+    pub(crate) fn on_tick(&mut self, out: &mut Vec<MembershipOutput>) {
         let waited = self.writing.on_tick();
         if self.leads().is_some() {
             self.make_room(waited);
@@ -195,8 +191,9 @@ impl Membership {
         self.pump(out);
     }
 
-    /// Leads no longer if the disk has taken as long over a write as others wait for a silent leader. The others can agree on
-    /// a view without this disk, but only a leader that has applied it is confirmed, and so gives out leases.
+    /// Gives up leadership if the disk has taken as long for a write as the others wait for a silent leader. The others
+    /// can agree on a view without this disk, but only a leader that has applied the view is confirmed, and so grants
+    /// leases.
     fn make_room(&mut self, waited: usize) {
         if waited >= self.pace.election && self.voters.len() > 1 {
             let term = self.raw.raft.term;
@@ -204,36 +201,37 @@ impl Membership {
         }
     }
 
-    /// `message` has come from the voter `from`. What cannot come from a correct voter is refused with a reason.
-    pub fn on_message(
+    /// Handles `message` from the voter `from`. A message that cannot come from a correct voter is refused with a
+    /// reason.
+    pub(crate) fn on_message(
         &mut self,
         from: &SiteName,
         message: RaftMessage,
-        out: &mut Vec<Output>,
+        out: &mut Vec<MembershipOutput>,
     ) -> Result<(), &'static str> {
         let sender = self.voters.iter().position(|voter| voter == from);
         let sender = sender.filter(|&sender| sender != self.me).ok_or("not another voter")?;
         sense::check(&message, &self.raw.raft)?;
         let raw = message.into_raft(sender as u64 + 1, self.me as u64 + 1, self.voters.len());
-        // What the crate refuses it has logged; for us a message that changes nothing is as good as lost.
+        // The crate has logged what it refuses; for us a message that changes nothing is as good as a lost one.
         let _ = self.raw.step(raw);
         self.pump(out);
         Ok(())
     }
 
-    /// Proposes the next view, if this voter leads. Whether it is in the log now; what is may still be lost with the
+    /// Proposes the next view, if this voter leads. Returns whether it is in the log now; it may still be lost with the
     /// leadership.
-    pub fn propose(&mut self, view: &View, out: &mut Vec<Output>) -> bool {
+    pub(crate) fn propose(&mut self, view: &View, out: &mut Vec<MembershipOutput>) -> bool {
         let proposed = self.leads().is_some() && self.raw.propose(Vec::new(), disk::encode(view)).is_ok();
         self.pump(out);
         proposed
     }
 
-    /// Asks for the confirmation, by a majority, that this voter leads now. It comes as [`Output::Confirmed`], or not at
-    /// all: then ask again. (A leader that has not committed anything in its term yet gets none.)
-    pub fn confirm(&mut self, round: Round, out: &mut Vec<Output>) {
+    /// Asks a majority to confirm that this voter leads now. The confirmation comes as [`MembershipOutput::Confirmed`], or not at
+    /// all: then ask again. (A leader that has not yet committed anything in its term gets none.)
+    pub(crate) fn confirm(&mut self, round: Round, out: &mut Vec<MembershipOutput>) {
         if mutant::is_on(Mutant::GrantUnconfirmed) {
-            return out.push(Output::Confirmed(round));
+            return out.push(MembershipOutput::Confirmed(round));
         }
         if self.leads().is_some() {
             self.raw.read_index(round.0.to_be_bytes().to_vec());
@@ -241,16 +239,16 @@ impl Membership {
         }
     }
 
-    /// The disk has the batch `token` and all before it.
-    pub fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
+    /// Reacts to the disk having the batch `token` and all before it.
+    pub(crate) fn on_persisted(&mut self, token: RaftToken, out: &mut Vec<MembershipOutput>) {
         while let Some(done) = self.writing.take_done(token) {
             self.on_written(done, out);
         }
         self.pump(out);
     }
 
-    /// The disk has everything up to this batch. State that came whole has been applied with that.
-    fn on_written(&mut self, done: Batch, out: &mut Vec<Output>) {
+    /// Finishes a batch that the disk has, and all before it. A snapshot in it counts as applied from now on.
+    fn on_written(&mut self, done: Batch, out: &mut Vec<MembershipOutput>) {
         self.raw.on_persist_ready(done.number);
         if let Some(index) = done.installs {
             self.raw.advance_apply_to(index);
@@ -258,8 +256,8 @@ impl Membership {
         self.send(done.then_send, out);
     }
 
-    /// Takes out what the `raft` crate wants done, until it wants nothing more.
-    fn pump(&mut self, out: &mut Vec<Output>) {
+    /// Carries out what the `raft` crate wants done, until it wants nothing more.
+    fn pump(&mut self, out: &mut Vec<MembershipOutput>) {
         self.on_new_role();
         while self.raw.has_ready() {
             let mut ready = self.raw.ready();
@@ -286,7 +284,7 @@ impl Membership {
             self.lazy.extend(writes);
             if must_sync {
                 let writes = std::mem::take(&mut self.lazy);
-                out.push(Output::Persist { token: Token(number), writes });
+                out.push(MembershipOutput::Persist { token: RaftToken(number), writes });
             }
             let batch = Batch { number, needs_disk: must_sync, installs, then_send };
             if must_sync || !self.writing.is_empty() {
@@ -296,31 +294,33 @@ impl Membership {
             }
             self.apply(committed, out);
             for to in sent_state {
-                // Nobody says whether it arrives, and until someone does the leader sends that voter nothing more. So it
-                // counts as arrived; if it has not, the voter's answer to what comes next shows it.
+                // Nobody reports whether the snapshot arrives, and until somebody does the leader sends that voter
+                // nothing more. So it counts as arrived; if it has not, the voter's answer to the next message shows
+                // that.
                 self.raw.report_snapshot(to, SnapshotStatus::Finish);
             }
         }
         self.report_confirmed(out);
     }
 
-    /// Brings the mirror up to date and says what the disk must be told.
-    fn store(&mut self, ready: &raft::Ready, out: &mut Vec<Output>) -> Vec<Write> {
+    /// Brings the mirror up to date and returns the writes that bring the disk up to date.
+    fn store(&mut self, ready: &raft::Ready, out: &mut Vec<MembershipOutput>) -> Vec<DiskWrite> {
         let mut writes = Vec::new();
         if let Some(saved) = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()) {
             let saved = Saved::from_raft(saved).expect("checked when it was received");
             self.applied = saved.index;
             if saved.view.epoch > self.view.epoch {
                 self.view = saved.view.clone();
-                out.push(Output::Agreed(self.view.clone()));
+                out.push(MembershipOutput::Agreed(self.view.clone()));
             }
-            writes.push(Write::Install(saved));
+            writes.push(DiskWrite::Install(saved));
         }
         if !ready.entries().is_empty() {
-            writes.push(Write::Append(ready.entries().iter().cloned().map(LogEntry::from_raft).collect()));
+            writes
+                .push(DiskWrite::Append(ready.entries().iter().cloned().map(LogEntry::from_raft).collect()));
         }
         if let Some(hard) = ready.hs() {
-            writes.push(Write::Ballot(Ballot { term: hard.term, vote: hard.vote, commit: hard.commit }));
+            writes.push(DiskWrite::Ballot(Ballot { term: hard.term, vote: hard.vote, commit: hard.commit }));
         }
         for write in &writes {
             self.raw.mut_store().disk.apply(write);
@@ -328,23 +328,23 @@ impl Membership {
         writes
     }
 
-    fn send(&self, messages: Vec<eraftpb::Message>, out: &mut Vec<Output>) {
+    fn send(&self, messages: Vec<eraftpb::Message>, out: &mut Vec<MembershipOutput>) {
         for message in messages {
             let to = usize::try_from(message.to).ok().and_then(|id| self.voters.get(id.checked_sub(1)?));
             let to = to.expect("raft sends to voters").clone();
             if let Some(message) = RaftMessage::from_raft(message) {
-                out.push(Output::Send { to, message });
+                out.push(MembershipOutput::Send { to, message });
             }
         }
     }
 
     /// Applies committed entries: a view follows only on the one before it.
-    fn apply(&mut self, committed: Vec<eraftpb::Entry>, out: &mut Vec<Output>) {
+    fn apply(&mut self, committed: Vec<eraftpb::Entry>, out: &mut Vec<MembershipOutput>) {
         let Some(last) = committed.last().map(|entry| entry.index) else { return };
         for entry in &committed {
             if let Some(view) = disk::follow(&self.view, &entry.data) {
                 self.view = view;
-                out.push(Output::Agreed(self.view.clone()));
+                out.push(MembershipOutput::Agreed(self.view.clone()));
             }
         }
         self.applied = last;
@@ -352,30 +352,30 @@ impl Membership {
         self.compact();
     }
 
-    /// Replaces the older half of a long log by the state that it made. The younger half stays, so that a voter that is a
-    /// little behind needs only that.
+    /// Replaces the older half of a long log by a snapshot. The newer half stays, so that a voter that is slightly
+    /// behind needs only those entries.
     fn compact(&mut self) {
         let cut = self.applied.saturating_sub(self.longest_log as u64 / 2);
         let store = self.raw.mut_store();
         if store.disk.log_length() <= self.longest_log || cut <= store.disk.saved.index {
             return;
         }
-        let write = Write::Compact(store.disk.saved_up_to(cut));
+        let write = DiskWrite::Compact(store.disk.saved_up_to(cut));
         store.disk.apply(&write);
         self.lazy.push(write);
     }
 
-    fn report_confirmed(&mut self, out: &mut Vec<Output>) {
+    fn report_confirmed(&mut self, out: &mut Vec<MembershipOutput>) {
         while self.confirmed.front().is_some_and(|(index, _)| *index <= self.applied) {
             let (_, round) = self.confirmed.pop_front().expect("there is a first");
             if self.leads().is_some() {
-                out.push(Output::Confirmed(round));
+                out.push(MembershipOutput::Confirmed(round));
             }
         }
     }
 
-    /// A new term or role: what was confirmed in the last one says nothing about this one. And after an election has
-    /// begun, whoever saw it waits for a time of its own before it begins one itself.
+    /// Reacts to a new term or role: what was confirmed in the last one says nothing about this one. And after an
+    /// election has begun, every voter that saw it waits for a time of its own before it begins one itself.
     fn on_new_role(&mut self) {
         let now = (self.raw.raft.term, self.raw.raft.state);
         if now != self.seen {

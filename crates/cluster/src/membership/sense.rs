@@ -1,59 +1,61 @@
-//! Whether what a voter says can come from a correct one. The `raft` crate takes that for granted, and panics where it is not so.
+//! Plausibility checks of voters' messages. The `raft` crate takes correct voters for granted, and panics where they
+//! are not.
 //!
-//! A voter that lies well can still make the others agree on nonsense: that is what its certificate is for.
+//! A voter that lies consistently can still make the others agree on nonsense; only its certificate protects against
+//! that.
 
 use raft::{Raft, RaftLog, StateRole, Storage};
 
-use super::message::{Kind, RaftMessage};
+use super::message::{RaftKind, RaftMessage};
 
-/// No term, and no log, gets this far: there is room to count on from there.
+/// Upper bound for terms and log indexes: there is room to count on from there.
 const FARTHEST: u64 = u64::MAX >> 1;
 
-/// Says what is wrong with a message to this voter.
+/// Checks a message to this voter, and returns what is wrong with it.
 pub(super) fn check<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), &'static str> {
     let log = &voter.raft_log;
     let snapshot = message.snapshot.as_ref();
     let numbers = [message.term, message.index, message.commit, message.log_term];
     let of_snapshot = snapshot.map_or([0; 2], |saved| [saved.index, saved.term]);
     if numbers.into_iter().chain(of_snapshot).any(|number| number > FARTHEST) {
-        return Err("a message from farther than any vote can have come");
+        return Err("a term or an index beyond any that votes can reach");
     }
     if message.term == 0 {
         return Err("a message without a term");
     }
-    if (message.kind == Kind::Snapshot) != snapshot.is_some() {
+    if (message.kind == RaftKind::Snapshot) != snapshot.is_some() {
         return Err("a snapshot message without its snapshot, or another one with it");
     }
     if snapshot.is_some_and(|saved| saved.term > message.term || saved.term == 0 || saved.index == 0) {
         return Err("a snapshot of nothing, or of a later term than its sender's");
     }
     if message.term < voter.term {
-        // Late, and not listened to: what it says of the log was so once.
+        // A late message has no effect: what it says about the log was true once.
         return Ok(());
     }
     match message.kind {
-        Kind::Heartbeat if message.commit > log.last_index() => {
+        RaftKind::Heartbeat if message.commit > log.last_index() => {
             Err("a heartbeat that commits what was never sent here")
         }
-        // Who does not lead any more may have sent more than its disk has kept.
-        Kind::AppendResponse
+        // A former leader may have sent more than its own disk has kept.
+        RaftKind::AppendResponse
             if voter.state == StateRole::Leader && !message.reject && message.index > log.last_index() =>
         {
             Err("a voter that has what was never sent to it")
         }
-        Kind::Append => check_entries(message, log),
-        Kind::AppendResponse
-        | Kind::RequestVote
-        | Kind::RequestVoteResponse
-        | Kind::RequestPreVote
-        | Kind::RequestPreVoteResponse
-        | Kind::Snapshot
-        | Kind::Heartbeat
-        | Kind::HeartbeatResponse => Ok(()),
+        RaftKind::Append => check_entries(message, log),
+        RaftKind::AppendResponse
+        | RaftKind::RequestVote
+        | RaftKind::RequestVoteResponse
+        | RaftKind::RequestPreVote
+        | RaftKind::RequestPreVoteResponse
+        | RaftKind::Snapshot
+        | RaftKind::Heartbeat
+        | RaftKind::HeartbeatResponse => Ok(()),
     }
 }
 
-/// Entries follow the one that they are said to follow, and do not contradict what was agreed on.
+/// Checks that entries follow the one that they are said to follow, and do not contradict committed entries.
 fn check_entries<S: Storage>(message: &RaftMessage, log: &RaftLog<S>) -> Result<(), &'static str> {
     let (mut index, mut term) = (message.index, message.log_term);
     for entry in &message.entries {

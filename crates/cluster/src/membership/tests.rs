@@ -2,7 +2,7 @@
 
 mod full_disk;
 
-use super::message::Kind;
+use super::message::RaftKind;
 use super::*;
 use crate::lease::Terms;
 use crate::names::{Incarnation, Member};
@@ -15,7 +15,7 @@ const PACE: Pace = Pace { heartbeat: 1, election: 5 };
 struct Council {
     voters: Vec<Membership>,
     disks: Vec<Disk>,
-    unwritten: Vec<VecDeque<(Token, Vec<Write>)>>,
+    unwritten: Vec<VecDeque<(RaftToken, Vec<DiskWrite>)>>,
     wire: VecDeque<(usize, usize, RaftMessage)>,
     confirmed: Vec<(usize, Round)>,
     names: Vec<SiteName>,
@@ -35,16 +35,16 @@ impl Council {
         }
     }
 
-    fn handle(&mut self, at: usize, out: Vec<Output>) {
+    fn handle(&mut self, at: usize, out: Vec<MembershipOutput>) {
         for output in out {
             match output {
-                Output::Send { to, message } => {
+                MembershipOutput::Send { to, message } => {
                     let to = self.names.iter().position(|name| *name == to).unwrap();
                     self.wire.push_back((at, to, message));
                 }
-                Output::Persist { token, writes } => self.unwritten[at].push_back((token, writes)),
-                Output::Agreed(_) => {}
-                Output::Confirmed(round) => self.confirmed.push((at, round)),
+                MembershipOutput::Persist { token, writes } => self.unwritten[at].push_back((token, writes)),
+                MembershipOutput::Agreed(_) => {}
+                MembershipOutput::Confirmed(round) => self.confirmed.push((at, round)),
             }
         }
     }
@@ -78,7 +78,7 @@ impl Council {
         while (0..self.voters.len()).any(|at| self.write_one(at)) || self.deliver() {}
     }
 
-    /// Ticks everyone until someone leads and all know it.
+    /// Ticks everyone until one voter leads and all know it.
     fn elect(&mut self) -> usize {
         for _ in 0..100 {
             (0..self.voters.len()).for_each(|at| self.tick(at));
@@ -93,7 +93,7 @@ impl Council {
         panic!("nobody was elected");
     }
 
-    /// Delivers and writes everything but the messages that `lost` names.
+    /// Delivers and writes everything except the messages for which `lost` returns true.
     fn settle_without(&mut self, mut lost: impl FnMut(usize, usize, &RaftMessage) -> bool) {
         loop {
             self.wire.retain(|(from, to, message)| !lost(*from, *to, message));
@@ -154,15 +154,15 @@ fn no_vote_and_no_acknowledgement_leaves_before_the_disk_has_what_it_promises() 
     while council.wire.is_empty() {
         council.tick(0);
     }
-    // The first tick over the timeout asks whether votes could be had, which promises nothing.
+    // The first tick after the timeout asks for pre-votes, which promise nothing.
     while council.deliver() {}
     assert!(council.voters.iter().all(|voter| voter.leads().is_none()));
     assert!(!council.unwritten[0].is_empty(), "the candidate votes for itself, on disk");
     while council.write_one(0) {}
-    let asked = council.wire.iter().filter(|(.., message)| message.kind == Kind::RequestVote).count();
+    let asked = council.wire.iter().filter(|(.., message)| message.kind == RaftKind::RequestVote).count();
     assert_eq!(asked, 2);
     while council.deliver() {}
-    // The others have voted, and nothing of it is on the wire until their disks have the vote.
+    // The others have voted, and no vote is sent until their disks have it.
     assert!(council.voters[0].leads().is_none() && !council.unwritten[1].is_empty());
     assert!(council.wire.is_empty());
     council.settle();
@@ -185,11 +185,11 @@ fn a_leader_is_confirmed_by_a_majority_and_not_without_one() {
     let leader = council.elect();
     let mut out = Vec::new();
     council.voters[leader].confirm(Round(1), &mut out);
-    assert!(!out.iter().any(|output| matches!(output, Output::Confirmed(_))));
+    assert!(!out.iter().any(|output| matches!(output, MembershipOutput::Confirmed(_))));
     council.handle(leader, out);
     council.settle();
     assert_eq!(council.confirmed, [(leader, Round(1))]);
-    // Cut off, it still believes that it leads, and is not confirmed.
+    // Cut off, it still assumes that it leads, and is not confirmed.
     let mut out = Vec::new();
     council.voters[leader].confirm(Round(2), &mut out);
     council.handle(leader, out);
@@ -240,7 +240,7 @@ fn what_no_voter_sends_is_refused() {
     let leader = council.elect();
     let mut out = Vec::new();
     council.voters[leader].confirm(Round(1), &mut out);
-    let Some(Output::Send { message, .. }) = out.first().cloned() else { panic!("a heartbeat") };
+    let Some(MembershipOutput::Send { message, .. }) = out.first().cloned() else { panic!("a heartbeat") };
     let (follower, names) = ((leader + 1) % 3, council.names.clone());
     let mut refuse = |from: &SiteName, message: RaftMessage| {
         council.voters[follower].on_message(from, message, &mut Vec::new()).unwrap_err()
@@ -253,11 +253,12 @@ fn what_no_voter_sends_is_refused() {
     );
     assert_eq!(refuse(&names[follower], message.clone()), "not another voter");
     assert_eq!(refuse(&"stranger".parse().unwrap(), message.clone()), "not another voter");
-    let hollow = RaftMessage { kind: Kind::Snapshot, ..message };
+    let hollow = RaftMessage { kind: RaftKind::Snapshot, ..message };
     assert!(refuse(&names[leader], hollow).starts_with("a snapshot message without"));
 }
 
-/// Three voters, of which one has missed so much that the leader's log does not have it any more: leader, that one.
+/// Returns three voters of which one has missed so much that the leader's log does not have it any more, the leader,
+/// and the one that is behind.
 fn behind_by_a_whole_log() -> (Council, usize, usize) {
     let mut council = Council::of(3);
     let leader = council.elect();
@@ -275,15 +276,15 @@ fn a_voter_that_got_the_state_can_stand_for_election_at_once() {
     let mut installed = false;
     for _ in 0..20 {
         council.tick(leader);
-        // Nothing follows on the state: the log of the one that was away is empty when it stands.
+        // No entries follow the snapshot: the log of the voter that was away is empty when it campaigns.
         council.settle_without(|from, to, message| {
-            installed |= message.kind == Kind::AppendResponse && from == away && !message.reject;
+            installed |= message.kind == RaftKind::AppendResponse && from == away && !message.reject;
             installed && (from == leader || to == leader)
         });
     }
     assert!(installed && council.voters[away].log_length() == 0);
     assert_ne!(council.voters[away].view().epoch, Epoch::default());
-    while council.wire.iter().all(|(_, _, message)| message.kind != Kind::RequestPreVote) {
+    while council.wire.iter().all(|(_, _, message)| message.kind != RaftKind::RequestPreVote) {
         council.tick(away);
     }
 }
@@ -293,7 +294,7 @@ fn no_election_begins_while_the_disk_takes_in_the_state() {
     let (mut council, leader, away) = behind_by_a_whole_log();
     let installs = |council: &Council| {
         let mut writes = council.unwritten[away].iter().flat_map(|(_, writes)| writes);
-        writes.any(|write| matches!(write, Write::Install(_)))
+        writes.any(|write| matches!(write, DiskWrite::Install(_)))
     };
     while !installs(&council) {
         let others = [leader, 3 - leader - away];
@@ -320,7 +321,7 @@ fn state_that_was_lost_on_the_way_is_sent_again() {
     for _ in 0..20 {
         council.tick(leader);
         council.settle_without(|_, _, message| {
-            let loses = message.kind == Kind::Snapshot && lost < 3;
+            let loses = message.kind == RaftKind::Snapshot && lost < 3;
             lost += usize::from(loses);
             loses
         });
@@ -345,14 +346,14 @@ fn a_voter_that_is_a_little_behind_gets_entries_and_not_the_state() {
     for _ in 0..20 {
         council.tick(leader);
         council.settle_without(|_, _, message| {
-            whole += usize::from(message.kind == Kind::Snapshot);
+            whole += usize::from(message.kind == RaftKind::Snapshot);
             false
         });
     }
     assert_eq!((whole, council.voters[away].view()), (0, &view(epoch)));
 }
 
-/// Whether a message is lost: to or from the voter that is away, once the log is nearly full.
+/// Returns whether a message is lost: those to or from the voter that is away, once the log is nearly full.
 fn cut_off(length: usize, from: usize, to: usize, away: usize) -> bool {
     length + LONGEST_LOG / 4 > LONGEST_LOG && (from == away || to == away)
 }

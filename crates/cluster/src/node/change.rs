@@ -1,36 +1,38 @@
-//! View changes: a member stops, says what its clients hold, hears the same from all others, and starts again.
+//! View changes: a member stops, reports what its clients hold, receives the same from all others, and starts again.
 //!
 //! ```text
 //!  install e ── stop the machines of e−1 ── census to all members of e ── census from all ── open e
 //! ```
 //!
-//! Whoever opens e has heard from every member of e, and each of those had stopped the machines of e−1 before it spoke.
-//! Whoever is not a member of e has no lease. So when the first machine of e starts, nobody acts on a machine of e−1.
+//! A site that opens e has the census of every member of e, and each of those had stopped the machines of e−1 before it
+//! sent its census. A site that is not a member of e has no lease. So when the first machine of e starts, nobody acts
+//! on a machine of e−1.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use meshlock_protocol::Epoch;
 
 use super::packet::{LinkMessage, LinkPayload};
-use super::{Answer, Node, Note, Output, Purpose, TraceEvent};
+use super::{ClientAnswer, Node, NodeOutput, Note, Purpose, TraceEvent};
 use crate::links::Frame;
-use crate::membership::disk::Write;
+use crate::membership::disk::DiskWrite;
 use crate::mutant::{self, Mutant};
 use crate::names::{Member, SiteName};
 use crate::rules::Rules;
 use crate::table::{self, Census, Holding, LeaseClock, LocalView, LockTable};
 use crate::view::View;
 
-/// How many messages of one member wait for a view to open; more are sent again later.
+/// Maximum number of messages of one member that wait for a view to open; further ones are sent again later.
 const MAX_EARLY: usize = 4096;
 
-/// How many locks the clients of one member can hold: no correct site keeps more.
+/// Maximum number of locks that the clients of one member can hold: no correct site keeps more.
 const MAX_HELD: usize = 4 << 20;
 
-/// How long a piece of a census may be, in bytes: far below what a packet may be, so that nothing else waits long for it.
+/// Maximum length of a piece of a census in bytes: far below the limit of a packet, so that nothing else waits long for
+/// it.
 const PIECE: usize = 128 << 10;
 
-/// The pieces in which a census travels, at least one, and whether each is the last.
+/// Splits a census into the pieces in which it is sent, at least one, each with whether it is the last.
 fn pieces(census: &Census) -> Vec<(&[Holding], bool)> {
     // A length, and for each slot whether it is numbered and a number of 32 bits in groups of 7.
     let bytes = |holding: &Holding| holding.lock.as_str().len() + 4 + 6 * holding.slots.len();
@@ -46,44 +48,46 @@ fn pieces(census: &Census) -> Vec<(&[Holding], bool)> {
     pieces
 }
 
-/// How far this site is with the view that it installed last.
+/// The progress of this site with the view that it installed last.
 #[derive(Debug, Default)]
-pub(super) struct Change {
-    /// This site's own census, while it waits for others.
+pub(super) struct ViewChange {
+    /// This site's own census, while it waits for those of the others.
     own: Option<Census>,
     open: bool,
-    /// The newest census of each site, of this view or of one still to come.
-    heard: BTreeMap<SiteName, Heard>,
-    /// What has come for the machines that do not run yet, in order, with its number on the link.
+    /// The newest census of each site, of this view or of a later one.
+    censuses: BTreeMap<SiteName, MemberCensus>,
+    /// Messages for machines that do not run yet, in order, each with its number on the link.
     early: VecDeque<(Member, LinkPayload, u64)>,
-    /// How much of that has come from each site.
+    /// The number of early messages from each site.
     early_from: BTreeMap<SiteName, usize>,
 }
 
-/// The census of one member, as far as it has come.
+/// The census of one member, as far as it has arrived.
 #[derive(Debug)]
-struct Heard {
+struct MemberCensus {
     from: Member,
     epoch: Epoch,
     holdings: Census,
     complete: bool,
 }
 
-impl Change {
+impl ViewChange {
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The members of the view from which no census has come.
+    /// Returns the members of the view whose census has not arrived completely.
     pub(super) fn silent<'a>(&self, view: &'a View, me: &Member) -> impl Iterator<Item = &'a Member> {
         view.members.iter().filter(move |&member| {
-            let heard = self.heard.get(&member.site);
-            let spoken = |heard: &Heard| heard.from == *member && heard.epoch == view.epoch && heard.complete;
-            member != me && !heard.is_some_and(spoken)
+            let census = self.censuses.get(&member.site);
+            let sent = |census: &MemberCensus| {
+                census.from == *member && census.epoch == view.epoch && census.complete
+            };
+            member != me && !census.is_some_and(sent)
         })
     }
 
-    /// A piece of a census has come, of this view or of one still to come. Says what is wrong with it, if anything is.
+    /// Takes a piece of a census, of this view or of a later one. Returns what is wrong with it, if anything is.
     fn on_census(
         &mut self,
         from: Member,
@@ -91,20 +95,21 @@ impl Change {
         holdings: Census,
         last: bool,
     ) -> Result<(), &'static str> {
-        match self.heard.get_mut(&from.site) {
-            Some(heard) if heard.epoch > epoch => {}
-            Some(heard) if heard.epoch == epoch && heard.from == from => {
-                if heard.complete {
-                    return Err("says twice what its clients hold");
+        match self.censuses.get_mut(&from.site) {
+            Some(census) if census.epoch > epoch => {}
+            Some(census) if census.epoch == epoch && census.from == from => {
+                if census.complete {
+                    return Err("sends its census twice");
                 }
-                if heard.holdings.len() + holdings.len() > MAX_HELD {
-                    return Err("says that its clients hold more than a site keeps");
+                if census.holdings.len() + holdings.len() > MAX_HELD {
+                    return Err("sends a census with more locks than a site keeps");
                 }
-                heard.holdings.extend(holdings);
-                heard.complete = last;
+                census.holdings.extend(holdings);
+                census.complete = last;
             }
             Some(_) | None => {
-                self.heard.insert(from.site.clone(), Heard { from, epoch, holdings, complete: last });
+                self.censuses
+                    .insert(from.site.clone(), MemberCensus { from, epoch, holdings, complete: last });
             }
         }
         Ok(())
@@ -112,8 +117,8 @@ impl Change {
 }
 
 impl Node {
-    /// A view has been agreed on. Installs it if it is newer than the one that is installed.
-    pub(super) fn learn(&mut self, view: View, out: &mut Vec<Output>) {
+    /// Installs a view that has been agreed on, if it is newer than the installed one.
+    pub(super) fn learn(&mut self, view: View, out: &mut Vec<NodeOutput>) {
         if view.epoch <= self.view.epoch || !view.is_well_formed() {
             return;
         }
@@ -123,20 +128,20 @@ impl Node {
             self.trace_site(TraceEvent::Recover, out);
         }
         self.unanswered = 0;
-        self.go_by_its_terms(out);
-        out.push(Output::Note(Note::Installed(self.view.clone())));
+        self.adopt_terms(out);
+        out.push(NodeOutput::Note(Note::Installed(self.view.clone())));
         self.answer_rules(out);
         let census = self.table.stop();
         self.change.open = false;
         self.change.early.clear();
         self.change.early_from.clear();
         let epoch = self.view.epoch;
-        self.change.heard.retain(|_, heard| heard.epoch >= epoch);
-        self.heard.clear();
+        self.change.censuses.retain(|_, census| census.epoch >= epoch);
+        self.answered_at.clear();
         let view = &self.view;
-        let early = &self.change.heard;
+        let early = &self.change.censuses;
         self.links.retain(|peer| {
-            view.contains(peer) || early.get(&peer.site).is_some_and(|heard| heard.from == *peer)
+            view.contains(peer) || early.get(&peer.site).is_some_and(|census| census.from == *peer)
         });
         if self.view.contains(&self.me) {
             let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
@@ -150,16 +155,17 @@ impl Node {
                 }
             }
             self.change.own = Some(census);
-            self.open_if_all_have_spoken(out);
+            self.open_if_census_complete(out);
             if !self.lease.is_valid(self.now) {
                 self.reach_out(out);
             }
         } else if !self.view.may_join(&self.me) {
-            // It took part, perhaps without ever hearing of it, and does not any more.
-            out.push(Output::Note(Note::Excluded { epoch, member: self.me.clone() }));
+            // This site took part, perhaps without ever knowing, and does not any more.
+            out.push(NodeOutput::Note(Note::Excluded { epoch, member: self.me.clone() }));
             self.in_table(out, |table, lease_clock, out| table.lose_all(lease_clock.now, out));
             self.trace_site(TraceEvent::Fail, out);
-            // Later than any that took part: where the disk was lost, a later incarnation of this site may be known than this one.
+            // Later than any incarnation that took part: where the disk was lost, others may know a later incarnation
+            // of this site than this one.
             let last = self.view.last_incarnation(&self.me.site).max(self.me.incarnation);
             self.me.incarnation = last.next();
             self.begin_incarnation(out);
@@ -167,20 +173,21 @@ impl Node {
         }
     }
 
-    /// A incarnation of this site begins: nothing of the last one is left, and nothing is said before the disk knows of it.
-    pub(super) fn begin_incarnation(&mut self, out: &mut Vec<Output>) {
-        self.may_speak = false;
+    /// Begins an incarnation of this site: nothing of the last one is left, and nothing is sent before the incarnation
+    /// is on disk.
+    pub(super) fn begin_incarnation(&mut self, out: &mut Vec<NodeOutput>) {
+        self.may_send = false;
         self.lease.give_up(self.now);
         self.noticed = None;
         self.links.retain(|_| false);
-        self.change = Change::default();
+        self.change = ViewChange::default();
         self.table.begin_incarnation(&self.me);
         let incarnation = self.me.incarnation;
-        self.persist(vec![Write::Incarnation(incarnation)], Purpose::Incarnation(incarnation), out);
+        self.persist(vec![DiskWrite::Incarnation(incarnation)], Purpose::Incarnation(incarnation), out);
     }
 
     /// Starts the machines, if the census of every member is here.
-    fn open_if_all_have_spoken(&mut self, out: &mut Vec<Output>) {
+    fn open_if_census_complete(&mut self, out: &mut Vec<NodeOutput>) {
         let Some(me) = self.view.place(&self.me) else { return };
         if self.change.own.is_none() {
             return;
@@ -192,19 +199,22 @@ impl Node {
         }
         let rules = match Rules::new(self.view.rules.clone()) {
             Ok(rules) => rules,
-            // Others may run machines that this site does not have. To run different ones would be worse than none.
-            Err(error) => return out.push(Output::Note(Note::CannotOpen { epoch, why: error.to_string() })),
+            // Other sites may run machines that this program does not have. To run different ones would be worse than
+            // to run none.
+            Err(error) => {
+                return out.push(NodeOutput::Note(Note::CannotOpen { epoch, why: error.to_string() }));
+            }
         };
         let mut own = self.change.own.take();
-        let mut spoken = |member: &Member| match self.change.heard.remove(&member.site) {
+        let mut sent = |member: &Member| match self.change.censuses.remove(&member.site) {
             _ if *member == self.me => own.take(),
-            Some(heard) if heard.from == *member && heard.epoch == epoch => Some(heard.holdings),
+            Some(census) if census.from == *member && census.epoch == epoch => Some(census.holdings),
             Some(_) | None => None,
         };
         let all: Vec<Census> =
-            self.view.members.iter().map(|member| spoken(member).unwrap_or_default()).collect();
+            self.view.members.iter().map(|member| sent(member).unwrap_or_default()).collect();
         self.change.open = true;
-        out.push(Output::Note(Note::Opened(epoch)));
+        out.push(NodeOutput::Note(Note::Opened(epoch)));
         self.trace_view(out);
         let members = self.view.members.len();
         let local_view = LocalView::new(epoch, members, me, rules);
@@ -216,15 +226,16 @@ impl Node {
         }
     }
 
-    /// Something has come on a link.
-    pub(super) fn on_frame(&mut self, from: Member, frame: Frame<LinkMessage>, out: &mut Vec<Output>) {
-        // Only members of this view have a link, and those of a view that is still to come here.
+    /// Handles a frame that has arrived on a link.
+    pub(super) fn on_frame(&mut self, from: Member, frame: Frame<LinkMessage>, out: &mut Vec<NodeOutput>) {
+        // Only members of this view have a link, and members of a view that this site will install later.
         let newer = matches!(&frame, Frame::Data { body, .. } if body.epoch > self.view.epoch);
         if !self.view.contains(&from) && !newer {
             return;
         }
         let (change, table, epoch) = (&self.change, &self.table, self.view.epoch);
-        // What is not taken now is sent again. What belongs to another view takes no room and must not stand in the way.
+        // What is not accepted now is sent again. What belongs to another view takes no room and must not block the
+        // link.
         let takes = |message: &LinkMessage| match &message.payload {
             LinkPayload::Lock(of) if message.epoch == epoch && change.open => table.has_room(&of.lock),
             LinkPayload::Lock(_) | LinkPayload::Left(_) if message.epoch == epoch && !change.open => {
@@ -242,7 +253,7 @@ impl Node {
         }
     }
 
-    fn on_link_message(&mut self, from: Member, message: LinkMessage, out: &mut Vec<Output>) {
+    fn on_link_message(&mut self, from: Member, message: LinkMessage, out: &mut Vec<NodeOutput>) {
         let epoch = self.view.epoch;
         let careless = mutant::is_on(Mutant::OldEpochAccepted);
         match message.payload {
@@ -252,7 +263,7 @@ impl Node {
                 }
                 let site = from.site.clone();
                 match self.change.on_census(from, message.epoch, holdings, last) {
-                    Ok(()) => self.open_if_all_have_spoken(out),
+                    Ok(()) => self.open_if_census_complete(out),
                     Err(why) => Node::misbehaved(site, why, out),
                 }
             }
@@ -265,15 +276,16 @@ impl Node {
                 }
             }
             LinkPayload::Lock(_) | LinkPayload::Left(_) => {
-                // Older ones are of machines that have stopped. Nobody can open a newer view before this site has spoken.
+                // Older messages are for machines that have stopped. Nobody can open a newer view before this site has
+                // sent its census.
                 if message.epoch > epoch {
-                    Node::misbehaved(from.site, "speaks for machines that cannot run yet", out);
+                    Node::misbehaved(from.site, "sends for machines that cannot run yet", out);
                 }
             }
         }
     }
 
-    fn on_payload(&mut self, from: &Member, payload: LinkPayload, out: &mut Vec<Output>) {
+    fn on_payload(&mut self, from: &Member, payload: LinkPayload, out: &mut Vec<NodeOutput>) {
         let Some(place) = self.view.place(from) else { return };
         match payload {
             LinkPayload::Lock(message) => {
@@ -288,11 +300,11 @@ impl Node {
         }
     }
 
-    /// Lets the table do something and passes on what it wants done.
+    /// Calls `act` on the table and passes on the outputs.
     pub(super) fn in_table(
         &mut self,
-        out: &mut Vec<Output>,
-        act: impl FnOnce(&mut LockTable, LeaseClock, &mut Vec<table::Output>),
+        out: &mut Vec<NodeOutput>,
+        act: impl FnOnce(&mut LockTable, LeaseClock, &mut Vec<table::TableOutput>),
     ) {
         let mut wanted = std::mem::take(&mut self.wanted);
         let lease_clock = self.lease_clock();
@@ -300,21 +312,21 @@ impl Node {
         let epoch = self.view.epoch;
         for output in wanted.drain(..) {
             match output {
-                table::Output::LockEvent(tell) => out.push(Output::Answer(Answer::Lock(tell))),
-                table::Output::Send { to, message } => {
+                table::TableOutput::LockEvent(tell) => out.push(NodeOutput::Answer(ClientAnswer::Lock(tell))),
+                table::TableOutput::Send { to, message } => {
                     let member = self.view.members[to].clone();
                     let message = LinkMessage { epoch, payload: LinkPayload::Lock(message) };
                     self.post(out, |links, now, post| links.send(&member, message, now, post));
                 }
-                table::Output::Trace(happening) => self.trace(*happening, out),
-                table::Output::Left(lock) => {
+                table::TableOutput::Trace(step) => self.trace(*step, out),
+                table::TableOutput::Left(lock) => {
                     let others = self.view.members.iter().filter(|member| **member != self.me).cloned();
                     for member in others.collect::<Vec<_>>() {
                         let message = LinkMessage { epoch, payload: LinkPayload::Left(lock.clone()) };
                         self.post(out, |links, now, post| links.send(&member, message, now, post));
                     }
                 }
-                table::Output::Misbehaved { place, why } => {
+                table::TableOutput::Misbehaved { place, why } => {
                     let site = self.view.members.get(place).map(|member| member.site.clone());
                     Node::misbehaved(site.unwrap_or_else(|| self.me.site.clone()), why, out);
                 }

@@ -1,4 +1,4 @@
-//! How a node is set up, and what is wrong with it.
+//! The configuration of a node, and its checks.
 
 use crate::address::Address;
 use crate::lease::{Terms, TermsError};
@@ -10,70 +10,62 @@ use crate::table::TableConfig;
 use crate::time::Span;
 use crate::view::{MAX_PAST, SitesError, check_sites};
 
-/// How a node is set up. `cluster`, `sites`, `pace` and `tick` are the same at all sites of a cluster.
+/// The configuration of a node. `cluster`, `sites`, `pace` and `tick` are the same at all sites of a cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The name of the cluster, for ever.
     pub cluster: ClusterName,
-    /// The name of this site.
     pub site: SiteName,
-    /// What the host stamps this start with: another number than any earlier start of this site, and a larger one as far as
-    /// the host can tell, such as the milliseconds of its calendar clock. It is what a site that has lost its disk is told
-    /// by from what it was before; that clocks are set back is allowed for.
+    /// The host's stamp of this start: different from that of any earlier start of this site, and larger as far as the
+    /// host can tell, such as the milliseconds of its calendar clock. It distinguishes a site that has lost its disk
+    /// from what it was before; clocks that were set back are allowed for.
     pub start_stamp: u64,
-    /// Where other sites reach this one: the view tells them.
+    /// The address of this site, which the view tells the others.
     pub address: Address,
-    /// The sites that the cluster began with, in the same order everywhere; the first few of them vote, and never change. This
-    /// site need not be among them.
+    /// The initial sites of the cluster, in the same order everywhere; the first few of them vote, and never change.
+    /// This site need not be among them.
     pub sites: Vec<SiteName>,
-    /// The rules that the cluster begins with; later the view has them.
+    /// The initial rules of the cluster; later the view has them.
     pub rules: RulesText,
-    /// The leases that the cluster begins with; later the view has them, and this site goes by those.
+    /// The initial terms of leases; later the view has them, and this site follows those.
     pub terms: Terms,
-    /// Links.
+    /// Timeouts of links.
     pub patience: Patience,
-    /// Elections.
+    /// Intervals of elections.
     pub pace: Pace,
-    /// How long a tick of elections is.
+    /// Length of a tick of elections.
     pub tick: Span,
-    /// How many entries the log of views may have before its older half is replaced by the state that it made.
+    /// Maximum number of entries in the log of views before its older half is replaced by a snapshot.
     pub longest_log: usize,
-    /// How many sites that took part and do not now the view lists.
+    /// Maximum number of former members that a view lists.
     pub longest_past: usize,
     /// How this site treats its clients.
     pub table_config: TableConfig,
-    /// What is varied by chance is drawn from this.
+    /// Seed of everything that is random.
     pub seed: u64,
 }
 
-/// Why a node cannot be set up so.
+/// The reason why a configuration is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The list of sites.
+    /// The list of sites is invalid.
     #[error(transparent)]
     Sites(#[from] SitesError),
-    /// The rules.
+    /// The rules are invalid.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The lease.
+    /// The terms of leases are invalid.
     #[error(transparent)]
     Terms(#[from] TermsError),
     /// Elections need ticks, and more of them than heartbeats.
     #[error(
         "a heartbeat every {heartbeat} ticks and an election after {election}: give 1 or more, and more for the election"
     )]
-    Pace {
-        /// As given.
-        heartbeat: usize,
-        /// As given.
-        election: usize,
-    },
-    /// A lease that ends before a new leader can be elected ends with every leader.
+    Pace { heartbeat: usize, election: usize },
+    /// A lease that ends before a new leader can be elected would end with every leader.
     #[error(
         "a lease of {lease} µs ends before a lost leader is replaced, which takes up to {election} µs; lengthen it"
     )]
     LeaseShorterThanElection {
-        /// L.
         lease: u64,
         /// The longest election timeout.
         election: u64,
@@ -88,8 +80,8 @@ pub struct Checked {
 }
 
 impl Config {
-    /// Sensible defaults for a local network: leases of five seconds, a new leader within one. The address is the site's
-    /// name.
+    /// Returns sensible defaults for a local network: leases of five seconds, a new leader within one. The address is
+    /// the site's name.
     pub fn new(site: SiteName, sites: Vec<SiteName>) -> Self {
         let terms = Terms::default();
         Config {
@@ -120,7 +112,7 @@ impl Config {
         }
     }
 
-    /// Checks everything.
+    /// Checks the configuration.
     pub fn check(mut self) -> Result<Checked, ConfigError> {
         check_sites(&self.sites)?;
         let rules = Rules::new(self.rules.clone())?;

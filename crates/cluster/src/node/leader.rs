@@ -1,9 +1,10 @@
-//! What a leader does besides leading the log: grants leases, and decides which view comes next.
+//! The duties of a leader besides leading the log: it grants leases, and decides on the next view.
 //!
-//! Everything here begins with an election and ends with the leadership. A view is proposed only one at a time, and from
-//! the moment of the proposal nobody whom it leaves out is granted anything: so whoever is left out when the view is
-//! agreed on has no lease, whichever leader brings it about. (A later leader that has the proposal in its log applies it before
-//! it is confirmed as leader, hence before it grants anything; one that does not have it makes it void.)
+//! Everything here begins with an election and ends with the leadership. Only one view is proposed at a time, and from
+//! the moment of the proposal no member that it leaves out is granted a lease: so a member that is left out when the
+//! view is agreed on has no lease, whichever leader completes the proposal. (A later leader that has the proposal in
+//! its log applies it before it is confirmed as leader, hence before it grants anything; one that does not have it
+//! makes it void.)
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ use crate::view::View;
 /// Rules that a member asked for.
 #[derive(Clone, Debug)]
 pub(super) struct WantedRules {
-    /// How often the rules had changed when it did.
+    /// The version of the rules at the time of the request.
     pub(super) base: u64,
     pub(super) rules: RulesText,
 }
@@ -37,22 +38,23 @@ pub(super) struct Leadership {
     pub(super) grants: LeaseGrants,
     /// Renewals that came after the last round of confirmation began.
     waiting: Vec<(Member, Renewal)>,
-    /// Lives that came since and are too old to be let in, one a site.
+    /// Incarnations that asked to join since then and are too old, one for each site.
     outdated: BTreeMap<SiteName, Incarnation>,
     round: Option<Confirmation>,
     last_round: Round,
     joiners: BTreeMap<SiteName, Joiner>,
-    /// Whom each member cannot reach, as it said last.
+    /// The members that each member cannot reach, by its last report.
     reports: BTreeMap<Member, Vec<Member>>,
-    /// Since when members that ask for renewals have not had a lease, or the view: they do not hear what they are told.
-    deaf: BTreeMap<Member, Time>,
+    /// Since when each member that asks for renewals has not had a lease, or the current view: it does not receive what
+    /// it is sent.
+    out_of_step: BTreeMap<Member, Time>,
     /// The view that is in the log and not yet agreed on.
     pub(super) pending: Option<View>,
-    /// The view in which a member has said that a lock is ready to run again.
+    /// The view in which a member has reported that a lock is ready to run again.
     pub(super) drained: Option<Epoch>,
-    /// Whether a view was wanted for which there is no number.
+    /// Whether a view was needed for which there is no number left.
     pub(super) exhausted: bool,
-    /// Rules that were asked for.
+    /// The rules that were asked for.
     pub(super) rules: Option<WantedRules>,
 }
 
@@ -65,16 +67,16 @@ struct Confirmation {
     outdated: BTreeMap<SiteName, Incarnation>,
 }
 
-/// What a confirmed leader may say to whom.
+/// The answers of a confirmed leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answers {
-    /// These renewals are granted.
+    /// The renewals that are granted.
     pub(super) granted: Vec<(Member, Renewal)>,
-    /// These lives are too old, and this is the last one of the site.
+    /// The incarnations that are too old, each with the last one of its site.
     pub(super) outdated: Vec<(Member, Incarnation)>,
 }
 
-/// How many sites whose lives are too old are answered in one round; others ask again.
+/// Maximum number of sites with outdated incarnations that are answered in one round; the others ask again.
 const MAX_OUTDATED: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -83,26 +85,26 @@ struct Joiner {
     address: Address,
     reached: BTreeSet<Member>,
     since: Time,
-    heard: Time,
+    asked_at: Time,
 }
 
-/// How the leader paces itself.
+/// The timing of a leader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tempo {
-    /// How long it waits for more sites to join before it lets the first in.
+    /// How long it waits for more sites to join before it admits the first.
     pub(super) gather: Span,
-    /// How many sites the cluster began with: once so many are here or want in, it does not wait.
+    /// The number of initial sites of the cluster: once that many take part or ask to join, it does not wait.
     pub(super) expected: usize,
-    /// After how long a site that has not asked again does not want in any more.
+    /// After how long a site that has not asked again is no longer considered for joining.
     pub(super) forget_joiner: Span,
     /// After how long without an answer a round of confirmation is begun anew.
     pub(super) retry_round: Span,
-    /// How many past lives views list.
+    /// Maximum number of past incarnations that a view lists.
     pub(super) longest_past: usize,
 }
 
 impl Leadership {
-    /// A leadership begins. Its rounds are numbered apart from those of any other.
+    /// Begins a leadership. Its rounds are numbered apart from those of any other.
     pub(super) fn new(site: SiteName, term: Term, grants: LeaseGrants) -> Self {
         Leadership {
             site,
@@ -114,7 +116,7 @@ impl Leadership {
             last_round: Round(term.0 << 32),
             joiners: BTreeMap::new(),
             reports: BTreeMap::new(),
-            deaf: BTreeMap::new(),
+            out_of_step: BTreeMap::new(),
             pending: None,
             drained: None,
             exhausted: false,
@@ -122,23 +124,23 @@ impl Leadership {
         }
     }
 
-    /// A member asks for a renewal and says whom it cannot reach.
+    /// Handles a member's request for a renewal, with the members that it cannot reach.
     pub(super) fn on_renew(&mut self, member: Member, renewal: Renewal, unreachable: Vec<Member>) {
         self.reports.insert(member.clone(), unreachable);
         self.waiting.retain(|(other, _)| *other != member);
         self.waiting.push((member, renewal));
     }
 
-    /// A member has shown whether it has what it was told last: its lease, the view.
-    pub(super) fn on_heard(&mut self, member: &Member, in_step: bool, now: Time) {
+    /// Records whether a member has what it was sent last: its lease and the view.
+    pub(super) fn on_in_step(&mut self, member: &Member, in_step: bool, now: Time) {
         if in_step {
-            self.deaf.remove(member);
+            self.out_of_step.remove(member);
         } else {
-            self.deaf.entry(member.clone()).or_insert(now);
+            self.out_of_step.entry(member.clone()).or_insert(now);
         }
     }
 
-    /// A site asks to be let in.
+    /// Handles a site's request to join.
     pub(super) fn on_join(&mut self, member: Member, address: Address, reached: Vec<Member>, now: Time) {
         let known = self.joiners.get(&member.site);
         if known.is_some_and(|known| known.member.incarnation > member.incarnation) {
@@ -146,21 +148,22 @@ impl Leadership {
         }
         let since = known.filter(|known| known.member == member).map_or(now, |known| known.since);
         let reached = reached.into_iter().collect();
-        self.joiners.insert(member.site.clone(), Joiner { member, address, reached, since, heard: now });
+        self.joiners.insert(member.site.clone(), Joiner { member, address, reached, since, asked_at: now });
     }
 
-    /// A site asks to be let in with a incarnation that is too old for the view that this leader knows.
+    /// Handles a request to join from an incarnation that is too old for the view that this leader knows.
     ///
-    /// It is told the last incarnation of its site, and takes the next one. That must not have taken part before, though the site
-    /// has forgotten its own lives. So the answer comes from a confirmed leader: every view in which a incarnation of the site took
-    /// part, and knew of it, had been agreed on before the process of that incarnation ended, hence before the site asked.
+    /// The site is told its last incarnation, and takes the next one. That one must not have taken part before, though
+    /// the site has forgotten its own incarnations. So the answer comes from a confirmed leader: every view in which an
+    /// incarnation of the site took part, and knew of it, had been agreed on before the process of that incarnation
+    /// ended, hence before the site asked.
     pub(super) fn on_outdated(&mut self, member: Member) {
         if self.outdated.len() < MAX_OUTDATED || self.outdated.contains_key(&member.site) {
             self.outdated.insert(member.site, member.incarnation);
         }
     }
 
-    /// The round of confirmation to begin now, if anyone waits for one.
+    /// Returns the round of confirmation to begin now, if anyone waits for one.
     pub(super) fn begin_round(&mut self, now: Time, tempo: Tempo) -> Option<Round> {
         let stuck = self.round.as_ref().is_some_and(|round| now.since(round.since) >= tempo.retry_round);
         let nobody = self.waiting.is_empty() && self.outdated.is_empty();
@@ -178,16 +181,16 @@ impl Leadership {
         Some(self.last_round)
     }
 
-    /// Leadership is confirmed for `round`: the renewals that may be granted, which are granted now, and who is told that its
-    /// incarnation is too old.
+    /// Reacts to the confirmation of leadership for `round`: returns the renewals that are granted now, and the
+    /// incarnations that are told that they are too old.
     pub(super) fn on_confirmed(&mut self, round: Round, view: &View, now: Time) -> Answers {
         let Some(confirmation) = self.round.take_if(|current| current.round == round) else {
             return Answers::default();
         };
-        let condemned = self.condemned(view, now);
+        let to_exclude = self.to_exclude(view, now);
         let stays = |member: &Member| self.pending.as_ref().is_none_or(|next| next.contains(member));
         let mut granted = confirmation.renewals;
-        granted.retain(|(member, _)| view.contains(member) && stays(member) && !condemned.contains(member));
+        granted.retain(|(member, _)| view.contains(member) && stays(member) && !to_exclude.contains(member));
         granted.retain(|(member, _)| self.grants.grant(member, now));
         let outdated = confirmation.outdated.into_iter();
         let outdated = outdated.map(|(site, incarnation)| Member { site, incarnation });
@@ -196,28 +199,34 @@ impl Leadership {
         Answers { granted, outdated }
     }
 
-    /// The voters have agreed on `view`.
+    /// Reacts to `view` having been agreed on.
     pub(super) fn on_agreed(&mut self, view: &View, now: Time) {
         self.pending = self.pending.take().filter(|pending| pending.epoch > view.epoch);
         self.grants.on_agreed(&view.members, view.terms, now);
         self.reports.retain(|member, _| view.contains(member));
-        self.deaf.retain(|member, _| view.contains(member));
+        self.out_of_step.retain(|member, _| view.contains(member));
         self.joiners.retain(|_, joiner| view.may_join(&joiner.member));
-        // Also those that were asked for while other ones were on their way: whoever did so is told to look again.
+        // This also drops rules that were asked for while other ones were under way: whoever asked is told to look at
+        // the new ones first.
         self.rules = self.rules.take().filter(|wanted| wanted.base == view.rules_version);
     }
 
-    /// Whose lease should run out, so that the others can go on: whoever speaks to the leader but has not heard it for as
-    /// long as a lease lasts, and of any two members of which one cannot reach the other,
-    /// at least one. Again and again the one that most others are at odds with, and of several such rather another than
-    /// the leader itself.
-    fn condemned(&self, view: &View, now: Time) -> BTreeSet<Member> {
+    /// Returns the members whose leases should run out, so that the others can go on: each member that speaks to the
+    /// leader but has not received anything from it for as long as a lease lasts, and at least one of any two members
+    /// of which one cannot reach the other. Of those, the member with the most such conflicts is chosen repeatedly;
+    /// among equals, the leader itself comes last.
+    fn to_exclude(&self, view: &View, now: Time) -> BTreeSet<Member> {
         let long = |since: &Time| now.since(*since) >= self.grants.terms().length;
-        let mut condemned: BTreeSet<Member> =
-            self.deaf.iter().filter(|(_, since)| long(since)).map(|(member, _)| member.clone()).collect();
+        let mut to_exclude: BTreeSet<Member> = self
+            .out_of_step
+            .iter()
+            .filter(|(_, since)| long(since))
+            .map(|(member, _)| member.clone())
+            .collect();
         let mut odds: BTreeSet<(usize, usize)> = BTreeSet::new();
-        for (reporter, unreachable) in self.reports.iter().filter(|(member, _)| !condemned.contains(member)) {
-            let unreachable = unreachable.iter().filter(|member| !condemned.contains(member));
+        for (reporter, unreachable) in self.reports.iter().filter(|(member, _)| !to_exclude.contains(member))
+        {
+            let unreachable = unreachable.iter().filter(|member| !to_exclude.contains(member));
             let Some(a) = view.place(reporter) else { continue };
             for b in unreachable.filter_map(|member| view.place(member)).filter(|&b| b != a) {
                 odds.insert((a.min(b), a.max(b)));
@@ -232,12 +241,12 @@ impl Leadership {
             let rank = |&place: &usize| (count[place], view.members[place].site != self.site, place);
             let worst = (0..count.len()).max_by_key(rank).unwrap_or(0);
             odds.retain(|&(a, b)| a != worst && b != worst);
-            condemned.insert(view.members[worst].clone());
+            to_exclude.insert(view.members[worst].clone());
         }
-        condemned
+        to_exclude
     }
 
-    /// When a member that is not renewed can be left out, or a joiner be let in: when to look again.
+    /// Returns when to look again: when a member that is not renewed can be excluded, or a joiner admitted.
     pub(super) fn next_due(&self, view: &View, now: Time, tempo: Tempo) -> Option<Time> {
         let over = view.members.iter().map(|member| self.grants.over_at(member));
         let joins = self.joiners.values().map(|joiner| joiner.since + tempo.gather);
@@ -245,7 +254,7 @@ impl Leadership {
         over.chain(joins).chain(retry).filter(|due| *due > now).min()
     }
 
-    /// The view that should follow on `view`, if any should.
+    /// Returns the view that should follow `view`, if one should.
     pub(super) fn next_view(
         &mut self,
         view: &View,
@@ -256,19 +265,19 @@ impl Leadership {
         if self.pending.is_some() {
             return None;
         }
-        self.joiners.retain(|_, joiner| now.since(joiner.heard) < tempo.forget_joiner);
+        self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < tempo.forget_joiner);
         let mut members: Vec<Member> =
             view.members.iter().filter(|member| !self.grants.is_over(member, now)).cloned().collect();
-        let condemned = self.condemned(view, now);
+        let to_exclude = self.to_exclude(view, now);
         let must_reach: Vec<Member> =
-            members.iter().filter(|member| !condemned.contains(member)).cloned().collect();
+            members.iter().filter(|member| !to_exclude.contains(member)).cloned().collect();
         let complete = members.len() + self.joiners.len() >= tempo.expected;
         let mut addresses = view.addresses.clone();
         for joiner in self.joiners.values() {
             let fresh = members.iter().all(|member| member.site != joiner.member.site);
-            let hears_leader = joiner.member.site == self.site
+            let reaches_leader = joiner.member.site == self.site
                 || joiner.reached.iter().any(|member| member.site == self.site);
-            let connected = hears_leader && must_reach.iter().all(|member| joiner.reached.contains(member));
+            let connected = reaches_leader && must_reach.iter().all(|member| joiner.reached.contains(member));
             if fresh && connected && (complete || now.since(joiner.since) >= tempo.gather) {
                 members.push(joiner.member.clone());
                 addresses.insert(joiner.member.site.clone(), joiner.address.clone());

@@ -1,4 +1,4 @@
-//! What a node does while it leads: petitions, leases, the next view.
+//! The work of a node while it leads: requests to the leader, leases, the next view.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use meshlock_protocol::Epoch;
 
 use super::leader::{Leadership, WantedRules};
 use super::packet::Content;
-use super::{Node, Note, Output};
+use super::{Node, NodeOutput, Note};
 use crate::lease::LeaseGrants;
 use crate::membership::{self, MAX_VOTERS, Membership};
 use crate::mutant::{self, Mutant};
@@ -16,8 +16,8 @@ use crate::rules::Rules;
 use crate::view::View;
 
 impl Node {
-    /// Something that only the leader can do is asked for.
-    pub(super) fn on_petition(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
+    /// Handles a request that only the leader can fulfil.
+    pub(super) fn on_leader_request(&mut self, from: Member, content: Content, out: &mut Vec<NodeOutput>) {
         let Some(view) = self.leadership.as_ref().and(self.membership.as_ref()).map(|m| m.view().clone())
         else {
             let leader = self.membership.as_ref().and_then(|membership| membership.leader()).cloned();
@@ -30,7 +30,7 @@ impl Node {
         match content {
             Content::Renew { renewal, epoch, unreachable, leased, drained } => {
                 if view.contains(&from) && unreachable.len() <= view.members.len() {
-                    leadership.on_heard(&from, leased && epoch == view.epoch, now);
+                    leadership.on_in_step(&from, leased && epoch == view.epoch, now);
                     leadership.drained = drained.then_some(epoch).or(leadership.drained);
                     leadership.on_renew(from.clone(), renewal, unreachable);
                 }
@@ -62,7 +62,7 @@ impl Node {
                     rules.fit(view.members.len().max(1))?;
                     Ok(rules)
                 });
-                // If other rules are on their way, these are about rules that nobody has seen yet.
+                // If other rules are under way, this request is about rules that nobody has seen yet.
                 let version =
                     leadership.pending.as_ref().map_or(view.rules_version, |next| next.rules_version);
                 match checked {
@@ -84,16 +84,16 @@ impl Node {
             | Content::Ping
             | Content::Pong
             | Content::Ask { .. }
-            | Content::Reply { .. } => unreachable!("only petitions come here"),
+            | Content::Reply { .. } => unreachable!("only requests to the leader come here"),
         }
     }
 
-    /// Does what a leader does, if this site leads.
-    pub(super) fn lead(&mut self, out: &mut Vec<Output>) {
+    /// Does the work of a leader, if this site leads.
+    pub(super) fn lead(&mut self, out: &mut Vec<NodeOutput>) {
         let term = self.leads();
         if term != self.leadership.as_ref().map(|leadership| leadership.term) {
-            // What has been agreed on, or else what the first view will have. If a first view of another leader is on its
-            // way, it comes before any lease.
+            // The terms that have been agreed on, or else those that the first view will have. If the first view of
+            // another leader is under way, it is applied before any lease is granted.
             let known = self.membership.as_ref().map(Membership::view);
             let members = known.map_or(&[] as &[Member], |view| &view.members);
             let known = known.filter(|view| view.epoch > Epoch::default());
@@ -102,7 +102,7 @@ impl Node {
             let grants = LeaseGrants::new(terms, members, self.now);
             self.leadership = term.map(|term| Leadership::new(self.me.site.clone(), term, grants));
             if let Some(term) = term {
-                out.push(Output::Note(Note::Leads(term)));
+                out.push(NodeOutput::Note(Note::Leads(term)));
                 self.reach_out(out);
             }
         }
@@ -114,14 +114,15 @@ impl Node {
         }
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
         if self.view.epoch > membership.view().epoch {
-            // Another leader has told of a view that this log does not have yet: whatever followed on the older one is void.
+            // Another leader has sent a view that this log does not have yet: whatever followed on the older one is
+            // void.
             return;
         }
         let rules = self.first_rules.text();
         let known = leadership.exhausted;
         let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else {
             if leadership.exhausted && !known {
-                out.push(Output::Note(Note::EpochsExhausted));
+                out.push(NodeOutput::Note(Note::EpochsExhausted));
             }
             return;
         };
@@ -131,11 +132,11 @@ impl Node {
         if let (false, Some(leadership)) = (proposed, &mut self.leadership) {
             leadership.pending = None;
         } else {
-            out.push(Output::Note(Note::Proposed(view)));
+            out.push(NodeOutput::Note(Note::Proposed(view)));
         }
     }
 
-    pub(super) fn on_confirmed(&mut self, round: membership::Round, out: &mut Vec<Output>) {
+    pub(super) fn on_confirmed(&mut self, round: membership::Round, out: &mut Vec<NodeOutput>) {
         let (Some(leadership), Some(membership)) = (&mut self.leadership, &self.membership) else { return };
         let length = leadership.grants.terms().length;
         let answers = leadership.on_confirmed(round, membership.view(), self.now);
@@ -143,46 +144,47 @@ impl Node {
             self.send(member.site, Content::TooOld { incarnation: member.incarnation, last }, out);
         }
         for (member, renewal) in answers.granted {
-            out.push(Output::Note(Note::Granted(member.clone())));
+            out.push(NodeOutput::Note(Note::Granted(member.clone())));
             let to = member.incarnation;
             self.send(member.site, Content::Granted { to, renewal, length }, out);
         }
     }
 
-    /// The leader says that this incarnation, which asks to be let in, is not later than one that took part.
+    /// Handles the leader's answer that this incarnation, which asks to join, is not later than one that took part.
     pub(super) fn on_too_old(
         &mut self,
         from: SiteName,
         incarnation: Incarnation,
         last: Incarnation,
-        out: &mut Vec<Output>,
+        out: &mut Vec<NodeOutput>,
     ) {
         if !self.votes(&from) || last < incarnation {
-            return Node::misbehaved(from, "calls a incarnation too old that is not", out);
+            return Node::misbehaved(from, "calls an incarnation too old that is not", out);
         }
         if incarnation == self.me.incarnation && !self.view.contains(&self.me) {
-            out.push(Output::Note(Note::TooOld(self.me.clone())));
+            out.push(NodeOutput::Note(Note::TooOld(self.me.clone())));
             self.me.incarnation = last.next();
             self.begin_incarnation(out);
         }
     }
 
-    /// A view was installed: from the first one on this site goes by its terms.
-    pub(super) fn go_by_its_terms(&mut self, out: &mut Vec<Output>) {
+    /// Adopts the terms of an installed view: from the first one on, this site follows them.
+    pub(super) fn adopt_terms(&mut self, out: &mut Vec<NodeOutput>) {
         let (agreed, configured) = (self.view.terms, self.config.terms);
         if agreed == configured || mutant::is_on(Mutant::OwnTerms) {
             return;
         }
-        out.push(Output::Note(Note::OtherTerms { agreed, configured }));
+        out.push(NodeOutput::Note(Note::OtherTerms { agreed, configured }));
         self.config.terms = agreed;
         self.lease.agree(agreed);
         self.table.agree_margin(agreed.margin);
     }
 
-    pub(super) fn on_agreed(&mut self, view: View, out: &mut Vec<Output>) {
+    pub(super) fn on_agreed(&mut self, view: View, out: &mut Vec<NodeOutput>) {
         if let Some(leadership) = &mut self.leadership {
             leadership.on_agreed(&view, self.now);
-            // Voters have it from the log as well, but not those that have lost their disks; it is rare, and short.
+            // Voters get the view from the log as well, but not those that have lost their disks; it is rare, and
+            // short.
             let told = view.members.iter().map(|member| member.site.clone());
             let told: Vec<SiteName> = told.filter(|site| *site != self.me.site).collect();
             for site in told {

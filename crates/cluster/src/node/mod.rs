@@ -1,15 +1,16 @@
 //! One node: membership, lease, links and lock table composed into one machine.
 //!
-//! *Inputs*: [`Node::handle`] takes a moment and what happened at it ([`Input`]). *Outputs*: it appends what is to be done
-//! ([`Output`]). *Getters*: the rest. [`Node::next_due`] says when it wants to be called again though nothing happens.
+//! *Inputs*: [`Node::handle`] takes a time and what happened at it ([`Input`]). *Outputs*: it appends the effects to
+//! carry out ([`NodeOutput`]). *Getters*: the rest. [`Node::next_due`] says when the node must be called again even if
+//! nothing happens.
 //!
-//! Before an input is looked at, everything that was due by then is done: a lease that ended while the machine was
-//! paused has ended before any message is read.
+//! Before an input is handled, everything that was due by then is done: a lease that ended while the machine was paused
+//! has ended before any message is read.
 //!
 //! **Invariants**
 //! - N1: machines run only in the view that was installed last, and only after the census of all its members.
 //! - N2: nothing of a view other than that one reaches them.
-//! - N3: a incarnation of this site says nothing before the disk knows of it.
+//! - N3: an incarnation of this site sends nothing before it is on disk.
 //! - N4: a site that finds itself left out of a view loses everything and begins a new incarnation.
 
 mod change;
@@ -33,10 +34,10 @@ use std::collections::{BTreeMap, VecDeque};
 use meshlock_protocol::Epoch;
 
 use crate::address::Address;
-use crate::founding::{ClusterId, Founding, StartError};
-use crate::lease::Lease;
+use crate::founding::{ClusterId, Founding, FoundingError};
+use crate::lease::MemberLease;
 use crate::links::{Links, Outgoing};
-use crate::membership::disk::{Disk, Write};
+use crate::membership::disk::{Disk, DiskWrite};
 use crate::membership::{self, Membership};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClusterName, Incarnation, Member, SiteName};
@@ -44,31 +45,31 @@ use crate::rules::{Rules, RulesText};
 use crate::table::{self, LeaseClock, LockTable, Request};
 use crate::time::Time;
 use crate::view::View;
-use change::Change;
-pub use clients::{Answer, Call};
+use change::ViewChange;
+pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError};
 use leader::{Leadership, Tempo};
 pub use note::Note;
 pub use packet::{Content, LinkMessage, LinkPayload, Packet};
 use questions::Questions;
-pub use questions::{Ask, CutOff, MAX_QUESTIONS, Overview, Question, Reply};
+pub use questions::{CutOff, Overview, PeerQuestion, PeerReply, QuestionId};
 pub use queue::{Age, InLine, LockQueue, SiteLocks, SiteQueue, Standing, Why, line};
 use registration::VoterRegistration;
 pub use trace::{MAX_WATCHES, TraceEvent, TraceLine};
-pub use types::{Input, Output, Token};
+pub use types::{Input, NodeOutput, WriteToken};
 
-/// After so many questions without an answer another site is asked.
+/// After this many requests without an answer another site is asked.
 const MAX_UNANSWERED: u32 = 2;
 
-/// What a batch of writes was for.
+/// The purpose of a batch of writes.
 #[derive(Clone, Debug)]
 enum Purpose {
-    /// What nothing waits for.
+    /// Nothing waits for it.
     Record,
-    Raft(membership::Token),
-    /// The disk of this voter is in writing.
+    Raft(membership::RaftToken),
+    /// The registration of this voter's disk is written.
     Registered(SiteName),
-    /// This incarnation may speak.
+    /// This incarnation may send.
     Incarnation(Incarnation),
 }
 
@@ -76,47 +77,47 @@ enum Purpose {
 pub struct Node {
     config: Config,
     cluster: ClusterId,
-    /// Those who vote, in the order that gives each its place.
+    /// The voters. The position of each is its number in Raft.
     voters: Vec<SiteName>,
     registration: VoterRegistration,
     first_rules: Rules,
     now: Time,
     me: Member,
-    /// Whether the disk knows of this incarnation.
-    may_speak: bool,
-    /// Whether this site wants out, and who wants to know when it is.
+    /// Whether this incarnation is on disk.
+    may_send: bool,
+    /// The requests to answer when this site has left, if it is leaving.
     leaving: Option<Vec<Request>>,
     membership: Option<Membership>,
-    lease: Lease,
-    /// The end of the lease for which clients have been told that they lost.
+    lease: MemberLease,
+    /// The end of the lease for which clients have been told that they lost their locks.
     noticed: Option<Time>,
     links: Links<LinkMessage>,
     table: LockTable,
     view: View,
-    change: Change,
+    change: ViewChange,
     leadership: Option<Leadership>,
-    /// When there may be something to do for a leader: as soon as something happened that a leader looks at, or when time
-    /// brings it about. Every tick is such a thing, calls of clients are not.
+    /// When there may be work for a leader: as soon as something happened that a leader reacts to, or when a time is
+    /// reached. Every tick counts as such an event, calls of clients do not.
     lead_at: Time,
-    /// Who leads, as someone said.
+    /// The leader, as another site said.
     leader_hint: Option<SiteName>,
-    /// How often the leader was asked for something since it last answered.
+    /// Number of requests to the leader since it last answered.
     unanswered: u32,
-    /// Whether a new leader was asked before its time, since the last renewal that was due.
+    /// Whether a new leader was asked early, since the last renewal that was due.
     hurried: bool,
-    /// Whom a site that wants in has heard from, and when.
-    heard: BTreeMap<Member, Time>,
+    /// The members that have answered this site while it asks to join, and when.
+    answered_at: BTreeMap<Member, Time>,
     rules_wanted: Option<RulesWanted>,
     questions: Questions,
-    /// The view in which the leader was told that a fresh one is wanted.
+    /// The view in which the leader was told that a fresh one is needed.
     told_stale: Option<Epoch>,
     next_tick: Time,
-    writing: VecDeque<(Token, Purpose)>,
-    last_token: Token,
-    /// Memory for what the table and the links want done, from call to call.
-    wanted: Vec<table::Output>,
+    writing: VecDeque<(WriteToken, Purpose)>,
+    last_token: WriteToken,
+    /// Buffers for the outputs of the table and the links, kept between calls.
+    wanted: Vec<table::TableOutput>,
     posted: Outgoing<LinkMessage>,
-    /// The number on its link of what is taken in now, for those who watch.
+    /// The link number of the message that is being handled, for traces.
     arrived: u64,
 }
 
@@ -129,8 +130,13 @@ struct RulesWanted {
 }
 
 impl Node {
-    /// Starts a new incarnation of the site with what its disk has, if it is a disk of this cluster.
-    pub fn start(checked: Checked, disk: Disk, now: Time, out: &mut Vec<Output>) -> Result<Self, StartError> {
+    /// Starts a new incarnation of the site from its disk, if the disk belongs to this cluster.
+    pub fn start(
+        checked: Checked,
+        disk: Disk,
+        now: Time,
+        out: &mut Vec<NodeOutput>,
+    ) -> Result<Self, FoundingError> {
         let Checked { config, rules } = checked;
         let founding = Founding::new(config.cluster.clone(), &config.sites);
         if let Some(known) = &disk.founding {
@@ -146,26 +152,26 @@ impl Node {
             voters: founding.voters.clone(),
             registration,
             now,
-            may_speak: false,
+            may_send: false,
             leaving: None,
-            lease: Lease::new(config.terms, now),
+            lease: MemberLease::new(config.terms, now),
             noticed: None,
             links: Links::new(config.patience),
             table: LockTable::new(config.table_config),
             view: View::default(),
-            change: Change::default(),
+            change: ViewChange::default(),
             leadership: None,
             lead_at: Time::ZERO,
             leader_hint: None,
             unanswered: 0,
             hurried: false,
-            heard: BTreeMap::new(),
+            answered_at: BTreeMap::new(),
             rules_wanted: None,
             questions: Questions::default(),
             told_stale: None,
             next_tick: now + config.tick,
             writing: VecDeque::new(),
-            last_token: Token(0),
+            last_token: WriteToken(0),
             wanted: Vec::new(),
             posted: Outgoing::new(),
             arrived: 0,
@@ -175,8 +181,10 @@ impl Node {
             config,
         };
         if is_new {
-            let writes =
-                vec![Write::Founding(founding), Write::Registrations(node.registration.registrations())];
+            let writes = vec![
+                DiskWrite::Founding(founding),
+                DiskWrite::Registrations(node.registration.registrations()),
+            ];
             node.persist(writes, Purpose::Record, out);
         }
         node.begin_incarnation(out);
@@ -189,8 +197,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Something happened at `now`.
-    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+    /// Handles an input at the time `now`.
+    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<NodeOutput>) {
         self.now = self.now.max(now);
         self.pass_time(out);
         match input {
@@ -207,7 +215,7 @@ impl Node {
         self.lead_if_due(out);
     }
 
-    fn lead_if_due(&mut self, out: &mut Vec<Output>) {
+    fn lead_if_due(&mut self, out: &mut Vec<NodeOutput>) {
         if self.now < self.lead_at {
             return;
         }
@@ -220,7 +228,7 @@ impl Node {
         self.lead_at = due.map_or(self.lead_at, |due| due.min(self.lead_at));
     }
 
-    /// When it wants to be called next, if nothing happens before.
+    /// Returns when the node must be called next if nothing happens before.
     pub fn next_due(&self) -> Time {
         let lease = [self.lease.notice_at(), self.lease.end()].into_iter().flatten();
         let lease = lease.filter(|due| *due > self.now);
@@ -230,47 +238,47 @@ impl Node {
         lease.chain(others).fold(self.next_tick.min(self.lease.next_renewal()), Time::min)
     }
 
-    /// This incarnation of the site.
+    /// Returns this incarnation of the site.
     pub fn me(&self) -> &Member {
         &self.me
     }
 
-    /// What the cluster is called.
+    /// Returns the name of the cluster.
     pub fn cluster_name(&self) -> &ClusterName {
         &self.config.cluster
     }
 
-    /// The sites that the cluster began with, in their order.
+    /// Returns the initial sites of the cluster, in their order.
     pub fn founders(&self) -> &[SiteName] {
         &self.config.sites
     }
 
-    /// Where the others reach this site.
+    /// Returns the address where others reach this site.
     pub fn address(&self) -> &Address {
         &self.config.address
     }
 
-    /// The view that was installed last.
+    /// Returns the view that was installed last.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// Whether the machines of that view run.
+    /// Returns whether the machines of that view run.
     pub fn is_open(&self) -> bool {
         self.change.is_open()
     }
 
-    /// The locks of this site.
+    /// Returns the lock table.
     pub fn table(&self) -> &LockTable {
         &self.table
     }
 
-    /// The lease of this site.
-    pub fn lease(&self) -> &Lease {
+    /// Returns the lease of this site.
+    pub fn lease(&self) -> &MemberLease {
         &self.lease
     }
 
-    /// The term in which this site leads, if it believes so.
+    /// Returns the term in which this site leads, if it assumes that it does.
     pub fn leads(&self) -> Option<membership::Term> {
         self.membership.as_ref()?.leads()
     }
@@ -291,8 +299,8 @@ impl Node {
         }
     }
 
-    /// Does all that is due.
-    fn pass_time(&mut self, out: &mut Vec<Output>) {
+    /// Does everything that is due.
+    fn pass_time(&mut self, out: &mut Vec<NodeOutput>) {
         if let (Some(notice), Some(end)) = (self.lease.notice_at(), self.lease.end())
             && self.now >= notice
             && self.noticed != Some(end)
@@ -304,7 +312,7 @@ impl Node {
         }
         self.in_table(out, |table, lease_clock, out| table.on_time(lease_clock, out));
         if self.now >= self.next_tick {
-            // However long the pause, it counts as one tick: nobody else's clock is missing.
+            // However long the pause was, it counts as one tick: the other sites' clocks have not stopped.
             self.next_tick = self.now + self.config.tick;
             self.in_membership(out, |membership, out| membership.on_tick(out));
             self.register(out);
@@ -317,7 +325,7 @@ impl Node {
         self.pass_time_for_questions(out);
     }
 
-    fn on_persisted(&mut self, token: Token, out: &mut Vec<Output>) {
+    fn on_persisted(&mut self, token: WriteToken, out: &mut Vec<NodeOutput>) {
         while self.writing.front().is_some_and(|(first, _)| *first <= token) {
             let (_, purpose) = self.writing.pop_front().expect("there is a first");
             match purpose {
@@ -328,7 +336,7 @@ impl Node {
                 }
                 Purpose::Incarnation(incarnation) => {
                     if incarnation == self.me.incarnation {
-                        self.may_speak = true;
+                        self.may_send = true;
                         self.register(out);
                         self.reach_out(out);
                     }
@@ -339,8 +347,8 @@ impl Node {
 
     fn in_membership(
         &mut self,
-        out: &mut Vec<Output>,
-        act: impl FnOnce(&mut Membership, &mut Vec<membership::Output>),
+        out: &mut Vec<NodeOutput>,
+        act: impl FnOnce(&mut Membership, &mut Vec<membership::MembershipOutput>),
     ) {
         let Some(membership) = &mut self.membership else { return };
         self.lead_at = Time::ZERO;
@@ -348,19 +356,21 @@ impl Node {
         act(membership, &mut wanted);
         for output in wanted {
             match output {
-                membership::Output::Send { to, message } => self.send(to, Content::Raft(message), out),
-                membership::Output::Persist { token, writes } => {
+                membership::MembershipOutput::Send { to, message } => {
+                    self.send(to, Content::Raft(message), out)
+                }
+                membership::MembershipOutput::Persist { token, writes } => {
                     self.persist(writes, Purpose::Raft(token), out);
                 }
-                membership::Output::Agreed(view) => self.on_agreed(view, out),
-                membership::Output::Confirmed(round) => self.on_confirmed(round, out),
+                membership::MembershipOutput::Agreed(view) => self.on_agreed(view, out),
+                membership::MembershipOutput::Confirmed(round) => self.on_confirmed(round, out),
             }
         }
     }
 
-    fn persist(&mut self, writes: Vec<Write>, purpose: Purpose, out: &mut Vec<Output>) {
-        self.last_token = Token(self.last_token.0 + 1);
+    fn persist(&mut self, writes: Vec<DiskWrite>, purpose: Purpose, out: &mut Vec<NodeOutput>) {
+        self.last_token = WriteToken(self.last_token.0 + 1);
         self.writing.push_back((self.last_token, purpose));
-        out.push(Output::Persist { token: self.last_token, writes });
+        out.push(NodeOutput::Persist { token: self.last_token, writes });
     }
 }

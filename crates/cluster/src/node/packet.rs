@@ -1,15 +1,16 @@
-//! What nodes say to each other.
+//! The packets that nodes send each other.
 //!
-//! Two ways lead from node to node. What the algorithms and the census need goes over [links](crate::links): exactly
-//! once, in order, between two lives. Everything else may be lost, repeated and reordered, and is asked for again.
+//! There are two ways from node to node. The messages of the algorithms and the census go over [links](crate::links):
+//! exactly once, in order, between two incarnations. Everything else may be lost, repeated and reordered, and is asked
+//! for again.
 //!
-//! How a packet becomes bytes, in which version, is the business of the crate `wire`.
+//! The crate `wire` defines how a packet becomes bytes, in which version.
 
 use meshlock_protocol::Epoch;
 use meshlock_protocol::numbered;
 use serde::{Deserialize, Serialize};
 
-use super::questions::{Ask, Question, Reply};
+use super::questions::{PeerQuestion, PeerReply, QuestionId};
 use crate::address::Address;
 use crate::founding::ClusterId;
 use crate::lease::Renewal;
@@ -21,111 +22,96 @@ use crate::table::{Census, LockMessage};
 use crate::time::Span;
 use crate::view::View;
 
-/// What one node sends another, with its cluster and the incarnation of the sender. (Which site it is, the connection knows.)
+/// A packet from one node to another, with the cluster and the sender's incarnation. (The connection knows which site
+/// it is.)
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Packet {
-    /// The cluster that sender and receiver belong to.
     pub cluster: ClusterId,
     /// The incarnation of the sender.
     pub incarnation: Incarnation,
-    /// What it says.
     pub content: Content,
 }
 
-/// What a packet says.
+/// The content of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// From voter to voter.
     Raft(RaftMessage),
-    /// Something on the link to this incarnation of the receiver.
+    /// A frame on the link to this incarnation of the receiver.
     Link {
         /// The incarnation of the receiver that it is meant for.
         to: Incarnation,
-        /// What travels on the link.
         frame: Frame<LinkMessage>,
     },
-    /// From a member to the leader: let my lease last longer.
+    /// From a member to the leader: renew my lease.
     Renew {
-        /// Which of the member's renewals.
         renewal: Renewal,
-        /// The view that the member knows.
+        /// The view that the member has installed.
         epoch: Epoch,
-        /// Whom it has not been able to reach for long.
+        /// The members that it has not been able to reach for a long time.
         unreachable: Vec<Member>,
-        /// Whether it has a lease now: whether it hears what it is told.
+        /// Whether it has a lease now, which shows whether it receives what it is sent.
         leased: bool,
         /// Whether a fresh view would let a lock run again that had more holders than permits, or make room for locks.
         drained: bool,
     },
-    /// From the leader, which has confirmed that it leads: it does.
+    /// From the leader, after it has confirmed that it leads: the renewal is granted.
     Granted {
         /// The incarnation that asked: a later one counts its renewals from the start again.
         to: Incarnation,
-        /// Which renewal.
         renewal: Renewal,
-        /// How long the leader takes a lease to be.
+        /// The length of a lease by the leader's terms.
         length: Span,
     },
-    /// From a site that is not in the view, to the leader: let me in.
+    /// From a site that is not in the view to the leader: let me join.
     Join {
-        /// The view that the site knows.
+        /// The view that the site has installed.
         epoch: Epoch,
-        /// The members that answered it lately.
+        /// The members that answered it recently.
         reached: Vec<Member>,
-        /// Where the site is reached.
+        /// The site's own address.
         address: Address,
     },
-    /// From the leader, which has confirmed that it leads, to a site that wants in: a incarnation as early as this is over.
+    /// From the leader, after it has confirmed that it leads, to a site that asks to join: this incarnation is too old.
     TooOld {
         /// The incarnation that asked.
         incarnation: Incarnation,
         /// The last incarnation of its site that took part, or that is refused.
         last: Incarnation,
     },
-    /// From a voter that has not voted yet, to another one: write down that this is my disk.
+    /// From a voter that has not voted yet to another one: record that this is my disk.
     Register {
-        /// The incarnation that wrote to it first.
+        /// The first incarnation that wrote to it.
         disk: Incarnation,
     },
-    /// The answer: this is the disk that I have in writing for you.
+    /// Answer to [`Register`](Self::Register): the disk that is recorded for you.
     Registered {
-        /// The incarnation that wrote to it first.
+        /// The first incarnation that wrote to it.
         disk: Incarnation,
     },
-    /// From a member, to the leader: I hold nothing and leave.
+    /// From a member to the leader: I hold nothing and leave.
     Leave,
-    /// From any member, to the leader: change the rules, if they have changed so often.
+    /// From any member to the leader. Compare-and-set: replaces the rules if their version is still `base`.
     SetRules {
-        /// How often the rules had changed when this was asked for.
+        /// The version of the rules that the request is based on.
         base: u64,
-        /// The new ones.
         rules: RulesText,
     },
     /// The answer of a site that does not lead.
     NotLeader {
-        /// Who does, as far as it knows.
+        /// The leader, as far as the sender knows.
         leader: Option<SiteName>,
     },
-    /// From the leader: what has been agreed on.
+    /// From the leader: the view that has been agreed on.
     View(View),
-    /// Can you hear me?
+    /// Asks for a [`Pong`](Self::Pong), to test the connection.
     Ping,
-    /// I can.
+    /// Answer to [`Ping`](Self::Ping).
     Pong,
-    /// From any site of the cluster, for one of its clients.
-    Ask {
-        /// Which question.
-        question: Question,
-        /// What is asked.
-        ask: Ask,
-    },
-    /// What the sender knows of it.
-    Reply {
-        /// Which question it was.
-        question: Question,
-        /// The reply.
-        reply: Reply,
-    },
+    /// A question of any site of the cluster, on behalf of one of its clients.
+    Ask { question: QuestionId, ask: PeerQuestion },
+    /// The answer to a question.
+    Reply { question: QuestionId, reply: PeerReply },
 }
 
 numbered! { Content {
@@ -147,28 +133,25 @@ numbered! { Content {
     15 => Reply { question, reply },
 } }
 
-/// What travels on links, with the view that it belongs to.
+/// A message on a link, with the view that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LinkMessage {
-    /// The view.
     pub epoch: Epoch,
-    /// What is said.
     pub payload: LinkPayload,
 }
 
-/// What a message says.
+/// The payload of a link message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkPayload {
-    /// What my clients hold: one piece of it.
+    /// One piece of the census: what the sender's clients hold.
     Census {
-        /// Locks that they hold.
         holdings: Census,
-        /// Whether this is all, with the pieces before.
+        /// Whether this is the last piece.
         last: bool,
     },
     /// From a machine to a machine.
     Lock(LockMessage),
-    /// One of my clients has left this lock, which has more holders than permits.
+    /// One of the sender's clients has left this lock, which has more holders than permits.
     Left(LockName),
 }
 
@@ -179,21 +162,21 @@ numbered! { LinkPayload {
 } }
 
 impl Content {
-    /// The message of a lock's machine that it brings, if it does.
+    /// Returns the message of a lock's machine in the packet, if there is one.
     pub fn lock_message(&self) -> Option<&LockMessage> {
         let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
         let LinkPayload::Lock(message) = &body.payload else { return None };
         Some(message)
     }
 
-    /// The same, to be changed.
+    /// Returns the message of a lock's machine in the packet mutably, if there is one.
     pub fn lock_message_mut(&mut self) -> Option<&mut LockMessage> {
         let Content::Link { frame: Frame::Data { body, .. }, .. } = self else { return None };
         let LinkPayload::Lock(message) = &mut body.payload else { return None };
         Some(message)
     }
 
-    /// The name of its kind, for counting.
+    /// Returns the name of its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
             Content::Raft(_) => "raft",

@@ -5,7 +5,7 @@
 //!                      a ◀─ reply ─ b, c     then with the names of those who have not
 //! ```
 //!
-//! Questions travel in packets of their own, beside the links: they may be lost, cost the locks' path nothing, and need
+//! Questions travel in packets of their own, beside the links: they may be lost, do not slow the locks down, and need
 //! neither a lease nor an open view, because they are asked when something is wrong.
 
 use meshlock_protocol::numbered;
@@ -16,31 +16,31 @@ use serde::{Deserialize, Serialize};
 
 use super::packet::Content;
 use super::queue::{LockQueue, SiteLocks, SiteQueue, Standing};
-use super::{Answer, Node, Output};
+use super::{ClientAnswer, Node, NodeOutput};
 use crate::names::{ClientLabel, ClusterName, Incarnation, LockName, Member, SiteName};
 use crate::rules::Rules;
-use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Refusal, Request};
+use crate::table::{Counts, HeldLock, HolderReport, LockEvent, MAX_LISTED, Request, RequestRefusal};
 use crate::time::{Span, Time};
 use crate::view::View;
 
-/// How many questions of one site may wait for replies.
-pub const MAX_QUESTIONS: usize = 64;
+/// Maximum number of questions of one site that wait for replies.
+pub(crate) const MAX_QUESTIONS: usize = 64;
 
-/// Which question: never used twice, because no incarnation of a site is.
+/// Identifies a question. It is never used twice, because no incarnation of a site is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Question {
+pub struct QuestionId {
     /// The incarnation that asks.
     pub incarnation: Incarnation,
-    /// How many it had asked before.
+    /// The number of questions that it asked before.
     pub number: u64,
 }
 
-/// What a member is asked.
+/// A question to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Ask {
+pub enum PeerQuestion {
     /// Who holds this lock and who waits for it?
     Queue(LockName),
-    /// Take it away from whoever holds it: from whom?
+    /// Take the lock away from its holders, and report who they were.
     Break(LockName),
     /// How are you, and which locks are in use?
     Locks,
@@ -48,27 +48,27 @@ pub enum Ask {
     Leave(Member),
 }
 
-numbered! { Ask {
+numbered! { PeerQuestion {
     0 => Queue(value),
     1 => Break(value),
     2 => Locks,
     3 => Leave(value),
 } }
 
-/// What the member replies.
+/// A member's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Reply {
-    /// This is all I know.
+pub enum PeerReply {
+    /// All that the member knows of the lock.
     Queue(SiteQueue),
-    /// It was taken away from these clients.
+    /// The clients that the lock was taken away from.
     Broken(Vec<HolderReport>),
-    /// So I am, and these are in use.
+    /// The member's state and its locks in use.
     Locks(SiteLocks),
-    /// Whether it is me, who leaves then.
+    /// Whether the member is the one that was asked to leave; then it leaves.
     Leaves(bool),
 }
 
-numbered! { Reply {
+numbered! { PeerReply {
     0 => Queue(value),
     1 => Broken(value),
     2 => Locks(value),
@@ -78,40 +78,37 @@ numbered! { Reply {
 /// A client from which a lock was taken away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutOff {
-    /// Its site.
     pub site: SiteName,
-    /// Who it says it is.
+    /// The label that the client gave itself.
     pub label: Option<ClientLabel>,
-    /// The number of its grant, which whatever the lock protects should refuse once it has seen a larger one.
+    /// The fence of its grant. The resource that the lock protects should reject it once it has seen a larger one.
     pub fence: Fence,
 }
 
-/// What a site says of itself.
+/// The state of a site, as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
     /// This incarnation of the site.
     pub member: Member,
-    /// The cluster.
     pub cluster: ClusterName,
-    /// The sites that it began with, in their order.
+    /// The initial sites of the cluster, in their order.
     pub sites: Vec<SiteName>,
     /// The view that it has installed.
     pub view: View,
-    /// How far it is with it.
+    /// Its progress with that view.
     pub standing: Standing,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as it knows.
     pub leader: Option<SiteName>,
-    /// How long its lease still lasts; none if it has none.
+    /// How long its lease still lasts; `None` if it has none.
     pub lease_left: Option<Span>,
-    /// Whether it is about to leave.
+    /// Whether it is leaving.
     pub leaving: bool,
-    /// How much it has.
     pub counts: Counts,
     /// The first [`MAX_LISTED`] locks that its clients hold.
     pub held: Vec<HeldLock>,
 }
 
-/// All questions of this site that wait for replies, oldest first: their time is over in the same order.
+/// All questions of this site that wait for replies, oldest first, which is also the order of their deadlines.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     waiting: VecDeque<Waiting>,
@@ -120,7 +117,7 @@ pub(super) struct Questions {
 
 #[derive(Debug)]
 struct Waiting {
-    question: Question,
+    question: QuestionId,
     request: Request,
     until: Time,
     missing: BTreeSet<SiteName>,
@@ -136,68 +133,70 @@ enum Replies {
 }
 
 impl Questions {
-    /// When the oldest question is answered as far as it can be.
+    /// Returns when the oldest question is answered with the replies that are there.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.waiting.front().map(|waiting| waiting.until)
     }
 }
 
 impl Replies {
-    fn to(ask: &Ask) -> Self {
+    fn to(ask: &PeerQuestion) -> Self {
         match ask {
-            Ask::Queue(lock) => Replies::Queue(lock.clone(), Vec::new()),
-            Ask::Break(_) => Replies::Broken(Vec::new()),
-            Ask::Locks => Replies::Locks(Vec::new()),
-            Ask::Leave(_) => Replies::Leaves(false),
+            PeerQuestion::Queue(lock) => Replies::Queue(lock.clone(), Vec::new()),
+            PeerQuestion::Break(_) => Replies::Broken(Vec::new()),
+            PeerQuestion::Locks => Replies::Locks(Vec::new()),
+            PeerQuestion::Leave(_) => Replies::Leaves(false),
         }
     }
 
-    /// Adds what `site` replied, if that is an answer to the question and within bounds.
-    fn add(&mut self, site: &SiteName, reply: Reply) -> bool {
+    /// Adds the reply of `site`, if it answers the question and is within bounds.
+    fn add(&mut self, site: &SiteName, reply: PeerReply) -> bool {
         match (self, reply) {
-            (Replies::Queue(_, queues), Reply::Queue(queue)) if queue.site == *site && queue.is_bounded() => {
+            (Replies::Queue(_, queues), PeerReply::Queue(queue))
+                if queue.site == *site && queue.is_bounded() =>
+            {
                 queues.push(queue);
                 true
             }
-            (Replies::Broken(all), Reply::Broken(holders)) if holders.len() <= MAX_LISTED => {
+            (Replies::Broken(all), PeerReply::Broken(holders)) if holders.len() <= MAX_LISTED => {
                 let cut_off = |HolderReport { label, fence, .. }| CutOff { site: site.clone(), label, fence };
                 all.extend(holders.into_iter().map(cut_off));
                 true
             }
-            (Replies::Locks(all), Reply::Locks(locks)) if locks.site == *site && locks.is_bounded() => {
+            (Replies::Locks(all), PeerReply::Locks(locks)) if locks.site == *site && locks.is_bounded() => {
                 all.push(locks);
                 true
             }
-            (Replies::Leaves(leaves), Reply::Leaves(does)) => {
+            (Replies::Leaves(leaves), PeerReply::Leaves(does)) => {
                 *leaves |= does;
                 true
             }
             (
                 Replies::Queue(..) | Replies::Broken(_) | Replies::Locks(_) | Replies::Leaves(_),
-                Reply::Queue(_) | Reply::Broken(_) | Reply::Locks(_) | Reply::Leaves(_),
+                PeerReply::Queue(_) | PeerReply::Broken(_) | PeerReply::Locks(_) | PeerReply::Leaves(_),
             ) => false,
         }
     }
 }
 
 impl Node {
-    /// A client asks something that all members have to be asked.
-    pub(super) fn on_question(&mut self, request: Request, ask: Ask, out: &mut Vec<Output>) {
+    /// Handles a client's call for which all members have to be asked.
+    pub(super) fn on_question(&mut self, request: Request, ask: PeerQuestion, out: &mut Vec<NodeOutput>) {
         if self.questions.waiting.len() >= MAX_QUESTIONS {
-            let why = Refusal::TooManyQuestions;
-            return out.push(Output::Answer(Answer::Lock(LockEvent::Refused { request, why })));
+            let why = RequestRefusal::TooManyQuestions;
+            return out.push(NodeOutput::Answer(ClientAnswer::Lock(LockEvent::Refused { request, why })));
         }
         let reply = self.reply(&ask, out);
         let others = self.others();
         let mut replies = Replies::to(&ask);
         replies.add(&self.me.site, reply);
         self.questions.asked += 1;
-        let question = Question { incarnation: self.me.incarnation, number: self.questions.asked };
+        let question = QuestionId { incarnation: self.me.incarnation, number: self.questions.asked };
         let missing = others.iter().cloned().collect();
         let until = self.now + self.config.tick.times(10);
         let asked = Waiting { question, request, until, missing, replies };
-        // Nobody can be asked before the disk knows of this incarnation.
-        if others.is_empty() || !self.may_speak {
+        // Nobody can be asked before this incarnation is on disk.
+        if others.is_empty() || !self.may_send {
             return self.conclude(asked, out);
         }
         self.questions.waiting.push_back(asked);
@@ -206,22 +205,29 @@ impl Node {
         }
     }
 
-    /// A member asks. One that was a member a moment ago may do so too, and is not blamed, but told nothing.
-    pub(super) fn on_ask(&mut self, from: &Member, question: Question, ask: &Ask, out: &mut Vec<Output>) {
+    /// Handles a member's question. A site that was a member a moment ago may ask too, and is not reported, but gets no
+    /// reply.
+    pub(super) fn on_ask(
+        &mut self,
+        from: &Member,
+        question: QuestionId,
+        ask: &PeerQuestion,
+        out: &mut Vec<NodeOutput>,
+    ) {
         let known = self.view.member(&from.site).is_some() || self.config.sites.contains(&from.site);
-        if known && self.may_speak {
+        if known && self.may_send {
             let reply = self.reply(ask, out);
             self.send(from.site.clone(), Content::Reply { question, reply }, out);
         }
     }
 
-    /// A member replies: perhaps the last one.
+    /// Handles a member's reply, which may be the last one.
     pub(super) fn on_reply(
         &mut self,
         from: SiteName,
-        question: Question,
-        reply: Reply,
-        out: &mut Vec<Output>,
+        question: QuestionId,
+        reply: PeerReply,
+        out: &mut Vec<NodeOutput>,
     ) {
         let Some(at) = self.questions.waiting.iter().position(|waiting| waiting.question == question) else {
             return;
@@ -233,7 +239,7 @@ impl Node {
         if !waiting.replies.add(&from, reply) {
             return Node::misbehaved(
                 from,
-                "a reply to another question than was asked, or without bounds",
+                "a reply to another question than was asked, or beyond its bounds",
                 out,
             );
         }
@@ -246,7 +252,7 @@ impl Node {
     }
 
     /// Answers the questions that have waited long enough.
-    pub(super) fn pass_time_for_questions(&mut self, out: &mut Vec<Output>) {
+    pub(super) fn pass_time_for_questions(&mut self, out: &mut Vec<NodeOutput>) {
         while self.questions.next_due().is_some_and(|until| until <= self.now)
             && let Some(waiting) = self.questions.waiting.pop_front()
         {
@@ -254,10 +260,10 @@ impl Node {
         }
     }
 
-    /// Does what is asked, as far as this site goes.
-    pub(super) fn reply(&mut self, ask: &Ask, out: &mut Vec<Output>) -> Reply {
+    /// Does what is asked, at this site, and returns the reply.
+    pub(super) fn reply(&mut self, ask: &PeerQuestion, out: &mut Vec<NodeOutput>) -> PeerReply {
         match ask {
-            Ask::Queue(lock) => Reply::Queue(SiteQueue {
+            PeerQuestion::Queue(lock) => PeerReply::Queue(SiteQueue {
                 site: self.me.site.clone(),
                 epoch: self.view.epoch,
                 standing: self.standing(),
@@ -265,25 +271,25 @@ impl Node {
                 leaving: self.leaving.is_some(),
                 lock: self.table.report(lock, self.now),
             }),
-            Ask::Break(lock) => {
+            PeerQuestion::Break(lock) => {
                 let mut cut_off = Vec::new();
                 self.in_table(out, |table, lease_clock, out| {
                     cut_off = table.take_away(lock, lease_clock, out);
                 });
-                Reply::Broken(cut_off)
+                PeerReply::Broken(cut_off)
             }
-            Ask::Locks => Reply::Locks(self.locks()),
-            Ask::Leave(member) => {
+            PeerQuestion::Locks => PeerReply::Locks(self.locks()),
+            PeerQuestion::Leave(member) => {
                 let is_me = *member == self.me;
                 if is_me {
                     self.begin_to_leave(None, out);
                 }
-                Reply::Leaves(is_me)
+                PeerReply::Leaves(is_me)
             }
         }
     }
 
-    fn conclude(&self, waiting: Waiting, out: &mut Vec<Output>) {
+    fn conclude(&self, waiting: Waiting, out: &mut Vec<NodeOutput>) {
         let Waiting { request, missing, replies, .. } = waiting;
         let missing = missing.into_iter().collect();
         let answer = match replies {
@@ -294,19 +300,19 @@ impl Node {
                 let (algorithm, permits) =
                     rule.map_or((None, 1), |rule| (Some(rule.spec.info.name.to_owned()), rule.permits));
                 let queue = LockQueue { epoch: self.view.epoch, algorithm, permits, sites, missing };
-                Answer::Queue { request, queue }
+                ClientAnswer::Queue { request, queue }
             }
-            Replies::Broken(cut_off) => Answer::Broken { request, cut_off, missing },
+            Replies::Broken(cut_off) => ClientAnswer::Broken { request, cut_off, missing },
             Replies::Locks(mut sites) => {
                 sites.sort_by(|a, b| a.site.cmp(&b.site));
-                Answer::Locks { request, sites, missing }
+                ClientAnswer::Locks { request, sites, missing }
             }
-            Replies::Leaves(leaves) => Answer::Leaves { request, leaves },
+            Replies::Leaves(leaves) => ClientAnswer::Leaves { request, leaves },
         };
-        out.push(Output::Answer(answer));
+        out.push(NodeOutput::Answer(answer));
     }
 
-    /// How this site is, and which of its locks are in use.
+    /// Returns the state of this site and which of its locks are in use.
     fn locks(&self) -> SiteLocks {
         let (locks, locks_in_all) = self.table.in_use(self.now);
         let counts = self.table.counts();
@@ -326,7 +332,7 @@ impl Node {
         self.lease.end().filter(|_| self.lease.is_valid(self.now)).map(|end| end.since(self.now))
     }
 
-    /// What this site says of itself.
+    /// Returns the overview of this site.
     pub(super) fn overview(&self) -> Overview {
         let leads = self.leads().is_some().then_some(&self.me.site);
         Overview {
@@ -335,7 +341,7 @@ impl Node {
             sites: self.config.sites.clone(),
             view: self.view.clone(),
             standing: self.standing(),
-            leader: leads.or(self.believed_leader()).cloned(),
+            leader: leads.or(self.assumed_leader()).cloned(),
             lease_left: self.lease_left(),
             leaving: self.leaving.is_some(),
             counts: self.table.counts(),

@@ -1,4 +1,4 @@
-//! A lock's queue over the whole cluster, as its members describe it; and why each waiter waits.
+//! A lock's queue over the whole cluster, from its members' reports; and why each waiter waits.
 
 use meshlock_protocol::numbered;
 use std::fmt;
@@ -15,22 +15,23 @@ use crate::time::Span;
 pub struct LockQueue {
     /// The view of the site that was asked.
     pub epoch: Epoch,
-    /// The algorithm that the lock runs; none if the site that was asked does not know the view's rules.
+    /// The algorithm that the lock runs; `None` if the site that was asked does not know the view's rules.
     pub algorithm: Option<String>,
-    /// How many may hold the lock at once.
+    /// Maximum number of concurrent holders.
     pub permits: u32,
-    /// What the members said that replied in time, in the order of their names; [`line`] makes one line of it.
+    /// The reports of the members that replied in time, in the order of their names; [`line`] merges them into one
+    /// queue.
     pub sites: Vec<SiteQueue>,
     /// The members that did not reply.
     pub missing: Vec<SiteName>,
 }
 
-/// How far a site is with the view that it has installed.
+/// A site's progress with the view that it has installed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// It takes part, and its machines run.
     Open,
-    /// It takes part, and waits to hear what the clients of these sites hold (the first [`MAX_LISTED`]).
+    /// It takes part, and waits for the census of these sites (the first [`MAX_LISTED`]).
     Awaits(Vec<SiteName>),
     /// The view has rules that its program does not know.
     CannotOpen,
@@ -45,25 +46,23 @@ numbered! { Standing {
     3 => Outside,
 } }
 
-/// What one site says of a lock.
+/// One site's report about a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SiteQueue {
-    /// The site.
     pub site: SiteName,
     /// The view that it has installed.
     pub epoch: Epoch,
-    /// How far it is with it.
+    /// Its progress with that view.
     pub standing: Standing,
-    /// Whether it has a lease that allows to give clients something.
+    /// Whether it has a lease on which it may grant locks.
     pub leased: bool,
-    /// Whether it lets nobody in because it leaves the cluster.
+    /// Whether it grants nothing because it leaves the cluster.
     pub leaving: bool,
-    /// What it knows of the lock.
     pub lock: LockReport,
 }
 
 impl SiteQueue {
-    /// Whether it lists no more than a correct site does.
+    /// Returns whether it lists no more than a correct site does.
     pub(super) fn is_bounded(&self) -> bool {
         self.standing.is_bounded() && self.lock.is_bounded()
     }
@@ -78,29 +77,28 @@ impl Standing {
     }
 }
 
-/// How one site is, and which of its locks are in use.
+/// The state of one site, and which of its locks are in use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SiteLocks {
-    /// The site.
     pub site: SiteName,
-    /// How far it is with its view.
+    /// Its progress with its view.
     pub standing: Standing,
     /// How long its lease still lasts.
     pub lease_left: Option<Span>,
-    /// Whether it is about to leave.
+    /// Whether it is leaving.
     pub leaving: bool,
-    /// Clients that are connected.
+    /// Number of connected clients.
     pub sessions: u64,
-    /// How often it has given a client a lock since it was started.
+    /// Number of grants since it was started.
     pub granted: u64,
-    /// Locks that its clients hold or wait for, the first [`MAX_LISTED`] by how many wait.
+    /// Locks that its clients hold or wait for: the first [`MAX_LISTED`], those with the most waiters first.
     pub locks: Vec<LockInUse>,
-    /// How many there are.
+    /// Number of such locks, listed or not.
     pub locks_in_all: u64,
 }
 
 impl SiteLocks {
-    /// Whether it lists no more than a correct site does.
+    /// Returns whether it lists no more than a correct site does.
     pub(super) fn is_bounded(&self) -> bool {
         self.standing.is_bounded()
             && self.locks.len() <= MAX_LISTED
@@ -108,61 +106,41 @@ impl SiteLocks {
     }
 }
 
-/// Why a client waits. Prints as the end of a sentence: "it waits …".
+/// The reason why a client waits. It prints as the end of a sentence: "it waits …".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Somebody holds the lock: of all that it could wait for, the one that has held it longest.
-    Behind {
-        /// The holder's site.
-        site: SiteName,
-        /// The holder.
-        holder: HolderReport,
-    },
-    /// Its site changes views and has to hear from others first.
+    /// The lock is held. Of all holders that it could wait for, this is the one that has held it longest.
+    Behind { site: SiteName, holder: HolderReport },
+    /// Its site changes views and has to receive the census of others first.
     ChangesView {
-        /// Its site.
         site: SiteName,
-        /// Whom it waits for.
+        /// The sites whose census is missing.
         census_of: Vec<SiteName>,
     },
     /// Its site has rules that its program does not know.
-    CannotOpen {
-        /// Its site.
-        site: SiteName,
-    },
+    CannotOpen { site: SiteName },
     /// Its site does not take part in the cluster (yet, or any more).
-    Outside {
-        /// Its site.
-        site: SiteName,
-    },
-    /// Its site has no lease to give anything on: it is cut off, or the cluster has no leader.
-    NoLease {
-        /// Its site.
-        site: SiteName,
-    },
+    Outside { site: SiteName },
+    /// Its site has no lease to grant anything on: it is cut off, or the cluster has no leader.
+    NoLease { site: SiteName },
     /// The lock has more holders than permits since its rules were changed.
     Draining,
-    /// Nobody who answered holds it; these have not answered.
-    Unanswered {
-        /// Who they are.
-        missing: Vec<SiteName>,
-    },
-    /// Nobody holds it: it is being asked for, or handed over.
+    /// None of the sites that replied holds it; these have not replied.
+    Unanswered { missing: Vec<SiteName> },
+    /// Nobody holds it: it is being requested, or handed over.
     OnItsWay,
 }
 
-/// A client in the one line of all that wait, and why it waits.
+/// A client in the merged queue of all waiters, and why it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InLine {
-    /// Its site.
     pub site: SiteName,
-    /// The client.
     pub waiter: WaiterReport,
-    /// Why it waits.
     pub why: Why,
 }
 
-/// All that wait for a lock with `permits`, those who have waited longest first. Who gets in next, the algorithm decides.
+/// Returns all waiters of a lock with `permits`, those who have waited longest first. The algorithm decides who enters
+/// next.
 pub fn line(sites: &[SiteQueue], missing: &[SiteName], permits: u32) -> Vec<InLine> {
     let mut line = Vec::new();
     for queue in sites.iter().filter(|queue| !queue.lock.waiters.is_empty()) {
@@ -178,7 +156,7 @@ pub fn line(sites: &[SiteQueue], missing: &[SiteName], permits: u32) -> Vec<InLi
     line
 }
 
-/// Why clients of the site wait: what concerns the site alone comes first, then who is inside.
+/// Returns why clients of a site wait: reasons of the site itself come first, then the holders.
 fn why(queue: &SiteQueue, sites: &[SiteQueue], missing: &[SiteName], permits: u32) -> Why {
     let site = queue.site.clone();
     match &queue.standing {
@@ -202,7 +180,7 @@ fn why(queue: &SiteQueue, sites: &[SiteQueue], missing: &[SiteName], permits: u3
     }
 }
 
-/// Who has held the lock longest.
+/// Returns the holder that has held the lock longest.
 fn oldest(sites: &[SiteQueue]) -> Option<(SiteName, HolderReport)> {
     let holders =
         sites.iter().flat_map(|queue| queue.lock.holders.iter().map(|holder| (&queue.site, holder)));
@@ -215,10 +193,10 @@ impl fmt::Display for Why {
         match self {
             Why::Behind { site, holder } => {
                 let (who, fence) = (named(holder.label.as_ref()), holder.fence.value());
-                let doomed = if holder.lost { ", which was told to stop" } else { "" };
+                let told_to_stop = if holder.lost { ", which was told to stop" } else { "" };
                 write!(
                     f,
-                    "behind {who} of {site}, which has held it for {} (fence {fence}){doomed}",
+                    "behind {who} of {site}, which has held it for {} (fence {fence}){told_to_stop}",
                     Age(holder.age)
                 )
             }
@@ -259,7 +237,7 @@ impl fmt::Display for Names<'_> {
     }
 }
 
-/// A length of time as people read it: to the tenth of a second, or in milliseconds.
+/// Prints a duration for people: to the tenth of a second, or in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Age(pub Span);
 

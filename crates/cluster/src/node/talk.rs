@@ -1,7 +1,7 @@
-//! What a node says and hears: packets in, packets out, whom to ask.
+//! Sending and receiving packets, and choosing which site to ask.
 
 use super::packet::{Content, LinkMessage, Packet};
-use super::{MAX_UNANSWERED, Node, Note, Output, RulesWanted};
+use super::{MAX_UNANSWERED, Node, NodeOutput, Note, RulesWanted};
 use crate::links::{Links, Outgoing};
 use crate::membership::message::RaftMessage;
 use crate::mutant::{self, Mutant};
@@ -13,10 +13,10 @@ use crate::view::View;
 type Post = Outgoing<LinkMessage>;
 
 impl Node {
-    /// Once in a while: a member asks for its lease, another site to be let in.
-    pub(super) fn reach_out(&mut self, out: &mut Vec<Output>) {
+    /// Sends the periodic requests: a member asks for its lease, another site asks to join.
+    pub(super) fn reach_out(&mut self, out: &mut Vec<NodeOutput>) {
         self.lease.postpone(self.now);
-        if !self.may_speak {
+        if !self.may_send {
             return;
         }
         let is_member = self.view.contains(&self.me);
@@ -30,12 +30,12 @@ impl Node {
             if !self.table.holds_anything() {
                 self.lease.give_up(self.now);
                 self.lease.postpone(self.now);
-                out.push(Output::Note(Note::GaveUp(self.me.clone())));
+                out.push(NodeOutput::Note(Note::GaveUp(self.me.clone())));
                 self.send(leader, Content::Leave, out);
             }
         } else if Rules::new(self.view.rules.clone()).is_err() {
-            // Others would wait for machines that this program does not have. Its lease runs out, they go on without it, and
-            // it asks to be let in when there are rules that it knows.
+            // Others would wait for machines that this program does not have. So its lease runs out, they go on without
+            // it, and it asks to join when there are rules that it knows.
         } else if is_member {
             let unreachable = self.links.unreachable(self.now).cloned().collect();
             let (leased, drained) = (self.lease.is_valid(self.now), self.table.wants_fresh_view());
@@ -44,8 +44,8 @@ impl Node {
             self.send(leader, renew, out);
         } else {
             let (now, lately) = (self.now, self.config.terms.length);
-            self.heard.retain(|_, heard| now.since(*heard) < lately);
-            let reached = self.heard.keys().cloned().collect();
+            self.answered_at.retain(|_, at| now.since(*at) < lately);
+            let reached = self.answered_at.keys().cloned().collect();
             let address = self.config.address.clone();
             self.send(leader.clone(), Content::Join { epoch, reached, address }, out);
             let mut asked = self.others();
@@ -58,14 +58,14 @@ impl Node {
         }
     }
 
-    /// The sites of the view but this one.
+    /// Returns the sites of the view except this one.
     pub(super) fn others(&self) -> Vec<SiteName> {
         let others = self.view.members.iter().filter(|member| member.site != self.me.site);
         others.map(|member| member.site.clone()).collect()
     }
 
-    /// Who probably leads. A voter knows it from the log, or soon hears that it was wrong; of others, if whoever was asked
-    /// does not answer, one voter after the other.
+    /// Returns the site that probably leads. A voter knows it from the log, or soon learns that it was wrong; another
+    /// site, if the one that was asked does not answer, tries one voter after the other.
     pub(super) fn ask_whom(&self) -> Option<SiteName> {
         if self.leads().is_some() {
             return Some(self.me.site.clone());
@@ -76,28 +76,28 @@ impl Node {
         known.or(hinted).or_else(|| self.voters.get(next)).cloned()
     }
 
-    pub(super) fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<Output>) {
+    pub(super) fn on_packet(&mut self, from: SiteName, packet: Packet, out: &mut Vec<NodeOutput>) {
         if from == self.me.site {
-            return Node::misbehaved(from, "speaks in this site's own name", out);
+            return Node::misbehaved(from, "uses this site's own name", out);
         }
         if packet.cluster != self.cluster && !mutant::is_on(Mutant::OtherClusterAccepted) {
-            return out.push(Output::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
+            return out.push(NodeOutput::Note(Note::OtherCluster { site: from, cluster: packet.cluster }));
         }
         let member = Member { site: from, incarnation: packet.incarnation };
         self.on_content(member, packet.content, out);
     }
 
-    pub(super) fn on_content(&mut self, from: Member, content: Content, out: &mut Vec<Output>) {
+    pub(super) fn on_content(&mut self, from: Member, content: Content, out: &mut Vec<NodeOutput>) {
         match content {
             Content::Raft(message) => self.on_raft(from, message, out),
             Content::Link { to, frame } => {
-                if to == self.me.incarnation && self.may_speak {
+                if to == self.me.incarnation && self.may_send {
                     self.on_frame(from, frame, out);
                 }
             }
             Content::Renew { .. } | Content::Join { .. } | Content::Leave | Content::SetRules { .. } => {
                 self.lead_at = Time::ZERO;
-                self.on_petition(from, content, out);
+                self.on_leader_request(from, content, out);
             }
             Content::Granted { to, renewal, length } => {
                 self.on_answered(&from.site);
@@ -115,21 +115,21 @@ impl Node {
             Content::Registered { disk } => self.on_registered(from.site, disk, out),
             Content::NotLeader { leader } => self.on_hint(from.site, leader, out),
             Content::View(view) => self.on_view(from.site, view, out),
-            Content::Ping if self.may_speak => self.send(from.site, Content::Pong, out),
+            Content::Ping if self.may_send => self.send(from.site, Content::Pong, out),
             Content::Ping => {}
             Content::Ask { question, ask } => self.on_ask(&from, question, &ask, out),
             Content::Reply { question, reply } => self.on_reply(from.site, question, reply, out),
             Content::Pong => {
                 self.on_answered(&from.site);
                 if self.view.contains(&from) || self.config.sites.contains(&from.site) {
-                    self.heard.insert(from, self.now);
+                    self.answered_at.insert(from, self.now);
                 }
             }
         }
     }
 
-    /// The leader says what was agreed on.
-    fn on_view(&mut self, from: SiteName, view: View, out: &mut Vec<Output>) {
+    /// Handles a view that the leader says was agreed on.
+    fn on_view(&mut self, from: SiteName, view: View, out: &mut Vec<NodeOutput>) {
         if !self.votes(&from) {
             return Node::misbehaved(from, "a view from a site that does not vote", out);
         }
@@ -144,27 +144,27 @@ impl Node {
         self.learn(view, out);
     }
 
-    /// Whether this site is one of those that can lead.
+    /// Returns whether the site is one of the voters, which can lead.
     pub(super) fn votes(&self, site: &SiteName) -> bool {
         self.voters.contains(site)
     }
 
-    /// Who leads, as far as this site knows.
-    pub(super) fn believed_leader(&self) -> Option<&SiteName> {
+    /// Returns the leader, as far as this site knows.
+    pub(super) fn assumed_leader(&self) -> Option<&SiteName> {
         let known = self.membership.as_ref().and_then(|membership| membership.leader());
         known.or(self.leader_hint.as_ref())
     }
 
-    /// A site has answered something. If it is the one that probably leads, it is worth asking again.
+    /// Reacts to an answer from `from`. If that is the probable leader, it is worth asking again.
     fn on_answered(&mut self, from: &SiteName) {
-        if self.believed_leader() == Some(from) {
+        if self.assumed_leader() == Some(from) {
             self.unanswered = 0;
         }
     }
 
-    /// A voter says that it does not lead, and perhaps who does. If that is news, the leader is asked at once; but only
-    /// once until the next renewal is due, because two sites may each believe that the other one leads.
-    fn on_hint(&mut self, from: SiteName, leader: Option<SiteName>, out: &mut Vec<Output>) {
+    /// Handles a voter's answer that it does not lead, and perhaps who does. If that is new, the leader is asked at
+    /// once; but only once until the next renewal is due, because two sites may each assume that the other one leads.
+    fn on_hint(&mut self, from: SiteName, leader: Option<SiteName>, out: &mut Vec<NodeOutput>) {
         if !self.votes(&from) || leader.as_ref().is_some_and(|leader| !self.votes(leader)) {
             return Node::misbehaved(from, "a hint from or to a site that does not vote", out);
         }
@@ -180,7 +180,7 @@ impl Node {
         }
     }
 
-    pub(super) fn on_raft(&mut self, from: Member, message: RaftMessage, out: &mut Vec<Output>) {
+    pub(super) fn on_raft(&mut self, from: Member, message: RaftMessage, out: &mut Vec<NodeOutput>) {
         let mut refused = None;
         self.in_membership(out, |membership, out| {
             refused = membership.on_message(&from.site, message, out).err();
@@ -190,22 +190,22 @@ impl Node {
         }
     }
 
-    pub(super) fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<Output>) {
+    pub(super) fn send(&mut self, to: SiteName, content: Content, out: &mut Vec<NodeOutput>) {
         if to == self.me.site {
             return self.on_content(self.me.clone(), content, out);
         }
         let packet = Packet { cluster: self.cluster, incarnation: self.me.incarnation, content };
-        out.push(Output::Send { to, packet });
+        out.push(NodeOutput::Send { to, packet });
     }
 
-    pub(super) fn misbehaved(site: SiteName, why: &str, out: &mut Vec<Output>) {
-        out.push(Output::Note(Note::Misbehaved { site, why: why.to_owned() }));
+    pub(super) fn misbehaved(site: SiteName, why: &str, out: &mut Vec<NodeOutput>) {
+        out.push(NodeOutput::Note(Note::Misbehaved { site, why: why.to_owned() }));
     }
 
-    /// Lets the links do something and puts what they want sent on the wire.
+    /// Calls `act` on the links and sends the frames that they return.
     pub(super) fn post(
         &mut self,
-        out: &mut Vec<Output>,
+        out: &mut Vec<NodeOutput>,
         act: impl FnOnce(&mut Links<LinkMessage>, Time, &mut Post),
     ) {
         let mut post = std::mem::take(&mut self.posted);

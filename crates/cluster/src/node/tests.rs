@@ -1,4 +1,4 @@
-//! A node by itself: what it does before it may speak, what it refuses, how it leaves; and bytes from strangers.
+//! A single node: what it does before it may send, what it refuses, how it leaves; and random bytes from other sites.
 
 mod leaving;
 mod questions;
@@ -8,7 +8,7 @@ mod trace;
 use super::*;
 use crate::lease::Renewal;
 use crate::membership::disk::{Ballot, Registrations, Saved};
-use crate::membership::message::{Kind, RaftMessage};
+use crate::membership::message::{RaftKind, RaftMessage};
 use crate::names::LockName;
 use crate::rules::{Clause, RulesText};
 use crate::table::{Acquire, LockEvent, Session, Wait};
@@ -18,10 +18,10 @@ use crate::time::Span;
 pub(super) struct Lone {
     pub(super) node: Node,
     pub(super) disk: Disk,
-    unwritten: VecDeque<(Token, Vec<Write>)>,
+    unwritten: VecDeque<(WriteToken, Vec<DiskWrite>)>,
     now: Time,
     pub(super) sent: Vec<(SiteName, Content)>,
-    answers: Vec<Answer>,
+    answers: Vec<ClientAnswer>,
     pub(super) notes: Vec<Note>,
 }
 
@@ -41,13 +41,13 @@ impl Lone {
         lone
     }
 
-    fn take(&mut self, out: Vec<Output>) {
+    fn take(&mut self, out: Vec<NodeOutput>) {
         for output in out {
             match output {
-                Output::Send { to, packet } => self.sent.push((to, packet.content)),
-                Output::Persist { token, writes } => self.unwritten.push_back((token, writes)),
-                Output::Answer(answer) => self.answers.push(answer),
-                Output::Note(note) => self.notes.push(note),
+                NodeOutput::Send { to, packet } => self.sent.push((to, packet.content)),
+                NodeOutput::Persist { token, writes } => self.unwritten.push_back((token, writes)),
+                NodeOutput::Answer(answer) => self.answers.push(answer),
+                NodeOutput::Note(note) => self.notes.push(note),
             }
         }
     }
@@ -58,8 +58,8 @@ impl Lone {
         self.take(out);
     }
 
-    /// A incarnation of another site of this cluster says something.
-    pub(super) fn hear(&mut self, from: &str, content: Content) {
+    /// Receives a packet from an incarnation of another site of this cluster.
+    pub(super) fn receive_from(&mut self, from: &str, content: Content) {
         let packet = Packet { cluster: self.node.cluster, incarnation: Incarnation::new(1), content };
         self.input(Input::Packet { from: from.parse().unwrap(), packet });
     }
@@ -73,7 +73,7 @@ impl Lone {
         }
     }
 
-    /// Lets so much time pass, with a disk that is quick.
+    /// Lets this much time pass, with a fast disk.
     pub(super) fn pass(&mut self, span: Span) {
         let end = self.now + span;
         while self.now < end {
@@ -86,7 +86,7 @@ impl Lone {
     fn acquire(&mut self, request: u64, lock: &str) {
         let (session, request) = (Session(request), Request(request));
         let lock: LockName = lock.parse().unwrap();
-        self.input(Input::Call(Call::Acquire(Acquire {
+        self.input(Input::Call(ClientCall::Acquire(Acquire {
             session,
             request,
             lock,
@@ -96,7 +96,7 @@ impl Lone {
     }
 
     fn has_granted(&self, request: u64) -> bool {
-        let of = |answer: &Answer| matches!(answer, Answer::Lock(LockEvent::Granted { request: of, .. }) if of.0 == request);
+        let of = |answer: &ClientAnswer| matches!(answer, ClientAnswer::Lock(LockEvent::Granted { request: of, .. }) if of.0 == request);
         self.answers.iter().any(of)
     }
 }
@@ -111,7 +111,7 @@ fn a_site_alone_serves_its_clients_soon_after_its_start() {
 }
 
 #[test]
-fn a_life_says_nothing_before_the_disk_knows_of_it() {
+fn an_incarnation_says_nothing_before_the_disk_knows_of_it() {
     let mut lone = Lone::start(&["b", "c"], Disk::default());
     lone.now = Time::ZERO + Span::from_millis(5000);
     lone.input(Input::Time);
@@ -122,7 +122,7 @@ fn a_life_says_nothing_before_the_disk_knows_of_it() {
 }
 
 #[test]
-fn every_start_is_a_new_life_that_waits_for_the_lease_of_the_last_one() {
+fn every_start_is_a_new_incarnation_that_waits_for_the_lease_of_the_last_one() {
     let mut first = Lone::start(&["a"], Disk::default());
     first.pass(Span::from_millis(2000));
     let mut second = Lone::start(&["a"], first.disk);
@@ -135,15 +135,15 @@ fn every_start_is_a_new_life_that_waits_for_the_lease_of_the_last_one() {
 }
 
 #[test]
-fn a_grant_for_an_earlier_life_or_from_a_site_that_was_not_asked_is_none() {
+fn a_grant_for_an_earlier_incarnation_or_from_a_site_that_was_not_asked_is_none() {
     let mut disk = Disk::default();
-    disk.apply(&Write::Incarnation(Incarnation::new(6)));
+    disk.apply(&DiskWrite::Incarnation(Incarnation::new(6)));
     let mut lone = Lone::start(&["b"], disk);
     lone.write();
     let me = lone.node.me().clone();
     let view = View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], ..View::default() };
     let mut from_b = |content| {
-        lone.hear("b", content);
+        lone.receive_from("b", content);
     };
     from_b(Content::View(view));
     lone.pass(Span::from_millis(1500));
@@ -154,33 +154,33 @@ fn a_grant_for_an_earlier_life_or_from_a_site_that_was_not_asked_is_none() {
         [("b", Incarnation::new(6), false), ("z", me.incarnation, false), ("b", me.incarnation, true)]
     {
         let content = Content::Granted { to, renewal, length };
-        lone.hear(from, content);
+        lone.receive_from(from, content);
         assert_eq!(lone.node.lease().is_valid(lone.now), valid, "{from} grants to {to:?}");
     }
 }
 
 #[test]
-fn who_leads_is_believed_of_voters_only_and_only_of_voters() {
+fn hints_about_the_leader_are_accepted_only_from_and_about_voters() {
     let mut lone = Lone::start(&["b", "c"], Disk::default());
     lone.write();
     for (from, leader, asked) in [("z", "c", 0), ("c", "z", 0), ("b", "c", 1)] {
         lone.sent.clear();
         let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
-        lone.hear(from, content);
+        lone.receive_from(from, content);
         let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
         assert_eq!(joins.count(), asked, "{from} says that {leader} leads");
     }
 }
 
 #[test]
-fn a_voter_that_hears_its_leader_asks_nobody_else() {
+fn a_voter_that_knows_its_leader_asks_nobody_else() {
     let mut disk = Disk::default();
-    let registrations = Registrations { disk: Incarnation::new(1), sworn: true, roll: BTreeMap::new() };
-    disk.apply(&Write::Registrations(registrations));
+    let registrations = Registrations { disk: Incarnation::new(1), may_vote: true, others: BTreeMap::new() };
+    disk.apply(&DiskWrite::Registrations(registrations));
     let mut lone = Lone::start(&["a", "b", "c"], disk);
     lone.write();
     let heartbeat = RaftMessage {
-        kind: Kind::Heartbeat,
+        kind: RaftKind::Heartbeat,
         term: 2,
         log_term: 0,
         index: 0,
@@ -194,7 +194,7 @@ fn a_voter_that_hears_its_leader_asks_nobody_else() {
     };
     let mut asked = Vec::new();
     for _ in 0..100 {
-        lone.hear("b", Content::Raft(heartbeat.clone()));
+        lone.receive_from("b", Content::Raft(heartbeat.clone()));
         lone.write();
         lone.sent.clear();
         lone.pass(Span::from_millis(100));
@@ -205,14 +205,14 @@ fn a_voter_that_hears_its_leader_asks_nobody_else() {
 }
 
 #[test]
-fn two_sites_that_each_believe_the_other_one_leads_are_not_asked_again_and_again() {
+fn two_sites_that_each_assume_the_other_one_leads_are_not_asked_again_and_again() {
     let mut lone = Lone::start(&["b", "c"], Disk::default());
     lone.write();
     lone.sent.clear();
     for round in 0..10 {
         let (from, leader) = if round % 2 == 0 { ("b", "c") } else { ("c", "b") };
         let content = Content::NotLeader { leader: Some(leader.parse().unwrap()) };
-        lone.hear(from, content);
+        lone.receive_from(from, content);
     }
     let joins = lone.sent.iter().filter(|(_, content)| matches!(content, Content::Join { .. }));
     assert_eq!(joins.count(), 1);
@@ -224,7 +224,7 @@ fn a_view_is_taken_from_voters_only() {
     lone.write();
     let view = View { epoch: Epoch::new(1).unwrap(), ..View::default() };
     for (from, epoch) in [("z", 0), ("b", 1)] {
-        lone.hear(from, Content::View(view.clone()));
+        lone.receive_from(from, Content::View(view.clone()));
         assert_eq!(lone.node.view().epoch.number(), epoch, "from {from}");
     }
     assert!(
@@ -233,14 +233,14 @@ fn a_view_is_taken_from_voters_only() {
 }
 
 #[test]
-fn a_site_whose_disk_was_lost_begins_a_life_after_the_one_that_others_know_of_it() {
+fn a_site_whose_disk_was_lost_begins_an_incarnation_after_the_one_that_others_know_of_it() {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let me = lone.node.me().clone();
-    // What it is called next would be a incarnation that takes part already, with everything that it has promised.
+    // Its next incarnation would be one that takes part already, with everything that it has promised.
     let known = Member { incarnation: me.incarnation.next(), ..me.clone() };
     let view = View { epoch: Epoch::new(1).unwrap(), members: vec![known.clone()], ..View::default() };
-    lone.hear("b", Content::View(view));
+    lone.receive_from("b", Content::View(view));
     assert!(lone.node.me().incarnation > known.incarnation, "{:?}", lone.node.me());
 }
 
@@ -250,19 +250,20 @@ fn rules_that_make_no_sense_are_refused_and_others_are_agreed_on() {
     lone.pass(Span::from_millis(2000));
     let rules = |algorithm| RulesText { rules: Vec::new(), default: Clause::exclusive(algorithm) };
     let request = Request(5);
-    lone.input(Input::Call(Call::SetRules { request, rules: rules("zookeeper") }));
+    lone.input(Input::Call(ClientCall::SetRules { request, rules: rules("zookeeper") }));
     assert!(
-        matches!(lone.answers.last(), Some(Answer::RulesRefused { why, .. }) if why.contains("'zookeeper'"))
+        matches!(lone.answers.last(), Some(ClientAnswer::RulesRefused { why, .. }) if why.contains("'zookeeper'"))
     );
     let request = Request(6);
-    lone.input(Input::Call(Call::SetRules { request, rules: rules("maekawa") }));
+    lone.input(Input::Call(ClientCall::SetRules { request, rules: rules("maekawa") }));
     lone.pass(Span::from_millis(2000));
-    assert!(matches!(lone.answers.last(), Some(Answer::RulesSet { request: Request(6), .. })));
+    assert!(matches!(lone.answers.last(), Some(ClientAnswer::RulesSet { request: Request(6), .. })));
     assert_eq!(lone.node.view().rules, rules("maekawa"));
     lone.acquire(7, "jobs");
     let (request, lock) = (Request(8), "jobs".parse().unwrap());
-    lone.input(Input::Call(Call::Query { request, lock }));
-    let Some(Answer::Queue { queue: LockQueue { algorithm, sites, epoch, .. }, .. }) = lone.answers.last()
+    lone.input(Input::Call(ClientCall::Query { request, lock }));
+    let Some(ClientAnswer::Queue { queue: LockQueue { algorithm, sites, epoch, .. }, .. }) =
+        lone.answers.last()
     else {
         panic!("an answer")
     };
@@ -278,8 +279,8 @@ fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
         let view =
             View { epoch: Epoch::new(1).unwrap(), members: vec![me.clone()], rules, ..View::default() };
         let mut disk = Disk::default();
-        disk.apply(&Write::Install(Saved { index: 5, term: 1, view }));
-        disk.apply(&Write::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
+        disk.apply(&DiskWrite::Install(Saved { index: 5, term: 1, view }));
+        disk.apply(&DiskWrite::Ballot(Ballot { term: 1, vote: 0, commit: 5 }));
         let mut lone = Lone::start(&["a"], disk);
         lone.acquire(1, "jobs");
         lone.pass(Span::from_millis(1000));
@@ -289,14 +290,14 @@ fn a_view_whose_rules_cannot_be_followed_stays_closed_and_is_reported() {
     }
 }
 
-/// Packets of all kinds but the voters' own, as nodes send them, with bytes changed at random: whatever can still be read
-/// is given to a node that is at work. (Voters are trusted to follow Raft; strangers' votes are refused by name.)
+/// Packets of all kinds except the voters' own, as nodes send them, with bytes changed at random: whatever can still be
+/// decoded is given to a running node. (Voters are trusted to follow Raft; votes of other sites are refused by name.)
 #[test]
 fn mangled_packets_end_no_node() {
     mangled_packets_end_not("a");
 }
 
-/// The same, where the stranger is believed when it sends views.
+/// The same, where the sender is one whose views are accepted.
 #[test]
 fn mangled_packets_of_a_voter_end_no_node() {
     mangled_packets_end_not("b");
@@ -313,7 +314,7 @@ fn mangled_packets_end_not(voter: &str) {
         |payload| crate::links::Frame::Data { number: 1, ack: 0, body: LinkMessage { epoch, payload } };
     let link = |payload| Content::Link { to: me.incarnation, frame: message(payload) };
     let holding = crate::table::Holding { lock: "jobs".parse().unwrap(), slots: vec![Some(0), None] };
-    let question: Question = postcard::from_bytes(&[1, 1]).unwrap();
+    let question: QuestionId = postcard::from_bytes(&[1, 1]).unwrap();
     let patterns = [
         Content::Join { epoch, reached: vec![me.clone()], address: "b:1".parse().unwrap() },
         Content::Renew {
@@ -329,12 +330,12 @@ fn mangled_packets_end_not(voter: &str) {
         Content::NotLeader { leader: Some("b".parse().unwrap()) },
         Content::Leave,
         Content::Pong,
-        Content::Ask { question, ask: Ask::Queue("jobs".parse().unwrap()) },
-        Content::Ask { question, ask: Ask::Locks },
-        Content::Ask { question, ask: Ask::Leave(me.clone()) },
-        Content::Ask { question, ask: Ask::Break("jobs".parse().unwrap()) },
-        Content::Reply { question, reply: Reply::Broken(Vec::new()) },
-        Content::Reply { question, reply: Reply::Leaves(true) },
+        Content::Ask { question, ask: PeerQuestion::Queue("jobs".parse().unwrap()) },
+        Content::Ask { question, ask: PeerQuestion::Locks },
+        Content::Ask { question, ask: PeerQuestion::Leave(me.clone()) },
+        Content::Ask { question, ask: PeerQuestion::Break("jobs".parse().unwrap()) },
+        Content::Reply { question, reply: PeerReply::Broken(Vec::new()) },
+        Content::Reply { question, reply: PeerReply::Leaves(true) },
         link(LinkPayload::Census { holdings: vec![holding], last: true }),
         link(LinkPayload::Left("jobs".parse().unwrap())),
     ];

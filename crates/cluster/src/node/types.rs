@@ -1,54 +1,39 @@
-//! What happens to a node, and what it wants done.
+//! The inputs and outputs of a node.
 
-use super::clients::{Answer, Call};
+use super::clients::{ClientAnswer, ClientCall};
 use super::note::Note;
 use super::packet::Packet;
-use crate::membership::disk::Write;
+use crate::membership::disk::DiskWrite;
 use crate::names::SiteName;
 
-/// What names a batch of writes until the disk has it.
+/// Identifies a batch of writes until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+pub struct WriteToken(pub u64);
 
-/// Something that happened.
+/// An input of a node.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Nothing but time passing.
+    /// Nothing happened except that time has passed.
     Time,
     /// A packet has come from this site; the connection vouches for the name.
-    Packet {
-        /// The sender.
-        from: SiteName,
-        /// What it sent.
-        packet: Packet,
-    },
+    Packet { from: SiteName, packet: Packet },
     /// There is a new connection to this site.
     Connected(SiteName),
     /// The disk has this batch and all before it.
-    Persisted(Token),
+    Persisted(WriteToken),
     /// A client calls.
-    Call(Call),
+    Call(ClientCall),
 }
 
-/// Something to be done.
+/// An effect that a node asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Send this.
-    Send {
-        /// To this site.
-        to: SiteName,
-        /// What to send.
-        packet: Packet,
-    },
-    /// Write this, then say so ([`Input::Persisted`]).
-    Persist {
-        /// What to say.
-        token: Token,
-        /// What to write, together.
-        writes: Vec<Write>,
-    },
-    /// LockEvent a client.
-    Answer(Answer),
-    /// Worth a line in the log; nothing depends on it.
+pub enum NodeOutput {
+    /// Send a packet.
+    Send { to: SiteName, packet: Packet },
+    /// Write these together, then say so ([`Input::Persisted`]).
+    Persist { token: WriteToken, writes: Vec<DiskWrite> },
+    /// Answer a client.
+    Answer(ClientAnswer),
+    /// Log this; nothing depends on it.
     Note(Note),
 }

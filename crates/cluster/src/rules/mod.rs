@@ -1,8 +1,8 @@
-//! Which algorithm a lock runs, by its name.
+//! Rules: which algorithm a lock runs, by the lock's name.
 //!
-//! Rules are a list of patterns with an algorithm and its permits each, and what holds for all other names. No two
-//! patterns may match the same name, so that the order of the list never decides anything. They travel inside the view:
-//! all members of a view apply the same ones, and a lock's algorithm changes with a view, also while it is held.
+//! Rules are a list of patterns, each with an algorithm and its permits, and a default for all other names. No two
+//! patterns may match the same name, so that the order of the list never decides anything. Rules are part of the view:
+//! all members of a view apply the same ones, and a lock's algorithm changes with a view, even while it is held.
 
 mod pattern;
 #[cfg(test)]
@@ -16,93 +16,63 @@ use serde::{Deserialize, Serialize};
 use crate::names::LockName;
 pub use pattern::Pattern;
 
-/// Why rules are refused. Nothing that a running cluster has agreed on changes.
+/// The reason why rules are rejected. It changes nothing that a running cluster has agreed on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulesError {
     /// The algorithm or one of its options does not exist.
     #[error("rule '{pattern}': {error}")]
-    Spec {
-        /// The pattern of the rule.
-        pattern: String,
-        /// What is wrong with its algorithm.
-        error: SpecError,
-    },
-    /// The algorithm cannot run so.
+    Spec { pattern: String, error: SpecError },
+    /// The algorithm cannot run with these permits or options.
     #[error("rule '{pattern}': {error}")]
-    Plan {
-        /// The pattern of the rule.
-        pattern: String,
-        /// What is wrong with its permits or options.
-        error: PlanError,
-    },
-    /// The option exists to show an error of a paper.
+    Plan { pattern: String, error: PlanError },
+    /// The option exists only to demonstrate an error in a paper.
     #[error(
-        "rule '{pattern}': {spec} is for the checker only: it breaks what a lock promises; leave the option away"
+        "rule '{pattern}': {spec} is for the checker only: it breaks what a lock promises; remove the option"
     )]
-    CheckerOnly {
-        /// The pattern of the rule.
-        pattern: String,
-        /// What was given.
-        spec: String,
-    },
-    /// More permits than a view can hand out.
+    CheckerOnly { pattern: String, spec: String },
+    /// There are more permits than a view can have.
     #[error("rule '{pattern}': {given} {what}; give 1 to {most}")]
     Range {
-        /// The pattern of the rule.
         pattern: String,
-        /// Permits, or permits of one site.
+        /// "permits", or "permits for one site".
         what: &'static str,
-        /// How many were asked for.
         given: u32,
-        /// How many there can be.
         most: u32,
     },
-    /// Two rules could both decide.
+    /// Two patterns match the same name.
     #[error("the rules '{first}' and '{second}' both match '{name}'; make them disjoint, or use the default")]
     Overlap {
-        /// One pattern.
         first: String,
-        /// The other.
         second: String,
         /// A name that both match.
         name: String,
     },
-    /// A pattern that no lock could match, or that is not a pattern.
+    /// The pattern is malformed, or no lock could match it.
     #[error("the pattern '{pattern}' {why}")]
-    BadPattern {
-        /// As given.
-        pattern: String,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// More rules than a view should carry.
+    BadPattern { pattern: String, why: &'static str },
+    /// There are more rules than a view may carry.
     #[error("{given} rules; at most {most} are allowed")]
-    TooMany {
-        /// How many were given.
-        given: usize,
-        /// How many may be.
-        most: usize,
-    },
+    TooMany { given: usize, most: usize },
 }
 
-/// What one rule says, as it is written and as it travels.
+/// The text of one rule, as it is written and as it travels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Clause {
     /// The algorithm with its options.
     pub algorithm: String,
-    /// K: how many may hold the lock at once.
+    /// K: the maximum number of concurrent holders.
     pub permits: u32,
-    /// How many of them one site may hold at once.
+    /// Maximum number of permits that one site may hold at once.
     pub per_site: u32,
 }
 
 impl Clause {
-    /// One permit.
+    /// Returns a clause with one permit.
     pub fn exclusive(algorithm: &str) -> Self {
         Clause::shared(algorithm, 1)
     }
 
-    /// K permits, all of which one site may hold, as far as one site may hold several.
+    /// Returns a clause with K permits, all of which one site may hold, if the algorithm allows a site to hold several.
     pub fn shared(algorithm: &str, permits: u32) -> Self {
         let per_site = permits.min(Rules::MAX_PER_SITE);
         Clause { algorithm: algorithm.to_owned(), permits, per_site }
@@ -112,9 +82,9 @@ impl Clause {
 /// Rules as they are written and as they travel: not yet checked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RulesText {
-    /// Patterns with what they say.
+    /// Patterns with their clauses.
     pub rules: Vec<(String, Clause)>,
-    /// What holds for names that no pattern matches.
+    /// The clause for names that no pattern matches.
     pub default: Clause,
 }
 
@@ -126,12 +96,12 @@ impl Default for RulesText {
 
 /// What one lock runs.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct LockRule {
     /// The algorithm with its options.
     pub spec: Spec,
-    /// K.
+    /// K: the maximum number of concurrent holders.
     pub permits: u32,
-    /// How many of the K one site may hold at once.
+    /// Maximum number of the K permits that one site may hold at once.
     pub per_site: u32,
 }
 
@@ -139,9 +109,9 @@ pub struct Rule {
 #[derive(Clone, Debug)]
 pub struct Rules {
     text: RulesText,
-    /// In the order of the patterns' text.
-    named: Vec<(Pattern, Rule)>,
-    default: Rule,
+    /// Sorted by the text of the pattern.
+    named: Vec<(Pattern, LockRule)>,
+    default: LockRule,
 }
 
 impl PartialEq for Rules {
@@ -153,15 +123,15 @@ impl PartialEq for Rules {
 impl Eq for Rules {}
 
 impl Rules {
-    /// How many permits a lock may have.
-    pub const MAX_PERMITS: u32 = 1024;
-    /// How many permits of a lock one site may hold. A site takes part in the algorithm once for each, and each asks all
-    /// others: more would flood the links.
-    pub const MAX_PER_SITE: u32 = 32;
-    /// How many rules a view may carry.
-    pub const MAX_RULES: usize = 1000;
+    /// Maximum number of permits of a lock.
+    pub(crate) const MAX_PERMITS: u32 = 1024;
+    /// Maximum number of permits of a lock that one site may hold. A site takes part in the algorithm once for each,
+    /// and each asks all others: more would flood the links.
+    pub(crate) const MAX_PER_SITE: u32 = 32;
+    /// Maximum number of rules of a view.
+    pub(crate) const MAX_RULES: usize = 1000;
 
-    /// Checks everything that can be checked without knowing who the members are.
+    /// Checks everything that can be checked without knowing the members.
     pub fn new(text: RulesText) -> Result<Self, RulesError> {
         if text.rules.len() > Self::MAX_RULES {
             return Err(RulesError::TooMany { given: text.rules.len(), most: Self::MAX_RULES });
@@ -171,7 +141,7 @@ impl Rules {
             named.push((Pattern::parse(pattern)?, checked(pattern, clause)?));
         }
         named.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // Sorted by text, a prefix comes right before what it is a prefix of.
+        // Sorted by text, a prefix comes right before the names that begin with it.
         for pair in named.windows(2) {
             if let Some(name) = pair[0].0.overlap(&pair[1].0) {
                 let (first, second) = (pair[0].0.to_string(), pair[1].0.to_string());
@@ -182,7 +152,7 @@ impl Rules {
         Ok(Rules { text, named, default })
     }
 
-    /// Checks that every rule can run among so many members.
+    /// Checks that every rule can run with this many members.
     pub fn fit(&self, members: usize) -> Result<(), RulesError> {
         let named = self.named.iter().map(|(pattern, rule)| (pattern.to_string(), rule));
         for (pattern, rule) in named.chain([("(default)".to_owned(), &self.default)]) {
@@ -192,46 +162,49 @@ impl Rules {
         Ok(())
     }
 
-    /// What the lock `name` runs.
-    pub fn rule(&self, name: &LockName) -> &Rule {
+    /// Returns the rule for the lock `name`.
+    pub fn rule(&self, name: &LockName) -> &LockRule {
         self.named.get(self.number(name)).map_or(&self.default, |(_, rule)| rule)
     }
 
-    /// Which rule the lock `name` follows: its place in the order of the patterns, behind all of them for the default.
+    /// Returns the number of the rule that the lock `name` follows: its index in the sorted patterns, or the number of
+    /// patterns for the default.
     pub(crate) fn number(&self, name: &LockName) -> usize {
         let name = name.as_str();
-        // The pattern that matches, if any, is the last one whose text is not behind the name: patterns are disjoint.
+        // The pattern that matches, if any, is the last one whose text is not greater than the name, because patterns
+        // are disjoint.
         let behind = self.named.partition_point(|(pattern, _)| pattern.text() <= name);
         let candidate = behind.checked_sub(1).filter(|&at| self.named[at].0.matches(name));
         candidate.unwrap_or(self.named.len())
     }
 
-    /// The plans of all rules for so many members, by the rules' numbers.
+    /// Returns the plans of all rules for this many members, indexed by the rules' numbers.
     pub(crate) fn plans(&self, members: usize) -> Vec<AnyPlan> {
         let all = self.named.iter().map(|(_, rule)| rule).chain([&self.default]);
         all.map(|rule| rule.plan(members)).collect()
     }
 
-    /// What locks run that no pattern matches.
-    pub fn default_rule(&self) -> &Rule {
+    /// Returns the rule for locks that no pattern matches.
+    pub fn default_rule(&self) -> &LockRule {
         &self.default
     }
 
-    /// As they were written.
+    /// Returns the rules as they were written.
     pub fn text(&self) -> &RulesText {
         &self.text
     }
 }
 
-impl Rule {
-    /// The size of the algorithm's cluster: every member takes part once for each permit that one site may hold.
+impl LockRule {
+    /// Returns the size of the algorithm's cluster: every member takes part once for each permit that one site may
+    /// hold.
     pub fn cluster(&self, members: usize) -> Cluster {
         Cluster::of(members.saturating_mul(self.per_site as usize)).with_permits(self.permits as usize)
     }
 
-    /// The plan for so many members. Options that were right for the members of an earlier view may not fit those of a
-    /// later one (a coordinator that is gone, a plane of the wrong order): then the algorithm runs with its defaults, which fit any
-    /// cluster, rather than not at all.
+    /// Returns the plan for this many members. Options that were valid for the members of an earlier view may not fit
+    /// those of a later one (a coordinator that is gone, a plane of the wrong order): then the algorithm runs with its
+    /// defaults, which fit any cluster, rather than not at all.
     pub fn plan(&self, members: usize) -> AnyPlan {
         let cluster = self.cluster(members);
         let plain = || AnyPlan::new(&Spec::plain(self.spec.info), cluster);
@@ -239,7 +212,7 @@ impl Rule {
     }
 }
 
-fn checked(pattern: &str, clause: &Clause) -> Result<Rule, RulesError> {
+fn checked(pattern: &str, clause: &Clause) -> Result<LockRule, RulesError> {
     let named = || pattern.to_owned();
     let spec: Spec =
         clause.algorithm.parse().map_err(|error| RulesError::Spec { pattern: named(), error })?;
@@ -260,5 +233,5 @@ fn checked(pattern: &str, clause: &Clause) -> Result<Rule, RulesError> {
         let (what, given) = ("permits for one site", clause.per_site);
         return Err(RulesError::Range { pattern: named(), what, given, most });
     }
-    Ok(Rule { spec, permits: clause.permits, per_site: clause.per_site })
+    Ok(LockRule { spec, permits: clause.permits, per_site: clause.per_site })
 }

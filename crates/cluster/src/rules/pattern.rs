@@ -1,32 +1,32 @@
-//! Patterns of lock names: a name as it is, or the beginning of names followed by `*`.
+//! Patterns of lock names: a whole name, or a prefix of names followed by `*`.
 
 use std::fmt;
 
 use super::RulesError;
 use crate::names::LockName;
 
-/// Which lock names a rule is for.
+/// A pattern of lock names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern {
     text: String,
-    kind: Kind,
+    kind: PatternKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// `jobs*`: everything that begins so.
+enum PatternKind {
+    /// `jobs*`: all names with this prefix.
     Prefix,
     /// `jobs`: this name only.
     Name,
 }
 
 impl Pattern {
-    /// Reads `name` or `beginning*`.
+    /// Parses `name` or `prefix*`.
     pub fn parse(given: &str) -> Result<Self, RulesError> {
         let bad = |why| Err(RulesError::BadPattern { pattern: given.to_owned(), why });
         let (text, kind) = match given.strip_suffix('*') {
-            Some(start) => (start, Kind::Prefix),
-            None => (given, Kind::Name),
+            Some(start) => (start, PatternKind::Prefix),
+            None => (given, PatternKind::Name),
         };
         if text.is_empty() {
             return bad("matches every name or none; say it as the default");
@@ -40,20 +40,20 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), kind })
     }
 
-    /// The name, or what names begin with.
+    /// Returns the name or the prefix, without `*`.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the rule is for `name`.
+    /// Returns whether `name` matches.
     pub fn matches(&self, name: &str) -> bool {
         match self.kind {
-            Kind::Prefix => name.starts_with(&self.text),
-            Kind::Name => name == self.text,
+            PatternKind::Prefix => name.starts_with(&self.text),
+            PatternKind::Name => name == self.text,
         }
     }
 
-    /// A name that both match, if there is one; `other` does not come before this one.
+    /// Returns a name that both match, if there is one; `other` must not sort before this pattern.
     pub(super) fn overlap(&self, other: &Pattern) -> Option<String> {
         self.matches(&other.text).then(|| other.text.clone())
     }
@@ -61,7 +61,7 @@ impl Pattern {
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let star = if self.kind == Kind::Prefix { "*" } else { "" };
+        let star = if self.kind == PatternKind::Prefix { "*" } else { "" };
         write!(f, "{}{star}", self.text)
     }
 }

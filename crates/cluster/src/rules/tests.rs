@@ -1,4 +1,4 @@
-//! What rules accept, refuse, and decide.
+//! Which rules are accepted and rejected, and which rule applies to a name.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn overlapping_patterns_are_refused_with_a_name_that_both_match() {
             assert!(error.contains(&format!("both match '{name}'")), "{error}");
         }
     }
-    // A prefix, something that it matches, and another prefix between them in the list.
+    // A prefix, a name that it matches, and another prefix between them in the list.
     let error = refused(&[("a*", clause.clone()), ("b", clause.clone()), ("ab", clause)]);
     assert!(error.contains("both match 'ab'"), "{error}");
 }

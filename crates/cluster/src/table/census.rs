@@ -1,39 +1,39 @@
-//! A view change, as the lock table sees it: machines stop, everyone says what its clients hold, machines start from that.
+//! View changes in the lock table: machines stop, every member reports what its clients hold, and machines start from
+//! that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use meshlock_protocol::{Epoch, FenceClock, Holders, SiteId};
 use serde::{Deserialize, Serialize};
 
-use super::lock::{Call, Env, Lane, Lock, Machines};
-use super::{Alarm, LeaseClock, LocalView, LockTable, Output};
+use super::lock::{Env, Lane, Lock, MachineCall, Machines};
+use super::{LeaseClock, LocalView, LockTable, TableAlarm, TableOutput};
 use crate::mutant::{self, Mutant};
 use crate::names::LockName;
-use crate::rules::Rule;
+use crate::rules::LockRule;
 use crate::view::Placement;
 
 /// One lock that clients of a site hold when its machines stop.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holding {
-    /// The lock.
     pub lock: LockName,
     /// For each holder the number of its permit, where permits were numbered.
     pub slots: Vec<Option<u32>>,
 }
 
-/// What the clients of one member hold: the same to every other member.
+/// What the clients of one member hold; the same is sent to every other member.
 pub type Census = Vec<Holding>;
 
-/// Who holds a lock when a view opens: the place of each member that does, with its slots.
-type Held = Vec<(usize, Vec<Option<u32>>)>;
+/// The holders of a lock when a view opens: the place of each member that has any, with their slots.
+type HoldersByPlace = Vec<(usize, Vec<Option<u32>>)>;
 
 impl LockTable {
-    /// The view is over: stops all machines and says what clients of this site hold. They keep it.
-    pub fn stop(&mut self) -> Census {
+    /// Ends the view: stops all machines and returns what clients of this site hold. The clients keep it.
+    pub(crate) fn stop(&mut self) -> Census {
         self.local_view = None;
         self.tally.views_installed += 1;
         self.draining = false;
-        self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Timer(..)));
+        self.alarms.retain(|(_, alarm)| !matches!(alarm, TableAlarm::Timer(..)));
         self.locks.retain(|_, lock| {
             lock.machines = Machines::Stopped;
             !lock.clients.holds.is_empty() || !lock.clients.waiters.is_empty()
@@ -52,16 +52,16 @@ impl LockTable {
         census
     }
 
-    /// All members have said what their clients hold, in the order of their places: the machines start, holders inside,
-    /// and whoever waits here asks again.
-    pub fn open(
+    /// Opens a view after all members have sent their census, in the order of their places: the machines start with the
+    /// holders inside, and locks with waiters here send their requests again.
+    pub(crate) fn open(
         &mut self,
         local_view: LocalView,
         census: &[Census],
         lease_clock: LeaseClock,
-        out: &mut Vec<Output>,
+        out: &mut Vec<TableOutput>,
     ) {
-        let mut held: BTreeMap<&LockName, Held> = BTreeMap::new();
+        let mut held: BTreeMap<&LockName, HoldersByPlace> = BTreeMap::new();
         for (place, holdings) in census.iter().enumerate() {
             for Holding { lock, slots } in holdings.iter().filter(|holding| !holding.slots.is_empty()) {
                 held.entry(lock).or_default().push((place, slots.clone()));
@@ -83,21 +83,22 @@ impl LockTable {
         self.seek_all(lease_clock, out);
     }
 
-    /// A member says that one of its clients has left a lock with more holders than permits.
-    pub fn on_left_elsewhere(&mut self, place: usize, lock: &LockName, out: &mut Vec<Output>) {
+    /// Handles a member's message that one of its clients has left a lock with more holders than permits.
+    pub(crate) fn on_left_elsewhere(&mut self, place: usize, lock: &LockName, out: &mut Vec<TableOutput>) {
         let lock = self.locks.get_mut(lock);
         match lock.map(|lock| &mut lock.machines) {
             Some(Machines::Draining { left }) if left.get(&place).is_some_and(|count| *count > 0) => {
                 left.entry(place).and_modify(|count| *count -= 1);
             }
             Some(_) | None => {
-                out.push(Output::Misbehaved { place, why: "leaves a lock that it does not hold" });
+                out.push(TableOutput::Misbehaved { place, why: "leaves a lock that it does not hold" });
             }
         }
     }
 
-    /// Whether some lock had more holders than permits and has them no more: a new view would let it run again.
-    pub fn has_drained(&self) -> bool {
+    /// Returns whether some lock had more holders than permits and now has few enough: a new view would let it run
+    /// again.
+    pub(crate) fn has_drained(&self) -> bool {
         let Some(local_view) = self.local_view.as_ref().filter(|_| self.draining) else { return false };
         self.locks.iter().any(|(name, lock)| match &lock.machines {
             Machines::Draining { left } => fits(local_view.rules.rule(name), left.values().copied()),
@@ -106,14 +107,14 @@ impl LockTable {
     }
 }
 
-/// Whether so many holders at each member are no more than the rule allows.
-fn fits(rule: &Rule, counts: impl Iterator<Item = usize> + Clone) -> bool {
+/// Returns whether these numbers of holders at the members are within the limits of the rule.
+fn fits(rule: &LockRule, counts: impl Iterator<Item = usize> + Clone) -> bool {
     counts.clone().sum::<usize>() <= rule.permits as usize
         && counts.max().unwrap_or(0) <= rule.per_site as usize
 }
 
 impl Lock {
-    /// Starts the machines of this site, with `held` inside; or waits, if those are too many.
+    /// Starts the machines of this site with `held` inside, or waits if those are too many.
     pub(super) fn start(&mut self, held: &[(usize, Vec<Option<u32>>)], env: &mut Env<'_>) {
         let Some(local_view) = env.local_view else { return };
         let stale = mutant::is_on(Mutant::FenceNotCarried);
@@ -147,12 +148,12 @@ impl Lock {
         self.machines = Machines::Running { lanes, slots };
     }
 
-    /// What the census said that clients here hold, `announced` of them, and what they no longer do: it is left now.
+    /// Releases locks that the census listed for clients here, `announced` of them, but that were left since then.
     fn make_good(&mut self, announced: usize, env: &mut Env<'_>) {
         for lane in 0..announced {
             if self.clients.holds.iter().all(|hold| hold.lane != lane) {
                 match self.machines {
-                    Machines::Running { .. } => self.run(lane, Call::Release, env),
+                    Machines::Running { .. } => self.run(lane, MachineCall::Release, env),
                     Machines::Draining { .. } => self.leave_draining(env),
                     Machines::Stopped => {}
                 }
@@ -161,8 +162,8 @@ impl Lock {
     }
 }
 
-/// What the outside calls the permits 0, 1, … of new machines. The first belong to the holders, who keep the numbers that
-/// they were told; every other permit gets the smallest number that is still free.
+/// Returns the public numbers of the permits 0, 1, … of new machines. The first permits belong to the holders, who keep
+/// the numbers that they were told; every other permit gets the smallest number that is still free.
 fn renumbered(held: impl Iterator<Item = Option<u32>> + Clone, permits: usize) -> Vec<u32> {
     let mut used: BTreeSet<u32> = held.clone().flatten().collect();
     let mut kept = BTreeSet::new();
@@ -189,7 +190,7 @@ mod renumbering {
         assert_eq!(renumbered([Some(2), Some(0)].into_iter(), 4), [2, 0, 1, 3]);
         assert_eq!(renumbered([None, Some(0), None].into_iter(), 3), [1, 0, 2]);
         assert_eq!(renumbered([Some(5)].into_iter(), 2), [5, 0]);
-        // A lying census cannot give one number to two.
+        // A false census cannot give one number to two holders.
         assert_eq!(renumbered([Some(1), Some(1)].into_iter(), 2), [1, 0]);
     }
 }

@@ -1,18 +1,18 @@
-//! Who waits for a lock and who holds it, at one site.
+//! The waiters and holders of a lock at one site.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 
 use meshlock_protocol::Fence;
 
-use super::{Client, Request, Session};
+use super::{Request, Session, SessionState};
 use crate::cause::Cause;
 use crate::names::LockName;
 use crate::time::Time;
 
 /// A client that waits.
 #[derive(Clone, Debug)]
-pub(super) struct Waiter {
+pub(super) struct WaitingClient {
     pub(super) request: Request,
     pub(super) since: Time,
     pub(super) deadline: Option<Time>,
@@ -20,38 +20,38 @@ pub(super) struct Waiter {
     pub(super) cause: Cause,
 }
 
-/// A client that holds.
+/// A client that holds the lock.
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
     pub(super) request: Request,
     pub(super) fence: Fence,
-    /// The permit's number for ever, where permits are numbered.
+    /// The public number of the permit, which never changes, where permits are numbered.
     pub(super) slot: Option<u32>,
     pub(super) since: Time,
-    /// It was told that it has lost, and must have stopped by then.
-    pub(super) doomed: Option<Time>,
-    /// Which lane, of the machines that run or, in a view change, of those that will.
+    /// Set when the client was told that it has lost the lock: the time by which it must have stopped.
+    pub(super) stop_by: Option<Time>,
+    /// The lane, of the machines that run or, during a view change, of those that will.
     pub(super) lane: usize,
     pub(super) cause: Cause,
 }
 
-/// Those who wait, in order, and those who hold.
+/// The waiters, in order, and the holders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queues {
-    pub(super) waiters: VecDeque<Waiter>,
+    pub(super) waiters: VecDeque<WaitingClient>,
     pub(super) holds: Vec<Hold>,
 }
 
 static NOBODY: Queues = Queues { waiters: VecDeque::new(), holds: Vec::new() };
 
-/// The clients of one lock. Of a million locks few are in use at a time: those that rest keep no memory for them.
+/// The clients of one lock. Of a million locks few are in use at a time: an idle lock has no memory allocated here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clients(Option<Box<Queues>>);
 
-/// How much memory of locks that rest is kept for the next, and how long its queues may be.
+/// Maximum number of spare allocations that are kept, and the maximum capacity of their queues.
 const MAX_SPARE: usize = 16;
 
-/// Memory of locks that rest.
+/// Spare allocations of locks that became idle.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::vec_box, reason = "the boxes are what is kept, and what a lock takes")]
 pub(super) struct Spare(Vec<Box<Queues>>);
@@ -70,12 +70,12 @@ impl DerefMut for Clients {
 }
 
 impl Clients {
-    /// Takes memory for clients, if there is none: somebody comes.
+    /// Allocates the queues, if there are none, before a client is added.
     pub(super) fn wake(&mut self, spare: &mut Spare) -> &mut Queues {
         self.0.get_or_insert_with(|| spare.0.pop().unwrap_or_default())
     }
 
-    /// Gives the memory back if nobody is there.
+    /// Returns the allocation to `spare` if there are no clients.
     pub(super) fn rest(&mut self, spare: &mut Spare) {
         let is_nobody = |queues: &mut Box<Queues>| queues.waiters.is_empty() && queues.holds.is_empty();
         let Some(queues) = self.0.take_if(is_nobody) else { return };
@@ -86,10 +86,10 @@ impl Clients {
     }
 }
 
-/// A wish is over; with its last one a session without a name is forgotten.
+/// Removes a finished acquisition; with its last one, a session without a label is forgotten.
 pub(super) fn forget(
     requests: &mut BTreeMap<Request, (Session, LockName)>,
-    sessions: &mut BTreeMap<Session, Client>,
+    sessions: &mut BTreeMap<Session, SessionState>,
     request: Request,
 ) {
     let Some((session, _)) = requests.remove(&request) else { return };

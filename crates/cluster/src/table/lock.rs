@@ -7,10 +7,10 @@ use meshlock_protocol::registry::{AnyMessage, AnyOutbox, AnySite, SiteCall};
 use meshlock_protocol::{Algorithm, Effect, Epoch, FenceClock, Phase, SiteId};
 use smallvec::SmallVec;
 
-use super::clients::{Clients, Hold, Spare, Waiter};
+use super::clients::{Clients, Hold, Spare, WaitingClient};
 use super::{
-    Alarm, LeaseClock, LocalView, LockEvent, LockMessage, Output, Request, Served, TableConfig, Tally, Watch,
-    What,
+    LeaseClock, LocalView, LockEvent, LockMessage, Request, ServedBy, StepKind, TableAlarm, TableConfig,
+    TableOutput, TableTally, TraceWatch,
 };
 use crate::cause::Cause;
 use crate::mutant::{self, Mutant};
@@ -18,20 +18,20 @@ use crate::names::LockName;
 use crate::time::Time;
 use crate::view::Placement;
 
-/// What the machines of a lock are doing.
+/// The state of a lock's machines.
 #[derive(Clone, Debug)]
 pub(super) enum Machines {
-    /// There are none: no view is open, or nobody has touched the lock in this one.
+    /// There are none: no view is open, or nobody has used the lock in this one.
     Stopped,
-    /// One for each lane.
+    /// There is one for each lane.
     Running {
         lanes: SmallVec<[Lane; 1]>,
-        /// What the outside calls the permits that the machines number from 0; empty if the same.
+        /// The public numbers of the permits that the machines number from 0; empty if they are the same.
         slots: Box<[u32]>,
     },
-    /// There are more holders than permits: nobody is let in before enough have left, which a new view will find.
+    /// There are more holders than permits: nobody enters before enough have left and a new view has opened.
     Draining {
-        /// How many each member still has, by place.
+        /// The remaining number of holders of each member, by place.
         left: BTreeMap<usize, usize>,
     },
 }
@@ -39,7 +39,7 @@ pub(super) enum Machines {
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) site: AnySite,
-    /// How often in a row it was handed on among local clients.
+    /// How many times in a row it was handed on among local clients.
     pub(super) turns: u32,
     /// The machine's number of the permit that it executes on.
     pub(super) slot: u32,
@@ -47,7 +47,7 @@ pub(super) struct Lane {
 
 /// One call of a machine.
 #[derive(Clone, Debug)]
-pub(super) enum Call {
+pub(super) enum MachineCall {
     Request,
     Release,
     ReleaseAndRequest,
@@ -55,37 +55,37 @@ pub(super) enum Call {
     Receive(SiteId, AnyMessage),
 }
 
-/// What a lock needs from the table for one step.
+/// The parts of the table that a lock needs for one step.
 pub(super) struct Env<'a> {
     pub(super) name: &'a LockName,
     pub(super) lease_clock: LeaseClock,
     pub(super) table_config: TableConfig,
     pub(super) local_view: Option<&'a LocalView>,
-    pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
+    pub(super) alarms: &'a mut BTreeSet<(Time, TableAlarm)>,
     /// Lent to a machine for one call; boxed, because it has a part for each algorithm.
     pub(super) outbox: &'a mut Option<Box<AnyOutbox>>,
     pub(super) spare: &'a mut Spare,
-    pub(super) tally: &'a mut Tally,
-    /// What lets someone in who is let in now.
-    pub(super) served: Served,
-    /// The wish for which something is done.
+    pub(super) tally: &'a mut TableTally,
+    /// How a client that is admitted during this step was served.
+    pub(super) served: ServedBy,
+    /// The acquisition on whose behalf the step is made.
     pub(super) cause: Option<Cause>,
-    pub(super) watches: &'a [Watch],
-    pub(super) out: &'a mut Vec<Output>,
+    pub(super) watches: &'a [TraceWatch],
+    pub(super) out: &'a mut Vec<TableOutput>,
 }
 
 impl Env<'_> {
     pub(super) fn misbehaved(&mut self, place: usize, why: &'static str) {
-        self.out.push(Output::Misbehaved { place, why });
+        self.out.push(TableOutput::Misbehaved { place, why });
     }
 
-    /// The algorithm's site for a lane of the member at `place`.
+    /// Returns the algorithm's site for a lane of the member at `place`.
     pub(super) fn site_of(&self, place: usize, lane: usize) -> SiteId {
         let members = self.local_view.map_or(1, |local_view| local_view.members);
         Placement::new(self.name, members).site(place, lane)
     }
 
-    /// When the lease ends, if something may be given to a client now.
+    /// Returns when the lease ends, if locks may be granted now.
     fn may_grant(&self) -> Option<Time> {
         let careless = mutant::is_on(Mutant::GrantWithoutLease);
         self.lease_clock.lease_end.or_else(|| careless.then_some(self.lease_clock.now))
@@ -127,7 +127,7 @@ impl Lock {
         }
     }
 
-    /// Asks with as many lanes as clients wait, if the lease allows to serve them.
+    /// Sends requests with as many lanes as clients wait, if the lease allows granting.
     pub(super) fn seek(&mut self, env: &mut Env<'_>) {
         if env.may_grant().is_none() {
             return;
@@ -138,18 +138,18 @@ impl Lock {
             let idle = lanes.iter().position(|lane| lane.site.phase() == Phase::Idle);
             let Some(idle) = idle.filter(|_| asking < self.clients.waiters.len()) else { return };
             env.cause = self.clients.waiters.get(asking).map(|waiter| waiter.cause);
-            self.run(idle, Call::Request, env);
+            self.run(idle, MachineCall::Request, env);
         }
     }
 
     /// Makes a call of a lane's machine and everything that follows from it at this site.
-    pub(super) fn run(&mut self, lane: usize, call: Call, env: &mut Env<'_>) {
-        // What machines of this site send each other comes later; mostly there is none, and nothing is allocated.
+    pub(super) fn run(&mut self, lane: usize, call: MachineCall, env: &mut Env<'_>) {
+        // Messages between machines of this site are queued; mostly there are none, and nothing is allocated.
         let (mut next, mut work) = (Some((lane, call)), VecDeque::new());
         while let Some((lane, call)) = next.take().or_else(|| work.pop_front()) {
             let Some(local_view) = env.local_view else { return };
             let Machines::Running { lanes, .. } = &mut self.machines else {
-                if let Call::Receive(from, _) = call {
+                if let MachineCall::Receive(from, _) = call {
                     let (place, _) = Placement::new(env.name, local_view.members).place(from);
                     env.misbehaved(place, "a message for a lock that nobody may enter yet");
                 }
@@ -158,11 +158,11 @@ impl Lock {
             let site = &mut lanes[lane].site;
             let mut outbox = env.outbox.take().unwrap_or_default();
             match call {
-                Call::Request => site.call(SiteCall::Request, &mut outbox),
-                Call::Release => site.call(SiteCall::Release, &mut outbox),
-                Call::ReleaseAndRequest => site.call(SiteCall::ReleaseAndRequest, &mut outbox),
-                Call::Wake => site.call(SiteCall::Wake, &mut outbox),
-                Call::Receive(from, message) => site.deliver(from, message, &mut outbox),
+                MachineCall::Request => site.call(SiteCall::Request, &mut outbox),
+                MachineCall::Release => site.call(SiteCall::Release, &mut outbox),
+                MachineCall::ReleaseAndRequest => site.call(SiteCall::ReleaseAndRequest, &mut outbox),
+                MachineCall::Wake => site.call(SiteCall::Wake, &mut outbox),
+                MachineCall::Receive(from, message) => site.deliver(from, message, &mut outbox),
             }
             for effect in outbox.drain() {
                 self.perform(lane, effect, local_view, env, &mut work);
@@ -177,14 +177,15 @@ impl Lock {
         effect: Effect<AnyMessage>,
         local_view: &LocalView,
         env: &mut Env<'_>,
-        work: &mut VecDeque<(usize, Call)>,
+        work: &mut VecDeque<(usize, MachineCall)>,
     ) {
         match effect {
             Effect::Send { to, message } => {
                 let placement = Placement::new(env.name, local_view.members);
                 let (place, to_lane) = placement.place(to);
                 if place == local_view.me {
-                    return work.push_back((to_lane, Call::Receive(placement.site(place, lane), message)));
+                    return work
+                        .push_back((to_lane, MachineCall::Receive(placement.site(place, lane), message)));
                 }
                 let number = |lane| u32::try_from(lane).expect("fewer lanes than permits");
                 let (from_lane, to_lane) = (number(lane), number(to_lane));
@@ -192,16 +193,16 @@ impl Lock {
                 env.tally.sent.count(&message);
                 let (cause, printed) = (env.cause, env.is_watched().then(|| message.printed()));
                 let message = LockMessage { lock, from_lane, to_lane, stamp, message, cause };
-                env.out.push(Output::Send { to: place, message });
-                // Behind it: then its number on the link is known.
+                env.out.push(TableOutput::Send { to: place, message });
+                // Traced after the send, because only then its number on the link is known.
                 if let Some(printed) = printed {
-                    env.trace(lane, || What::Send(place, printed));
+                    env.trace(lane, || StepKind::Send(place, printed));
                 }
             }
             Effect::Enter { slot } => self.on_enter(lane, slot.0, env, work),
             Effect::Timer { delays } => {
                 let due = env.lease_clock.now + env.table_config.message_delay.times(u64::from(delays));
-                env.alarms.insert((due, Alarm::Timer(env.name.clone(), lane, local_view.epoch)));
+                env.alarms.insert((due, TableAlarm::Timer(env.name.clone(), lane, local_view.epoch)));
             }
             Effect::Misbehaved { peer, why } => {
                 env.misbehaved(Placement::new(env.name, local_view.members).place(peer).0, why);
@@ -209,19 +210,25 @@ impl Lock {
         }
     }
 
-    /// The machine has entered: the first waiter has the lock. Without one, or without a lease to give it on, the machine
-    /// leaves at once; once the lease is back, [`seek`](Lock::seek) asks again.
-    fn on_enter(&mut self, lane: usize, slot: u32, env: &mut Env<'_>, work: &mut VecDeque<(usize, Call)>) {
+    /// Reacts to the machine entering: the first waiter gets the lock. Without a waiter, or without a lease to grant it
+    /// on, the machine leaves at once; once the lease is back, [`seek`](Lock::seek) requests again.
+    fn on_enter(
+        &mut self,
+        lane: usize,
+        slot: u32,
+        env: &mut Env<'_>,
+        work: &mut VecDeque<(usize, MachineCall)>,
+    ) {
         if let Machines::Running { lanes, .. } = &mut self.machines {
             lanes[lane].turns = 0;
             lanes[lane].slot = slot;
         }
         if !self.grant(lane, env) {
-            work.push_back((lane, Call::Release));
+            work.push_back((lane, MachineCall::Release));
         }
     }
 
-    /// Gives the lane's permit to the first waiter, if there is one and the lease allows it.
+    /// Grants the lane's permit to the first waiter, if there is one and the lease allows it. Returns whether it did.
     fn grant(&mut self, lane: usize, env: &mut Env<'_>) -> bool {
         let Some(lease_end) = env.may_grant() else { return false };
         if self.clients.waiters.is_empty() {
@@ -229,17 +236,17 @@ impl Lock {
         }
         let Some(waiter) = self.clients.waiters.pop_front() else { return false };
         if let Some(deadline) = waiter.deadline {
-            env.alarms.remove(&(deadline, Alarm::Deadline(env.name.clone(), waiter.request)));
+            env.alarms.remove(&(deadline, TableAlarm::Deadline(env.name.clone(), waiter.request)));
         }
         let stuck = mutant::is_on(Mutant::FenceStuck);
         let fence = if stuck { FenceClock::new(Epoch::default()).enter() } else { self.clock.enter() };
         let (slot, now) = (self.public_slot(lane, env), env.lease_clock.now);
-        let (Waiter { request, since, cause, .. }, by) = (waiter, env.cause);
-        self.clients.holds.push(Hold { request, fence, slot, since: now, doomed: None, lane, cause });
+        let (WaitingClient { request, since, cause, .. }, by) = (waiter, env.cause);
+        self.clients.holds.push(Hold { request, fence, slot, since: now, stop_by: None, lane, cause });
         let margin = env.table_config.margin;
         env.tally.granted(now.since(since), env.served);
-        env.trace(lane, || What::Enter(request, fence));
-        env.out.push(Output::LockEvent(LockEvent::Granted {
+        env.trace(lane, || StepKind::Enter(request, fence));
+        env.out.push(TableOutput::LockEvent(LockEvent::Granted {
             request,
             fence,
             slot,
@@ -251,7 +258,7 @@ impl Lock {
         true
     }
 
-    /// What the outside calls the permit of a lane; nothing if several permits are not numbered.
+    /// Returns the public number of a lane's permit; `None` if the permits are not numbered.
     fn public_slot(&self, lane: usize, env: &Env<'_>) -> Option<u32> {
         let Machines::Running { lanes, slots } = &self.machines else { return None };
         let rule = env.local_view?.rules.rule(env.name);
@@ -260,18 +267,18 @@ impl Lock {
         numbered.then(|| slots.get(slot).copied().unwrap_or(lanes[lane].slot))
     }
 
-    /// A holder leaves: the next one here, or other sites.
+    /// Removes a holder: the permit goes to the next waiter here, or to other sites.
     pub(super) fn on_left(&mut self, request: Request, env: &mut Env<'_>) {
         let Some(at) = self.clients.holds.iter().position(|hold| hold.request == request) else { return };
-        let Hold { lane, doomed, since, cause, .. } = self.clients.holds.remove(at);
+        let Hold { lane, stop_by, since, cause, .. } = self.clients.holds.remove(at);
         env.tally.holds.record(env.lease_clock.now.since(since));
         env.cause = Some(cause);
-        env.trace(lane, || What::Release(request));
-        if let Some(act_by) = doomed {
-            env.alarms.remove(&(act_by, Alarm::Doom(env.name.clone(), request)));
+        env.trace(lane, || StepKind::Release(request));
+        if let Some(act_by) = stop_by {
+            env.alarms.remove(&(act_by, TableAlarm::Lost(env.name.clone(), request)));
         }
         match &mut self.machines {
-            // What the census has said of it is made good when the view opens.
+            // The difference to the census is corrected when the view opens.
             Machines::Stopped => {}
             Machines::Draining { .. } => self.leave_draining(env),
             Machines::Running { lanes, .. } => {
@@ -282,17 +289,21 @@ impl Lock {
                 }
                 let next = self.clients.waiters.front().filter(|_| env.may_grant().is_some());
                 let again = next.map(|next| env.cause = Some(next.cause)).is_some();
-                self.run(lane, if again { Call::ReleaseAndRequest } else { Call::Release }, env);
+                self.run(
+                    lane,
+                    if again { MachineCall::ReleaseAndRequest } else { MachineCall::Release },
+                    env,
+                );
                 self.seek(env);
             }
         }
     }
 
-    /// One holder of a lock with too many is gone: all members are told.
+    /// Tells all members that one holder of a lock with too many holders has left.
     pub(super) fn leave_draining(&mut self, env: &mut Env<'_>) {
         if let (Machines::Draining { left }, Some(local_view)) = (&mut self.machines, env.local_view) {
             left.entry(local_view.me).and_modify(|count| *count = count.saturating_sub(1));
-            env.out.push(Output::Left(env.name.clone()));
+            env.out.push(TableOutput::Left(env.name.clone()));
         }
     }
 
@@ -306,7 +317,7 @@ impl Lock {
                     let holds = self.clients.holds.iter().filter(|hold| hold.lane == at).count();
                     let executes = usize::from(lane.site.phase() == Phase::Executing);
                     if holds != executes {
-                        return Err("T2: whoever holds a lock is the holder of one executing lane");
+                        return Err("T2: every holder of a lock corresponds to one executing lane");
                     }
                 }
             }

@@ -1,50 +1,51 @@
-//! How clients lose what they hold, or hope for: the lease ends, the site is excluded or leaves.
+//! How clients lose what they hold or wait for: the lease ends, or the site is excluded or leaves.
 
 use std::collections::BTreeSet;
 
 use super::clients::{Hold, forget};
 use super::{
-    Alarm, LockEvent, LockTable, LossReason, Outcome, Output, Refusal, Request, Session, Tally, What,
+    AcquireOutcome, LockEvent, LockTable, LossReason, Request, RequestRefusal, Session, StepKind, TableAlarm,
+    TableOutput, TableTally,
 };
 use crate::names::LockName;
 use crate::time::Time;
 
 impl LockTable {
-    /// The lease will end at `end` and was not renewed: everyone who holds something is told that it is lost.
-    pub fn on_notice(&mut self, end: Time, out: &mut Vec<Output>) {
+    /// Reacts to the lease not being renewed before its end at `end`: every holder is told that its lock is lost.
+    pub(crate) fn on_notice(&mut self, end: Time, out: &mut Vec<TableOutput>) {
         for (request, (_, name)) in &self.requests {
             let hold = self.locks.get_mut(name).and_then(|lock| lock.hold_mut(*request));
             if let Some(hold) = hold {
-                let mut ruin = Ruin { alarms: &mut self.alarms, tally: &mut self.tally, out };
-                ruin.doom(name, hold, end, LossReason::LeaseEnd);
+                let mut revocation = Revocation { alarms: &mut self.alarms, tally: &mut self.tally, out };
+                revocation.revoke(name, hold, end, LossReason::LeaseEnd);
             }
         }
     }
 
-    /// Nobody who waits here will be served: all are told why.
-    pub fn turn_away(&mut self, why: Refusal, out: &mut Vec<Output>) {
+    /// Refuses all waiters, with the reason `why`.
+    pub(crate) fn turn_away(&mut self, why: RequestRefusal, out: &mut Vec<TableOutput>) {
         let waiting = |(request, (_, lock)): (&Request, &(Session, LockName))| {
             let waits = self.locks.get(lock).is_some_and(|lock| !lock.holds(*request));
             waits.then(|| (*request, lock.clone()))
         };
         let waiting: Vec<(Request, LockName)> = self.requests.iter().filter_map(waiting).collect();
         for (request, lock) in waiting {
-            self.stop_waiting(request, &lock, Outcome::Refused, out);
-            out.push(Output::LockEvent(LockEvent::Refused { request, why }));
+            self.stop_waiting(request, &lock, AcquireOutcome::Refused, out);
+            out.push(TableOutput::LockEvent(LockEvent::Refused { request, why }));
         }
     }
 
-    /// Everyone who holds something loses it now: this incarnation of the site is over.
-    pub fn lose_all(&mut self, now: Time, out: &mut Vec<Output>) {
+    /// Takes everything away from all holders now, because this incarnation of the site has ended.
+    pub(crate) fn lose_all(&mut self, now: Time, out: &mut Vec<TableOutput>) {
         let holding: Vec<(Request, LockName)> =
             self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
         for (request, name) in holding {
             let Some(lock) = self.locks.get_mut(&name) else { continue };
             if let Some(hold) = lock.hold(request) {
                 self.tally.holds.record(now.since(hold.since));
-                if hold.doomed.is_none() {
+                if hold.stop_by.is_none() {
                     self.tally.lost(LossReason::Excluded);
-                    out.push(Output::LockEvent(LockEvent::Lost {
+                    out.push(TableOutput::LockEvent(LockEvent::Lost {
                         request,
                         act_by: now,
                         why: LossReason::Excluded,
@@ -52,28 +53,29 @@ impl LockTable {
                 }
             }
             lock.clients.holds.retain(|hold| hold.request != request);
-            self.trace(&name, || What::Release(request), out);
+            self.trace(&name, || StepKind::Release(request), out);
             forget(&mut self.requests, &mut self.sessions, request);
         }
-        self.alarms.retain(|(_, alarm)| !matches!(alarm, Alarm::Doom(..)));
+        self.alarms.retain(|(_, alarm)| !matches!(alarm, TableAlarm::Lost(..)));
     }
 }
 
-/// What is needed to take something away.
-pub(super) struct Ruin<'a> {
-    pub(super) alarms: &'a mut BTreeSet<(Time, Alarm)>,
-    pub(super) tally: &'a mut Tally,
-    pub(super) out: &'a mut Vec<Output>,
+/// The parts of the table that are needed to take a lock away.
+pub(super) struct Revocation<'a> {
+    pub(super) alarms: &'a mut BTreeSet<(Time, TableAlarm)>,
+    pub(super) tally: &'a mut TableTally,
+    pub(super) out: &'a mut Vec<TableOutput>,
 }
 
-impl Ruin<'_> {
-    /// Tells a holder, once, that it has lost; it keeps the lock until it says that it has stopped or until `act_by`.
-    pub(super) fn doom(&mut self, name: &LockName, hold: &mut Hold, act_by: Time, why: LossReason) {
-        if hold.doomed.is_none() {
-            hold.doomed = Some(act_by);
+impl Revocation<'_> {
+    /// Tells a holder, once, that it has lost the lock. It keeps the lock until it confirms that it has stopped, or
+    /// until `act_by`.
+    pub(super) fn revoke(&mut self, name: &LockName, hold: &mut Hold, act_by: Time, why: LossReason) {
+        if hold.stop_by.is_none() {
+            hold.stop_by = Some(act_by);
             self.tally.lost(why);
-            self.out.push(Output::LockEvent(LockEvent::Lost { request: hold.request, act_by, why }));
-            self.alarms.insert((act_by, Alarm::Doom(name.clone(), hold.request)));
+            self.out.push(TableOutput::LockEvent(LockEvent::Lost { request: hold.request, act_by, why }));
+            self.alarms.insert((act_by, TableAlarm::Lost(name.clone(), hold.request)));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a site says about its locks to whoever asks, and how a lock is taken away.
+//! Reports of a site about its locks, and taking locks away.
 //!
-//! Lists are bounded, with the true number beside them. Times are ages, because clocks of different sites are never
-//! compared.
+//! Lists are bounded, with the true number beside them. Times are given as ages, because clocks of different sites are
+//! never compared.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,57 +9,56 @@ use std::collections::BTreeSet;
 use meshlock_protocol::{Algorithm, Fence, Phase, numbered};
 use serde::{Deserialize, Serialize};
 
-use super::clients::{Hold, Waiter};
+use super::clients::{Hold, WaitingClient};
 use super::lock::{Lock, Machines};
-use super::losing::Ruin;
-use super::{LeaseClock, LockTable, LossReason, Outcome, Output, Request, Session};
+use super::losing::Revocation;
+use super::{AcquireOutcome, LeaseClock, LockTable, LossReason, Request, Session, TableOutput};
 use crate::mutant::{self, Mutant};
 use crate::names::{ClientLabel, LockName};
 use crate::rules::Rules;
 use crate::time::{Span, Time};
 
-/// How many holders, and how many waiters, one site lists; of more it says only how many there are.
+/// Maximum number of holders, and of waiters, that one site lists; of more it reports only the number.
 pub const MAX_LISTED: usize = 100;
 
 /// A client that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HolderReport {
-    /// Who it says it is.
+    /// The label that the client gave itself.
     pub label: Option<ClientLabel>,
-    /// The number of its grant.
+    /// The fence of its grant.
     pub fence: Fence,
     /// Which of K permits, where they are numbered.
     pub slot: Option<u32>,
     /// How long it has held the lock.
     pub age: Span,
-    /// Whether it was told that it has lost, and is given time to stop.
+    /// Whether it was told that it has lost the lock, and has time left to stop.
     pub lost: bool,
 }
 
 /// A client that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WaiterReport {
-    /// Who it says it is.
+    /// The label that the client gave itself.
     pub label: Option<ClientLabel>,
     /// How long it has waited.
     pub age: Span,
 }
 
-/// What the machines of a lock do at one site.
+/// The state of a lock's machines at one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Machinery {
-    /// There are none: the view is not open, or nobody has touched the lock in it.
+    /// There are none: the view is not open, or nobody has used the lock in it.
     Stopped,
-    /// So many lanes in each phase.
+    /// The number of lanes in each phase.
     Running {
-        /// Want nothing.
         idle: u32,
-        /// Have asked to enter.
+        /// Have requested to enter.
         waiting: u32,
         /// Are inside.
         executing: u32,
     },
-    /// The lock has more holders than permits: nobody is let in before enough have left.
+    /// The lock has more holders than permits: nobody enters before enough have left.
     Draining,
 }
 
@@ -69,24 +68,23 @@ numbered! { Machinery {
     2 => Draining,
 } }
 
-/// What one site knows of a lock.
+/// A site's report about a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockReport {
-    /// What its machines do.
     pub machines: Machinery,
-    /// Its clients that hold the lock, the first [`MAX_LISTED`].
+    /// The clients that hold the lock, the first [`MAX_LISTED`].
     pub holders: Vec<HolderReport>,
-    /// How many hold it.
+    /// Number of holders, listed or not.
     pub holders_in_all: u64,
-    /// Its clients that wait, in their order, the first [`MAX_LISTED`].
+    /// The clients that wait, in their order, the first [`MAX_LISTED`].
     pub waiters: Vec<WaiterReport>,
-    /// How many wait.
+    /// Number of waiters, listed or not.
     pub waiters_in_all: u64,
 }
 
 impl LockReport {
-    /// Whether it lists no more than a correct site does.
-    pub fn is_bounded(&self) -> bool {
+    /// Returns whether it lists no more than a correct site does.
+    pub(crate) fn is_bounded(&self) -> bool {
         let agrees = |listed: usize, all: u64| listed <= MAX_LISTED && listed as u64 <= all;
         agrees(self.holders.len(), self.holders_in_all) && agrees(self.waiters.len(), self.waiters_in_all)
     }
@@ -95,56 +93,53 @@ impl LockReport {
 /// A lock that a client of this site holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
-    /// The lock.
     pub lock: LockName,
-    /// Its holder.
     pub holder: HolderReport,
 }
 
 /// A lock that clients of one site hold or wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockInUse {
-    /// The lock.
     pub lock: LockName,
-    /// How many clients of the site hold it.
+    /// Number of holders at the site.
     pub holders: u64,
-    /// How many wait.
+    /// Number of waiters at the site.
     pub waiters: u64,
-    /// The one that has held it longest here, if one does.
+    /// The holder at this site that has held it longest, if there is one.
     pub holder: Option<HolderReport>,
-    /// How long the first of those who wait here has waited.
+    /// How long the first waiter at this site has waited.
     pub waited: Span,
 }
 
-/// How much a table has.
+/// The sizes of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Locks that it keeps, in use or idle.
+    /// Number of locks that it keeps, in use or idle.
     pub locks: usize,
-    /// Wishes that were granted and not given back.
+    /// Number of acquisitions that were granted and not released.
     pub holders: usize,
-    /// Wishes that wait.
+    /// Number of acquisitions that wait.
     pub waiters: usize,
-    /// Sessions that have a name or want something.
+    /// Number of sessions that have a label or an acquisition.
     pub sessions: usize,
 }
 
 impl LockTable {
-    /// A client says who it is; after `hears_within` it has certainly heard what it was told, or has stopped by itself. It is
-    /// forgotten with its session.
-    pub fn introduce(&mut self, session: Session, who: ClientLabel, hears_within: Span) {
+    /// Sets the label of a session's client. After `reacts_within` the client has certainly received what it was told,
+    /// or has stopped by itself. The label is forgotten with the session.
+    pub(crate) fn introduce(&mut self, session: Session, who: ClientLabel, reacts_within: Span) {
         let client = self.sessions.entry(session).or_default();
-        (client.label, client.hears_within) = (Some(who), hears_within);
+        (client.label, client.reacts_within) = (Some(who), reacts_within);
     }
 
-    /// What is known here about a lock.
-    pub fn report(&self, lock: &LockName, now: Time) -> LockReport {
+    /// Returns the report of this site about a lock.
+    pub(crate) fn report(&self, lock: &LockName, now: Time) -> LockReport {
         let Some(lock) = self.locks.get(lock) else {
             let machines = Machinery::Stopped;
             let (holders, waiters) = (Vec::new(), Vec::new());
             return LockReport { machines, holders, holders_in_all: 0, waiters, waiters_in_all: 0 };
         };
-        let waiter = |waiter: &Waiter| {
+        let waiter = |waiter: &WaitingClient| {
             let (label, age) = (self.label(waiter.request), now.since(waiter.since));
             WaiterReport { label, age }
         };
@@ -157,17 +152,17 @@ impl LockTable {
         }
     }
 
-    /// The rules of the view that is open.
+    /// Returns the rules of the view that is open.
     pub fn rules(&self) -> Option<&Rules> {
         self.local_view.as_ref().map(|local_view| &local_view.rules)
     }
 
-    /// Whether a client of this site holds anything.
+    /// Returns whether a client of this site holds anything.
     pub fn holds_anything(&self) -> bool {
         self.holders().next().is_some()
     }
 
-    /// Everyone who holds something here: session, wish, lock.
+    /// Returns all holders here: session, request, lock.
     pub fn holders(&self) -> impl Iterator<Item = (Session, Request, &LockName)> {
         let holds = |(request, (_, lock)): &(&Request, &(Session, LockName))| {
             self.locks.get(lock).is_some_and(|lock| lock.holds(**request))
@@ -175,14 +170,14 @@ impl LockTable {
         self.requests.iter().filter(holds).map(|(request, (session, lock))| (*session, *request, lock))
     }
 
-    /// How much there is here. Takes as long as there are wishes.
+    /// Returns the sizes of this table. Takes time linear in the number of acquisitions.
     pub fn counts(&self) -> Counts {
         let holders = self.holders().count();
         let waiters = self.requests.len() - holders;
         Counts { locks: self.locks.len(), holders, waiters, sessions: self.sessions.len() }
     }
 
-    /// The first [`MAX_LISTED`] locks that clients of this site hold, in the order of their wishes.
+    /// Returns the first [`MAX_LISTED`] locks that clients of this site hold, in the order of their requests.
     pub fn held(&self, now: Time) -> Vec<HeldLock> {
         let held = self.holders().filter_map(|(_, request, lock)| {
             let hold = self.locks.get(lock)?.hold(request)?;
@@ -191,14 +186,14 @@ impl LockTable {
         held.take(MAX_LISTED).collect()
     }
 
-    /// How often a client was given a lock here.
-    pub fn granted(&self) -> u64 {
-        self.tally.outcomes(Outcome::Granted)
+    /// Returns the number of grants here.
+    pub(crate) fn granted(&self) -> u64 {
+        self.tally.outcomes(AcquireOutcome::Granted)
     }
 
-    /// The first [`MAX_LISTED`] locks that clients of this site hold or wait for, those that most wait for first; and how many there
-    /// are. Takes as long as there are wishes.
-    pub fn in_use(&self, now: Time) -> (Vec<LockInUse>, u64) {
+    /// Returns the first [`MAX_LISTED`] locks that clients of this site hold or wait for, those with the most waiters
+    /// first, and the number of all such locks. Takes time linear in the number of acquisitions.
+    pub(crate) fn in_use(&self, now: Time) -> (Vec<LockInUse>, u64) {
         let names: BTreeSet<&LockName> = self.requests.values().map(|(_, lock)| lock).collect();
         let mut locks: Vec<(&LockName, &Lock)> =
             names.into_iter().filter_map(|name| Some((name, &**self.locks.get(name)?))).collect();
@@ -216,14 +211,15 @@ impl LockTable {
         (locks.into_iter().take(MAX_LISTED).map(in_use).collect(), all)
     }
 
-    /// Takes a lock away from every client of this site that holds it, and says who that was. They are told now, and keep
-    /// it (so nobody else can enter) until they say that they have stopped, or as long as the margin of a lease. One on
-    /// another machine, which may be cut off and not hear it, keeps it until it has certainly stopped by itself.
-    pub fn take_away(
+    /// Takes a lock away from every client of this site that holds it, and returns who they were. They are told now,
+    /// and keep the lock (so that nobody else can enter) until they confirm that they have stopped, or for the margin
+    /// of a lease. A client on another machine, which may be cut off and not receive the message, keeps it until it has
+    /// certainly stopped by itself.
+    pub(crate) fn take_away(
         &mut self,
         name: &LockName,
         lease_clock: LeaseClock,
-        out: &mut Vec<Output>,
+        out: &mut Vec<TableOutput>,
     ) -> Vec<HolderReport> {
         let holds = self.locks.get(name).map_or(&[] as &[Hold], |lock| &lock.clients.holds);
         let requests: Vec<Request> = holds.iter().map(|hold| hold.request).collect();
@@ -240,7 +236,7 @@ impl LockTable {
     }
 
     /// Takes everything away from the clients of this site, each as [`take_away`](LockTable::take_away) does.
-    pub fn take_all_away(&mut self, lease_clock: LeaseClock, out: &mut Vec<Output>) {
+    pub(crate) fn take_all_away(&mut self, lease_clock: LeaseClock, out: &mut Vec<TableOutput>) {
         let all: Vec<_> = self.holders().map(|(_, request, lock)| (request, lock.clone())).collect();
         self.take_from(all.into_iter(), LossReason::Leaving, lease_clock, out);
     }
@@ -250,23 +246,23 @@ impl LockTable {
         holders: impl Iterator<Item = (Request, LockName)>,
         by: LossReason,
         lease_clock: LeaseClock,
-        out: &mut Vec<Output>,
+        out: &mut Vec<TableOutput>,
     ) {
         for (request, name) in holders {
             let act_by = self.act_by(request, lease_clock);
             if let Some(hold) = self.locks.get_mut(&name).and_then(|lock| lock.hold_mut(request)) {
-                let mut ruin = Ruin { alarms: &mut self.alarms, tally: &mut self.tally, out };
-                ruin.doom(&name, hold, act_by, by);
+                let mut revocation = Revocation { alarms: &mut self.alarms, tally: &mut self.tally, out };
+                revocation.revoke(&name, hold, act_by, by);
             }
         }
     }
 
-    /// Until when this one, if it is told now that it has lost, may take to stop.
+    /// Returns the time by which the holder must have stopped, if it is told now that it has lost the lock.
     fn act_by(&self, request: Request, lease_clock: LeaseClock) -> Time {
         let session = self.requests.get(&request).and_then(|(session, _)| self.sessions.get(session));
-        let hears_within = session.map_or(Span::ZERO, |client| client.hears_within);
-        let act_by = lease_clock.now + self.table_config.margin.max(hears_within);
-        // Without a comfortable lease everyone has been told before, to stop before the lease ends.
+        let reacts_within = session.map_or(Span::ZERO, |client| client.reacts_within);
+        let act_by = lease_clock.now + self.table_config.margin.max(reacts_within);
+        // Without a comfortable lease all holders have been told before, to stop before the lease ends.
         lease_clock.lease_end.map_or(act_by, |end| end.min(act_by))
     }
 
@@ -276,7 +272,7 @@ impl LockTable {
             fence: hold.fence,
             slot: hold.slot,
             age: now.since(hold.since),
-            lost: hold.doomed.is_some(),
+            lost: hold.stop_by.is_some(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Lock tables of several sites, without network, leases or views of their own: the test hands everything on.
+//! Lock tables of several sites, without network, leases or views of their own: the test passes everything on.
 
 mod reports;
 mod tally;
@@ -9,7 +9,7 @@ use super::*;
 use crate::rules::{Clause, Rules, RulesText};
 use crate::time::Span;
 
-/// The tables of all members of a view, and what is on its way between them.
+/// The tables of all members of a view, and the messages between them.
 struct Tables {
     sites: Vec<LockTable>,
     wire: VecDeque<(usize, usize, LockMessage)>,
@@ -17,7 +17,7 @@ struct Tables {
     left: Vec<(usize, LockName)>,
     misbehaved: Vec<&'static str>,
     now: Time,
-    /// When everyone's lease ends; none while nobody has one.
+    /// When everyone's lease ends; `None` while nobody has one.
     lease_end: Option<Time>,
 }
 
@@ -55,16 +55,16 @@ impl Tables {
         tables
     }
 
-    fn act(&mut self, at: usize, act: impl FnOnce(&mut LockTable, LeaseClock, &mut Vec<Output>)) {
+    fn act(&mut self, at: usize, act: impl FnOnce(&mut LockTable, LeaseClock, &mut Vec<TableOutput>)) {
         let mut out = Vec::new();
         act(&mut self.sites[at], LeaseClock { now: self.now, lease_end: self.lease_end }, &mut out);
         for output in out {
             match output {
-                Output::LockEvent(tell) => self.told.push((at, tell)),
-                Output::Send { to, message } => self.wire.push_back((at, to, message)),
-                Output::Left(lock) => self.left.push((at, lock)),
-                Output::Misbehaved { why, .. } => self.misbehaved.push(why),
-                Output::Trace(_) => panic!("nobody watches"),
+                TableOutput::LockEvent(tell) => self.told.push((at, tell)),
+                TableOutput::Send { to, message } => self.wire.push_back((at, to, message)),
+                TableOutput::Left(lock) => self.left.push((at, lock)),
+                TableOutput::Misbehaved { why, .. } => self.misbehaved.push(why),
+                TableOutput::Trace(_) => panic!("nobody watches"),
             }
         }
         assert_eq!(self.sites[at].check_invariants(), Ok(()));
@@ -118,7 +118,7 @@ impl Tables {
         self.settle();
     }
 
-    /// What was told since the last question: place and request of grants, in order.
+    /// Returns the grants since the last call, in order: place and request.
     fn granted(&mut self) -> Vec<(usize, u64)> {
         let told = std::mem::take(&mut self.told);
         told.iter()
@@ -161,9 +161,10 @@ fn a_deadline_ends_the_wait_and_the_request_that_runs_on_harms_nobody() {
     let mut tables = Tables::of(2, Clause::exclusive("naimi-trehel"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Within(Span::from_millis(50)));
-    tables.time(49);
-    assert_eq!(tables.told.last(), Some(&(0, tables.told[0].1.clone())), "nothing but the grant");
+    // The clock begins at 1.
     tables.time(50);
+    assert_eq!(tables.told.last(), Some(&(0, tables.told[0].1.clone())), "nothing but the grant");
+    tables.time(51);
     assert_eq!(tables.told.last(), Some(&(1, LockEvent::TimedOut { request: Request(2) })));
     tables.release(0, 1);
     tables.acquire(0, 3, Wait::Forever);
@@ -220,7 +221,7 @@ fn what_was_lost_stays_lost_and_is_free_for_others_when_its_time_is_over() {
         tables.told.last(),
         Some(&(0, LockEvent::Lost { request: Request(1), act_by: at(1000), why: LossReason::LeaseEnd }))
     );
-    // The lease is renewed after all: nothing comes back, and nobody is told of an extension.
+    // The lease is renewed after all: no lock comes back, and nobody is told of an extension.
     tables.lease_end = Some(at(2000));
     tables.act(0, |table, lease_clock, out| table.on_extended(at(2000), lease_clock, out));
     assert!(!tables.told.iter().any(|(_, tell)| matches!(tell, LockEvent::Extended { .. })));
@@ -245,7 +246,7 @@ fn nothing_is_granted_without_a_lease_and_everything_asked_again_with_one() {
     let mut tables = Tables::of(2, Clause::exclusive("token-ring"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(1, 2, Wait::Forever);
-    // The other site's lease is gone when its turn comes: it lets go at once, so that others can get in.
+    // The other site has no lease when its turn comes: it leaves at once, so that others can enter.
     tables.act(0, |table, lease_clock, out| table.release(Request(1), lease_clock, out));
     tables.lease_end = None;
     tables.settle();

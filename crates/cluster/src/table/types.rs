@@ -1,4 +1,4 @@
-//! What the table is asked, what it answers, and what it must know to do so.
+//! The inputs and outputs of the table, and its configuration.
 
 use meshlock_protocol::fence::Stamp;
 use meshlock_protocol::numbered;
@@ -6,30 +6,29 @@ use meshlock_protocol::registry::{AnyMessage, AnyPlan};
 use meshlock_protocol::{Epoch, Fence};
 use serde::{Deserialize, Serialize};
 
-use super::refusal::{LossReason, Refusal};
-use super::trace::Happening;
+use super::refusal::{LossReason, RequestRefusal};
+use super::trace::TableStep;
 use crate::cause::Cause;
 use crate::names::LockName;
 use crate::rules::Rules;
 use crate::time::{Span, Time};
 
-/// A client's connection. It dies with it, and everything it has dies with it.
+/// A client's connection. Everything that the client has ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session(pub u64);
 
-/// One wish of a client: first it waits, then it holds. Never used twice at one site.
+/// One acquisition of a client: first it waits, then it holds. The number is never used twice at one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request(pub u64);
 
-/// How long a client is ready to wait for a lock.
+/// How long a client is willing to wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// As long as it takes.
     Forever,
-    /// At most this long, counted from when the node learns of the request.
+    /// At most this long, counted from when the node receives the request.
     Within(Span),
-    /// Not for another holder: only as long as asking takes ([`TableConfig::try_within`]), and not if someone at this site waits or
-    /// all permits that it can have are taken.
+    /// Not for another holder: only as long as the request itself takes ([`TableConfig::try_within`]), and not if
+    /// someone at this site waits or all permits that the site can have are taken.
     Try,
 }
 
@@ -40,7 +39,7 @@ numbered! { Wait {
 } }
 
 impl Wait {
-    /// What is left of it after so long.
+    /// Returns what is left of the wait after `elapsed`.
     #[must_use]
     pub fn after(self, elapsed: Span) -> Self {
         match self {
@@ -64,159 +63,124 @@ pub struct Acquire {
     pub cause: Option<Cause>,
 }
 
-/// What a client is told.
+/// An event that a client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockEvent {
-    /// It holds the lock.
+    /// The client holds the lock.
     Granted {
-        /// Which wish.
         request: Request,
-        /// The number to hand to whatever the lock protects.
+        /// The number to pass to the resource that the lock protects.
         fence: Fence,
         /// Which of K permits, where they are numbered.
         slot: Option<u32>,
-        /// It must have stopped by then, on this machine's clock, unless it is told of an extension.
+        /// The client must have stopped by then, on this machine's clock, unless it is told of an extension.
         lease_end: Time,
         /// How long before that it will be told to stop.
         margin: Span,
-        /// The number by which the wish is known at all sites.
+        /// The number by which the acquisition is known at all sites.
         cause: Cause,
-        /// For which wish that was done which let this one in: another one's, if that handed the lock over.
+        /// The cause of the step that admitted this acquisition: another acquisition's, if that one handed the lock
+        /// over.
         by: Option<Cause>,
     },
-    /// The lease of this site lasts longer: so do all locks that the session holds and has not lost.
-    Extended {
-        /// Whose.
-        session: Session,
-        /// Until then.
-        lease_end: Time,
-    },
-    /// It has lost the lock, and must have stopped by then.
+    /// The lease of this site lasts longer, and with it all locks that the session holds and has not lost.
+    Extended { session: Session, lease_end: Time },
+    /// The client has lost the lock.
     Lost {
-        /// Which wish.
         request: Request,
-        /// Until then nobody else has it.
+        /// The client must have stopped by then; nobody else gets the lock before.
         act_by: Time,
         why: LossReason,
     },
-    /// It has given the lock back.
-    Released {
-        /// Which wish.
-        request: Request,
-    },
-    /// It does not wait any more because it said so.
-    Cancelled {
-        /// Which wish.
-        request: Request,
-    },
-    /// It did not get the lock in time.
-    TimedOut {
-        /// Which wish.
-        request: Request,
-    },
-    /// It did not want to wait, and would have had to.
-    Busy {
-        /// Which wish.
-        request: Request,
-    },
-    /// It asked for what cannot be done.
-    Refused {
-        /// Which wish.
-        request: Request,
-        why: Refusal,
-    },
+    /// The client has released the lock.
+    Released { request: Request },
+    /// The client has stopped waiting because it cancelled.
+    Cancelled { request: Request },
+    /// The client did not get the lock in time.
+    TimedOut { request: Request },
+    /// The client did not want to wait, and would have had to.
+    Busy { request: Request },
+    /// The request was invalid or could not be served.
+    Refused { request: Request, why: RequestRefusal },
 }
 
-/// What the machines of one lock say to each other.
+/// A message between the machines of one lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockMessage {
-    /// Which lock.
     pub lock: LockName,
-    /// From which lane of the sender.
+    /// The sender's lane.
     pub from_lane: u32,
-    /// To which lane of the receiver.
+    /// The receiver's lane.
     pub to_lane: u32,
     /// The sender's fence clock.
     pub stamp: Stamp,
-    /// What the algorithm sent.
+    /// The algorithm's own message.
     pub message: AnyMessage,
-    /// For which wish it was sent, if the sender says so. Behind everything else on the wire, and not known to version 1 of it.
+    /// The acquisition on whose behalf it was sent, if the sender says so. It follows everything else on the wire, and
+    /// version 1 does not have it.
     #[serde(skip)]
     pub cause: Option<Cause>,
 }
 
-/// What the table wants done.
+/// An effect that the table asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// LockEvent a client.
+pub(crate) enum TableOutput {
+    /// Tell a client.
     LockEvent(LockEvent),
     /// Send to the member at this place of the view.
-    Send {
-        /// Its place.
-        to: usize,
-        /// What it is sent.
-        message: LockMessage,
-    },
-    /// LockEvent those who watch.
-    Trace(Box<Happening>),
-    /// LockEvent all members that one holder of a lock that has more holders than permits has left.
+    Send { to: usize, message: LockMessage },
+    /// Send a line to those who watch.
+    Trace(Box<TableStep>),
+    /// Tell all members that one holder of a lock that has more holders than permits has left.
     Left(LockName),
     /// The member at this place sent what no correct member sends.
-    Misbehaved {
-        /// Its place.
-        place: usize,
-        /// What was wrong.
-        why: &'static str,
-    },
+    Misbehaved { place: usize, why: &'static str },
 }
 
 /// How this site treats its own clients; need not be the same everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableConfig {
-    /// How often in a row a lock is handed on among local clients before other sites are let in.
+    /// How many times in a row a lock is handed on among local clients before other sites are admitted.
     pub local_turns: u32,
-    /// How long a message takes at most while all is well: what the algorithms' timers count in.
+    /// Maximum delay of a message while nothing fails: the unit of the algorithms' timers.
     pub message_delay: Span,
-    /// How long a client that does not want to wait is made to.
+    /// Maximum wait of a client that does not want to wait.
     pub try_within: Span,
-    /// How many locks a site keeps at most.
+    /// Maximum number of locks that a site keeps.
     pub max_locks: usize,
     /// How long before the end of the lease clients are told (from the lease's terms).
     pub margin: Span,
 }
 
-/// Time, and what the lease allows at it.
+/// The time, and what the lease allows at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseClock {
-    /// Now.
-    pub now: Time,
+pub(crate) struct LeaseClock {
+    pub(crate) now: Time,
     /// When the lease ends, if it is comfortable.
-    pub lease_end: Option<Time>,
+    pub(crate) lease_end: Option<Time>,
 }
 
 /// The view that is open, as this site sees it.
 #[derive(Clone, Debug)]
-pub struct LocalView {
-    /// The view's number.
-    pub epoch: Epoch,
-    /// How many members it has.
-    pub members: usize,
+pub(crate) struct LocalView {
+    pub(crate) epoch: Epoch,
+    /// Number of members.
+    pub(crate) members: usize,
     /// This site's place among them.
-    pub me: usize,
-    /// Its rules.
-    pub rules: Rules,
+    pub(crate) me: usize,
+    pub(crate) rules: Rules,
     /// What the machines of each rule share: made once, however many locks there are.
     plans: Vec<AnyPlan>,
 }
 
 impl LocalView {
-    /// The local_view at place `me` of so many.
-    pub fn new(epoch: Epoch, members: usize, me: usize, rules: Rules) -> Self {
+    /// Returns the local view of the member at place `me` of `members`.
+    pub(crate) fn new(epoch: Epoch, members: usize, me: usize, rules: Rules) -> Self {
         let plans = rules.plans(members);
         LocalView { epoch, members, me, rules, plans }
     }
 
-    /// The plan of what the lock runs.
+    /// Returns the plan for the lock.
     pub(super) fn plan(&self, lock: &LockName) -> &AnyPlan {
         &self.plans[self.rules.number(lock)]
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshlock_cluster::names::{ClientLabel, LockName};
-use meshlock_cluster::node::Answer;
+use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::{Group, now};
@@ -227,8 +227,8 @@ impl Client {
             }
         };
         let _ = self.greeted.set(greeted);
-        let hears_within = contact.map_or(Span::ZERO, |contact| contact.drift.stretch(contact.silence));
-        self.front.introduce(session, who, hears_within);
+        let reacts_within = contact.map_or(Span::ZERO, |contact| contact.drift.stretch(contact.silence));
+        self.front.introduce(session, who, reacts_within);
         self.say(&ToClient::Welcome { version, site: self.front.site().clone(), time: now(), contact });
         true
     }
@@ -324,8 +324,8 @@ impl Client {
 }
 
 impl Listener for Client {
-    fn on_answer(&self, answer: &Answer) {
-        if let Answer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
+    fn on_answer(&self, answer: &ClientAnswer) {
+        if let ClientAnswer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
             self.say(&ToClient::Extended { lease_end: *lease_end });
             self.channel.flush_soon();
         }

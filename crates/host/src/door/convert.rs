@@ -1,7 +1,7 @@
 //! The node's types as messages to clients.
 
 use meshlock_cluster::node::Overview;
-use meshlock_cluster::table::{HeldLock, MAX_LISTED, Refusal};
+use meshlock_cluster::table::{HeldLock, MAX_LISTED, RequestRefusal};
 use meshlock_wire::clients::{HeldEntry, MAX_MESSAGE_BYTES, RefusalKind, Status, Tag, ToClient};
 
 use crate::front::{AcquireEvent, Ended, Grant, NotAnswered, NotGranted};
@@ -43,14 +43,16 @@ pub(super) fn kind_of(error: &NotAnswered) -> RefusalKind {
 }
 
 /// Why the node refused something, for programs.
-pub(super) fn kind_of_refusal(refusal: Refusal) -> RefusalKind {
+pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
     match refusal {
-        Refusal::TooManyLocks => RefusalKind::TooManyLocks,
-        Refusal::MakingRoom => RefusalKind::MakingRoom,
-        Refusal::Leaving => RefusalKind::Leaving,
-        Refusal::DuplicateRequest | Refusal::UnknownRequest | Refusal::NotHeld => RefusalKind::BadRequest,
-        Refusal::TooManyQuestions | Refusal::TooManyWatches => RefusalKind::TooManyOpen,
-        Refusal::Failed => RefusalKind::Failed,
+        RequestRefusal::TooManyLocks => RefusalKind::TooManyLocks,
+        RequestRefusal::MakingRoom => RefusalKind::MakingRoom,
+        RequestRefusal::Leaving => RefusalKind::Leaving,
+        RequestRefusal::DuplicateRequest | RequestRefusal::UnknownRequest | RequestRefusal::NotHeld => {
+            RefusalKind::BadRequest
+        }
+        RequestRefusal::TooManyQuestions | RequestRefusal::TooManyWatches => RefusalKind::TooManyOpen,
+        RequestRefusal::Failed => RefusalKind::Failed,
     }
 }
 

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use meshlock_cluster::node::{Answer, TraceLine};
+use meshlock_cluster::node::{ClientAnswer, TraceLine};
 use meshlock_cluster::rules::Pattern;
-use meshlock_cluster::table::{LockEvent, Request, Session, Watch};
+use meshlock_cluster::table::{LockEvent, Request, Session, TraceWatch};
 use meshlock_system::{now, wall};
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient};
 
@@ -61,7 +61,7 @@ impl Client {
         self.keep(tag, Open::Watch(watching.clone()));
         let watched = self.front.watch(caller, watching.clone(), |request| {
             let _ = watching.request.set(request);
-            Watch { session, request, pattern, states }
+            TraceWatch { session, request, pattern, states }
         });
         if let Err(denied) = watched {
             self.forget(tag);
@@ -125,11 +125,11 @@ impl Watching {
 }
 
 impl Listener for Watching {
-    fn on_answer(&self, answer: &Answer) {
-        if let Answer::Traced { lines, lost, .. } = answer {
+    fn on_answer(&self, answer: &ClientAnswer) {
+        if let ClientAnswer::Traced { lines, lost, .. } = answer {
             return self.tell(lines, *lost);
         }
-        let Answer::Lock(event) = answer else { return };
+        let ClientAnswer::Lock(event) = answer else { return };
         self.client.forget(self.tag);
         if let LockEvent::Refused { why, .. } = event {
             self.client.refuse(self.tag, convert::kind_of_refusal(*why), why);

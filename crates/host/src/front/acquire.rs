@@ -8,8 +8,8 @@ use std::time::Duration;
 use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::names::{ClientLabel, LockName};
-use meshlock_cluster::node::{Answer, Call};
-use meshlock_cluster::table::{Acquire, LockEvent, LossReason, Refusal, Request, Session, Wait};
+use meshlock_cluster::node::{ClientAnswer, ClientCall};
+use meshlock_cluster::table::{Acquire, LockEvent, LossReason, Request, RequestRefusal, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_protocol::Fence;
 use meshlock_system::now;
@@ -77,7 +77,7 @@ pub enum NotGranted {
     #[error(transparent)]
     Permits(#[from] PermitsError),
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] RequestRefusal),
 }
 
 /// How an acquisition ended.
@@ -245,12 +245,12 @@ impl<O: Observer> Acquisition<O> {
 
     /// Gives the lock back, or stops waiting; the observer is told when that is done.
     pub fn release(&self) {
-        self.give_up(Call::Release);
+        self.give_up(ClientCall::Release);
     }
 
     /// Stops waiting, or gives back what was granted meanwhile; the observer is told when that is done.
     pub fn cancel(&self) {
-        self.give_up(Call::Cancel);
+        self.give_up(ClientCall::Cancel);
     }
 
     /// Gives the lock back, or stops waiting; what the node says to that is not waited for.
@@ -260,7 +260,7 @@ impl<O: Observer> Acquisition<O> {
         self.front.0.node.with(|node| {
             if let Some(request) = self.close_quietly() {
                 node.forget(request);
-                node.call(Call::Release(request));
+                node.call(ClientCall::Release(request));
             }
         });
     }
@@ -299,7 +299,7 @@ impl<O: Observer> Acquisition<O> {
         Some(self.request.load(Ordering::Relaxed)).filter(|request| *request != 0).map(Request)
     }
 
-    fn give_up(&self, call: impl FnOnce(Request) -> Call) {
+    fn give_up(&self, call: impl FnOnce(Request) -> ClientCall) {
         self.stop_agreeing();
         let asked = self.front.0.node.with(|node| {
             let request = self.request.load(Ordering::Relaxed);
@@ -339,7 +339,7 @@ impl<O: Observer> Acquisition<O> {
         node.ask(self.clone(), |request| {
             // Before the node sees it: the answer may come before this returns.
             self.request.store(request.0, Ordering::Relaxed);
-            Call::Acquire(Acquire { session, request, lock, wait, cause })
+            ClientCall::Acquire(Acquire { session, request, lock, wait, cause })
         });
     }
 
@@ -389,13 +389,13 @@ impl<O: Observer> Acquisition<O> {
 /// Says who has a session of its own.
 fn introduce(node: &mut Locked<'_>, session: Session, who: ClientLabel, silence: Option<Span>) {
     let terms = node.node().lease().terms();
-    let hears_within = terms.drift.stretch(silence.unwrap_or(terms.length));
-    node.call(Call::Introduce { session, who, hears_within });
+    let reacts_within = terms.drift.stretch(silence.unwrap_or(terms.length));
+    node.call(ClientCall::Introduce { session, who, reacts_within });
 }
 
 impl<O: Observer> Listener for Acquisition<O> {
-    fn on_answer(&self, answer: &Answer) {
-        let Answer::Lock(event) = answer else { return };
+    fn on_answer(&self, answer: &ClientAnswer) {
+        let ClientAnswer::Lock(event) = answer else { return };
         let ended = match *event {
             LockEvent::Granted { fence, slot, lease_end, margin, by, .. } => {
                 let audit = self.front.0.gate.audit();
@@ -423,5 +423,5 @@ impl<O: Observer> Listener for Acquisition<O> {
 struct Unheard;
 
 impl Listener for Unheard {
-    fn on_answer(&self, _: &Answer) {}
+    fn on_answer(&self, _: &ClientAnswer) {}
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use meshlock_cluster::access::{Denied, Principal, Subject, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
-use meshlock_cluster::node::Call;
+use meshlock_cluster::node::ClientCall;
 use meshlock_cluster::table::Session;
 use meshlock_cluster::time::Span;
 
@@ -108,8 +108,8 @@ impl Front {
     }
 
     /// Says who is behind a session, and after how long without a word it has certainly stopped using what it holds.
-    pub fn introduce(&self, session: Session, who: ClientLabel, hears_within: Span) {
-        self.0.node.with(|node| node.call(Call::Introduce { session, who, hears_within }));
+    pub fn introduce(&self, session: Session, who: ClientLabel, reacts_within: Span) {
+        self.0.node.with(|node| node.call(ClientCall::Introduce { session, who, reacts_within }));
     }
 
     /// Ends a session: what it holds is free. Of `acquisitions`, which are its own, nothing more is told.

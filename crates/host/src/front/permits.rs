@@ -2,7 +2,7 @@
 
 use meshlock_cluster::access::{Denied, Subject, Verb};
 use meshlock_cluster::names::LockName;
-use meshlock_cluster::node::{Call, Node};
+use meshlock_cluster::node::{ClientCall, Node};
 use meshlock_cluster::rules::{Clause, Rules, RulesError};
 use meshlock_protocol::Epoch;
 
@@ -77,7 +77,7 @@ pub(super) async fn agree_on_permits(
         let mut wanted = text.clone();
         wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));
         Rules::new(wanted.clone()).map_err(PermitsError::from)?;
-        let changed = front.question(|request| Call::SetRules { request, rules: wanted }).await;
+        let changed = front.question(|request| ClientCall::SetRules { request, rules: wanted }).await;
         // Whoever changed them meanwhile may have wanted the same: look again.
         if let Err(error) = changed
             && (error == NotAnswered::Stopping || node.look(|node| node.view().rules == text))

@@ -1,4 +1,4 @@
-//! The disk of a site: a directory with a database (`redb`) in which every batch of [`Write`]s is one durable transaction.
+//! The disk of a site: a directory with a database (`redb`) in which every batch of [`DiskWrite`]s is one durable transaction.
 //!
 //! ```text
 //! DIR/            0700
@@ -26,7 +26,7 @@ use redb::Database;
 
 pub use error::StoreError;
 use lock::DirectoryLock;
-use meshlock_cluster::membership::disk::{Disk, Write};
+use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::SiteName;
 use tables::Reader;
 
@@ -83,7 +83,7 @@ impl Store {
     ///
     /// After an error that [is passing](StoreError::is_passing) the same batch may be written again, and must be before any
     /// other; writing it twice does no harm. After any other error every further write is refused.
-    pub fn write(&mut self, batch: &[Write]) -> Result<(), StoreError> {
+    pub fn write(&mut self, batch: &[DiskWrite]) -> Result<(), StoreError> {
         if batch.is_empty() {
             return Ok(());
         }

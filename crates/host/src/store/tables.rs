@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
 use meshlock_cluster::founding::Founding;
-use meshlock_cluster::membership::disk::{Ballot, Disk, LogEntry, Registrations, Saved, Write};
+use meshlock_cluster::membership::disk::{Ballot, Disk, DiskWrite, LogEntry, Registrations, Saved};
 use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_wire::disk as record;
 use meshlock_wire::disk::RecordError;
@@ -43,7 +43,7 @@ pub(super) fn found(database: &Database, site: &SiteName) -> Result<(), redb::Er
 }
 
 /// Writes a batch in one durable transaction.
-pub(super) fn commit(database: &Database, batch: &[Write]) -> Result<(), redb::Error> {
+pub(super) fn commit(database: &Database, batch: &[DiskWrite]) -> Result<(), redb::Error> {
     let transaction = begin(database)?;
     for write in batch {
         apply(&transaction, write)?;
@@ -60,15 +60,15 @@ fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
 }
 
 /// The same as [`Disk::apply`] does.
-fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Error> {
+fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::Error> {
     match write {
-        Write::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
-        Write::Registrations(registrations) => {
+        DiskWrite::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
+        DiskWrite::Registrations(registrations) => {
             put(transaction, REGISTRATIONS, &record::encode(registrations))
         }
-        Write::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
-        Write::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
-        Write::Append(entries) => {
+        DiskWrite::Incarnation(incarnation) => put(transaction, INCARNATION, &record::encode(incarnation)),
+        DiskWrite::Ballot(ballot) => put(transaction, BALLOT, &record::encode(ballot)),
+        DiskWrite::Append(entries) => {
             let Some(first) = entries.first() else { return Ok(()) };
             let mut log = transaction.open_table(LOG)?;
             log.retain_in(first.index.., |_, _| false)?;
@@ -77,11 +77,11 @@ fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Erro
             }
             Ok(())
         }
-        Write::Compact(saved) => {
+        DiskWrite::Compact(saved) => {
             transaction.open_table(LOG)?.retain_in(..=saved.index, |_, _| false)?;
             put(transaction, SAVED, &record::encode(saved))
         }
-        Write::Install(saved) => {
+        DiskWrite::Install(saved) => {
             transaction.open_table(LOG)?.retain(|_, _| false)?;
             put(transaction, SAVED, &record::encode(saved))
         }
@@ -127,13 +127,13 @@ impl<'a> Reader<'a> {
     pub(super) fn disk(&self) -> Result<Disk, StoreError> {
         let mut disk = Disk::default();
         if let Some(founding) = self.record::<Founding>(FOUNDING)? {
-            disk.apply(&Write::Founding(founding));
+            disk.apply(&DiskWrite::Founding(founding));
         }
         if let Some(registrations) = self.record::<Registrations>(REGISTRATIONS)? {
-            disk.apply(&Write::Registrations(registrations));
+            disk.apply(&DiskWrite::Registrations(registrations));
         }
         if let Some(incarnation) = self.record::<Incarnation>(INCARNATION)? {
-            disk.apply(&Write::Incarnation(incarnation));
+            disk.apply(&DiskWrite::Incarnation(incarnation));
         }
         let saved = self.record::<Saved>(SAVED)?.unwrap_or_default();
         let entries = self.entries(saved.index)?;
@@ -143,9 +143,9 @@ impl<'a> Reader<'a> {
             let (commit, first) = (ballot.commit, saved.index);
             return Err(self.damaged(format!("entry {commit} is committed, and there are {first} to {last}")));
         }
-        disk.apply(&Write::Install(saved));
-        disk.apply(&Write::Append(entries));
-        disk.apply(&Write::Ballot(ballot));
+        disk.apply(&DiskWrite::Install(saved));
+        disk.apply(&DiskWrite::Append(entries));
+        disk.apply(&DiskWrite::Ballot(ballot));
         Ok(disk)
     }
 

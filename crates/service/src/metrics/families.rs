@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use meshlock_cluster::table::{LossReason, Messages, Outcome, Served};
+use meshlock_cluster::table::{AcquireOutcome, LossReason, MessageCounts, ServedBy};
 use meshlock_host::{Readings, Traffic, Via};
 use meshlock_wire::sites::VERSIONS;
 
@@ -47,11 +47,13 @@ impl Snapshot {
         let tally = &self.readings.tally;
         page.counters(
             Family { name: "acquisitions", help: "Wishes for locks, by how they came out" },
-            Outcome::ALL.iter().map(|outcome| (label("outcome", outcome.label()), tally.outcomes(*outcome))),
+            AcquireOutcome::ALL
+                .iter()
+                .map(|outcome| (label("outcome", outcome.label()), tally.outcomes(*outcome))),
         )?;
         page.histograms(
             Family { name: "wait", help: "From asking for a lock to having it, by what let the waiter in" },
-            Served::ALL.iter().map(|served| (label("served", served.label()), tally.waits(*served))),
+            ServedBy::ALL.iter().map(|served| (label("served", served.label()), tally.waits(*served))),
         )?;
         page.histograms(
             Family { name: "hold", help: "From being granted a lock to having left it" },
@@ -81,7 +83,7 @@ impl Snapshot {
 
     fn network(&self, page: &mut Page<'_>) -> fmt::Result {
         let tally = &self.readings.tally;
-        let kinds = |messages: &Messages| -> Vec<(Labels, u64)> {
+        let kinds = |messages: &MessageCounts| -> Vec<(Labels, u64)> {
             let labels = |algorithm: &str, kind: &str| {
                 vec![("algorithm", algorithm.to_owned()), ("kind", kind.to_owned())]
             };

@@ -76,7 +76,7 @@ impl Page<'_> {
         for (labels, histogram) in values {
             let end = |end: Option<u64>| end.map_or(f64::MAX, |micros| seconds(Span::from_micros(micros)));
             let classes: Vec<(f64, u64)> =
-                histogram.classes().map(|(bound, count)| (end(bound), count)).collect();
+                histogram.buckets().map(|(bound, count)| (end(bound), count)).collect();
             let (sum, count) = (seconds(histogram.total()), histogram.count());
             within(&mut encoder, &labels, |encoder| {
                 encoder.encode_histogram::<NoLabelSet>(sum, count, &classes, None)

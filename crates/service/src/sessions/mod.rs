@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
-use meshlock_cluster::table::{LossReason, Refusal, Wait};
+use meshlock_cluster::table::{LossReason, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
 pub(crate) use meshlock_host::front::{AcquireState, NotAnswered};
 use meshlock_host::front::{Admitted, Ended, Front, LockRequest, NotGranted, Owner, PermitsError};
@@ -97,7 +97,7 @@ pub(crate) enum NotHeld {
     #[error("the lock was given back, or lost, as it was granted; ask again")]
     GoneAgain,
     #[error(transparent)]
-    Refused(Refusal),
+    Refused(RequestRefusal),
 }
 
 impl Sessions {

@@ -1,46 +1,46 @@
-//! How messages of clients and nodes are framed: a length (u32, little-endian), then the message.
+//! Framing of the messages between clients and nodes: a length (u32, little-endian), then the message.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::message::{ToClient, ToNode};
-use super::version::{as_newest, as_said_in};
+use super::version::{to_newest, to_version};
 
-/// The longest message, in bytes: a queue of a hundred sites with a hundred clients each fits.
+/// Maximum length of a message in bytes: a queue of a hundred sites with a hundred clients each fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Why bytes from the other side are not a message.
+/// The reason why received bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// Longer than anything that is said.
+    /// The message is longer than any valid one.
     #[error("a message of {bytes} bytes; at most {MAX_MESSAGE_BYTES} are allowed")]
     TooLong { bytes: usize },
     #[error("not a message of this protocol: {0}")]
     Malformed(#[from] postcard::Error),
 }
 
-/// Appends what a client says to `bytes`.
+/// Appends a client's message to `bytes`.
 pub fn put_to_node(message: &ToNode, bytes: &mut Vec<u8>) {
     put(message, bytes);
 }
 
-/// Appends what a node says to `bytes`, in this version.
+/// Appends a node's message to `bytes`, in this version.
 pub fn put_to_client(message: &ToClient, version: u16, bytes: &mut Vec<u8>) {
-    match as_said_in(version, message) {
+    match to_version(version, message) {
         Some(old) => put(&old, bytes),
         None => put(message, bytes),
     }
 }
 
-/// Takes one message of a client from `bytes`, if all of it is there; returns it and how many bytes it took.
+/// Takes one message of a client from `bytes`, if it is complete; returns it and the number of bytes that it took.
 pub fn take_to_node(bytes: &[u8]) -> Result<Option<(ToNode, usize)>, ProtocolError> {
     take(bytes)
 }
 
-/// Takes one message of a node from `bytes`, if all of it is there, as one of the newest version; returns it and how many bytes
-/// it took.
+/// Takes one message of a node from `bytes`, if it is complete, converted to the newest version; returns it and the
+/// number of bytes that it took.
 pub fn take_to_client(bytes: &[u8]) -> Result<Option<(ToClient, usize)>, ProtocolError> {
-    Ok(take(bytes)?.map(|(message, length)| (as_newest(message), length)))
+    Ok(take(bytes)?.map(|(message, length)| (to_newest(message), length)))
 }
 
 fn put<M: Serialize>(message: &M, bytes: &mut Vec<u8>) {

@@ -1,15 +1,15 @@
 //! The messages of clients and nodes.
 //!
-//! The types are apart from the node's own, so that the node can change without the bytes. A client numbers its requests and
-//! questions itself (*tags*), and never uses a number twice on one connection.
+//! The types are separate from the node's own, so that the node can change without the bytes. A client numbers its
+//! requests and questions itself (*tags*), and never uses a number twice on one connection.
 //!
-//! **Time.** A client counts on its own clock. The node names moments of its clock; the [`Welcome`](ToClient::Welcome) and each
-//! [`Pong`](ToClient::Pong) say what time it was there. A client that notes when it asked knows that the node's clock then showed
-//! no more than that, and so never relies on a lock for longer than it has it.
+//! **Time.** A client uses its own clock. The node gives times of its clock; the [`Welcome`](ToClient::Welcome) and
+//! each [`Pong`](ToClient::Pong) contain the node's current time. A client that records when it asked knows that the
+//! node's clock then showed no more than that, and so never relies on a lock for longer than it has it.
 //!
-//! **Silence.** A client on the node's own machine is gone when its connection is. One that is reached over a network may be cut
-//! off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much silence the node ends
-//! the session ([`Contact`]); the client makes sure that it has stopped before.
+//! **Silence.** A client on the node's own machine is gone when its connection is. One that is reached over a network
+//! may be cut off, which looks like silence from both ends: the [`Welcome`](ToClient::Welcome) says after how much
+//! silence the node ends the session ([`Contact`]); the client makes sure that it has stopped before.
 
 use meshlock_cluster::names::{ClientLabel, ClusterName, LockName, SiteName};
 use meshlock_cluster::node::{CutOff, LockQueue, SiteLocks, Standing, TraceLine};
@@ -22,59 +22,60 @@ use serde::{Deserialize, Serialize};
 
 use super::reason::{LossKind, RefusalKind};
 
-/// The most requests and questions that a connection may have open.
+/// Maximum number of requests and questions that a connection may have open.
 pub const MAX_OPEN: usize = 4096;
 
-/// A client's number for a request or a question. What is about neither has the number 0.
+/// A client's number for a request or a question. Messages that are about neither have the number 0.
 pub type Tag = u64;
 
-/// What a client says.
+/// A message from a client to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToNode {
     /// The first message.
     Hello {
         /// The highest version that the client speaks; it also speaks the one before.
         version: u16,
-        /// How other clients and operators know it.
+        /// The client's label for other clients and operators.
         who: ClientLabel,
     },
-    /// Asks what time it is, and shows that the client is there.
+    /// Asks for the node's time, and shows that the client is alive.
     Ping(Tag),
     /// Asks for a lock, or for a permit.
     Acquire {
         tag: Tag,
         lock: LockName,
         wait: Wait,
-        /// How many permits the client expects the lock to have, if it does: where no rule names the lock, one is made.
+        /// The number of permits that the client expects the lock to have, if it expects one: where no rule names the
+        /// lock, a rule is made.
         permits: Option<u32>,
     },
-    /// Stops waiting, or gives back what was granted meanwhile.
+    /// Stops waiting, or releases what was granted meanwhile.
     Cancel(Tag),
-    /// Gives a lock back.
+    /// Releases a lock.
     Release(Tag),
-    /// Asks the node to kill this process group of its machine before a lock that the session loses can be someone else's, in case
-    /// the client itself is gone. Refused over a network.
+    /// Asks the node to kill this process group of its machine before a lock that the session loses can be granted to
+    /// another client, in case the client itself is gone. Refused over a network.
     Guard { group: i32 },
     /// Asks who holds a lock and who waits for it.
     Queue { tag: Tag, lock: LockName },
-    /// Asks how the site is.
+    /// Asks for the state of the site.
     Status { tag: Tag },
     /// Takes a lock away from its holders.
     Break { tag: Tag, lock: LockName },
     /// Replaces the cluster's rules.
     SetRules { tag: Tag, rules: RulesText },
-    /// Asks how all members are, and which locks are in use.
+    /// Asks for the state of all members, and which locks are in use.
     Locks { tag: Tag },
     /// Makes a site leave the cluster, this one or another.
     Remove { tag: Tag, site: SiteName },
     /// Makes this site leave the cluster.
     Leave { tag: Tag },
-    /// Asks to be told all that happens at the site, until the request is cancelled.
+    /// Asks for a trace of everything that happens at the site, until the request is cancelled.
     Watch {
         tag: Tag,
-        /// Which locks: a name, or the beginning of names and `*`.
+        /// Which locks: a name, or a prefix of names followed by `*`.
         pattern: String,
-        /// Whether with the machines' states.
+        /// Whether the trace contains the machines' states.
         states: bool,
     },
 }
@@ -96,7 +97,7 @@ numbered! { ToNode {
     13 => Watch { tag, pattern, states },
 } }
 
-/// What a node says.
+/// A message from a node to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToClient {
     /// The answer to Hello.
@@ -104,70 +105,70 @@ pub enum ToClient {
         /// The version that both speak from here on.
         version: u16,
         site: SiteName,
-        /// What time it is there.
+        /// The node's time.
         time: Time,
-        /// How the client has to keep in touch, if a network is between the two.
+        /// How the client has to keep in touch, if there is a network between the two.
         contact: Option<Contact>,
     },
     /// The answer to Ping.
     Pong {
         tag: Tag,
-        /// What time it is there.
+        /// The node's time.
         time: Time,
     },
     /// The client has the lock.
     Granted {
         tag: Tag,
-        /// The number to hand to whatever the lock protects.
+        /// The number to pass to the resource that the lock protects.
         fence: i64,
         /// Which permit, where they are numbered.
         slot: Option<u32>,
-        /// The lock is safe until then, on the node's clock, unless an extension is told.
+        /// The lock is safe until then, on the node's clock, unless an extension follows.
         lease_end: Time,
-        /// How long before that its loss is told.
+        /// How long before that the client is told that it has lost the lock.
         margin: Span,
     },
     /// Everything that the session holds and has not lost is safe until then, on the node's clock.
     Extended { lease_end: Time },
-    /// The lock is lost; until `act_by`, on the node's clock, nobody else has it.
+    /// The lock is lost; nobody else gets it before `act_by`, on the node's clock.
     Lost { tag: Tag, act_by: Time, why: LossKind },
     /// The same in version 2, which does not say why.
     LostV2 { tag: Tag, act_by: Time },
-    /// The lock was given back.
+    /// The lock was released.
     Released(Tag),
-    /// The client does not wait any more, because it said so.
+    /// The client has stopped waiting, because it cancelled.
     Cancelled(Tag),
-    /// The lock was not granted in the time that the client was ready to wait.
+    /// The lock was not granted in the time that the client was willing to wait.
     TimedOut(Tag),
     /// Someone else has the lock, and the client did not want to wait.
     Busy(Tag),
-    /// It cannot be done.
+    /// The request was invalid or could not be served.
     Refused {
         tag: Tag,
         kind: RefusalKind,
-        /// Why, for people, and what would be right.
+        /// The reason for people, and what would be right.
         why: String,
     },
     /// The same in version 2, which has no kinds.
     RefusedV2 { tag: Tag, why: String },
-    /// Who holds a lock and who waits for it.
+    /// The holders and waiters of a lock.
     Queue { tag: Tag, queue: LockQueue },
-    /// How the site is.
+    /// The state of the site.
     Status { tag: Tag, status: Box<Status> },
     /// A lock was taken away.
     Broken {
         tag: Tag,
-        /// From whom.
+        /// The former holders.
         cut_off: Vec<CutOff>,
         /// Members that have not answered.
         missing: Vec<SiteName>,
     },
-    /// The rules hold from this view on.
+    /// The rules apply from this view on.
     RulesSet { tag: Tag, epoch: u32 },
-    /// How all members are, and which locks are in use.
+    /// The state of all members, and which locks are in use.
     Locks {
         tag: Tag,
-        /// What the members say, in the order of their names.
+        /// The members' replies, in the order of their names.
         sites: Vec<SiteLocks>,
         /// Members that have not answered.
         missing: Vec<SiteName>,
@@ -175,19 +176,19 @@ pub enum ToClient {
     /// A site was told to leave.
     Leaves {
         tag: Tag,
-        /// Whether it has heard it.
+        /// Whether the site has confirmed.
         leaves: bool,
     },
-    /// The site is no member any more.
+    /// The site is no longer a member.
     Left(Tag),
-    /// What happened at the site.
+    /// Part of a trace of the site.
     Traced {
         tag: Tag,
-        /// What the calendar clock of its machine showed when the clock of the lines' times showed nothing, in microseconds.
+        /// The calendar time of the site's machine, in microseconds, at time zero of the clock that the lines use.
         origin: u64,
         /// In the order in which it happened.
         lines: Vec<TraceLine>,
-        /// How many lines before these are lost, because they were not taken in time.
+        /// Number of lines before these that were dropped, because they were not read in time.
         lost: u64,
     },
 }
@@ -216,7 +217,7 @@ numbered! { ToClient {
 } }
 
 impl ToClient {
-    /// The request or question that it answers.
+    /// Returns the request or question that the message answers.
     pub fn tag(&self) -> Option<Tag> {
         match self {
             ToClient::Welcome { .. } | ToClient::Extended { .. } => None,
@@ -245,33 +246,34 @@ impl ToClient {
 /// How a client that is reached over a network keeps its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
-    /// After so long without a message from the client the node ends its session, and others may have what it held. The node
-    /// counts from when it received something, the client from when it *sent* what was answered last.
+    /// After this long without a message from the client the node ends its session, and others may get what it held.
+    /// The node counts from when it received something, the client from when it *sent* the last message that was
+    /// answered.
     pub silence: Span,
-    /// By how much one clock may run faster than the other.
+    /// How much faster one clock may run than the other.
     pub drift: Drift,
 }
 
-/// How a site is.
+/// The state of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     pub site: SiteName,
     pub incarnation: u64,
     pub cluster: ClusterName,
-    /// The sites that the cluster began with, in their order.
+    /// The initial sites of the cluster, in their order.
     pub sites: Vec<SiteName>,
     /// The view that it has installed.
     pub view: View,
-    /// How far it is with it.
+    /// Its progress with that view.
     pub standing: Standing,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as it knows.
     pub leader: Option<SiteName>,
     pub lease_left: Option<Span>,
-    /// Whether it is about to leave the cluster.
+    /// Whether it is leaving the cluster.
     pub leaving: bool,
     /// Number of locks that it keeps, in use or idle.
     pub locks: u64,
-    /// Number of grants that its clients have and have not given back.
+    /// Number of grants that its clients have and have not released.
     pub holders: u64,
     pub waiters: u64,
     pub sessions: u64,

@@ -1,4 +1,4 @@
-//! What clients and nodes say to each other.
+//! The protocol between clients and nodes.
 
 mod frame;
 mod message;

@@ -1,30 +1,30 @@
-//! Why something was refused, and why a lock was lost: as numbers that programs can tell apart.
+//! The reasons why a request was refused and why a lock was lost: as numbers that programs can tell apart.
 
 use meshlock_cluster::table::LossReason;
 use meshlock_protocol::numbered;
 
-/// Why something was refused.
+/// The reason why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalKind {
-    /// For a reason that has no number, or by a node that does not say.
+    /// A reason that has no number, or the node does not say.
     Other,
     /// The site's access rules do not allow it.
     Denied,
-    /// The client asks too fast.
+    /// The client sends requests too fast.
     TooFast,
     /// The lock has another number of permits, or cannot have the one that was asked for.
     Permits,
     /// The site leaves its cluster and grants nothing more.
     Leaving,
-    /// The site keeps as many locks as it may.
+    /// The site keeps the maximum number of locks.
     TooManyLocks,
     /// The site makes room for more locks: ask again in a second.
     MakingRoom,
-    /// The site or the connection has too much open: end some of it first.
+    /// The site or the connection has too many requests open: end some of them first.
     TooManyOpen,
     /// The node has failed because of a bug.
     Failed,
-    /// The message makes no sense here.
+    /// The message is not valid in this state.
     BadRequest,
     /// The client speaks no version that the node speaks.
     Version,
@@ -44,7 +44,7 @@ numbered! { RefusalKind {
     10 => Version,
 } }
 
-/// Why a lock was lost.
+/// The reason why a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossKind {
     /// The node does not say.

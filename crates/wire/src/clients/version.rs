@@ -1,8 +1,8 @@
-//! Which version of the format a client and a node speak.
+//! Negotiation of the version of the format between a client and a node.
 //!
-//! A client says the highest version that it speaks, and also speaks the one before. The node answers with the highest that both
-//! speak: so a node serves clients that are one version older and one newer, and a cluster can be upgraded one program after
-//! the other. In version 3 a refusal has a kind and a loss has a reason.
+//! A client says the highest version that it speaks, and also speaks the one before. The node answers with the highest
+//! that both speak: so a node serves clients that are one version older and one newer, and a cluster can be upgraded
+//! one program after the other. In version 3 a refusal has a kind and a loss has a reason.
 
 use super::message::ToClient;
 use super::reason::{LossKind, RefusalKind};
@@ -13,17 +13,17 @@ pub const VERSIONS: (u16, u16) = (2, 3);
 /// The first version in which refusals have kinds and losses have reasons.
 const HAS_REASONS: u16 = 3;
 
-/// How a node of version 2 begins its refusal of any other version; such a node is asked again in version 2.
+/// The beginning of a version 2 node's refusal of any other version; such a node is asked again in version 2.
 pub const REFUSAL_BY_V2: &str = "this node speaks version 2 to clients";
 
-/// The version that a node speaks with a client whose highest is `theirs`; none if there is none that both speak.
+/// Returns the version that a node speaks with a client whose highest is `theirs`; `None` if there is no common one.
 pub fn common_version(theirs: u16) -> Option<u16> {
     let version = theirs.min(VERSIONS.1);
     (version >= VERSIONS.0).then_some(version)
 }
 
-/// A message as it is said in this version.
-pub(super) fn as_said_in(version: u16, message: &ToClient) -> Option<ToClient> {
+/// Converts a message to this version; returns `None` if it needs no conversion.
+pub(super) fn to_version(version: u16, message: &ToClient) -> Option<ToClient> {
     if version >= HAS_REASONS {
         return None;
     }
@@ -36,8 +36,8 @@ pub(super) fn as_said_in(version: u16, message: &ToClient) -> Option<ToClient> {
     None
 }
 
-/// A message of any version as one of the newest.
-pub(super) fn as_newest(message: ToClient) -> ToClient {
+/// Converts a message of any version to the newest.
+pub(super) fn to_newest(message: ToClient) -> ToClient {
     if let ToClient::LostV2 { tag, act_by } = message {
         return ToClient::Lost { tag, act_by, why: LossKind::Unknown };
     }
@@ -62,15 +62,15 @@ mod tests {
     #[test]
     fn version_2_is_told_of_a_loss_and_a_refusal_without_their_reasons() {
         let lost = ToClient::Lost { tag: 1, act_by: Time::ZERO, why: LossKind::Broken };
-        assert_eq!(as_said_in(3, &lost), None, "as it is");
-        let old = as_said_in(2, &lost).unwrap();
+        assert_eq!(to_version(3, &lost), None, "as it is");
+        let old = to_version(2, &lost).unwrap();
         assert_eq!(old, ToClient::LostV2 { tag: 1, act_by: Time::ZERO });
-        assert_eq!(as_newest(old), ToClient::Lost { tag: 1, act_by: Time::ZERO, why: LossKind::Unknown });
+        assert_eq!(to_newest(old), ToClient::Lost { tag: 1, act_by: Time::ZERO, why: LossKind::Unknown });
         let refused = ToClient::Refused { tag: 2, kind: RefusalKind::Denied, why: "no".to_owned() };
-        let old = as_said_in(2, &refused).unwrap();
+        let old = to_version(2, &refused).unwrap();
         assert_eq!(old, ToClient::RefusedV2 { tag: 2, why: "no".to_owned() });
         let kind = RefusalKind::Other;
-        assert_eq!(as_newest(old), ToClient::Refused { tag: 2, kind, why: "no".to_owned() });
-        assert_eq!(as_said_in(2, &ToClient::Busy(1)), None);
+        assert_eq!(to_newest(old), ToClient::Refused { tag: 2, kind, why: "no".to_owned() });
+        assert_eq!(to_version(2, &ToClient::Busy(1)), None);
     }
 }

@@ -1,12 +1,13 @@
-//! How packets lie on the wire: a greeting that says who speaks which version, then frames of a length and a packet.
+//! Framing of the packets between sites: a greeting with the sender and its versions, then frames of a length and a
+//! packet.
 //!
 //! ```text
 //!  greeting:  "MESHLOCK"  lowest version u16  highest version u16  length u32  Hello
 //!  frame:     length u32  packet
 //! ```
 //!
-//! Numbers are little-endian. A greeting can be read by every version there will be; what follows is of the highest version
-//! that both sides speak. What the versions are [`VERSIONS`] says.
+//! Numbers are little-endian. A greeting can be read by every future version; what follows is of the highest version
+//! that both sides speak. The versions are in [`VERSIONS`].
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use meshlock_cluster::node::Packet;
 
 use super::packet::{MAX_PACKET_BYTES, PacketError, VERSIONS, append_packet, decode_packet};
 
-/// Which versions of the wire a site speaks.
+/// The range of versions that a site speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {
     lowest: u16,
@@ -25,19 +26,19 @@ pub struct Versions {
 }
 
 impl Default for Versions {
-    /// All that this program knows.
+    /// Returns all versions that this program knows.
     fn default() -> Self {
         Versions { lowest: VERSIONS.0, highest: VERSIONS.1 }
     }
 }
 
 impl Versions {
-    /// None newer than this: as a program of that time does.
+    /// Returns the versions up to `highest`, as an older program would speak them.
     pub fn up_to(highest: u16) -> Self {
         Versions { lowest: VERSIONS.0, highest: highest.clamp(VERSIONS.0, VERSIONS.1) }
     }
 
-    /// The highest that both speak.
+    /// Returns the highest version that both speak.
     fn common(self, theirs: Versions) -> Option<u16> {
         let highest = self.highest.min(theirs.highest);
         (highest >= self.lowest.max(theirs.lowest)).then_some(highest)
@@ -54,42 +55,37 @@ const MAGIC: &[u8; 8] = b"MESHLOCK";
 const PREAMBLE: usize = MAGIC.len() + 2 + 2 + 4;
 const MAX_HELLO_BYTES: usize = 1024;
 
-/// What both sides of a new connection say first.
+/// The first message of both sides of a new connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Who speaks.
     pub from: SiteName,
-    /// Whom it believes to speak to; itself, if it wants to know who that is.
+    /// The site that the sender wants to speak to; the sender itself, if it asks who that is.
     pub to: SiteName,
-    /// A number that this start of the program drew: tells a peer that its older connections are to a program that is gone.
+    /// A random number of this start of the program: it tells a peer that older connections belong to a program that is
+    /// gone.
     pub incarnation: u64,
 }
 
-/// What is wrong with what came over a connection.
+/// The reason why received bytes are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Something else than a site of Meshlock speaks.
+    /// The other side is not a Meshlock site.
     #[error("the other side does not speak Meshlock's protocol; is the address right?")]
     Foreign,
-    /// No version that both speak.
+    /// There is no common version.
     #[error(
         "the other side speaks versions {theirs} of the protocol, this one {ours}; run versions of meshlock that are at most one apart"
     )]
-    Version {
-        /// What the other side speaks.
-        theirs: Versions,
-        /// What this one does.
-        ours: Versions,
-    },
-    /// A greeting that is too long or makes no sense.
+    Version { theirs: Versions, ours: Versions },
+    /// The greeting is too long or malformed.
     #[error("a greeting that makes no sense")]
     Hello,
-    /// Not a packet.
+    /// The frame is not a packet.
     #[error(transparent)]
     Packet(#[from] PacketError),
 }
 
-/// The bytes of a greeting.
+/// Returns the bytes of a greeting.
 pub fn greeting(hello: &Hello, speaks: Versions) -> Vec<u8> {
     let body = postcard::to_stdvec(hello).expect("a greeting is plain data");
     let mut bytes = MAGIC.to_vec();
@@ -100,7 +96,8 @@ pub fn greeting(hello: &Hello, speaks: Versions) -> Vec<u8> {
     bytes
 }
 
-/// Takes a greeting from the front of `bytes`, if all of it is there; with it comes the version that is spoken from then on.
+/// Takes a greeting from the front of `bytes`, if it is complete; returns it with the version that is spoken from then
+/// on.
 pub fn take_greeting(bytes: &mut Vec<u8>, ours: Versions) -> Result<Option<(Hello, u16)>, FrameError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
@@ -122,7 +119,7 @@ pub fn take_greeting(bytes: &mut Vec<u8>, ours: Versions) -> Result<Option<(Hell
     Ok(Some((hello, version)))
 }
 
-/// Appends a packet as a frame. One that is too long for any receiver is left out and reported.
+/// Appends a packet as a frame. A packet that is too long for any receiver is not appended, and is an error.
 pub fn put_packet(packet: &Packet, version: u16, bytes: &mut Vec<u8>) -> Result<(), PacketError> {
     let start = bytes.len();
     bytes.extend([0; 4]);
@@ -139,7 +136,7 @@ pub fn put_packet(packet: &Packet, version: u16, bytes: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Gives every whole packet at the front of `bytes` to `each` and takes it away.
+/// Passes every complete packet at the front of `bytes` to `each` and removes it.
 pub fn take_packets(
     bytes: &mut Vec<u8>,
     version: u16,
@@ -161,7 +158,7 @@ pub fn take_packets(
         }
         at += 4 + length;
     };
-    // Nothing that follows nonsense is looked at, and nothing before it a second time.
+    // Nothing after a malformed frame is read, and nothing before it is read a second time.
     bytes.drain(..if taken.is_ok() { at } else { bytes.len() });
     Ok(taken?)
 }

@@ -1,4 +1,4 @@
-//! What fuzzers feed of the wire between sites: see [`crate::fuzz`].
+//! Fuzz targets for the format between sites: see [`crate::fuzz`].
 
 use meshlock_cluster::node::Packet;
 
@@ -6,7 +6,7 @@ use super::frame::{Hello, Versions, greeting as written, put_packet, take_greeti
 use super::introduction::Introduction;
 use super::packet::{VERSIONS, decode_packet, encode_packet};
 
-/// However the bytes are cut, the same greeting is read, or none.
+/// Checks that the same greeting is read however the bytes are split, or none.
 pub(crate) fn greeting(bytes: &[u8]) {
     let (cut, bytes) = cut(bytes);
     let (mut whole, ours) = (bytes.to_vec(), Versions::default());
@@ -32,7 +32,7 @@ pub(crate) fn greetings() -> Vec<Vec<u8>> {
     vec![[vec![9], written(&hello, Versions::default())].concat()]
 }
 
-/// What is said of a cluster is read as it was said, or refused.
+/// Checks that an introduction is read as it was written, or refused.
 pub(crate) fn introduction(bytes: &[u8]) {
     if let Ok(Some(introduction)) = Introduction::take(bytes) {
         assert_eq!(Introduction::take(&introduction.frame()).ok().flatten(), Some(introduction));
@@ -47,7 +47,8 @@ pub(crate) fn introductions() -> Vec<Vec<u8>> {
     vec![Introduction { cluster: "c".parse().expect("a name"), sites }.frame()]
 }
 
-/// However the bytes are cut, the same packets are read, and what was read is written so that it is read again.
+/// Checks that the same packets are read however the bytes are split, and that they are encoded so that they can be
+/// read again.
 pub(crate) fn packets(bytes: &[u8]) {
     for version in VERSIONS.0..=VERSIONS.1 {
         packets_of(version, bytes);
@@ -72,7 +73,7 @@ fn packets_of(version: u16, bytes: &[u8]) {
     }
 }
 
-/// Packets as one side sends them, for [`packets`].
+/// Returns packets as one side sends them, for [`packets`].
 pub(crate) fn frames(packets: &[Packet]) -> Vec<u8> {
     let mut bytes = vec![9];
     for packet in packets {
@@ -81,7 +82,7 @@ pub(crate) fn frames(packets: &[Packet]) -> Vec<u8> {
     bytes
 }
 
-/// The first byte says where the rest is cut.
+/// Splits off the first byte, which says where the rest is split.
 fn cut(bytes: &[u8]) -> (usize, &[u8]) {
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
     (usize::from(*first).min(rest.len()), rest)

@@ -1,36 +1,35 @@
-//! What a site tells a newcomer that knows nothing but its address: what the cluster is called, with which sites it began, and
-//! where they are reached.
+//! Introductions: what a site tells a newcomer that knows only its address: the name of the cluster, its initial sites
+//! and their addresses.
 
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::{ClusterName, SiteName};
 use serde::{Deserialize, Serialize};
 
-/// The longest that is read: a thousand sites with long names fit.
+/// Maximum length that is read: a thousand sites with long names fit.
 const MAX_BYTES: usize = 1 << 19;
 
-/// What a site says of its cluster.
+/// What a site says about its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
-    /// What it is called.
     pub cluster: ClusterName,
-    /// The sites that it began with, in their order, and where they are reached as far as that is known.
+    /// The initial sites, in their order, with their addresses as far as they are known.
     pub sites: Vec<(SiteName, Option<Address>)>,
 }
 
 /// The bytes are not an introduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what it says of its cluster cannot be read")]
+#[error("its introduction of the cluster cannot be read")]
 pub struct IntroductionError;
 
 impl Introduction {
-    /// As it lies on the wire: a length and itself.
+    /// Returns the bytes of the frame: a length and the introduction.
     pub fn frame(&self) -> Vec<u8> {
         let body = postcard::to_stdvec(self).expect("an introduction is plain data");
         let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
         [&length.to_le_bytes() as &[u8], &body].concat()
     }
 
-    /// Reads it from the front of `bytes`, if all of it is there.
+    /// Reads an introduction from the front of `bytes`, if it is complete.
     pub fn take(bytes: &[u8]) -> Result<Option<Self>, IntroductionError> {
         let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);

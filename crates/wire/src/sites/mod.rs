@@ -1,4 +1,4 @@
-//! What sites say to each other: a greeting that agrees on a version, then frames with packets.
+//! The protocol between sites: a greeting that agrees on a version, then frames with packets.
 
 mod frame;
 #[cfg(feature = "fuzz")]
@@ -10,4 +10,4 @@ pub use frame::{FrameError, Hello, Versions, greeting, put_packet, take_greeting
 pub use introduction::{Introduction, IntroductionError};
 #[cfg(feature = "fuzz")]
 pub(crate) use packet::lock_packet;
-pub use packet::{MAX_PACKET_BYTES, PacketError, VERSIONS, append_packet, decode_packet, encode_packet};
+pub use packet::{PacketError, VERSIONS, append_packet, decode_packet, encode_packet};

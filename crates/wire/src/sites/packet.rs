@@ -1,4 +1,4 @@
-//! How a packet between sites becomes bytes.
+//! Encoding of a packet between sites.
 //!
 //! There are two versions. In version 2 the number of the [cause](meshlock_cluster::cause) for which a lock's message was sent may
 //! follow that message; in version 1 nothing follows. So a reader of version 2 also reads version 1.
@@ -12,30 +12,24 @@ pub const VERSIONS: (u16, u16) = (1, 2);
 /// The first version that carries causes.
 const CARRIES_CAUSES: u16 = 2;
 
-/// The longest packet, in bytes. The largest are a view of a thousand members and a piece of a census.
-pub const MAX_PACKET_BYTES: usize = 4 << 20;
+/// Maximum length of a packet in bytes. The largest are a view of a thousand members and a piece of a census.
+pub(super) const MAX_PACKET_BYTES: usize = 4 << 20;
 
-/// Why bytes from the network are not a packet.
+/// The reason why received bytes are not a packet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// Longer than any packet that a site sends.
+    /// The packet is longer than any that a site sends.
     #[error("a packet of {bytes} bytes; at most {MAX_PACKET_BYTES} are allowed")]
-    TooLong {
-        /// Length of the packet.
-        bytes: usize,
-    },
-    /// Not in the form of a packet.
+    TooLong { bytes: usize },
+    /// The bytes are not in the form of a packet.
     #[error("not a packet: {0}")]
     Malformed(#[from] postcard::Error),
     /// The bytes after a packet are not a cause.
     #[error("the bytes after the packet are not a cause")]
     Cause,
-    /// A packet, and something after it.
+    /// Bytes follow the packet.
     #[error("{bytes} bytes after the end of a packet")]
-    Trailing {
-        /// Number of bytes that are left.
-        bytes: usize,
-    },
+    Trailing { bytes: usize },
 }
 
 /// Appends a packet to `bytes` in this version of the format.
@@ -74,7 +68,7 @@ pub fn decode_packet(bytes: &[u8], version: u16) -> Result<Packet, PacketError> 
     Ok(packet)
 }
 
-/// A packet with a message of a lock's machine, for tests and fuzzers.
+/// Returns a packet with a message of a lock's machine, for tests and fuzzers.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn lock_packet(cause: Option<Cause>) -> Packet {
     use meshlock_cluster::founding::Founding;
@@ -128,7 +122,7 @@ mod tests {
         assert_eq!(decode_packet(&encode_packet(&with, 2), 2), Ok(with.clone()));
         assert_eq!(decode_packet(&encode_packet(&with, 1), 1), Ok(without.clone()));
         assert_eq!(encode_packet(&with, 1), encode_packet(&without, 2));
-        // What was written before it was known to whom.
+        // A packet that was encoded before the receiver's version was known.
         assert_eq!(decode_packet(&encode_packet(&with, 1), 2), Ok(without));
     }
 

@@ -4,9 +4,11 @@ use meshlock_cluster::cause::Cause;
 use meshlock_cluster::lease::Renewal;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::membership::disk::{LogEntry, Saved};
-use meshlock_cluster::membership::message::{Kind, RaftMessage};
+use meshlock_cluster::membership::message::{RaftKind, RaftMessage};
 use meshlock_cluster::names::Incarnation;
-use meshlock_cluster::node::{Ask, Content, LinkMessage, LinkPayload, Packet, Question, Reply, Standing};
+use meshlock_cluster::node::{
+    Content, LinkMessage, LinkPayload, Packet, PeerQuestion, PeerReply, QuestionId, Standing,
+};
 use meshlock_cluster::table::{Holding, LockMessage, Machinery};
 use meshlock_cluster::time::Span;
 use meshlock_protocol::algorithms::central;
@@ -37,10 +39,13 @@ fn lock_message(cause: Option<Cause>) -> Content {
     }))
 }
 
-fn raft(kind: Kind) -> Content {
-    let snapshot = (kind == Kind::Snapshot).then(|| Box::new(Saved { index: 4, term: 2, view: view() }));
-    let entries =
-        if kind == Kind::Append { vec![LogEntry { index: 5, term: 3, data: vec![1, 2] }] } else { vec![] };
+fn raft(kind: RaftKind) -> Content {
+    let snapshot = (kind == RaftKind::Snapshot).then(|| Box::new(Saved { index: 4, term: 2, view: view() }));
+    let entries = if kind == RaftKind::Append {
+        vec![LogEntry { index: 5, term: 3, data: vec![1, 2] }]
+    } else {
+        vec![]
+    };
     Content::Raft(RaftMessage {
         kind,
         term: 3,
@@ -56,32 +61,32 @@ fn raft(kind: Kind) -> Content {
     })
 }
 
-const KINDS: [(&str, Kind); 9] = [
-    ("Append", Kind::Append),
-    ("AppendResponse", Kind::AppendResponse),
-    ("RequestVote", Kind::RequestVote),
-    ("RequestVoteResponse", Kind::RequestVoteResponse),
-    ("RequestPreVote", Kind::RequestPreVote),
-    ("RequestPreVoteResponse", Kind::RequestPreVoteResponse),
-    ("Snapshot", Kind::Snapshot),
-    ("Heartbeat", Kind::Heartbeat),
-    ("HeartbeatResponse", Kind::HeartbeatResponse),
+const KINDS: [(&str, RaftKind); 9] = [
+    ("Append", RaftKind::Append),
+    ("AppendResponse", RaftKind::AppendResponse),
+    ("RequestVote", RaftKind::RequestVote),
+    ("RequestVoteResponse", RaftKind::RequestVoteResponse),
+    ("RequestPreVote", RaftKind::RequestPreVote),
+    ("RequestPreVoteResponse", RaftKind::RequestPreVoteResponse),
+    ("Snapshot", RaftKind::Snapshot),
+    ("Heartbeat", RaftKind::Heartbeat),
+    ("HeartbeatResponse", RaftKind::HeartbeatResponse),
 ];
 
 fn questions() -> Vec<(String, Content)> {
-    let question = Question { incarnation: Incarnation::new(7), number: 2 };
+    let question = QuestionId { incarnation: Incarnation::new(7), number: 2 };
     let lock = || "jobs".parse().expect("a name");
     let asks = [
-        ("Queue", Ask::Queue(lock())),
-        ("Break", Ask::Break(lock())),
-        ("Locks", Ask::Locks),
-        ("Leave", Ask::Leave(member())),
+        ("Queue", PeerQuestion::Queue(lock())),
+        ("Break", PeerQuestion::Break(lock())),
+        ("Locks", PeerQuestion::Locks),
+        ("Leave", PeerQuestion::Leave(member())),
     ];
     let replies = [
-        ("Queue", Reply::Queue(site_queue(Standing::Open, running()))),
-        ("Broken", Reply::Broken(vec![holder()])),
-        ("Locks", Reply::Locks(site_locks())),
-        ("Leaves", Reply::Leaves(true)),
+        ("Queue", PeerReply::Queue(site_queue(Standing::Open, running()))),
+        ("Broken", PeerReply::Broken(vec![holder()])),
+        ("Locks", PeerReply::Locks(site_locks())),
+        ("Leaves", PeerReply::Leaves(true)),
     ];
     let standings = [
         ("Open", Standing::Open),
@@ -92,7 +97,7 @@ fn questions() -> Vec<(String, Content)> {
     let machines =
         [("Stopped", Machinery::Stopped), ("Running", running()), ("Draining", Machinery::Draining)];
     let reply = |reply| Content::Reply { question, reply };
-    let of_queue = |standing, machines| reply(Reply::Queue(site_queue(standing, machines)));
+    let of_queue = |standing, machines| reply(PeerReply::Queue(site_queue(standing, machines)));
     let asks = asks.map(|(name, ask)| (format!("Ask::{name}"), Content::Ask { question, ask }));
     let replies = replies.map(|(name, given)| (format!("Reply::{name}"), reply(given)));
     let standings = standings
@@ -105,9 +110,9 @@ fn questions() -> Vec<(String, Content)> {
 fn contents() -> Vec<(String, Content)> {
     let to = Incarnation::new(9);
     let holding = Holding { lock: "jobs".parse().expect("a name"), slots: vec![None, Some(2)] };
-    let question = Question { incarnation: to, number: 2 };
+    let question = QuestionId { incarnation: to, number: 2 };
     let named = [
-        ("Content::Raft", raft(Kind::Heartbeat)),
+        ("Content::Raft", raft(RaftKind::Heartbeat)),
         ("Content::Link", Content::Link { to, frame: Frame::Ack { ack: 300 } }),
         ("Frame::Ack", Content::Link { to, frame: Frame::Ack { ack: 1 } }),
         ("Frame::Data", lock_message(None)),
@@ -146,8 +151,8 @@ fn contents() -> Vec<(String, Content)> {
         ("Content::View", Content::View(view())),
         ("Content::Ping", Content::Ping),
         ("Content::Pong", Content::Pong),
-        ("Content::Ask", Content::Ask { question, ask: Ask::Locks }),
-        ("Content::Reply", Content::Reply { question, reply: Reply::Leaves(false) }),
+        ("Content::Ask", Content::Ask { question, ask: PeerQuestion::Locks }),
+        ("Content::Reply", Content::Reply { question, reply: PeerReply::Leaves(false) }),
     ];
     let named = named.map(|(name, content)| (name.to_owned(), content));
     let raft = KINDS.map(|(name, kind)| (format!("Kind::{name}"), raft(kind)));
@@ -167,9 +172,9 @@ fn every_kind_of_message_between_sites_has_its_bytes() {
     covers::<Content>("Content", &samples);
     covers::<LinkPayload>("LinkPayload", &samples);
     covers::<Frame<LinkMessage>>("Frame", &samples);
-    covers::<Kind>("Kind", &samples);
-    covers::<Ask>("Ask", &samples);
-    covers::<Reply>("Reply", &samples);
+    covers::<RaftKind>("Kind", &samples);
+    covers::<PeerQuestion>("Ask", &samples);
+    covers::<PeerReply>("Reply", &samples);
     covers::<Standing>("Standing", &samples);
     covers::<Machinery>("Machinery", &samples);
     samples.extend(around());

@@ -1,16 +1,16 @@
-//! A disk has no room for a while, and takes nothing.
+//! A disk has no room for a while, and accepts no writes.
 
 use super::*;
 use crate::membership::writing::MAX_WAITING;
 
 impl Council {
-    /// Delivers everything, and writes it but for one whose disk has no room.
+    /// Delivers everything, and writes everything except at the voter whose disk is full.
     fn settle_with_full_disk(&mut self, full: usize) {
         let others = self.others(full);
         while others.iter().any(|&at| self.write_one(at)) || self.deliver() {}
     }
 
-    /// All but one.
+    /// Returns all voters except one.
     fn others(&self, one: usize) -> Vec<usize> {
         (0..self.voters.len()).filter(|&at| at != one).collect()
     }
@@ -33,9 +33,9 @@ fn a_leader_that_cannot_write_makes_room_for_one_that_can() {
     assert_eq!(
         *council.voters[leader].view(),
         view(2),
-        "the old leader's last view counts, for a majority has it"
+        "the old leader's last view counts, because a majority has it"
     );
-    // Once there is room it has all that the others have agreed on.
+    // Once there is room, it gets all that the others have agreed on.
     council.settle();
     council.tick(leader);
     council.settle();

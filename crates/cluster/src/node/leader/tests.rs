@@ -1,4 +1,4 @@
-//! Whom a leader grants, whom it lets in, whom it gives up.
+//! Which members a leader grants leases, admits and excludes.
 
 use super::*;
 use crate::lease::Terms;
@@ -33,7 +33,7 @@ fn view(members: &[&Member]) -> View {
     View { epoch: Epoch::new(5).unwrap(), members, ..View::default() }
 }
 
-/// The site `a` leads, in a view of a, b, c and d.
+/// Returns the leadership of site `a` in a view of a, b, c and d.
 fn leading() -> (Leadership, View, [Member; 4]) {
     let members = ["a", "b", "c", "d"].map(|site| member(site, 1));
     let view = view(&members.each_ref());
@@ -42,7 +42,7 @@ fn leading() -> (Leadership, View, [Member; 4]) {
 }
 
 impl Leadership {
-    /// Everyone here asks for a renewal at `millis` and is granted if it may be.
+    /// Lets everyone here ask for a renewal at `millis`, and returns the members that are granted one.
     fn renew(&mut self, members: &[&Member], view: &View, millis: u64) -> Vec<Member> {
         for member in members {
             let reported = self.reports.get(member).cloned().unwrap_or_default();
@@ -113,34 +113,34 @@ fn nobody_whom_a_proposed_view_leaves_out_is_granted_anything() {
 fn of_two_that_cannot_reach_each_other_one_gets_no_lease_and_rather_not_the_leader() {
     let (mut leader, view, [a, b, c, d]) = leading();
     leader.on_renew(b.clone(), Renewal::default(), vec![c.clone()]);
-    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([c.clone()]));
+    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::from([c.clone()]));
     leader.on_renew(b.clone(), Renewal::default(), vec![a.clone()]);
-    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([b.clone()]));
-    // One that nobody reaches is the one, whoever says so.
+    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::from([b.clone()]));
+    // The member that nobody reaches is the one to exclude, whoever reports it.
     leader.on_renew(b.clone(), Renewal::default(), vec![a.clone(), c.clone(), d.clone()]);
     leader.on_renew(c.clone(), Renewal::default(), vec![b.clone()]);
-    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::from([b.clone()]));
+    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::from([b.clone()]));
     assert_eq!(leader.renew(&[&a, &b, &c, &d], &view, 10), [a, c.clone(), d]);
     // Reached again, it is renewed again.
     leader.on_renew(b.clone(), Renewal::default(), Vec::new());
     leader.on_renew(c.clone(), Renewal::default(), Vec::new());
-    assert_eq!(leader.condemned(&view, at(1)), BTreeSet::new());
+    assert_eq!(leader.to_exclude(&view, at(1)), BTreeSet::new());
 }
 
 #[test]
 fn one_that_speaks_but_does_not_hear_gets_no_lease_and_nobody_else_suffers_for_it() {
     let (mut leader, view, [a, b, c, d]) = leading();
-    leader.on_heard(&b, false, at(100));
-    // It is the leader that cannot reach it, and another: by count alone it would be the leader that goes.
+    leader.on_in_step(&b, false, at(100));
+    // The leader is one of the two that cannot reach it: by count alone it would be the leader that is excluded.
     leader.on_renew(a.clone(), Renewal::default(), vec![b.clone()]);
     leader.on_renew(d.clone(), Renewal::default(), vec![b.clone()]);
-    leader.on_heard(&b, false, at(900));
+    leader.on_in_step(&b, false, at(900));
     assert_eq!(leader.renew(&[&c], &view, 1099).len(), 3, "a lease's length is not over");
-    assert_eq!(leader.condemned(&view, at(1100)), BTreeSet::from([b.clone()]));
-    leader.on_heard(&b, true, at(1200));
+    assert_eq!(leader.to_exclude(&view, at(1100)), BTreeSet::from([b.clone()]));
+    leader.on_in_step(&b, true, at(1200));
     leader.on_renew(a, Renewal::default(), Vec::new());
     leader.on_renew(d, Renewal::default(), Vec::new());
-    assert_eq!(leader.condemned(&view, at(1200)), BTreeSet::new());
+    assert_eq!(leader.to_exclude(&view, at(1200)), BTreeSet::new());
 }
 
 #[test]
@@ -152,13 +152,13 @@ fn a_site_is_let_in_once_it_reaches_everyone_who_stays() {
     assert_eq!(leader.next(&view, 990), None);
     leader.join(fifth.clone(), vec![a.clone(), b.clone(), c.clone(), d], at(990));
     assert_eq!(leader.next(&view, 991).map(|members| members.len()), Some(5));
-    // It need not reach one that is about to be left out.
+    // It need not reach a member that is about to be excluded.
     leader.join(fifth.clone(), vec![a.clone(), b.clone(), c.clone()], at(995));
     assert_eq!(leader.next(&view, 1000), Some(vec![a, b, c, fifth]));
 }
 
 #[test]
-fn a_new_life_waits_until_the_lease_of_the_old_one_is_over() {
+fn a_new_incarnation_waits_until_the_lease_of_the_old_one_is_over() {
     let (mut leader, view, [a, b, c, d]) = leading();
     leader.renew(&[&a, &b, &c, &d], &view, 500);
     let reborn = member("d", 2);
@@ -170,7 +170,7 @@ fn a_new_life_waits_until_the_lease_of_the_old_one_is_over() {
 }
 
 #[test]
-fn an_older_life_cannot_ask_to_be_let_in_behind_a_newer_one() {
+fn an_older_incarnation_cannot_ask_to_be_let_in_behind_a_newer_one() {
     let (mut leader, view, [a, b, c, d]) = leading();
     let everyone = vec![a, b, c, d];
     leader.join(member("e", 4), everyone.clone(), at(1));
@@ -180,7 +180,7 @@ fn an_older_life_cannot_ask_to_be_let_in_behind_a_newer_one() {
 }
 
 #[test]
-fn a_view_says_where_each_life_is_reached_that_it_lets_in_and_of_nobody_else() {
+fn a_view_says_where_each_incarnation_is_reached_that_it_lets_in_and_of_nobody_else() {
     let (mut leader, mut view, [a, b, c, d]) = leading();
     for member in [&a, &b, &c, &d] {
         view.addresses.insert(member.site.clone(), "old:1".parse().unwrap());
@@ -196,7 +196,7 @@ fn a_view_says_where_each_life_is_reached_that_it_lets_in_and_of_nobody_else() {
 }
 
 #[test]
-fn a_life_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last_one_of_its_site() {
+fn an_incarnation_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last_one_of_its_site() {
     let (mut leader, mut view, [a, ..]) = leading();
     view.past = vec![member("e", 8)];
     for outdated in [member("e", 8), member("b", 0), member("a", 1)] {
@@ -213,7 +213,7 @@ fn a_life_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last_one_of_
 }
 
 #[test]
-fn nobody_makes_a_leader_remember_more_lives_than_it_answers_in_a_round() {
+fn nobody_makes_a_leader_remember_more_incarnations_than_it_answers_in_a_round() {
     let (mut leader, view, _) = leading();
     for site in 0..2 * MAX_OUTDATED {
         leader.on_outdated(member(&format!("z{site}"), 0));

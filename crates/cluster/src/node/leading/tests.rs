@@ -1,9 +1,9 @@
-//! What is agreed on once and for ever: which cluster it is, who votes first, the terms of leases.
+//! What is agreed on once and for ever: the identity of the cluster, the first voters, the terms of leases.
 
 use super::super::tests::Lone;
 use super::super::{Config, Input, Packet};
 use super::*;
-use crate::founding::{Founding, StartError};
+use crate::founding::{Founding, FoundingError};
 use crate::lease::Terms;
 use crate::membership::disk::Disk;
 use crate::time::{Span, Time};
@@ -36,28 +36,28 @@ fn the_first_start_writes_down_what_the_cluster_is_and_no_later_one_may_differ()
         Config::new("a".parse().unwrap(), sites.iter().map(|site| site.parse().unwrap()).collect())
     };
     assert_eq!(start(config(&["a", "b"]), &disk), None);
-    assert!(matches!(start(config(&["a", "c"]), &disk), Some(StartError::OtherVoters { .. })));
+    assert!(matches!(start(config(&["a", "c"]), &disk), Some(FoundingError::OtherVoters { .. })));
     let renamed = Config { cluster: "other".parse().unwrap(), ..config(&["a", "b"]) };
-    assert!(matches!(start(renamed.clone(), &disk), Some(StartError::OtherCluster { .. })));
+    assert!(matches!(start(renamed.clone(), &disk), Some(FoundingError::OtherCluster { .. })));
     assert_eq!(start(renamed, &Disk::default()), None, "an empty disk begins anew");
 }
 
 #[test]
-fn a_site_goes_by_the_terms_of_the_first_view_that_it_hears_of_and_of_no_others() {
+fn a_site_follows_the_terms_of_the_first_view_that_it_learns_of_and_of_no_others() {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let configured = lone.node.config.terms;
     let agreed = Terms { length: Span::from_millis(3000), margin: Span::from_millis(200), ..configured };
     let view = |epoch, terms| View { epoch: Epoch::new(epoch).unwrap(), terms, ..View::default() };
     let nonsense = Terms { length: agreed.margin, ..agreed };
-    lone.hear("b", Content::View(view(1, nonsense)));
+    lone.receive_from("b", Content::View(view(1, nonsense)));
     assert_eq!(lone.node.view(), &View::default());
-    lone.hear("b", Content::View(view(2, agreed)));
+    lone.receive_from("b", Content::View(view(2, agreed)));
     assert_eq!((lone.node.view(), lone.node.config.terms), (&view(2, agreed), agreed));
     assert!(lone.notes.contains(&Note::OtherTerms { agreed, configured }));
-    lone.hear("b", Content::View(view(3, configured)));
+    lone.receive_from("b", Content::View(view(3, configured)));
     assert_eq!(lone.node.view(), &view(2, agreed));
     assert!(matches!(lone.notes.last(), Some(Note::Misbehaved { why, .. }) if why.contains("terms")));
-    lone.hear("b", Content::View(view(3, agreed)));
+    lone.receive_from("b", Content::View(view(3, agreed)));
     assert_eq!(lone.node.view(), &view(3, agreed));
 }

@@ -1,4 +1,5 @@
-//! A voter registers its disk, votes with the first one, and not with a second one; lives of lost disks are not lived again.
+//! A voter registers its disk, votes with the first one, and not with a second one; incarnations of lost disks are not
+//! used again.
 
 use meshlock_protocol::Epoch;
 
@@ -18,11 +19,11 @@ fn any_two_sets_that_are_enough_share_as_many_as_may_lose_their_disks() {
     assert_eq!([1, 2, 3, 4, 5, 6, 7].map(enough), [0, 1, 2, 2, 3, 4, 5]);
 }
 
-fn is_sworn(disk: &Disk) -> bool {
-    disk.registrations.as_ref().is_some_and(|registrations| registrations.sworn)
+fn may_vote(disk: &Disk) -> bool {
+    disk.registrations.as_ref().is_some_and(|registrations| registrations.may_vote)
 }
 
-/// The disk that `lone` registered last, and with whom.
+/// Returns the disk that `lone` registered last, and with whom.
 fn registers(lone: &mut Lone) -> Vec<(String, Incarnation)> {
     let asked = lone.sent.drain(..).filter_map(|(to, content)| {
         let Content::Register { disk } = content else { return None };
@@ -38,16 +39,16 @@ fn a_voter_votes_once_enough_others_have_its_disk_in_writing_and_for_ever_after(
     lone.write();
     let disk = lone.node.me().incarnation;
     assert_eq!(registers(&mut lone), [("b".to_owned(), disk), ("c".to_owned(), disk)]);
-    lone.hear("b", Content::Registered { disk });
+    lone.receive_from("b", Content::Registered { disk });
     lone.pass(Span::from_millis(2000));
     assert!(registers(&mut lone).iter().all(|(to, _)| to == "c"), "b has answered");
-    assert!(lone.node.membership.is_none() && !is_sworn(&lone.disk), "one of two others is not enough");
+    assert!(lone.node.membership.is_none() && !may_vote(&lone.disk), "one of two others is not enough");
     lone.pass(Span::from_millis(5000));
     let silent = vec!["c".parse().unwrap()];
     assert!(lone.notes.contains(&Note::FirstStartWaits { silent }));
-    lone.hear("c", Content::Registered { disk });
+    lone.receive_from("c", Content::Registered { disk });
     lone.write();
-    assert!(lone.node.membership.is_some() && is_sworn(&lone.disk));
+    assert!(lone.node.membership.is_some() && may_vote(&lone.disk));
     let again = Lone::start(&["a", "b", "c"], lone.disk);
     assert!(again.node.membership.is_some());
 }
@@ -69,15 +70,15 @@ fn a_voter_whose_disk_is_not_the_first_one_does_not_vote_and_says_so() {
     lone.write();
     let disk = lone.node.me().incarnation;
     let known = disk.next();
-    lone.hear("b", Content::Registered { disk: known });
+    lone.receive_from("b", Content::Registered { disk: known });
     let by: SiteName = "b".parse().unwrap();
     assert_eq!(lone.notes, [Note::DiskReplaced { by, known, disk }]);
     for site in ["b", "c"] {
-        lone.hear(site, Content::Registered { disk });
+        lone.receive_from(site, Content::Registered { disk });
     }
     lone.sent.clear();
     lone.pass(Span::from_millis(5000));
-    assert!(lone.node.membership.is_none() && !is_sworn(&lone.disk));
+    assert!(lone.node.membership.is_none() && !may_vote(&lone.disk));
     assert!(
         lone.sent.iter().all(|(_, content)| !matches!(content, Content::Raft(_) | Content::Register { .. }))
     );
@@ -89,8 +90,8 @@ fn the_first_disk_of_a_voter_is_written_down_before_it_is_answered_and_no_other_
     lone.write();
     lone.sent.clear();
     let [first, second] = [5, 6].map(Incarnation::new);
-    lone.hear("b", Content::Register { disk: first });
-    lone.hear("b", Content::Register { disk: second });
+    lone.receive_from("b", Content::Register { disk: first });
+    lone.receive_from("b", Content::Register { disk: second });
     assert_eq!(lone.sent, [], "nothing is in writing yet");
     lone.write();
     let b: SiteName = "b".parse().unwrap();
@@ -98,34 +99,34 @@ fn the_first_disk_of_a_voter_is_written_down_before_it_is_answered_and_no_other_
     let mut again = Lone::start(&["a", "b", "c"], lone.disk);
     again.write();
     again.sent.clear();
-    again.hear("b", Content::Register { disk: second });
+    again.receive_from("b", Content::Register { disk: second });
     assert_eq!(again.sent, [(b, Content::Registered { disk: first })]);
-    again.hear("stranger", Content::Register { disk: second });
+    again.receive_from("stranger", Content::Register { disk: second });
     assert!(matches!(again.notes.last(), Some(Note::Misbehaved { .. })));
     assert_eq!(again.sent.len(), 1);
 }
 
 #[test]
-fn a_life_that_is_called_too_old_by_a_voter_is_followed_by_one_that_is_not() {
+fn an_incarnation_that_is_called_too_old_by_a_voter_is_followed_by_one_that_is_not() {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let (me, last) = (lone.node.me().clone(), Incarnation::new(40));
     let incarnation = me.incarnation;
-    lone.hear("stranger", Content::TooOld { incarnation, last });
-    lone.hear("b", Content::TooOld { incarnation: incarnation.next(), last });
-    lone.hear("b", Content::TooOld { incarnation, last: Incarnation::default() });
+    lone.receive_from("stranger", Content::TooOld { incarnation, last });
+    lone.receive_from("b", Content::TooOld { incarnation: incarnation.next(), last });
+    lone.receive_from("b", Content::TooOld { incarnation, last: Incarnation::default() });
     assert_eq!(lone.node.me(), &me, "not from a voter, not of this incarnation, not too old");
     lone.sent.clear();
-    lone.hear("b", Content::TooOld { incarnation, last });
+    lone.receive_from("b", Content::TooOld { incarnation, last });
     assert_eq!(lone.node.me().incarnation, last.next());
     assert_eq!(lone.sent, [], "the disk does not know this incarnation yet");
     lone.write();
     assert!(matches!(lone.sent.first(), Some((_, Content::Join { .. }))));
     assert_eq!(lone.disk.incarnation, last.next());
-    // A member is not asked to begin another incarnation behind the view's back.
+    // A member is not asked to begin another incarnation without the view knowing.
     let members = vec![Member { site: me.site, incarnation: last.next() }];
     let view = View { epoch: Epoch::new(1).unwrap(), members, ..View::default() };
-    lone.hear("b", Content::View(view));
-    lone.hear("b", Content::TooOld { incarnation: last.next(), last: last.next() });
+    lone.receive_from("b", Content::View(view));
+    lone.receive_from("b", Content::TooOld { incarnation: last.next(), last: last.next() });
     assert_eq!(lone.node.me().incarnation, last.next());
 }

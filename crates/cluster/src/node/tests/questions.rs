@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::names::ClientLabel;
+use crate::node::questions::MAX_QUESTIONS;
 use crate::table::MAX_LISTED;
-use crate::table::{LossReason, Refusal};
+use crate::table::{LossReason, RequestRefusal};
 
-/// Site a in a view with b, which votes and of which the test speaks.
+/// Returns site a in a view with b, which votes and whose packets the test makes up.
 fn beside_b() -> Lone {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
@@ -26,8 +27,8 @@ fn jobs() -> LockName {
     "jobs".parse().unwrap()
 }
 
-/// Asks, and gives back the question as b hears it.
-fn ask(lone: &mut Lone, call: Call) -> Option<Question> {
+/// Makes a call, and returns the question that b receives.
+fn ask(lone: &mut Lone, call: ClientCall) -> Option<QuestionId> {
     lone.sent.clear();
     lone.input(Input::Call(call));
     let (to, content) = lone.sent.pop()?;
@@ -35,11 +36,12 @@ fn ask(lone: &mut Lone, call: Call) -> Option<Question> {
     (to.as_str() == "b").then_some(question)
 }
 
-/// What b would say: this site's own words in b's name.
+/// Returns a reply of b: this site's own reply under b's name.
 fn reply_of_b(lone: &mut Lone) -> SiteQueue {
-    let question = ask(lone, Call::Query { request: Request(900), lock: jobs() }).unwrap();
-    from_b(lone, Content::Ask { question, ask: Ask::Queue(jobs()) });
-    let Some((_, Content::Reply { reply: Reply::Queue(mut queue), .. })) = lone.sent.last().cloned() else {
+    let question = ask(lone, ClientCall::Query { request: Request(900), lock: jobs() }).unwrap();
+    from_b(lone, Content::Ask { question, ask: PeerQuestion::Queue(jobs()) });
+    let Some((_, Content::Reply { reply: PeerReply::Queue(mut queue), .. })) = lone.sent.last().cloned()
+    else {
         panic!("it replies: {:?}", lone.sent)
     };
     queue.site = "b".parse().unwrap();
@@ -53,32 +55,32 @@ fn the_answer_comes_when_all_members_have_replied() {
     let mut lone = beside_b();
     lone.acquire(1, "jobs");
     let of_b = reply_of_b(&mut lone);
-    let question = ask(&mut lone, Call::Query { request: Request(5), lock: jobs() }).unwrap();
+    let question = ask(&mut lone, ClientCall::Query { request: Request(5), lock: jobs() }).unwrap();
     assert_eq!(lone.answers, []);
-    from_b(&mut lone, Content::Reply { question, reply: Reply::Queue(of_b.clone()) });
-    let [Answer::Queue { request, queue }] = &lone.answers[..] else {
+    from_b(&mut lone, Content::Reply { question, reply: PeerReply::Queue(of_b.clone()) });
+    let [ClientAnswer::Queue { request, queue }] = &lone.answers[..] else {
         panic!("one answer: {:?}", lone.answers)
     };
     let LockQueue { sites, missing, permits, algorithm, .. } = queue;
     assert_eq!((*request, *permits, algorithm.as_deref()), (Request(5), 1, Some("naimi-trehel")));
     assert_eq!((sites.len(), &missing[..]), (2, &[] as &[SiteName]));
-    // This site has not heard b's census, and says so.
+    // This site does not have b's census, and says so.
     assert_eq!(sites[0].standing, Standing::Awaits(vec!["b".parse().unwrap()]));
     let why = line(sites, missing, *permits)[0].why.to_string();
     assert_eq!(why, "because a changes views and waits to hear from b");
-    // What comes twice or too late is not an answer.
-    from_b(&mut lone, Content::Reply { question, reply: Reply::Queue(of_b) });
+    // A reply that comes twice or too late is not an answer.
+    from_b(&mut lone, Content::Reply { question, reply: PeerReply::Queue(of_b) });
     assert_eq!(lone.answers.len(), 1);
 }
 
 #[test]
 fn whoever_has_not_replied_in_time_is_named() {
     let mut lone = beside_b();
-    ask(&mut lone, Call::Query { request: Request(5), lock: jobs() });
+    ask(&mut lone, ClientCall::Query { request: Request(5), lock: jobs() });
     lone.pass(Span::from_millis(999));
     assert_eq!(lone.answers, []);
     lone.pass(Span::from_millis(1));
-    let [Answer::Queue { queue: LockQueue { missing, sites, .. }, .. }] = &lone.answers[..] else {
+    let [ClientAnswer::Queue { queue: LockQueue { missing, sites, .. }, .. }] = &lone.answers[..] else {
         panic!("{:?}", lone.answers)
     };
     assert_eq!((missing.len(), missing[0].as_str(), sites.len()), (1, "b", 1));
@@ -88,19 +90,19 @@ fn whoever_has_not_replied_in_time_is_named() {
 fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
     let mut lone = beside_b();
     let of_b = reply_of_b(&mut lone);
-    let question = ask(&mut lone, Call::Query { request: Request(5), lock: jobs() }).unwrap();
+    let question = ask(&mut lone, ClientCall::Query { request: Request(5), lock: jobs() }).unwrap();
     let of_another_name = SiteQueue { site: "c".parse().unwrap(), ..of_b.clone() };
     let mut long = of_b.clone();
     let label: Option<ClientLabel> = None;
     long.lock.waiters = vec![crate::table::WaiterReport { label, age: Span::ZERO }; MAX_LISTED + 1];
     long.lock.waiters_in_all = 1000;
-    for reply in [Reply::Queue(of_another_name), Reply::Queue(long), Reply::Broken(Vec::new())] {
+    for reply in [PeerReply::Queue(of_another_name), PeerReply::Queue(long), PeerReply::Broken(Vec::new())] {
         lone.notes.clear();
         from_b(&mut lone, Content::Reply { question, reply });
         assert!(matches!(&lone.notes[..], [Note::Misbehaved { .. }]), "{:?}", lone.notes);
         assert_eq!(lone.answers, []);
     }
-    from_b(&mut lone, Content::Reply { question, reply: Reply::Queue(of_b) });
+    from_b(&mut lone, Content::Reply { question, reply: PeerReply::Queue(of_b) });
     assert_eq!(lone.answers.len(), 1);
 }
 
@@ -108,13 +110,16 @@ fn replies_to_other_questions_in_other_names_or_without_bounds_do_not_count() {
 fn only_so_many_questions_wait_and_one_more_is_refused() {
     let mut lone = beside_b();
     for number in 0..MAX_QUESTIONS as u64 {
-        lone.input(Input::Call(Call::Query { request: Request(number), lock: jobs() }));
+        lone.input(Input::Call(ClientCall::Query { request: Request(number), lock: jobs() }));
     }
     assert_eq!(lone.answers, []);
-    lone.input(Input::Call(Call::Break { request: Request(999), lock: jobs() }));
+    lone.input(Input::Call(ClientCall::Break { request: Request(999), lock: jobs() }));
     assert!(matches!(
         &lone.answers[..],
-        [Answer::Lock(LockEvent::Refused { request: Request(999), why: Refusal::TooManyQuestions })]
+        [ClientAnswer::Lock(LockEvent::Refused {
+            request: Request(999),
+            why: RequestRefusal::TooManyQuestions
+        })]
     ));
     lone.pass(Span::from_millis(1000));
     assert_eq!(lone.answers.len(), 1 + MAX_QUESTIONS);
@@ -126,7 +131,12 @@ fn a_stranger_is_told_nothing_and_breaks_nothing() {
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(1));
     let question = postcard::from_bytes(&[1, 1]).unwrap();
-    for ask in [Ask::Queue(jobs()), Ask::Break(jobs()), Ask::Locks, Ask::Leave(lone.node.me().clone())] {
+    for ask in [
+        PeerQuestion::Queue(jobs()),
+        PeerQuestion::Break(jobs()),
+        PeerQuestion::Locks,
+        PeerQuestion::Leave(lone.node.me().clone()),
+    ] {
         let content = Content::Ask { question, ask };
         let packet = Packet { cluster: lone.node.cluster, incarnation: Incarnation::new(1), content };
         lone.input(Input::Packet { from: "z".parse().unwrap(), packet });
@@ -140,19 +150,19 @@ fn a_stranger_is_told_nothing_and_breaks_nothing() {
 #[test]
 fn a_break_says_who_was_cut_off_and_the_next_one_gets_in_after_the_margin() {
     let mut lone = Lone::start(&["a"], Disk::default());
-    lone.input(Input::Call(Call::Introduce {
+    lone.input(Input::Call(ClientCall::Introduce {
         session: Session(1),
         who: "backup.sh".parse().unwrap(),
-        hears_within: Span::ZERO,
+        reacts_within: Span::ZERO,
     }));
     lone.acquire(1, "jobs");
     lone.pass(Span::from_millis(1));
     lone.acquire(2, "jobs");
     lone.answers.clear();
-    lone.input(Input::Call(Call::Break { request: Request(9), lock: jobs() }));
+    lone.input(Input::Call(ClientCall::Break { request: Request(9), lock: jobs() }));
     let [
-        Answer::Lock(LockEvent::Lost { request, act_by, why: LossReason::Broken }),
-        Answer::Broken { cut_off, missing, .. },
+        ClientAnswer::Lock(LockEvent::Lost { request, act_by, why: LossReason::Broken }),
+        ClientAnswer::Broken { cut_off, missing, .. },
     ] = &lone.answers[..]
     else {
         panic!("{:?}", lone.answers)
@@ -171,12 +181,12 @@ fn an_overview_says_how_the_site_is() {
     let mut lone = Lone::start(&["a"], Disk::default());
     lone.acquire(1, "jobs");
     lone.acquire(2, "jobs");
-    lone.input(Input::Call(Call::Overview { request: Request(7) }));
-    let Some(Answer::Overview { overview, .. }) = lone.answers.pop() else { panic!("an overview") };
+    lone.input(Input::Call(ClientCall::Overview { request: Request(7) }));
+    let Some(ClientAnswer::Overview { overview, .. }) = lone.answers.pop() else { panic!("an overview") };
     assert_eq!((overview.standing, overview.lease_left), (Standing::Outside, None));
     lone.pass(Span::from_millis(100));
-    lone.input(Input::Call(Call::Overview { request: Request(8) }));
-    let Some(Answer::Overview { overview, .. }) = lone.answers.pop() else { panic!("an overview") };
+    lone.input(Input::Call(ClientCall::Overview { request: Request(8) }));
+    let Some(ClientAnswer::Overview { overview, .. }) = lone.answers.pop() else { panic!("an overview") };
     assert_eq!(overview.standing, Standing::Open);
     assert_eq!(overview.leader.unwrap().as_str(), "a");
     assert!(overview.lease_left.unwrap() > Span::from_millis(4000));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::links::Frame;
 use crate::table::Holding;
-use crate::table::Refusal;
+use crate::table::RequestRefusal;
 
 /// A site alone that keeps few locks.
 fn narrow(max_locks: usize) -> Lone {
@@ -21,7 +21,7 @@ fn a_site_that_is_half_full_of_idle_locks_starts_a_fresh_view_without_them() {
     for request in 0..4 {
         lone.acquire(request, &format!("lock {request}"));
         assert_eq!(lone.node.view().epoch.number(), 1);
-        lone.input(Input::Call(Call::Release(Request(request))));
+        lone.input(Input::Call(ClientCall::Release(Request(request))));
         lone.pass(Span::from_millis(10));
     }
     assert_eq!((lone.node.view().epoch.number(), lone.node.is_open()), (2, true));
@@ -40,7 +40,7 @@ fn locks_that_are_in_use_are_no_reason_for_a_fresh_view() {
     lone.acquire(10, "one more");
     assert!(matches!(
         lone.answers.last(),
-        Some(Answer::Lock(LockEvent::Refused { why: Refusal::TooManyLocks, .. }))
+        Some(ClientAnswer::Lock(LockEvent::Refused { why: RequestRefusal::TooManyLocks, .. }))
     ));
 }
 
@@ -50,28 +50,28 @@ fn more_names_than_a_site_keeps_can_be_used_one_after_the_other() {
     for request in 0..200 {
         lone.acquire(request, &format!("lock {request}"));
         assert!(lone.has_granted(request), "{request}");
-        lone.input(Input::Call(Call::Release(Request(request))));
+        lone.input(Input::Call(ClientCall::Release(Request(request))));
         lone.pass(Span::from_millis(10));
     }
 }
 
-/// What a member that holds `count` locks sends when it stops for a view with b.
+/// Returns what a member that holds `count` locks sends when it stops for a view with b.
 fn census_of(count: u64) -> (Lone, Vec<LinkMessage>) {
     let mut lone = Lone::start(&["b"], Disk::default());
     lone.write();
     let me = lone.node.me().clone();
     let b = Member { site: "b".parse().unwrap(), incarnation: Incarnation::new(1) };
     let view = |epoch, members| View { epoch: Epoch::new(epoch).unwrap(), members, ..View::default() };
-    lone.hear("b", Content::View(view(1, vec![me.clone()])));
+    lone.receive_from("b", Content::View(view(1, vec![me.clone()])));
     lone.pass(Span::from_millis(1500));
     let asked = lone.sent.iter().rev().find(|(_, content)| matches!(content, Content::Renew { .. }));
     let Some((_, Content::Renew { renewal, .. })) = asked.cloned() else { panic!("it asks for its lease") };
-    lone.hear("b", Content::Granted { to: me.incarnation, renewal, length: Span::from_millis(5000) });
+    lone.receive_from("b", Content::Granted { to: me.incarnation, renewal, length: Span::from_millis(5000) });
     for request in 0..count {
         lone.acquire(request, &format!("a lock with a name of some length, number {request:08}"));
     }
     lone.sent.clear();
-    lone.hear("b", Content::View(view(2, vec![me, b])));
+    lone.receive_from("b", Content::View(view(2, vec![me, b])));
     let mut messages = Vec::new();
     for (_, content) in &lone.sent {
         if let Content::Link { frame: Frame::Data { body, .. }, .. } = content {
@@ -114,13 +114,13 @@ fn a_view_opens_only_when_the_last_piece_of_every_census_has_come() {
         let body = LinkMessage { epoch: Epoch::new(2).unwrap(), payload };
         let frame = Frame::Data { number, ack: 0, body };
         let content = Content::Link { to: lone.node.me().incarnation, frame };
-        lone.hear("b", content);
+        lone.receive_from("b", content);
     };
     piece(&mut lone, "first", false);
     assert!(!lone.node.is_open());
     piece(&mut lone, "second", true);
     assert!(lone.node.is_open());
-    // Both are held by b: nobody here gets in.
+    // Both are held by b: nobody here enters.
     lone.acquire(1, "first");
     lone.acquire(2, "second");
     assert!(!lone.has_granted(1) && !lone.has_granted(2));

@@ -1,15 +1,15 @@
-//! What those who watch are told: a contended lock of three sites, line by line, merged as it happened.
+//! Traces: a contended lock of three sites, line by line, merged in the order in which it happened.
 
 use std::collections::BTreeSet;
 
 use super::*;
 use crate::rules::Pattern;
-use crate::table::Watch;
+use crate::table::TraceWatch;
 
-/// Three nodes with quick disks and a quick network.
+/// Three nodes with fast disks and a fast network.
 struct Three {
     nodes: Vec<Lone>,
-    /// What was told, by whom, in the order in which it happened.
+    /// The trace lines, each with its site, in the order in which they were sent.
     lines: Vec<(&'static str, TraceLine)>,
 }
 
@@ -35,7 +35,7 @@ impl Three {
         self.settle();
     }
 
-    /// Hands on all that is said, one after the other.
+    /// Delivers all packets, one after the other.
     fn settle(&mut self) {
         while let Some(from) = self.nodes.iter().position(|lone| !lone.sent.is_empty()) {
             let (to, content) = self.nodes[from].sent.remove(0);
@@ -49,7 +49,7 @@ impl Three {
         }
     }
 
-    fn call(&mut self, at: usize, call: Call) {
+    fn call(&mut self, at: usize, call: ClientCall) {
         self.nodes[at].input(Input::Call(call));
         self.collect(at);
         self.settle();
@@ -57,7 +57,7 @@ impl Three {
 
     fn collect(&mut self, at: usize) {
         for answer in self.nodes[at].answers.drain(..) {
-            if let Answer::Traced { lines, .. } = answer {
+            if let ClientAnswer::Traced { lines, .. } = answer {
                 self.lines.extend(lines.into_iter().map(|line| (NAMES[at], line)));
             }
         }
@@ -66,16 +66,19 @@ impl Three {
     fn watch(&mut self, at: usize, pattern: &str, states: bool) {
         let (session, request) = (Session(90), Request(90));
         let pattern = Some(Pattern::parse(pattern).unwrap());
-        self.call(at, Call::Watch(Watch { session, request, pattern, states }));
+        self.call(at, ClientCall::Watch(TraceWatch { session, request, pattern, states }));
     }
 
     fn acquire(&mut self, at: usize, request: u64, lock: &str) {
         let (session, request) = (Session(request), Request(request));
         let lock: LockName = lock.parse().unwrap();
-        self.call(at, Call::Acquire(Acquire { session, request, lock, wait: Wait::Forever, cause: None }));
+        self.call(
+            at,
+            ClientCall::Acquire(Acquire { session, request, lock, wait: Wait::Forever, cause: None }),
+        );
     }
 
-    /// What was told since the last look, in words.
+    /// Returns the trace lines since the last call, as text.
     fn told(&mut self) -> Vec<String> {
         self.lines.drain(..).map(|(site, line)| format!("{site} {}", words(&line))).collect()
     }
@@ -97,7 +100,7 @@ fn words(line: &TraceLine) -> String {
     }
 }
 
-/// The numbers of all messages that were sent, and of all that were received, with who sent and who received them.
+/// Returns the link numbers of all messages that were sent, and of all that were received, with sender and receiver.
 fn numbered(lines: &[(&'static str, TraceLine)]) -> [BTreeSet<(String, String, u64)>; 2] {
     let (mut sent, mut received) = (BTreeSet::new(), BTreeSet::new());
     for (site, line) in lines {
@@ -121,8 +124,8 @@ fn whoever_watches_is_told_every_step_of_a_contended_lock() {
     three.acquire(1, 1, "jobs");
     three.acquire(2, 2, "jobs");
     three.acquire(2, 3, "others");
-    three.call(2, Call::Cancel(Request(2)));
-    three.call(1, Call::Release(Request(1)));
+    three.call(2, ClientCall::Cancel(Request(2)));
+    three.call(1, ClientCall::Release(Request(1)));
     let told = [
         "b request 1",
         "b send c Request(Ask { site: S2, number: 1 })",
@@ -144,15 +147,15 @@ fn whoever_watches_is_told_every_step_of_a_contended_lock() {
 #[test]
 fn both_ends_of_a_message_have_its_number_on_the_link() {
     let mut three = Three::new();
-    // Something was said before anybody watched.
+    // Some messages were sent before the watch began.
     three.acquire(1, 1, "jobs");
     (0..3).for_each(|at| three.watch(at, "j*", false));
     for round in 0..5 {
         three.acquire(2, 10 + round, "jobs");
         three.acquire(0, 20 + round, "jobs");
-        three.call(1, Call::Release(Request(1)));
-        three.call(2, Call::Release(Request(10 + round)));
-        three.call(0, Call::Release(Request(20 + round)));
+        three.call(1, ClientCall::Release(Request(1)));
+        three.call(2, ClientCall::Release(Request(10 + round)));
+        three.call(0, ClientCall::Release(Request(20 + round)));
     }
     let [sent, received] = numbered(&three.lines);
     assert!(sent.len() >= 10, "{}", sent.len());
@@ -179,11 +182,11 @@ fn what_clients_have_already_is_told_first_and_states_only_to_those_who_asked() 
         three.lines.iter().filter(|(at, _)| *at == site).map(|(_, line)| line.state.is_some()).collect()
     };
     assert_eq!((states("a"), states("b")), ([true].into(), [false].into()));
-    // A session that has ended watches no more, nor does one that says so.
-    three.call(0, Call::SessionEnded(Session(90)));
-    three.call(1, Call::Cancel(Request(90)));
+    // A session that has ended receives no more lines, nor does one that has cancelled its watch.
+    three.call(0, ClientCall::SessionEnded(Session(90)));
+    three.call(1, ClientCall::Cancel(Request(90)));
     three.lines.clear();
-    three.call(0, Call::Release(Request(1)));
+    three.call(0, ClientCall::Release(Request(1)));
     assert_eq!(three.told(), [""; 0]);
 }
 
@@ -192,14 +195,15 @@ fn only_so_many_may_watch() {
     let mut three = Three::new();
     for number in 0..=MAX_WATCHES as u64 {
         let (session, request) = (Session(number), Request(100 + number));
-        three.nodes[0].input(Input::Call(Call::Watch(Watch {
+        three.nodes[0].input(Input::Call(ClientCall::Watch(TraceWatch {
             session,
             request,
             pattern: None,
             states: false,
         })));
     }
-    let refused =
-        |answer: &&Answer| matches!(answer, Answer::Lock(LockEvent::Refused { request: Request(108), .. }));
+    let refused = |answer: &&ClientAnswer| {
+        matches!(answer, ClientAnswer::Lock(LockEvent::Refused { request: Request(108), .. }))
+    };
     assert_eq!(three.nodes[0].answers.iter().filter(refused).count(), 1);
 }

@@ -1,4 +1,4 @@
-//! What a table says about its locks, and locks that are taken away.
+//! Reports of a table about its locks, and locks that are taken away.
 
 use super::*;
 use crate::rules::Rules;
@@ -58,7 +58,7 @@ fn a_report_lists_only_so_many_and_says_how_many_there_are() {
     assert_eq!(tables.sites[0].held(tables.now).len(), holders);
 }
 
-/// The holders that are cut off at each site.
+/// Takes the lock away at every site, and returns the number of former holders at each.
 fn take_away(tables: &mut Tables) -> Vec<usize> {
     let mut cut_off = Vec::new();
     for at in 0..tables.sites.len() {
@@ -82,7 +82,7 @@ fn a_lock_that_is_taken_away_is_free_when_its_holders_time_to_stop_is_over() {
         tables.told.last(),
         Some(&(0, LockEvent::Lost { request: Request(1), act_by: at(210), why: LossReason::Broken }))
     );
-    // Once more: it is not told again and does not get more time.
+    // Once more: the holder is not told again and does not get more time.
     tables.time(20);
     assert_eq!(take_away(&mut tables), [1, 0]);
     tables.time(209);

@@ -1,17 +1,17 @@
-//! What a table counts, and what its messages say they are for.
+//! The counters of a table, and the causes of its messages.
 
 use super::*;
 use crate::cause::Cause;
 
 impl Tables {
-    /// A wanted of this cause, before anything that is sent arrives.
+    /// Requests the lock with this cause, before any message arrives.
     fn ask(&mut self, at: usize, request: u64, cause: u64) {
         let (session, request, wait) = (Session(request), Request(request), Wait::Forever);
         let wanted = Acquire { session, request, lock: lock(), wait, cause: Cause::new(cause) };
         self.act(at, |table, lease_clock, out| table.acquire(wanted, lease_clock, out));
     }
 
-    /// Delivers what is on its way, and gives back from where to where it went, what it was and for what.
+    /// Delivers the messages that are under way, and returns for each its sender, receiver, kind and cause.
     fn followed(&mut self) -> Vec<(usize, usize, &'static str, Option<u64>)> {
         let mut seen = Vec::new();
         while let Some((from, to, message)) = self.wire.pop_front() {
@@ -21,7 +21,7 @@ impl Tables {
         seen
     }
 
-    /// The causes of grants, and for what they were let in.
+    /// Returns the causes of grants, each with the cause that admitted it.
     fn causes(&mut self) -> Vec<(u64, Option<u64>)> {
         let told = std::mem::take(&mut self.told);
         let causes = told.iter().filter_map(|(_, tell)| {
@@ -37,11 +37,11 @@ fn kind_of(message: &LockMessage) -> &'static str {
 }
 
 #[test]
-fn every_wish_is_counted_once_by_how_it_came_out() {
+fn every_acquisition_is_counted_once_by_how_it_came_out() {
     let mut tables = Tables::of(1, Clause::exclusive("central"));
     tables.acquire(0, 1, Wait::Forever);
     tables.acquire(0, 2, Wait::Try);
-    tables.acquire(0, 3, Wait::Within(Span::from_millis(3)));
+    tables.acquire(0, 3, Wait::Within(Span::from_millis(2)));
     tables.acquire(0, 4, Wait::Forever);
     tables.acquire(0, 5, Wait::Forever);
     tables.acquire(0, 6, Wait::Forever);
@@ -53,9 +53,10 @@ fn every_wish_is_counted_once_by_how_it_came_out() {
     tables.time(7);
     tables.release(0, 1);
     let tally = tables.sites[0].tally();
-    let outcomes: Vec<u64> = Outcome::ALL.iter().map(|outcome| tally.outcomes(*outcome)).collect();
+    let outcomes: Vec<u64> = AcquireOutcome::ALL.iter().map(|outcome| tally.outcomes(*outcome)).collect();
     assert_eq!(outcomes, [2, 1, 1, 1, 1, 1]);
-    let waits = Served::ALL.iter().map(|served| (tally.waits(*served).count(), tally.waits(*served).total()));
+    let waits =
+        ServedBy::ALL.iter().map(|served| (tally.waits(*served).count(), tally.waits(*served).total()));
     let (none, six) = (Span::ZERO, Span::from_millis(6));
     assert_eq!(waits.collect::<Vec<_>>(), [(1, none), (1, six), (0, none)]);
     assert_eq!((tally.holds.count(), tally.holds.total()), (1, six));
@@ -73,14 +74,14 @@ fn losses_are_counted_by_why_and_each_holder_once() {
     let lost = |tables: &Tables| -> Vec<u64> {
         LossReason::ALL.iter().map(|by| tables.sites[0].tally().losses(*by)).collect()
     };
-    assert_eq!(lost(&tables), [0, 3, 0, 0]);
+    assert_eq!(lost(&tables), [0, 3, 0, 0, 0]);
     tables.release(0, 1);
     tables.acquire(0, 4, Wait::Forever);
     tables.act(0, |table, lease_clock, out| {
         table.stop();
         table.lose_all(lease_clock.now, out);
     });
-    assert_eq!(lost(&tables), [0, 3, 1, 0]);
+    assert_eq!(lost(&tables), [0, 3, 1, 0, 0]);
     assert_eq!((tables.sites[0].tally().holds.count(), tables.sites[0].tallied().1), (4, 0));
 }
 
@@ -98,18 +99,19 @@ fn messages_are_counted_by_algorithm_and_kind_on_both_sides() {
 }
 
 #[test]
-fn what_is_sent_for_a_wish_says_so_at_every_site_that_handles_it() {
+fn what_is_sent_for_an_acquisition_says_so_at_every_site_that_handles_it() {
     let mut tables = Tables::of(3, Clause::exclusive("naimi-trehel"));
     let home = lock().home(3);
     let (one, two) = ((home + 1) % 3, (home + 2) % 3);
     tables.ask(home, 1, 100);
     assert_eq!(tables.causes(), [(100, Some(100))], "nobody had to be asked");
-    // The last to ask is asked through the home, which has forgotten it: the message goes on, and so does its cause.
+    // The last requester is asked through the home, which has forgotten it: the message is forwarded, and its cause
+    // with it.
     tables.ask(one, 2, 200);
     assert_eq!(tables.followed(), [(one, home, "REQUEST", Some(200))]);
     tables.ask(two, 3, 300);
     assert_eq!(tables.followed(), [(two, home, "REQUEST", Some(300)), (home, one, "REQUEST", Some(300))]);
-    // Whoever leaves hands over: the token is sent for it, and lets another in.
+    // A holder that leaves hands the lock over: the token is sent for its cause, and admits another.
     tables.act(home, |table, lease_clock, out| table.release(Request(1), lease_clock, out));
     assert_eq!(tables.followed(), [(home, one, "TOKEN", Some(100))]);
     assert_eq!(tables.causes(), [(200, Some(100))]);
@@ -141,7 +143,7 @@ fn a_site_that_hands_over_and_asks_again_asks_for_whoever_waits_next() {
 }
 
 #[test]
-fn a_wish_without_a_cause_is_given_one_of_its_own() {
+fn an_acquisition_without_a_cause_is_given_one_of_its_own() {
     let mut tables = Tables::of(1, Clause::exclusive("central"));
     tables.acquire(0, 1, Wait::Forever);
     let first = tables.causes();

@@ -120,7 +120,7 @@ fn what_no_voter_writes_is_damage() {
 fn a_log_with_a_gap_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path()).unwrap();
-    store.write(&[Write::Append(vec![entry(2, 1), entry(4, 1)])]).unwrap();
+    store.write(&[DiskWrite::Append(vec![entry(2, 1), entry(4, 1)])]).unwrap();
     drop(store);
     let error = refusal(dir.path());
     assert!(error.to_string().contains("entry 4 is where 3 should be"), "{error}");

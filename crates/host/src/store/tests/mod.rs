@@ -37,39 +37,39 @@ fn saved(index: u64) -> Saved {
     Saved { index, term: index / 3 + 1, view: View { rules_version: index, ..View::default() } }
 }
 
-fn ballot(term: u64, commit: u64) -> Write {
-    Write::Ballot(Ballot { term, vote: 1, commit })
+fn ballot(term: u64, commit: u64) -> DiskWrite {
+    DiskWrite::Ballot(Ballot { term, vote: 1, commit })
 }
 
-fn founding(voters: usize) -> Write {
+fn founding(voters: usize) -> DiskWrite {
     let sites: Vec<SiteName> = (0..voters).map(|number| site(&format!("site-{number}"))).collect();
-    Write::Founding(Founding::new(ClusterName::default(), &sites))
+    DiskWrite::Founding(Founding::new(ClusterName::default(), &sites))
 }
 
-fn registrations(voters: usize) -> Write {
+fn registrations(voters: usize) -> DiskWrite {
     let incarnation = |number: usize| Incarnation::new(number as u64);
-    let roll = (1..voters).map(|number| (site(&format!("site-{number}")), incarnation(number))).collect();
-    Write::Registrations(Registrations { disk: incarnation(voters), sworn: voters > 2, roll })
+    let others = (1..voters).map(|number| (site(&format!("site-{number}")), incarnation(number))).collect();
+    DiskWrite::Registrations(Registrations { disk: incarnation(voters), may_vote: voters > 2, others })
 }
 
-fn apply(disk: &mut Disk, batch: &[Write]) {
+fn apply(disk: &mut Disk, batch: &[DiskWrite]) {
     for write in batch {
         disk.apply(write);
     }
 }
 
 /// Two batches as a voter writes them, one after the other.
-fn two_batches() -> [Vec<Write>; 2] {
+fn two_batches() -> [Vec<DiskWrite>; 2] {
     let first = vec![
         founding(3),
         registrations(3),
-        Write::Incarnation(Incarnation::new(1)),
-        Write::Append((2..30).map(|index| entry(index, 200)).collect()),
+        DiskWrite::Incarnation(Incarnation::new(1)),
+        DiskWrite::Append((2..30).map(|index| entry(index, 200)).collect()),
         ballot(7, 12),
     ];
     let second = vec![
-        Write::Append((20..25).map(|index| entry(index, 900)).collect()),
-        Write::Compact(saved(10)),
+        DiskWrite::Append((20..25).map(|index| entry(index, 900)).collect()),
+        DiskWrite::Compact(saved(10)),
         ballot(9, 22),
     ];
     [first, second]
@@ -108,21 +108,21 @@ struct Voter {
 }
 
 impl Voter {
-    fn batch(&mut self, steps: &[Step]) -> Vec<Write> {
-        let mut batch: Vec<Write> = steps.iter().map(|step| self.write(*step)).collect();
+    fn batch(&mut self, steps: &[Step]) -> Vec<DiskWrite> {
+        let mut batch: Vec<DiskWrite> = steps.iter().map(|step| self.write(*step)).collect();
         batch.push(ballot(self.last, self.commit));
         batch
     }
 
-    fn write(&mut self, step: Step) -> Write {
+    fn write(&mut self, step: Step) -> DiskWrite {
         match step {
             Step::Found(voters) => founding(voters),
             Step::Pledge(voters) => registrations(voters),
-            Step::Begin(incarnation) => Write::Incarnation(Incarnation::new(incarnation)),
+            Step::Begin(incarnation) => DiskWrite::Incarnation(Incarnation::new(incarnation)),
             Step::Append(at, count, bytes) => {
                 let first = (self.commit + 1 + at).min(self.last + 1);
                 self.last = if count == 0 { self.last } else { first + count - 1 };
-                Write::Append((first..first + count).map(|index| entry(index, bytes)).collect())
+                DiskWrite::Append((first..first + count).map(|index| entry(index, bytes)).collect())
             }
             Step::Commit(more) => {
                 self.commit = (self.commit + more).min(self.last);
@@ -130,12 +130,12 @@ impl Voter {
             }
             Step::Compact(keep) => {
                 self.saved = self.commit.saturating_sub(keep).max(self.saved);
-                Write::Compact(saved(self.saved))
+                DiskWrite::Compact(saved(self.saved))
             }
             Step::Install(ahead) => {
                 self.saved = self.last + ahead;
                 (self.commit, self.last) = (self.saved, self.saved);
-                Write::Install(saved(self.saved))
+                DiskWrite::Install(saved(self.saved))
             }
         }
     }

@@ -1,49 +1,49 @@
-//! What a node says, held against what must be.
+//! Checks of what nodes report against the properties.
 
 use super::client::Asked;
-use super::coverage::Rare;
+use super::coverage::Occurrence;
 use super::event::Event;
-use super::properties::exclusion::Grant;
-use super::properties::{Verdict, sound};
+use super::properties::exclusion::ObservedGrant;
+use super::properties::{CheckResult, sound};
 use super::world::World;
-use meshlock_cluster::node::{Answer, LockQueue, Note};
+use meshlock_cluster::node::{ClientAnswer, LockQueue, Note};
 use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::LockEvent;
 use meshlock_cluster::view::View;
 
 impl World {
-    pub(super) fn note(&mut self, machine: usize, note: Note) -> Verdict {
+    pub(super) fn note(&mut self, machine: usize, note: Note) -> CheckResult {
         sound::on_note(machine, &note, self.now)?;
         self.trace.note(self.now, machine, &note);
         match note {
             Note::Installed(view) => {
-                self.coverage.saw(Rare::ViewInstalled);
+                self.coverage.record(Occurrence::ViewInstalled);
                 self.machines[machine].installed = Some(view.epoch);
                 self.agreement.on_installed(machine, &view, self.now)?;
                 self.leases.on_installed(&view, self.now)?;
                 self.on_newest(view);
             }
-            Note::Opened(_) => self.coverage.saw(Rare::ViewOpened),
-            Note::Excluded { .. } => self.coverage.saw(Rare::Excluded),
+            Note::Opened(_) => self.coverage.record(Occurrence::ViewOpened),
+            Note::Excluded { .. } => self.coverage.record(Occurrence::Excluded),
             Note::Granted(member) => self.leases.on_granted(machine, member, self.now),
             Note::Proposed(view) => {
-                self.coverage.saw(Rare::ViewProposed);
+                self.coverage.record(Occurrence::ViewProposed);
                 let node = self.machines[machine].node.as_ref().expect("it proposes");
                 let last = node.view().clone();
                 self.leases.on_proposed(machine, &last, &view, self.now)?;
             }
             Note::Leads(_) => {
-                self.coverage.saw(Rare::LeaderElected);
+                self.coverage.record(Occurrence::LeaderElected);
                 self.leases.on_leads(machine, self.now);
             }
             Note::GaveUp(member) => self.leases.on_gave_up(member),
-            Note::OtherCluster { .. } => self.coverage.saw(Rare::OtherCluster),
+            Note::OtherCluster { .. } => self.coverage.record(Occurrence::OtherCluster),
             Note::DiskReplaced { .. } => {
-                self.coverage.saw(Rare::VoterWithoutDisk);
+                self.coverage.record(Occurrence::VoterWithoutDisk);
                 return sound::on_replaced(machine, self.machines[machine].lost_disk, self.now);
             }
-            Note::OtherTerms { .. } => self.coverage.saw(Rare::OtherTerms),
-            Note::TooOld(_) => self.coverage.saw(Rare::TooOld),
+            Note::OtherTerms { .. } => self.coverage.record(Occurrence::OtherTerms),
+            Note::TooOld(_) => self.coverage.record(Occurrence::TooOld),
             Note::FirstStartWaits { .. }
             | Note::EpochsExhausted
             | Note::Misbehaved { .. }
@@ -52,7 +52,7 @@ impl World {
         Ok(())
     }
 
-    /// What a view brings that nobody had installed before: its rules, and who has come in.
+    /// Records a view that nobody had installed before: its rules, and the members that have joined.
     fn on_newest(&mut self, view: View) {
         if view.epoch <= self.newest.epoch {
             return;
@@ -63,47 +63,55 @@ impl World {
         for member in view.members.iter().filter(|member| !self.newest.contains(member)) {
             let known = self.newest.member(&member.site).is_some()
                 || self.newest.past.iter().any(|past| past.site == member.site);
-            self.coverage.saw(if known { Rare::JoinedAgain } else { Rare::Joined });
+            self.coverage.record(if known { Occurrence::JoinedAgain } else { Occurrence::Joined });
             let machine = self.names.iter().position(|name| *name == member.site);
             if machine.is_some_and(|machine| std::mem::take(&mut self.machines[machine].is_out)) {
-                self.coverage.saw(Rare::Rejoined);
+                self.coverage.record(Occurrence::Rejoined);
             }
         }
         self.newest = view;
     }
 
-    /// A node answers a client: what that means is checked now, and the client hears it a little later.
-    pub(super) fn answer(&mut self, machine: usize, answer: Answer) -> Verdict {
+    /// Handles a node's answer to a client: it is checked now, and the client receives it a little later.
+    pub(super) fn answer(&mut self, machine: usize, answer: ClientAnswer) -> CheckResult {
         let process = match &answer {
-            Answer::Lock(tell) => {
+            ClientAnswer::Lock(tell) => {
                 self.judge(machine, tell)?;
-                self.whom(tell)
+                self.recipient(tell)
             }
-            Answer::RulesSet { .. } => {
-                self.coverage.saw(Rare::RulesSet);
+            ClientAnswer::RulesSet { .. } => {
+                self.coverage.record(Occurrence::RulesSet);
                 None
             }
-            Answer::RulesRefused { .. } => {
-                self.coverage.saw(Rare::RulesRefused);
+            ClientAnswer::RulesRefused { .. } => {
+                self.coverage.record(Occurrence::RulesRefused);
                 None
             }
-            Answer::Left { .. } => {
-                self.coverage.saw(Rare::Left);
+            ClientAnswer::Left { .. } => {
+                self.coverage.record(Occurrence::Left);
                 self.machines[machine].is_out = true;
                 None
             }
-            Answer::Queue { queue: LockQueue { missing, .. }, .. } => {
-                self.coverage.saw(if missing.is_empty() { Rare::Queue } else { Rare::QueueInPart });
+            ClientAnswer::Queue { queue: LockQueue { missing, .. }, .. } => {
+                self.coverage.record(if missing.is_empty() {
+                    Occurrence::Queue
+                } else {
+                    Occurrence::QueueInPart
+                });
                 None
             }
-            Answer::Broken { cut_off, .. } => {
-                self.coverage.saw(if cut_off.is_empty() { Rare::NothingToTake } else { Rare::TakenAway });
+            ClientAnswer::Broken { cut_off, .. } => {
+                self.coverage.record(if cut_off.is_empty() {
+                    Occurrence::NothingToTake
+                } else {
+                    Occurrence::TakenAway
+                });
                 None
             }
-            Answer::Overview { .. }
-            | Answer::Locks { .. }
-            | Answer::Leaves { .. }
-            | Answer::Traced { .. } => None,
+            ClientAnswer::Overview { .. }
+            | ClientAnswer::Locks { .. }
+            | ClientAnswer::Leaves { .. }
+            | ClientAnswer::Traced { .. } => None,
         };
         let Some(process) = process else { return Ok(()) };
         let Some(session) = self.processes[process].session else { return Ok(()) };
@@ -114,11 +122,11 @@ impl World {
         Ok(())
     }
 
-    fn judge(&mut self, machine: usize, tell: &LockEvent) -> Verdict {
+    fn judge(&mut self, machine: usize, tell: &LockEvent) -> CheckResult {
         match *tell {
             LockEvent::Granted { request, fence, slot, lease_end, .. } => {
-                self.coverage.saw(Rare::Granted);
-                // One step may grant and then install another view: what counts is what the node had said before.
+                self.coverage.record(Occurrence::Granted);
+                // One step may grant and then install another view: the view that the node reported before counts.
                 let Asked { lock, session, .. } =
                     self.asked.get(&request).cloned().expect("only what was asked for is granted");
                 let installed = self.machines[machine].installed;
@@ -127,26 +135,33 @@ impl World {
                 if permits > 1 {
                     self.updates.exempt(&lock);
                 }
-                let heard = self.who_asked(request).is_some();
-                let grant =
-                    Grant { request, session, lock: &lock, machine, until: lease_end, permits, heard };
+                let client_runs = self.requester(request).is_some();
+                let grant = ObservedGrant {
+                    request,
+                    session,
+                    lock: &lock,
+                    machine,
+                    until: lease_end,
+                    permits,
+                    client_runs,
+                };
                 self.exclusion.on_granted(grant, self.now)?;
                 self.fences.on_granted(&lock, machine, slot, fence, self.now)?;
                 self.trace.entered(self.now, machine, &lock, fence);
             }
             LockEvent::Extended { session, lease_end } => {
-                self.coverage.saw(Rare::Extended);
+                self.coverage.record(Occurrence::Extended);
                 self.exclusion.on_extended(session, lease_end, self.now)?;
             }
             LockEvent::Lost { request, act_by, .. } => {
-                self.coverage.saw(Rare::Lost);
+                self.coverage.record(Occurrence::Lost);
                 self.exclusion.on_lost(request, act_by);
             }
             LockEvent::Released { request } => self.exclusion.on_left(request),
-            LockEvent::Cancelled { .. } => self.coverage.saw(Rare::Cancelled),
-            LockEvent::TimedOut { .. } => self.coverage.saw(Rare::TimedOut),
-            LockEvent::Busy { .. } => self.coverage.saw(Rare::Busy),
-            LockEvent::Refused { .. } => self.coverage.saw(Rare::Refused),
+            LockEvent::Cancelled { .. } => self.coverage.record(Occurrence::Cancelled),
+            LockEvent::TimedOut { .. } => self.coverage.record(Occurrence::TimedOut),
+            LockEvent::Busy { .. } => self.coverage.record(Occurrence::Busy),
+            LockEvent::Refused { .. } => self.coverage.record(Occurrence::Refused),
         }
         Ok(())
     }

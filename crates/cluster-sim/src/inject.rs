@@ -1,69 +1,69 @@
-//! What goes wrong and what operators do, when its time has come; and the calm that follows.
+//! Injection of faults and actions of operators, when they are due; and the calm that follows.
 
 use meshlock_protocol::Epoch;
 
-use super::client::{Finale, State};
+use super::client::{ClientState, FinalTurn};
 use super::clock::Moment;
-use super::coverage::{Group, Rare};
+use super::coverage::{CoverageGroup, Occurrence};
 use super::event::Event;
-use super::faults::Fault;
-use super::properties::{Verdict, starvation};
+use super::faults::ClusterFault;
+use super::properties::{CheckResult, starvation};
 use super::world::World;
 use meshlock_cluster::founding::Founding;
 use meshlock_cluster::names::Incarnation;
-use meshlock_cluster::node::{Call, Content, Packet};
+use meshlock_cluster::node::{ClientCall, Content, Packet};
 use meshlock_cluster::view::View;
 
 impl World {
     pub(super) fn fault(&mut self, at: usize) {
         let fault = self.settings.faults[at].1.clone();
-        self.coverage.count(Group::Fault, fault.kind(), "");
+        self.coverage.count(CoverageGroup::Fault, fault.kind(), "");
         self.trace.fault(self.now, &fault);
         match fault {
-            Fault::Crash { machine, when, down } => {
+            ClusterFault::Crash { machine, when, down } => {
                 if self.machines[machine].node.is_some() && self.machines[machine].dying.is_none() {
                     self.machines[machine].dying = Some((when, down));
                 }
             }
-            Fault::Pause { machine, length } => {
+            ClusterFault::Pause { machine, length } => {
                 let end = self.now.after(length).min(Moment(self.settings.calm));
                 let until = &mut self.machines[machine].paused_until;
                 *until = (*until).max(Some(end));
                 self.at(end, Event::Resume(machine));
             }
-            Fault::Break { a, b } => self.cut(a, b),
-            Fault::Partition { cut, holds, length } => {
+            ClusterFault::Break { a, b } => self.cut(a, b),
+            ClusterFault::Partition { cut, holds, length } => {
                 if !cut.blocked.is_empty() {
-                    self.coverage.count(Group::Partition, cut.shape, cut.ways);
+                    self.coverage.count(CoverageGroup::Partition, cut.shape, cut.ways);
                 }
                 self.network.block(&cut.blocked, holds);
                 self.after(length, Event::Unblock(at));
             }
-            Fault::SlowLink { from, to, more, length } => {
+            ClusterFault::SlowLink { from, to, more, length } => {
                 self.network.slow_down((from, to), more, self.now.after(length));
             }
-            Fault::ClientCrash { client } => self.client_crash(self.clients[client].process),
-            Fault::Leave { machine, back } => self.leave(machine, back),
-            Fault::Rules { machine, rules } => {
+            ClusterFault::ClientCrash { client } => self.client_crash(self.clients[client].process),
+            ClusterFault::Leave { machine, back } => self.leave(machine, back),
+            ClusterFault::Rules { machine, rules } => {
                 let request = self.new_request();
-                self.operate(machine, Call::SetRules { request, rules });
+                self.operator_call(machine, ClientCall::SetRules { request, rules });
             }
-            Fault::OtherCluster { machine, from } => self.mistake(machine, from),
-            Fault::LostDisk { machine, down } => self.lose_disk(machine, down),
-            Fault::TakeAway { machine, lock } => {
+            ClusterFault::OtherCluster { machine, from } => self.deliver_foreign_view(machine, from),
+            ClusterFault::LostDisk { machine, down } => self.lose_disk(machine, down),
+            ClusterFault::TakeAway { machine, lock } => {
                 let lock = self.settings.locks[lock].clone();
                 let (request, order) = (self.new_request(), self.new_request());
-                self.operate(machine, Call::Query { request, lock: lock.clone() });
-                self.operate(machine, Call::Break { request: order, lock });
+                self.operator_call(machine, ClientCall::Query { request, lock: lock.clone() });
+                self.operator_call(machine, ClientCall::Break { request: order, lock });
             }
-            Fault::SlowDisk { machine, length } => {
+            ClusterFault::SlowDisk { machine, length } => {
                 self.machines[machine].slow_until = self.now.after(length);
             }
         }
     }
 
-    /// A site of another cluster, called like a site of this one, says what was agreed on there.
-    fn mistake(&mut self, to: usize, from: usize) {
+    /// Delivers a view of another cluster, from a site that has the name of a site of this one.
+    fn deliver_foreign_view(&mut self, to: usize, from: usize) {
         let Some(node) = self.machines[to].node.as_ref().filter(|_| to != from) else { return };
         let founding = Founding::new("elsewhere".parse().expect("a fixed name"), &self.names[from..=from]);
         let epoch = Epoch::new(node.view().epoch.number() + 1).expect("few views are installed here");
@@ -73,15 +73,15 @@ impl World {
         self.after(0, Event::Packet { from, to, generation, packet: Box::new(packet) });
     }
 
-    /// An operator calls a node.
-    fn operate(&mut self, machine: usize, call: Call) {
+    /// Makes an operator's call of a node.
+    fn operator_call(&mut self, machine: usize, call: ClientCall) {
         let incarnation = self.machines[machine].incarnation;
         self.after(0, Event::Call { machine, incarnation, call });
     }
 
-    /// A partition is over.
+    /// Ends a partition.
     pub(super) fn unblock(&mut self, at: usize) {
-        if let (_, Fault::Partition { cut, holds, .. }) = self.settings.faults[at].clone()
+        if let (_, ClusterFault::Partition { cut, holds, .. }) = self.settings.faults[at].clone()
             && !self.calm
         {
             let held = self.network.unblock(&cut.blocked, holds);
@@ -90,9 +90,9 @@ impl World {
         }
     }
 
-    /// An operator takes a site out. Its clients stop.
+    /// Lets an operator remove a site. Its clients stop.
     fn leave(&mut self, machine: usize, back: Option<u64>) {
-        // Somebody must stay to serve the rest.
+        // At least one site must stay to serve the rest.
         let staying = self.machines.iter().filter(|host| !host.left).count();
         if self.machines[machine].node.is_none() || self.machines[machine].left || staying < 2 {
             return;
@@ -106,10 +106,10 @@ impl World {
             self.after(back.min(left), Event::Rejoin(machine));
         }
         let request = self.new_request();
-        self.operate(machine, Call::Leave { request });
+        self.operator_call(machine, ClientCall::Leave { request });
     }
 
-    /// An operator lets a site that has left, or is about to, come back: its process ends and another one begins.
+    /// Lets an operator add a site again that has left or is about to: its process ends and another one begins.
     pub(super) fn rejoin(&mut self, machine: usize) {
         if let Some(until) = self.machines[machine].paused_until {
             return self.at(until, Event::Rejoin(machine));
@@ -119,14 +119,14 @@ impl World {
         }
     }
 
-    /// Repairs everything, and lets every client want in once more.
+    /// Repairs everything, and lets every client request a lock once more.
     pub(super) fn become_calm(&mut self) {
         self.calm = true;
         let held = self.network.heal();
         self.release(held);
-        self.network.block(&self.settings.stubborn, false);
-        if !self.settings.stubborn.is_empty() {
-            self.coverage.saw(Rare::PartitionStays);
+        self.network.block(&self.settings.lasting_cuts, false);
+        if !self.settings.lasting_cuts.is_empty() {
+            self.coverage.record(Occurrence::PartitionStays);
         }
         for machine in &mut self.machines {
             machine.slow_until = Moment::default();
@@ -136,16 +136,16 @@ impl World {
         for at in 0..self.clients.len() {
             let machine = self.machine_of(at);
             let owed = !self.machines[machine].left && self.settings.is_untouched(machine);
-            self.clients[at].finale = if owed { Finale::Owed } else { Finale::Done };
-            if self.clients[at].state == State::Resting {
+            self.clients[at].final_turn = if owed { FinalTurn::Owed } else { FinalTurn::Done };
+            if self.clients[at].state == ClientState::Resting {
                 self.set_timer(at, 0);
             }
         }
         self.after(self.bound.micros(), Event::Bound);
     }
 
-    /// Everyone must have been served, unless turns since then have moved the bound.
-    pub(super) fn reach_bound(&mut self) -> Verdict {
+    /// Checks that every client has been served, unless turns since then have moved the bound.
+    pub(super) fn reach_bound(&mut self) -> CheckResult {
         let bound = Moment(self.settings.calm).after(self.bound.micros());
         if self.now < bound {
             self.at(bound, Event::Bound);
@@ -155,11 +155,11 @@ impl World {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.clients.iter().all(|client| client.finale == Finale::Done)
+        self.clients.iter().all(|client| client.final_turn == FinalTurn::Done)
     }
 
     fn unserved(&self) -> Vec<String> {
-        let owed = self.clients.iter().enumerate().filter(|(_, client)| client.finale == Finale::Owed);
+        let owed = self.clients.iter().enumerate().filter(|(_, client)| client.final_turn == FinalTurn::Owed);
         owed.map(|(at, client)| format!("client {at} of s{} ({:?})", self.machine_of(at), client.state))
             .collect()
     }

@@ -1,19 +1,19 @@
-//! What happens between sites: packets are sent, connections break and are made anew.
+//! Transport between sites: packets are sent, connections break and are made anew.
 
 use meshlock_protocol::Message;
 
 use super::clock::Moment;
-use super::coverage::{Group, Rare};
+use super::coverage::{CoverageGroup, Occurrence};
 use super::event::Event;
 use super::network::{Sent, Way};
-use super::properties::{Verdict, sound};
+use super::properties::{CheckResult, sound};
 use super::world::World;
 use meshlock_cluster::links::Frame;
 use meshlock_cluster::node::{Content, Input, LinkMessage, LinkPayload, Packet};
 
 impl World {
-    /// A node sends a packet, which travels as bytes.
-    pub(super) fn send(&mut self, from: usize, to: &str, packet: Packet) -> Verdict {
+    /// Sends a packet of a node, encoded as bytes.
+    pub(super) fn send(&mut self, from: usize, to: &str, packet: Packet) -> CheckResult {
         let Some(to) = self.names.iter().position(|name| name.as_str() == to) else { return Ok(()) };
         self.count_packet(&packet);
         let packet = sound::travel(packet, self.now)?;
@@ -31,7 +31,7 @@ impl World {
     }
 
     fn count_packet(&mut self, packet: &Packet) {
-        self.coverage.count(Group::Packet, packet.content.kind(), "");
+        self.coverage.count(CoverageGroup::Packet, packet.content.kind(), "");
         let Content::Link { frame: Frame::Data { body: LinkMessage { epoch, payload }, .. }, .. } =
             &packet.content
         else {
@@ -42,18 +42,19 @@ impl World {
                 // The step that sent it may have gone on to another view.
                 if let Some(rules) = self.rules.get(epoch) {
                     let algorithm = rules.rule(&message.lock).spec.info.name;
-                    self.coverage.count(Group::Message, algorithm, message.message.kind());
+                    self.coverage.count(CoverageGroup::Message, algorithm, message.message.kind());
                 }
             }
             LinkPayload::Census { holdings, .. } if !holdings.is_empty() => {
-                self.coverage.saw(Rare::HoldersCarried);
+                self.coverage.record(Occurrence::HoldersCarried);
             }
             LinkPayload::Census { .. } | LinkPayload::Left(_) => {}
         }
     }
 
-    /// A packet arrives, on a connection that may be broken by now: then it may come late, or not at all.
-    pub(super) fn arrive(&mut self, (from, to): Way, generation: u64, packet: Box<Packet>) -> Verdict {
+    /// Handles the arrival of a packet, on a connection that may have broken by now: then it may come late, or not at
+    /// all.
+    pub(super) fn arrive(&mut self, (from, to): Way, generation: u64, packet: Box<Packet>) -> CheckResult {
         if generation != self.network.generation(from, to) {
             match self.network.remains((from, to), generation) {
                 None => return Ok(()),
@@ -67,23 +68,23 @@ impl World {
         self.deliver((from, to), *packet)
     }
 
-    /// A packet of an old connection is read at last.
-    pub(super) fn arrive_late(&mut self, (from, to): Way, packet: Packet) -> Verdict {
+    /// Handles the late arrival of a packet of an old connection.
+    pub(super) fn arrive_late(&mut self, (from, to): Way, packet: Packet) -> CheckResult {
         if !self.network.is_down(from, to) && self.machines[to].node.is_some() {
-            self.coverage.saw(Rare::LateNews);
+            self.coverage.record(Occurrence::LateNews);
         }
         self.deliver((from, to), packet)
     }
 
-    fn deliver(&mut self, (from, to): Way, packet: Packet) -> Verdict {
+    fn deliver(&mut self, (from, to): Way, packet: Packet) -> CheckResult {
         let from = self.names[from].clone();
         self.drive(to, Input::Packet { from, packet })
     }
 
-    /// What partitions held back is on its way again.
+    /// Sends the packets that partitions held back.
     pub(super) fn release(&mut self, held: Vec<(Way, Vec<Packet>)>) {
         for (way, packets) in held {
-            self.coverage.saw(Rare::HeldBack);
+            self.coverage.record(Occurrence::HeldBack);
             for packet in packets {
                 self.put_on_the_wire(way, packet);
             }
@@ -97,7 +98,7 @@ impl World {
         }
     }
 
-    pub(super) fn connect(&mut self, a: usize, b: usize) -> Verdict {
+    pub(super) fn connect(&mut self, a: usize, b: usize) -> CheckResult {
         if !self.network.is_down(a, b) || self.machines[a].node.is_none() || self.machines[b].node.is_none() {
             return Ok(());
         }
