@@ -133,8 +133,8 @@ impl Front {
         })
     }
 
-    /// Reports every step of the locks that match a pattern, or of all locks, to `listener`, until the session ends or the watch is
-    /// [ended](Front::end_watch).
+    /// Reports every step of the locks that match a pattern, or of all locks, to `listener`, until the session ends or the client cancels
+    /// the watch.
     pub fn watch(
         &self,
         caller: &Admitted,
