@@ -347,7 +347,7 @@ impl NodeBuilder {
     ///
     /// ```
     /// let builder = meshlock::Node::builder().sites([("a", "a.example:7400"), ("b", "b.example:7400")]);
-    /// let error = builder.site("a").check().unwrap_err();
+    /// let error = builder.site("a").in_memory().check().unwrap_err();
     /// assert_eq!(error.key(), Some("tls")); // neither `tls` nor `plaintext` was set
     /// ```
     pub fn check(&self) -> Result<(), StartError> {
