@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use meshlock_client::{Connection, ConnectionError, Endpoint, Keeping};
+use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_tls::{Bearer, Files, Identity, Security};
@@ -41,21 +41,21 @@ pub(crate) struct Where {
 /// A node that was found, and the directory of the client's certificate where its address is protected by one.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: NodeEndpoint,
     certificate: Option<PathBuf>,
 }
 
 impl Place {
     /// The socket of a node on this machine.
     pub(crate) fn socket(path: PathBuf) -> Self {
-        Place { endpoint: Endpoint::Socket(path), certificate: None }
+        Place { endpoint: NodeEndpoint::Socket(path), certificate: None }
     }
 
     /// The socket, if the node is on this machine.
     pub(crate) fn as_socket(&self) -> Option<&Path> {
         match &self.endpoint {
-            Endpoint::Socket(path) => Some(path),
-            Endpoint::Tcp { .. } => None,
+            NodeEndpoint::Socket(path) => Some(path),
+            NodeEndpoint::Tcp { .. } => None,
         }
     }
 
@@ -103,11 +103,11 @@ impl Where {
             return Ok(Place::socket(places::find_socket(self.socket.as_deref())?));
         };
         if self.plain {
-            let endpoint = Endpoint::Tcp { address, security: Security::Plain };
+            let endpoint = NodeEndpoint::Tcp { address, security: Security::Plain };
             return Ok(Place { endpoint, certificate: None });
         }
         let (dir, identity) = self.certificate(&address)?;
-        let endpoint = Endpoint::Tcp { address, security: Security::Tls(identity) };
+        let endpoint = NodeEndpoint::Tcp { address, security: Security::Tls(identity) };
         Ok(Place { endpoint, certificate: Some(dir) })
     }
 

@@ -1,4 +1,4 @@
-//! One blocking connection to a node: of this machine, or through a [relay](crate::relay) of another one.
+//! One blocking connection to a node: directly on this machine, or through a [relay](crate::relay) to another one.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -11,50 +11,51 @@ use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
 use meshlock_wire::clients::{REFUSAL_BY_V2, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
-use super::endpoint::Endpoint;
 use super::error::ConnectionError;
 use super::keeper::{self, Keeper, Keeping, Kept};
+use super::node_endpoint::NodeEndpoint;
 
-/// How long a node may take to greet; it does so without asking anyone.
+/// Timeout for the node's greeting, which needs no other site.
 const WELCOME_WITHIN: Duration = Duration::from_secs(5);
 
-/// If the greeting takes longer than this, the offset of the node's clock is too uncertain; retry up to `MAX_CLOCK_SAMPLES` times.
+/// If the greeting takes longer than this, the offset of the node's clock is too uncertain; it is measured again, up to
+/// `MAX_CLOCK_SAMPLES` times.
 const GREETED_SOON: Span = Span::from_millis(20);
 const MAX_CLOCK_SAMPLES: usize = 3;
 
-/// How long to read what has come already.
+/// Read timeout for data that has already arrived.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// How much is read at once.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
-/// A connection to a node: a session, which ends when this is dropped and no other process has the descriptor.
+/// A connection to a node. It is a session, which ends when this is dropped and no other process has the descriptor open.
 #[derive(Debug)]
 pub struct Connection {
-    endpoint: Endpoint,
+    endpoint: NodeEndpoint,
     stream: UnixStream,
-    /// The connection to a node on another machine, and who keeps it.
+    /// The connection to a node on another machine, and its keeper.
     line: Option<OwnedFd>,
     keeper: Option<Keeper>,
     site: SiteName,
-    /// What has come and not been looked at.
+    /// Received bytes that were not decoded yet.
     bytes: Vec<u8>,
-    /// Some moment here, and what the node's clock showed then or later.
+    /// A moment on this machine's clock, and a time that the node's clock showed then or later.
     clocks: (Time, Time),
     last_tag: Tag,
 }
 
 impl Connection {
-    /// Connects to the node that serves clients at `endpoint`, as `who`. `keeping` says who keeps the session if a network is
-    /// in between.
+    /// Connects as `who` to the node that serves clients at `endpoint`. `keeping` says how the session is kept if the node is on another
+    /// machine.
     pub fn connect(
-        endpoint: &Endpoint,
+        endpoint: &NodeEndpoint,
         who: &ClientLabel,
         keeping: &Keeping,
     ) -> Result<Self, ConnectionError> {
         let (oldest, newest) = VERSIONS;
         match Connection::connect_in(newest, endpoint, who, keeping) {
-            // Nodes of that time refuse every version but their own.
+            // Nodes that speak version 2 refuse every other version.
             Err(ConnectionError::Refused { why, .. } | ConnectionError::Untrusted { why, .. })
                 if why.starts_with(REFUSAL_BY_V2) =>
             {
@@ -66,13 +67,13 @@ impl Connection {
 
     fn connect_in(
         version: u16,
-        endpoint: &Endpoint,
+        endpoint: &NodeEndpoint,
         who: &ClientLabel,
         keeping: &Keeping,
     ) -> Result<Self, ConnectionError> {
         let (address, security) = match endpoint {
-            Endpoint::Tcp { address, security } => (address, security),
-            Endpoint::Socket(path) => {
+            NodeEndpoint::Tcp { address, security } => (address, security),
+            NodeEndpoint::Socket(path) => {
                 let stream = UnixStream::connect(path).map_err(|error| unreachable(endpoint, error))?;
                 return Connection::new(endpoint.clone(), stream).greet(version, who);
             }
@@ -84,14 +85,14 @@ impl Connection {
         let mut connection = Connection::new(endpoint.clone(), stream);
         (connection.line, connection.keeper) = (Some(line), Some(keeper));
         let greeted = connection.greet(version, who);
-        // The relay or the node refuses, mostly because of a certificate.
+        // The relay or the node refused, usually because of a certificate.
         if let Err(ConnectionError::Refused { endpoint, why, .. }) = greeted {
             return Err(ConnectionError::Untrusted { endpoint, why });
         }
         greeted
     }
 
-    fn new(endpoint: Endpoint, stream: UnixStream) -> Self {
+    fn new(endpoint: NodeEndpoint, stream: UnixStream) -> Self {
         let site = "unknown".parse().expect("a name");
         let clocks = (now(), now());
         Connection {
@@ -112,7 +113,7 @@ impl Connection {
         match self.receive(Some(WELCOME_WITHIN))? {
             Some(ToClient::Welcome { site, time, .. }) => {
                 self.site = site;
-                // What comes through a relay says moments of our own clock.
+                // A relay has already converted all times to this machine's clock.
                 self.clocks = if self.keeper.is_some() { (asked, asked) } else { (asked, time) };
                 self.compare_clocks()?;
                 Ok(self)
@@ -125,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// Asks what time it is there, should the greeting have taken long: so much would be taken off every lease.
+    /// Measures the node's clock again if the greeting took long, because that time would be subtracted from every lease.
     fn compare_clocks(&mut self) -> Result<(), ConnectionError> {
         for _ in 0..MAX_CLOCK_SAMPLES {
             let (here, asked) = (self.clocks.0, now());
@@ -144,29 +145,29 @@ impl Connection {
         Ok(())
     }
 
-    /// Where it is.
-    pub fn endpoint(&self) -> &Endpoint {
+    /// Returns the endpoint of the node.
+    pub fn endpoint(&self) -> &NodeEndpoint {
         &self.endpoint
     }
 
-    /// Which site it is.
+    /// Returns the name of the node's site.
     pub fn site(&self) -> &SiteName {
         &self.site
     }
 
-    /// What keeps the session's locks as long as some process has it open: its socket, and the connection to a node on another
-    /// machine.
+    /// Returns the descriptors that keep the session's locks while any process has them open: the socket, and the connection to a node on
+    /// another machine.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.stream.as_fd()).chain(self.line.as_ref().map(AsFd::as_fd))
     }
 
-    /// The connection to a node on another machine. As long as it is open somewhere the node knows that the client may still be
-    /// there, whoever else has gone.
+    /// Takes the connection to a node on another machine. As long as any process has it open, the node assumes that the client may still
+    /// run.
     pub fn take_line(&mut self) -> Option<OwnedFd> {
         self.line.take()
     }
 
-    /// Ends the session, and waits until the node knows it, but not longer than this.
+    /// Ends the session and waits until the node knows it, at most for `within`.
     pub fn end(mut self, within: Duration) {
         let keeper = self.keeper.take();
         drop(self);
@@ -175,13 +176,13 @@ impl Connection {
         }
     }
 
-    /// A number for a wish or question that was not used before.
+    /// Returns a new tag for an acquisition or a question.
     pub fn tag(&mut self) -> Tag {
         self.last_tag += 1;
         self.last_tag
     }
 
-    /// Says something.
+    /// Sends a message.
     pub fn send(&mut self, message: &ToNode) -> Result<(), ConnectionError> {
         let mut bytes = Vec::new();
         put_to_node(message, &mut bytes);
@@ -189,7 +190,7 @@ impl Connection {
         said.map_err(|error| self.failed(error))
     }
 
-    /// Waits for what the node says next, for ever or so long; nothing if it has said nothing until then.
+    /// Waits for the next message of the node, forever or for `within`. Returns `None` if there was none in time.
     pub fn receive(&mut self, within: Option<Duration>) -> Result<Option<ToClient>, ConnectionError> {
         let until = within.map(|within| Instant::now() + within);
         loop {
@@ -205,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// What has been read already and not been looked at, without waiting. Whoever polls the descriptor must empty this
+    /// Returns the next message that has already been read, without waiting. A caller that polls the descriptor must take all of these
     /// first.
     pub fn received(&mut self) -> Result<Option<ToClient>, ConnectionError> {
         let taken = take_to_client(&self.bytes);
@@ -217,8 +218,8 @@ impl Connection {
         }))
     }
 
-    /// Asks one question, and waits for its answer. What else is said meanwhile concerns locks that this session does not
-    /// have.
+    /// Asks one question and waits for its answer. Other messages are ignored; they would concern locks, which this session does not
+    /// hold.
     pub fn ask(
         &mut self,
         within: Duration,
@@ -240,19 +241,19 @@ impl Connection {
         }
     }
 
-    /// The latest moment here that is certainly not after `node_time` there.
+    /// Converts a time of the node's clock to the latest time of this machine's clock that is certainly not after it.
     pub fn local(&self, node_time: Time) -> Time {
         let (here, there) = self.clocks;
         if node_time >= there { here + node_time.since(there) } else { here.before(there.since(node_time)) }
     }
 
-    /// Reads what is there, without waiting for more than a moment. Whoever polls the descriptor calls it when it is readable.
-    pub fn read_available(&mut self) -> Result<(), ConnectionError> {
+    /// Reads what has arrived, almost without waiting. A caller that polls the descriptor calls this when it is readable.
+    pub(crate) fn read_available(&mut self) -> Result<(), ConnectionError> {
         self.stream.set_read_timeout(Some(AT_ONCE)).map_err(|error| self.failed(error))?;
         self.read()
     }
 
-    /// Reads once, at most as long as the stream's timeout says.
+    /// Reads once, with the stream's current timeout.
     fn read(&mut self) -> Result<(), ConnectionError> {
         let mut scratch = [0; READ_BYTES];
         match self.stream.read(&mut scratch) {
@@ -261,7 +262,7 @@ impl Connection {
                 self.bytes.extend_from_slice(&scratch[..count]);
                 Ok(())
             }
-            // Time is up, or a signal came: whoever reads looks again.
+            // The time is up or a signal came: the caller checks again.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -288,8 +289,8 @@ impl Connection {
     }
 }
 
-/// Nobody is there, or the system does not let us.
-fn unreachable(endpoint: &Endpoint, error: io::Error) -> ConnectionError {
+/// Converts a failure to connect.
+fn unreachable(endpoint: &NodeEndpoint, error: io::Error) -> ConnectionError {
     let endpoint = endpoint.clone();
     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
         ConnectionError::Nobody(endpoint)
@@ -300,7 +301,7 @@ fn unreachable(endpoint: &Endpoint, error: io::Error) -> ConnectionError {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A thread that is not waited for would be gone before it has said that the session is over.
+        // Without waiting, the process could end before the thread has told the node that the session is over.
         if let Some(keeper @ Keeper::Thread(_)) = &mut self.keeper {
             let _ = self.stream.shutdown(Shutdown::Both);
             keeper.wait(WELCOME_WITHIN);

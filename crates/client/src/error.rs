@@ -1,47 +1,47 @@
-//! Why a node cannot be talked to.
+//! Errors of connections to nodes.
 
 use std::io;
 use std::time::Duration;
 
 use meshlock_wire::clients::{ProtocolError, RefusalKind};
 
-use super::endpoint::Endpoint;
+use super::node_endpoint::NodeEndpoint;
 
-/// Why a node cannot be talked to.
+/// Why the connection to a node failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// Nobody was named.
+    /// No endpoint was given.
     #[error("no node was named; give the path of a socket or an address")]
     NoEndpoint,
-    /// Nobody serves there.
+    /// No node serves clients there.
     #[error("no node serves clients at {0}; start one there, or name another")]
-    Nobody(Endpoint),
-    /// The system does not let us.
+    Nobody(NodeEndpoint),
+    /// An operation of the operating system failed.
     #[error("cannot talk to the node at {endpoint}: {error}")]
-    Io { endpoint: Endpoint, error: io::Error },
-    /// The system gives no more threads.
+    Io { endpoint: NodeEndpoint, error: io::Error },
+    /// The operating system provides no more threads.
     #[error("cannot start a thread for the connection: {0}")]
     Thread(io::Error),
-    /// It has gone, or has cut us off.
+    /// The node has stopped, or has closed the connection.
     #[error("the node at {0} has closed the connection; look at its log")]
-    Closed(Endpoint),
-    /// It does not let us in, or we do not trust it.
+    Closed(NodeEndpoint),
+    /// The node does not accept us, or we do not trust its certificate.
     #[error("cannot use the node at {endpoint}: {why}")]
-    Untrusted { endpoint: Endpoint, why: String },
-    /// It does not answer.
+    Untrusted { endpoint: NodeEndpoint, why: String },
+    /// The node does not answer in time.
     #[error("the node at {endpoint} does not answer within {} s; look whether it is stopped or overloaded", within.as_secs())]
-    Silent { endpoint: Endpoint, within: Duration },
-    /// It refuses what was asked.
+    Silent { endpoint: NodeEndpoint, within: Duration },
+    /// The node refuses the request.
     #[error("the node at {endpoint} refuses: {why}")]
-    Refused { endpoint: Endpoint, kind: RefusalKind, why: String },
-    /// It says what no node says.
+    Refused { endpoint: NodeEndpoint, kind: RefusalKind, why: String },
+    /// The node sent something invalid.
     #[error("the node at {endpoint} is not understood: {error}")]
-    Protocol { endpoint: Endpoint, error: ProtocolError },
+    Protocol { endpoint: NodeEndpoint, error: ProtocolError },
 }
 
 impl ConnectionError {
-    /// Whether there is no node that answers, in contrast to one that refuses something.
+    /// Whether no node answered, as opposed to a node that refused something.
     pub fn is_unreachable(&self) -> bool {
         !matches!(self, ConnectionError::Refused { .. })
     }

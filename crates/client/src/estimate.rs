@@ -6,24 +6,24 @@
 //!  node       h ───────────────── silence·(1+drift) ────────────▶ ends the session    on the node's clock
 //! ```
 //!
-//! The node ends a session that has been silent for so long, and others may then have what it held. It counts from h, when it heard the
-//! ping; the client from s, when it sent the last one that was answered. s is before h, so the client has stopped first, even
-//! if its clock is the slowest and the node's the fastest that are allowed. And it holds nothing for longer than the lease of its
-//! node, whose end it is told in moments of the node's clock: at s that clock showed no more than the pong says.
+//! The node ends a session that has been silent for this long, and others may then get what it held. The node counts from h, when it
+//! received the ping; the client counts from s, when it sent the last ping that was answered. s is before h, so the client stops first,
+//! even if its clock is the slowest and the node's the fastest that are allowed. And the client holds nothing for longer than the lease
+//! of its node, whose end is given on the node's clock: at s that clock showed no more than the pong says.
 
 use std::collections::VecDeque;
 
 use meshlock_cluster::time::{Drift, Span, Time};
 use meshlock_wire::clients::Contact;
 
-/// How many pings may be unanswered; older ones could hardly be answered in time.
+/// Maximum number of unanswered pings to remember; older ones could hardly be answered in time.
 const MAX_UNANSWERED: usize = 16;
 
-/// What a client knows of its node.
+/// A client's estimate of until when it may rely on what it holds.
 #[derive(Clone, Debug)]
-pub struct LeaseEstimate {
+pub(crate) struct LeaseEstimate {
     contact: Option<Contact>,
-    /// When the last thing that was answered was said, and what the node's clock showed then or later.
+    /// When the last answered message was sent, and a time that the node's clock showed then or later.
     said: Time,
     there: Time,
     /// The end of the node's lease, on its clock.
@@ -32,26 +32,26 @@ pub struct LeaseEstimate {
 }
 
 impl LeaseEstimate {
-    /// The node has welcomed a client that said hello at `said`.
-    pub fn new(contact: Option<Contact>, said: Time, there: Time) -> Self {
+    /// Starts with the welcome of a node, whose clock showed `there`, to a hello that was sent at `said`.
+    pub(crate) fn new(contact: Option<Contact>, said: Time, there: Time) -> Self {
         LeaseEstimate { contact, said, there, lease_end: None, unanswered: VecDeque::new() }
     }
 
-    /// How often a client asks: three may get lost before a session does.
-    pub fn ping_every(&self) -> Option<Span> {
+    /// Returns the interval of pings. Three may get lost before the session is lost.
+    pub(crate) fn ping_every(&self) -> Option<Span> {
         self.contact.map(|contact| contact.silence.part(4))
     }
 
-    /// A ping with this number was sent.
-    pub fn on_ping(&mut self, number: u64, now: Time) {
+    /// Notes that a ping with this number was sent.
+    pub(crate) fn on_ping(&mut self, number: u64, now: Time) {
         if self.unanswered.len() == MAX_UNANSWERED {
             self.unanswered.pop_front();
         }
         self.unanswered.push_back((number, now));
     }
 
-    /// It was answered, when the node's clock showed `there`.
-    pub fn on_pong(&mut self, number: u64, there: Time) {
+    /// Notes the answer to a ping, sent when the node's clock showed `there`.
+    pub(crate) fn on_pong(&mut self, number: u64, there: Time) {
         while let Some((first, said)) = self.unanswered.pop_front() {
             if first == number {
                 (self.said, self.there) = (self.said.max(said), self.there.max(there));
@@ -62,13 +62,13 @@ impl LeaseEstimate {
         }
     }
 
-    /// The node has a lease until then, on its clock.
-    pub fn on_lease(&mut self, end: Time) {
+    /// Notes that the node has a lease until `end` on its clock.
+    pub(crate) fn on_lease(&mut self, end: Time) {
         self.lease_end = Some(self.lease_end.map_or(end, |known| known.max(end)));
     }
 
-    /// A moment here that is certainly not after `there` on the node's clock.
-    pub fn local(&self, there: Time) -> Time {
+    /// Converts a time of the node's clock to a time of this machine's clock that is certainly not after it.
+    pub(crate) fn local(&self, there: Time) -> Time {
         let drift = self.contact.map_or(Drift::from_ppm(0), |contact| contact.drift);
         if there >= self.there {
             self.said + drift.shrink(there.since(self.there))
@@ -77,8 +77,8 @@ impl LeaseEstimate {
         }
     }
 
-    /// Nobody else has what the client holds before this moment here.
-    pub fn end(&self) -> Time {
+    /// Returns the time on this machine's clock before which nobody else has what the client holds.
+    pub(crate) fn end(&self) -> Time {
         let lease = self.lease_end.map_or(self.said, |end| self.local(end));
         match self.contact {
             Some(contact) => lease.min(self.said + contact.drift.shrink(contact.silence)),
@@ -99,7 +99,7 @@ mod tests {
 
     fn estimate() -> LeaseEstimate {
         let contact = Contact { silence: Span::from_millis(2000), drift: Drift::from_ppm(1000) };
-        // The node's clock is far ahead; hello was said at 1 s.
+        // The node's clock is far ahead; hello was sent at 1 s.
         let mut estimate = LeaseEstimate::new(Some(contact), at(SECOND), at(500 * SECOND));
         estimate.on_lease(at(505 * SECOND));
         estimate
@@ -110,7 +110,7 @@ mod tests {
         let mut estimate = estimate();
         let stops = estimate.end();
         assert_eq!(stops, at(SECOND) + Span::from_micros(1_998_001));
-        // The node counts at the earliest from when hello was said, on a clock that may be the fastest.
+        // The node counts from when hello was sent at the earliest, on a clock that may be the fastest.
         let slowest = Drift::from_ppm(1000).stretch(stops.since(at(SECOND)));
         assert!(slowest <= Span::from_millis(2000));
         estimate.on_ping(1, at(2 * SECOND));

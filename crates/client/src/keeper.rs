@@ -1,4 +1,4 @@
-//! Who keeps a session with a node on another machine: a thread, or a process of its own.
+//! Keeps a session with a node on another machine: by a thread, or by a process of its own.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,36 +16,36 @@ use rustix::time::Timespec;
 
 use super::relay::Relay;
 
-/// How long each address of a name may take to answer.
+/// Connection timeout for each address of a name.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// After how long without an acknowledgement a connection is given up, in milliseconds; sessions end sooner.
+/// A connection is closed after this long without a TCP acknowledgement, in milliseconds. Sessions end sooner.
 const UNACKNOWLEDGED: u32 = 30_000;
 
 /// Whether a session has to outlive the program that opened it.
 pub enum Keeping {
-    /// No: a thread of this program keeps it.
+    /// It does not: a thread of this program keeps it.
     Thread,
-    /// Yes, because processes that the program starts rely on it: this command, started with the client's socket as its standard
-    /// input and the connection to the node as its standard output, calls [`Relay::run`](super::relay::Relay::run).
+    /// It does, because processes that the program starts rely on it. This command is started with the client's socket as its standard
+    /// input and the connection to the node as its standard output, and calls [`Relay::run`](super::relay::Relay::run).
     Process(Box<dyn Fn() -> Command>),
 }
 
-/// Who keeps a session.
+/// The thread or process that keeps a session.
 #[derive(Debug)]
 pub(super) enum Keeper {
     Thread(Option<JoinHandle<()>>),
     Process(Child),
 }
 
-/// A session with a node on another machine: what the client talks to, the connection itself, and who keeps it.
+/// A session with a node on another machine: the client's socket, the connection itself, and its keeper.
 pub(super) struct Kept {
     pub(super) stream: UnixStream,
     pub(super) line: OwnedFd,
     pub(super) keeper: Keeper,
 }
 
-/// Connects to a node.
+/// Connects to a node over TCP.
 pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
     let mut refused = io::Error::other("the name has no address");
     for address in address.as_str().to_socket_addrs()? {
@@ -61,14 +61,14 @@ pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
     Err(refused)
 }
 
-/// Gives a connection to whoever keeps it.
+/// Passes a connection to a new keeper.
 pub(super) fn keep(node: TcpStream, security: &Security, keeping: &Keeping) -> io::Result<Kept> {
     let (stream, other) = UnixStream::pair()?;
     let line = node.as_fd().try_clone_to_owned()?;
     let keeper = match keeping {
         Keeping::Thread => {
             let relay = Relay::new(other, node, security)?;
-            // Whoever asked sees that the connection has ended.
+            // The client sees the end of its socket; the error has no other reader.
             Keeper::Thread(Some(std::thread::spawn(move || drop(relay.run()))))
         }
         Keeping::Process(start) => {
@@ -81,7 +81,7 @@ pub(super) fn keep(node: TcpStream, security: &Security, keeping: &Keeping) -> i
 }
 
 impl Keeper {
-    /// Waits until the session is over and the node knows it, but not longer than this. The client's socket must be closed.
+    /// Waits until the session has ended and the node knows it, at most for `within`. The client's socket must be closed.
     pub(super) fn wait(&mut self, within: Duration) {
         match self {
             Keeper::Thread(thread) => drop(thread.take().map(JoinHandle::join)),

@@ -1,4 +1,4 @@
-//! One request for a lock of a running node, from asking until it is given back.
+//! One acquisition of a lock of a running node, from the request until the release.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use meshlock_wire::clients::{LossKind, RefusalKind, Tag};
 use tokio::sync::Notify;
 
 use super::error::ConnectionError;
-use super::session::Session;
+use super::session::NodeSession;
 
 /// Why a lock that was held is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The node says so.
+    /// The node reported it.
     Told(LossKind),
-    /// The node has extended nothing for too long: it is cut off, or stands still.
+    /// The node has not extended the lease for too long: it is cut off, or has stopped running.
     NodeSilent,
     /// The connection to the node has ended.
     Disconnected,
@@ -38,19 +38,19 @@ pub enum NotGranted {
     Disconnected(Arc<ConnectionError>),
 }
 
-/// How far a request is.
+/// The state of a request.
 #[derive(Clone, Debug)]
 pub enum RequestState {
     Waiting,
     Held {
-        /// The number to hand to whatever the lock protects.
+        /// The fencing token, to be passed to whatever the lock protects.
         fence: i64,
-        /// Which permit, where they are numbered.
+        /// The number of the permit, if permits are numbered.
         slot: Option<u32>,
-        /// How long before the lock can be someone else's its loss is told.
+        /// How long before another client can hold the lock its loss is reported.
         margin: Span,
     },
-    /// It was held, and must not be used after this moment.
+    /// It was held, and must not be used after `act_by`.
     Lost {
         act_by: Time,
         why: Loss,
@@ -58,7 +58,7 @@ pub enum RequestState {
     Ended(NotGranted),
 }
 
-/// Until when everything that a session holds and has not lost is safe, on this machine's clock.
+/// Until when nobody else holds what a session holds and has not lost, on this machine's clock.
 #[derive(Debug, Default)]
 pub(crate) struct HeldUntil(AtomicU64);
 
@@ -72,10 +72,10 @@ impl HeldUntil {
     }
 }
 
-/// A request for a lock. It is given back when this is dropped, or [given up](LockRequest::release) before.
+/// A request for a lock of a running node, until it is released.
 #[derive(Debug)]
-pub struct LockRequest {
-    session: Weak<Session>,
+pub struct RemoteRequest {
+    session: Weak<NodeSession>,
     tag: Tag,
     lock: LockName,
     held_until: Arc<HeldUntil>,
@@ -83,10 +83,15 @@ pub struct LockRequest {
     changed: Notify,
 }
 
-impl LockRequest {
-    pub(super) fn new(session: Weak<Session>, tag: Tag, lock: LockName, held_until: Arc<HeldUntil>) -> Self {
+impl RemoteRequest {
+    pub(super) fn new(
+        session: Weak<NodeSession>,
+        tag: Tag,
+        lock: LockName,
+        held_until: Arc<HeldUntil>,
+    ) -> Self {
         let state = Mutex::new(RequestState::Waiting);
-        LockRequest { session, tag, lock, held_until, state, changed: Notify::const_new() }
+        RemoteRequest { session, tag, lock, held_until, state, changed: Notify::const_new() }
     }
 
     pub fn lock(&self) -> &LockName {
@@ -97,7 +102,7 @@ impl LockRequest {
         self.locked_state().clone()
     }
 
-    /// Until when the lock is safe, as far as is known now, while it is held.
+    /// Returns until when nobody else holds the lock, as far as is known now, while it is held.
     pub fn held_until(&self) -> Time {
         self.held_until.get()
     }
@@ -106,7 +111,7 @@ impl LockRequest {
     pub async fn until(&self, mut done: impl FnMut(&RequestState) -> bool) -> RequestState {
         loop {
             let mut changed = pin!(self.changed.notified());
-            // Before looking, so that no change falls in between.
+            // Registers for notifications before reading the state, so that no change is missed.
             changed.as_mut().enable();
             {
                 let state = self.locked_state();
@@ -118,8 +123,8 @@ impl LockRequest {
         }
     }
 
-    /// Gives the lock back, or stops waiting for it.
-    pub fn release(&self) {
+    /// Releases the lock, or stops waiting for it.
+    pub(crate) fn release(&self) {
         if let Some(session) = self.session.upgrade() {
             session.release(self.tag);
         }
@@ -130,7 +135,7 @@ impl LockRequest {
         matches!(*self.locked_state(), RequestState::Held { .. })
     }
 
-    /// Goes to another state, unless it has ended.
+    /// Changes the state, unless the request has ended.
     pub(super) fn advance(&self, next: RequestState) {
         {
             let mut state = self.locked_state();

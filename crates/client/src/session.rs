@@ -1,4 +1,4 @@
-//! One session with a node that many callers of a program share: a thread reads what the node says, callers write by themselves.
+//! One session with a node that many callers of a program share: a thread reads the node's messages, callers write their own.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,56 +13,57 @@ use std::time::Duration;
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{Alarm, now};
+use meshlock_system::{ClockAlarm, now};
 use meshlock_wire::clients::{Tag, ToClient, ToNode, put_to_node};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::connection::Connection;
-use super::endpoint::Endpoint;
 use super::error::ConnectionError;
 use super::keeper::Keeping;
-use super::request::{HeldUntil, LockRequest, Loss, NotGranted, RequestState};
+use super::node_endpoint::NodeEndpoint;
+use super::request::{HeldUntil, Loss, NotGranted, RemoteRequest, RequestState};
 
-/// How long whoever drops the last user of a session waits until the node knows that it is over.
+/// How long dropping the last user of a session waits until the node knows that it has ended.
 const END_WITHIN: Duration = Duration::from_millis(500);
 
-/// A session with one node. It ends when the last user of it is dropped.
-pub(super) struct Session {
-    /// Whoever has something to say writes it by itself.
+/// A session with one node. It ends when its last user is dropped.
+pub(super) struct NodeSession {
+    /// Every caller writes its own messages.
     writer: Mutex<UnixStream>,
     site: SiteName,
-    /// Which of the endpoints it is with.
+    /// Index of its endpoint.
     endpoint: usize,
     last_tag: AtomicU64,
-    shared: Arc<Shared>,
-    /// Says that the thread has ended.
+    shared: Arc<SessionState>,
+    /// Disconnects when the thread has ended.
     ended: Mutex<Receiver<()>>,
 }
 
-/// What the thread and those who ask share.
-struct Shared {
-    open: Mutex<Open>,
+/// What the thread and the callers share.
+struct SessionState {
+    open: Mutex<OpenRequests>,
     held_until: Arc<HeldUntil>,
 }
 
-struct Open {
-    requests: BTreeMap<Tag, Arc<LockRequest>>,
-    /// Why nothing more can be asked, once that is so.
+/// The requests that have not ended.
+struct OpenRequests {
+    requests: BTreeMap<Tag, Arc<RemoteRequest>>,
+    /// Why the session has ended, once it has.
     over: Option<Arc<ConnectionError>>,
 }
 
-impl Session {
+impl NodeSession {
     /// Opens a session with the first of these nodes that answers, beginning with the one at `first`.
     pub(super) fn open(
-        endpoints: &[Endpoint],
+        endpoints: &[NodeEndpoint],
         first: usize,
         label: &ClientLabel,
     ) -> Result<Arc<Self>, ConnectionError> {
         let mut refused = None;
         for at in (0..endpoints.len()).map(|step| (first + step) % endpoints.len()) {
             match Connection::connect(&endpoints[at], label, &Keeping::Thread) {
-                Ok(connection) => return Session::start(connection, at),
+                Ok(connection) => return NodeSession::start(connection, at),
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
@@ -72,22 +73,27 @@ impl Session {
     fn start(connection: Connection, endpoint: usize) -> Result<Arc<Self>, ConnectionError> {
         let failed = |error| ConnectionError::Io { endpoint: connection.endpoint().clone(), error };
         let writer = connection.as_fd().try_clone_to_owned().map(UnixStream::from).map_err(failed)?;
-        let alarm = Alarm::new().map_err(failed)?;
-        let open = Mutex::new(Open { requests: BTreeMap::new(), over: None });
-        let shared = Arc::new(Shared { open, held_until: Arc::default() });
+        let alarm = ClockAlarm::new().map_err(failed)?;
+        let open = Mutex::new(OpenRequests { requests: BTreeMap::new(), over: None });
+        let shared = Arc::new(SessionState { open, held_until: Arc::default() });
         let site = connection.site().clone();
         let (says, ended) = channel();
-        let reader =
-            Reader { connection, alarm, shared: Arc::downgrade(&shared), margin: Span::ZERO, _ended: says };
+        let reader = SessionReader {
+            connection,
+            alarm,
+            shared: Arc::downgrade(&shared),
+            margin: Span::ZERO,
+            _ended: says,
+        };
         std::thread::Builder::new()
             .name("meshlock client".to_owned())
             .spawn(move || reader.read_all())
             .map_err(ConnectionError::Thread)?;
         let (writer, ended) = (Mutex::new(writer), Mutex::new(ended));
-        Ok(Arc::new(Session { writer, site, endpoint, last_tag: AtomicU64::new(1 << 32), shared, ended }))
+        Ok(Arc::new(NodeSession { writer, site, endpoint, last_tag: AtomicU64::new(1 << 32), shared, ended }))
     }
 
-    /// Whether something can still be asked.
+    /// Whether the session has not ended.
     pub(super) fn is_open(&self) -> bool {
         self.shared.open().over.is_none()
     }
@@ -106,10 +112,10 @@ impl Session {
         lock: LockName,
         wait: Wait,
         permits: Option<u32>,
-    ) -> Result<Arc<LockRequest>, Arc<ConnectionError>> {
+    ) -> Result<Arc<RemoteRequest>, Arc<ConnectionError>> {
         let tag = self.last_tag.fetch_add(1, Ordering::Relaxed) + 1;
         let held_until = self.shared.held_until.clone();
-        let request = Arc::new(LockRequest::new(Arc::downgrade(self), tag, lock.clone(), held_until));
+        let request = Arc::new(RemoteRequest::new(Arc::downgrade(self), tag, lock.clone(), held_until));
         {
             let mut open = self.shared.open();
             if let Some(over) = &open.over {
@@ -117,12 +123,12 @@ impl Session {
             }
             open.requests.insert(tag, request.clone());
         }
-        // If it cannot be said, the thread finds out and tells everyone.
+        // If this fails, the thread notices and ends all requests.
         self.say(&ToNode::Acquire { tag, lock, wait, permits });
         Ok(request)
     }
 
-    /// Gives a lock back, or stops waiting for it.
+    /// Releases a lock, or stops waiting for it.
     pub(super) fn release(&self, tag: Tag) {
         self.shared.open().requests.remove(&tag);
         self.say(&ToNode::Release(tag));
@@ -138,35 +144,35 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for NodeSession {
     fn drop(&mut self) {
         let _ = self.writer.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
-        // Bounded: a node that cannot be reached finds out by itself.
+        // Bounded: a node that cannot be reached notices the end by itself.
         let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(END_WITHIN);
     }
 }
 
-impl Shared {
-    fn open(&self) -> MutexGuard<'_, Open> {
+impl SessionState {
+    fn open(&self) -> MutexGuard<'_, OpenRequests> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The thread that reads what the node says, and knows when nothing is safe any more though it says nothing.
-struct Reader {
+/// The thread that reads the node's messages, and declares locks lost when the node has been silent for too long.
+struct SessionReader {
     connection: Connection,
-    alarm: Alarm,
-    shared: Weak<Shared>,
-    /// How long before the end of the lease a loss is told: the longest that the node has said.
+    alarm: ClockAlarm,
+    shared: Weak<SessionState>,
+    /// How long before the end of the lease a loss is reported: the longest margin that the node has sent.
     margin: Span,
     /// Dropped when the thread ends.
     _ended: Sender<()>,
 }
 
-impl Reader {
+impl SessionReader {
     fn read_all(mut self) {
         let over = loop {
-            // All that was said comes first: while this process was stopped the lease may have been extended all the time.
+            // Received messages come first: while this process was stopped, the lease may have been extended all the time.
             match self.connection.received() {
                 Ok(Some(message)) => {
                     let Some(shared) = self.shared.upgrade() else { return };
@@ -189,7 +195,7 @@ impl Reader {
         }
     }
 
-    /// Waits until the node says something, or a loss is due. Returns whether there is something to read.
+    /// Waits until the node sends something or a loss is due. Returns whether there is something to read.
     fn wait(&self) -> Result<bool, ConnectionError> {
         let due = self.shared.upgrade().and_then(|shared| self.due(&shared));
         let failed =
@@ -203,13 +209,13 @@ impl Reader {
         }
     }
 
-    /// When everything that is held has to be given up, unless the node extends it before; none if nothing is held.
-    fn due(&self, shared: &Shared) -> Option<Time> {
+    /// Returns when everything that is held is lost unless the node extends it before; `None` if nothing is held.
+    fn due(&self, shared: &SessionState) -> Option<Time> {
         let holds = shared.open().requests.values().any(|request| request.is_held());
         holds.then(|| shared.held_until.get().before(self.margin))
     }
 
-    fn lose_if_due(&self, shared: &Shared) {
+    fn lose_if_due(&self, shared: &SessionState) {
         if self.due(shared).is_some_and(|due| due <= now()) {
             let act_by = shared.held_until.get();
             let held: Vec<_> =
@@ -220,7 +226,7 @@ impl Reader {
         }
     }
 
-    fn on_message(&mut self, shared: &Shared, message: ToClient) {
+    fn on_message(&mut self, shared: &SessionState, message: ToClient) {
         let tag = message.tag();
         let of = |tag: Tag| shared.open().requests.get(&tag).cloned();
         match message {
@@ -258,8 +264,8 @@ impl Reader {
     }
 }
 
-/// The connection has ended: what is held is lost, what is waited for is not granted.
-fn on_end(shared: &Shared, over: ConnectionError) {
+/// Handles the end of the connection: held locks are lost, and waiting requests are not granted.
+fn on_end(shared: &SessionState, over: ConnectionError) {
     let over = Arc::new(over);
     let requests = {
         let mut open = shared.open();
@@ -276,7 +282,7 @@ fn on_end(shared: &Shared, over: ConnectionError) {
     }
 }
 
-fn end(shared: &Shared, tag: Option<Tag>, why: NotGranted) {
+fn end(shared: &SessionState, tag: Option<Tag>, why: NotGranted) {
     let request = tag.and_then(|tag| shared.open().requests.remove(&tag));
     if let Some(request) = request {
         request.advance(RequestState::Ended(why));

@@ -1,5 +1,5 @@
-//! An alarm on the clock that leases are counted on. Other timers stand still while the machine is suspended; this one rings
-//! as soon as it is awake again, if its time has come meanwhile.
+//! An asynchronous alarm on the clock that leases are counted on. Other timers stop while the machine is suspended; this one fires as
+//! soon as the machine is awake again if its time has passed.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,27 +12,27 @@ use tokio::io::unix::AsyncFd;
 
 use meshlock_cluster::time::Time;
 
-/// One alarm.
-pub(super) struct Alarm(AsyncFd<OwnedFd>);
+/// A timer that can be awaited.
+pub(super) struct AsyncAlarm(AsyncFd<OwnedFd>);
 
-impl Alarm {
-    /// An alarm on the runtime that this is called in.
+impl AsyncAlarm {
+    /// Creates an alarm on the current Tokio runtime.
     #[allow(
         deprecated,
         reason = "an owned descriptor stays the same; what takes its place needs unsafe code"
     )]
     pub(super) fn new() -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        Ok(Alarm(AsyncFd::with_interest(timer, Interest::READABLE)?))
+        Ok(AsyncAlarm(AsyncFd::with_interest(timer, Interest::READABLE)?))
     }
 
-    /// Waits until then. Only the last one that was begun rings.
+    /// Waits until `due`. A new call replaces the time of an earlier one that has not completed.
     pub(super) async fn until(&self, due: Time) -> io::Result<()> {
         let value = moment(due);
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::ABSTIME, &once)?;
         let mut rings = [0; 8];
-        // Setting it takes back that it has rung before; what was noted of that is not believed.
+        // Setting the timer clears an earlier expiry. Readiness that was noted before that is stale, so the read is retried.
         loop {
             if let Ok(read) =
                 self.0.readable().await?.try_io(|timer| Ok(rustix::io::read(timer, &mut rings)?))
@@ -43,7 +43,7 @@ impl Alarm {
     }
 }
 
-/// As the system wants it: nothing at all would switch it off.
+/// Converts a time to the system's form. It is at least one microsecond, because zero would disarm the timer.
 fn moment(due: Time) -> Timespec {
     let micros = due.micros().clamp(1, u64::try_from(i64::MAX / 1000).unwrap_or(u64::MAX));
     let part = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -58,7 +58,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_alarm_rings_at_its_time_and_not_before() {
-        let alarm = Alarm::new().unwrap();
+        let alarm = AsyncAlarm::new().unwrap();
         let due = now() + Span::from_millis(3);
         alarm.until(due).await.unwrap();
         assert!(now() >= due);
@@ -66,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_alarm_for_a_moment_that_has_passed_rings_at_once_and_can_be_set_again() {
-        let alarm = Alarm::new().unwrap();
+        let alarm = AsyncAlarm::new().unwrap();
         alarm.until(Time::ZERO).await.unwrap();
         let never = alarm.until(Time::from_micros(u64::MAX));
         assert!(tokio::time::timeout(std::time::Duration::ZERO, never).await.is_err());

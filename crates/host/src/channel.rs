@@ -1,7 +1,7 @@
-//! One connection, written to by whoever has something to say and read by one task.
+//! One connection that many threads write to and one task reads.
 //!
-//! Writers append to a queue, then whoever finds nobody writing writes the whole queue at once: what gathered meanwhile
-//! goes out in one piece. Only when the socket takes no more does a task wait until it does.
+//! Writers append to a queue. A writer that finds no other thread writing then writes the whole queue at once, so messages that were
+//! queued meanwhile go out together. Only when the socket's buffer is full does a task wait for it.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 
-/// How much may wait for a slow peer before the connection is given up. Links send again what matters.
+/// Maximum number of bytes queued for a slow peer before the connection is closed. Links resend what matters.
 const MAX_WAITING: usize = 16 << 20;
 
-/// While so much has not been taken by the socket, what is queued stays where it is counted.
+/// While this many bytes wait to be written to the socket, no more are moved from the queue, whose length is limited.
 const MAX_SEALED: usize = 1 << 20;
 
 /// What a connection runs over.
@@ -39,8 +39,8 @@ impl Stream {
         }
     }
 
-    /// Reads after [`readable`](Stream::readable). A read that does not fill `into` has taken all there was: the next wait is a wait,
-    /// not one more read that finds nothing.
+    /// Reads after [`readable`](Stream::readable). A read that does not fill `into` has emptied the socket, and clears its readiness: the
+    /// next wait then really waits instead of causing another read that finds nothing.
     fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         let mut taken = None;
         let read = || {
@@ -55,7 +55,7 @@ impl Stream {
         taken.map_or(tried, Ok)
     }
 
-    /// Reads what the socket has, whether or not anybody was told that it has something.
+    /// Reads what the socket has, whether or not the runtime has reported it as readable.
     fn read_now(&self, into: &mut [u8]) -> io::Result<usize> {
         Ok(match self {
             Stream::Tcp(stream) => rustix::io::read(stream, into),
@@ -71,7 +71,7 @@ impl Stream {
     }
 
     fn shut_down(&self) {
-        // It fails only where the other side has done so already.
+        // This fails only if the other side has already closed the connection.
         let _ = match self {
             Stream::Tcp(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
             Stream::Unix(stream) => rustix::net::shutdown(stream, rustix::net::Shutdown::Both),
@@ -79,15 +79,15 @@ impl Stream {
     }
 }
 
-/// A connection whose greeting is done.
+/// A connection whose greeting is complete.
 pub(super) struct Channel {
     stream: Stream,
     tls: Option<Mutex<Connection>>,
     queue: Mutex<Queue>,
-    /// What is on its way into the socket, as the wire has it. Held while writing, never while waiting.
+    /// Bytes to be written to the socket, in wire form. The lock is held while writing, never while waiting.
     wire: Mutex<Vec<u8>>,
     stuck: Notify,
-    /// What has come and was not taken yet. Held by whoever reads, until it has been taken.
+    /// Received bytes that were not taken yet. The lock is held by the reader until it has passed them on.
     inbox: Mutex<Inbox>,
 }
 
@@ -103,12 +103,12 @@ struct Queue {
     closed: Option<ClosedBy>,
 }
 
-/// Who has ended a connection, where that was noticed on this side first.
+/// Which side ended a connection, if this side noticed it first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClosedBy {
-    /// This side: the other one may still be there, and reads the end of the connection here as its own.
+    /// This side. The peer may still be there; a reader on this side sees the same end of stream as if the peer had closed.
     Us,
-    /// The other side: it takes nothing any more.
+    /// The peer: it accepts no more data.
     Peer,
 }
 
@@ -124,7 +124,7 @@ impl Channel {
         }
     }
 
-    /// Queues what `put` appends; [`flush`](Channel::flush) sends it. Says whether the connection still takes any.
+    /// Queues what `put` appends; [`flush`](Channel::flush) sends it. Returns whether the connection is still open.
     pub(super) fn push(&self, put: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut queue = locked(&self.queue);
         if queue.closed.is_some() {
@@ -132,7 +132,7 @@ impl Channel {
         }
         put(&mut queue.bytes);
         if queue.bytes.len() > MAX_WAITING {
-            tracing::warn!("the other side takes too slowly what it is sent; its connection is closed");
+            tracing::warn!("the other side reads too slowly; its connection is closed");
             drop(queue);
             self.close();
             return false;
@@ -140,12 +140,12 @@ impl Channel {
         true
     }
 
-    /// How many bytes are queued and not on their way yet.
+    /// Returns the number of bytes that are queued and not yet moved towards the socket.
     pub(super) fn waiting(&self) -> usize {
         locked(&self.queue).bytes.len()
     }
 
-    /// Has the connection's own task flush it: for whoever must not wait.
+    /// Makes the connection's own task flush it, for callers that must not write themselves.
     pub(super) fn flush_soon(&self) {
         self.stuck.notify_one();
     }
@@ -154,17 +154,17 @@ impl Channel {
         self.closed_by().is_none()
     }
 
-    /// Who has ended the connection; nobody if only its reader can have noticed.
+    /// Returns which side ended the connection; `None` if it is open or only its reader can have noticed the end.
     pub(super) fn closed_by(&self) -> Option<ClosedBy> {
         locked(&self.queue).closed
     }
 
-    /// Ends the connection; what is queued is not sent.
+    /// Closes the connection. Queued bytes are not sent.
     pub(super) fn close(&self) {
         self.close_as(ClosedBy::Us);
     }
 
-    /// Writing has failed.
+    /// Closes the connection after a failed write.
     fn close_after(&self, error: &io::Error) {
         let is_gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
         self.close_as(if is_gone { ClosedBy::Peer } else { ClosedBy::Us });
@@ -172,15 +172,15 @@ impl Channel {
 
     fn close_as(&self, by: ClosedBy) {
         locked(&self.queue).close(by);
-        // Wakes the task that waits on it, and its reader.
+        // Wakes the writing task; the shutdown wakes the reader.
         self.stuck.notify_one();
         self.stream.shut_down();
     }
 
-    /// Writes what is queued, as far as the socket takes it now.
+    /// Writes what is queued, as far as the socket accepts it now.
     pub(super) fn flush(&self) {
         while !locked(&self.queue).bytes.is_empty() {
-            // Whoever is writing looks at the queue once more after it is done.
+            // The thread that is writing looks at the queue again after its write.
             let Ok(mut wire) = self.wire.try_lock() else { return };
             if wire.len() < MAX_SEALED {
                 self.seal(&mut wire);
@@ -195,7 +195,7 @@ impl Channel {
         }
     }
 
-    /// Turns what is queued into what the wire has, behind what is there already.
+    /// Moves the queued bytes to the end of `wire`, encrypted if the connection uses TLS.
     fn seal(&self, wire: &mut Vec<u8>) {
         let mut queue = locked(&self.queue);
         let Some(tls) = &self.tls else {
@@ -232,7 +232,7 @@ impl Channel {
         written
     }
 
-    /// Waits whenever the socket is full, until it is not, and goes on; returns when the connection ends.
+    /// Writes on behalf of others whenever the socket was full, once it has room again. Returns when the connection ends.
     pub(super) async fn keep_writing(&self) {
         while self.is_open() {
             self.stuck.notified().await;
@@ -257,13 +257,13 @@ impl Channel {
         }
     }
 
-    /// The client at the other end, where certificates say who that is.
+    /// Returns the client named by the peer's certificate; `None` without TLS.
     pub(super) fn peer_client(&self) -> Option<Result<ClientName, TlsError>> {
         self.tls.as_ref().map(|tls| client_of(&locked(tls)))
     }
 
-    /// Whether it was the other side that ended the connection, once nothing more comes: with TLS it says so, and what ends otherwise may have
-    /// been cut by anyone in between.
+    /// After the end of the stream, returns whether the peer itself ended the connection. With TLS the peer announces that; without the
+    /// announcement anyone in between may have cut the connection.
     pub(super) fn was_ended_by_peer(&self) -> bool {
         let ended = |tls: &Mutex<Connection>| {
             locked(tls).process_new_packets().is_ok_and(|state| state.peer_has_closed())
@@ -271,7 +271,7 @@ impl Channel {
         self.tls.as_ref().is_none_or(ended)
     }
 
-    /// Waits for bytes and appends them to `into`; false at the end of the connection.
+    /// Waits for bytes and appends them to `into`. Returns false at the end of the connection.
     pub(super) async fn read(&self, scratch: &mut [u8], into: &mut Vec<u8>) -> io::Result<bool> {
         let count = loop {
             self.stream.readable().await?;
@@ -282,19 +282,23 @@ impl Channel {
             }
         };
         self.open(&scratch[..count], into)?;
-        // Waiting for a socket that always has more costs no turn: without this nobody else on the thread would have one.
+        // Awaiting a socket that always has more data never yields. This lets other tasks of the thread run.
         tokio::task::consume_budget().await;
         Ok(count > 0)
     }
 
-    /// Reads once as the connection's own task does, at most `most` bytes, and shows all that is there to `take`, which takes what it can
-    /// use; false at the end of the connection. Nobody else reads meanwhile, so that all is taken in order.
-    pub(super) async fn hear(&self, most: usize, take: impl FnOnce(&mut Vec<u8>)) -> io::Result<bool> {
+    /// Reads once, at most `max_bytes`, on the connection's own task, and passes all bytes received so far to `take`, which removes what
+    /// it can use. Returns false at the end of the connection. The inbox stays locked meanwhile, so frames are taken in order.
+    pub(super) async fn read_frames(
+        &self,
+        max_bytes: usize,
+        take: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<bool> {
         loop {
             self.stream.readable().await?;
             {
                 let inbox = &mut *locked(&self.inbox);
-                inbox.scratch.resize(most, 0);
+                inbox.scratch.resize(max_bytes, 0);
                 match self.stream.try_read(&mut inbox.scratch) {
                     Ok(0) => return Ok(false),
                     Ok(count) => {
@@ -302,7 +306,7 @@ impl Channel {
                         take(&mut inbox.bytes);
                         break;
                     }
-                    // Someone else has read it.
+                    // Another thread has read it.
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(error),
                 }
@@ -313,11 +317,11 @@ impl Channel {
         Ok(true)
     }
 
-    /// The same for others, who read only if nobody does and something is there. What ends the connection is left to its own task.
+    /// Reads on any other thread, but only if no thread is reading and data is there. The end of the connection is left to its own task.
     pub(super) fn read_now(&self, take: impl FnOnce(&mut Vec<u8>)) {
         let Ok(mut inbox) = self.inbox.try_lock() else { return };
         let inbox = &mut *inbox;
-        // Its own task has not begun.
+        // The connection's own task has not begun to read.
         if inbox.scratch.is_empty() {
             return;
         }
@@ -329,14 +333,14 @@ impl Channel {
         }
     }
 
-    /// Shows what has come with the greeting to `take`, before anything is read.
-    pub(super) fn hear_first(&self, bytes: Vec<u8>, take: impl FnOnce(&mut Vec<u8>)) {
+    /// Passes the bytes that came with the greeting to `take`, before anything else is read.
+    pub(super) fn take_first(&self, bytes: Vec<u8>, take: impl FnOnce(&mut Vec<u8>)) {
         let mut inbox = locked(&self.inbox);
         inbox.bytes = bytes;
         take(&mut inbox.bytes);
     }
 
-    /// Appends what came over the wire to `into`, opened.
+    /// Appends received bytes to `into`, decrypted if the connection uses TLS.
     fn open(&self, sealed: &[u8], into: &mut Vec<u8>) -> io::Result<()> {
         let Some(tls) = &self.tls else {
             into.extend_from_slice(sealed);
@@ -347,7 +351,7 @@ impl Channel {
             let mut tls = locked(tls);
             let opened = open_tls(&mut tls, sealed, into).map(|said| answers = said);
             if opened.is_err() {
-                // It says why, to whoever is there. The error is what matters.
+                // An alert tells the peer why. If that fails too, the first error is the one to return.
                 let _ = drain_tls(&mut tls, &mut answers);
             }
             opened
@@ -371,7 +375,7 @@ impl Queue {
     }
 }
 
-/// The state behind a lock. A thread that panicked while holding it has left a connection that is closed soon.
+/// Locks a mutex, ignoring poison: a connection whose lock is poisoned is closed soon, because its thread has panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The node behind the engine's lock, and how what it wants done is done.
+//! The state behind the engine's lock: the node itself, and how its outputs are carried out.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,45 +7,45 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::disk::Sink;
-use super::engine::{Listener, NodeState, Shared};
+use super::engine::{Listener, NodeState, SharedNode};
 use super::log;
-use super::meter::{Meter, Via};
-use super::net::Peer;
+use super::meter::{HostMeter, Via};
+use super::net::PeerConnection;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientAnswer, Input, Node, NodeOutput, Note, WriteToken};
 use meshlock_cluster::table::{LockEvent, Request, Session};
 use meshlock_cluster::time::Time;
 use meshlock_system::now;
 
+/// The node, its listeners and its connections; everything that the engine's lock protects.
 pub(super) struct Core {
     pub(super) node: Node,
     pub(super) outputs: Vec<NodeOutput>,
     pub(super) disk: Sink,
-    /// Batches that count as written though there is no disk.
-    pub(super) written: Option<WriteToken>,
-    pub(super) peers: BTreeMap<SiteName, Arc<Peer>>,
+    /// Token of the last batch that counts as written because there is no disk.
+    pub(super) written: Option<Token>,
+    pub(super) peers: BTreeMap<SiteName, Arc<PeerConnection>>,
     pub(super) requests: FxHashMap<Request, Arc<dyn Listener>>,
     pub(super) sessions: FxHashMap<Session, Arc<dyn Listener>>,
     pub(super) last_request: u64,
     pub(super) last_session: u64,
-    /// Until when the clock's task sleeps.
+    /// When the clock's task wakes up next.
     pub(super) armed: Time,
-    /// How many calls there were since anyone looked what the other sites say.
-    pub(super) unheard: u32,
-    /// Whether the node has panicked.
+    /// Number of calls since packets of other sites were last read.
+    pub(super) calls_without_read: u32,
     pub(super) has_failed: bool,
-    pub(super) meter: Meter,
+    pub(super) meter: HostMeter,
 }
 
-/// After so many calls whoever makes the next one looks what the other sites say. The site's own thread may not get to it while clients
-/// keep all cores busy, and then one site would keep a lock that others wait for, far beyond its turns. Clients acquire and
-/// release, so these are as many entries as a site may have while others wait.
-const MAX_UNHEARD: u32 = 32;
+/// After this many calls, the caller of the next one also reads what the other sites have sent. While clients keep all cores busy the
+/// node's own thread may not get to read, and then one site would keep a lock that others wait for far beyond its turns. Clients
+/// alternate between acquire and release, so half of this is the number of entries a site may make while others wait.
+const MAX_CALLS_WITHOUT_READ: u32 = 32;
 
-/// Sites that something was sent to: mostly none or one.
-pub(super) type Touched = Vec<Arc<Peer>>;
+/// Connections with newly queued packets, mostly none or one.
+pub(super) type Touched = Vec<Arc<PeerConnection>>;
 
-/// Writes to the sockets, outside of the lock.
+/// Writes queued packets to the sockets, after the lock is released.
 pub(super) fn flush(touched: Touched) {
     for peer in touched {
         peer.flush();
@@ -65,28 +65,28 @@ impl Core {
             last_request: 0,
             last_session: 0,
             armed: Time::ZERO,
-            unheard: 0,
+            calls_without_read: 0,
             has_failed: false,
-            meter: Meter::default(),
+            meter: HostMeter::default(),
         }
     }
 
-    /// Whoever makes a call has to hear these sites first: mostly none.
-    pub(super) fn peers_unheard(&mut self) -> Vec<Arc<Peer>> {
-        self.unheard += 1;
-        if self.unheard < MAX_UNHEARD {
+    /// Counts a call. Returns the connections that its caller has to read from, which is none for most calls.
+    pub(super) fn peers_to_read(&mut self) -> Vec<Arc<PeerConnection>> {
+        self.calls_without_read += 1;
+        if self.calls_without_read < MAX_CALLS_WITHOUT_READ {
             return Vec::new();
         }
-        self.unheard = 0;
+        self.calls_without_read = 0;
         self.peers.values().cloned().collect()
     }
 
-    /// Lets the node handle what happened; it was first noticed at `since`, unless only now.
+    /// Lets the node handle an input. `since` is when the input was first noticed, if that was earlier than now.
     pub(super) fn handle(
         &mut self,
         input: Input,
         since: Option<Time>,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedNode>,
         touched: &mut Touched,
     ) {
         if self.has_failed {
@@ -103,7 +103,7 @@ impl Core {
         &mut self,
         input: Input,
         since: Option<Time>,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedNode>,
         touched: &mut Touched,
     ) {
         let mut outputs = std::mem::take(&mut self.outputs);
@@ -125,7 +125,7 @@ impl Core {
         self.outputs = outputs;
     }
 
-    fn perform(&mut self, output: NodeOutput, shared: &Arc<Shared>, touched: &mut Touched) {
+    fn perform(&mut self, output: Output, shared: &Arc<SharedNode>, touched: &mut Touched) {
         match output {
             NodeOutput::Send { to, packet } => {
                 log::sends(&self.node.me().site, &to, &packet);
@@ -138,7 +138,7 @@ impl Core {
             NodeOutput::Persist { token, writes } => match &self.disk {
                 Sink::Memory => self.written = Some(token),
                 Sink::Closed => {}
-                // If the disk's thread is gone, so is the node soon.
+                // If the disk's thread has ended, the node is about to stop.
                 Sink::Thread(disk) => drop(disk.send((token, writes))),
             },
             NodeOutput::Answer(answer) => {
@@ -181,8 +181,8 @@ impl Core {
         }
     }
 
-    /// Writes a note down, and lets those know who wait for it; and a view says where its members are reached.
-    fn note(note: &Note, shared: &Shared) {
+    /// Logs a note and publishes what it changes: the node's state, and the addresses of an installed view's members.
+    fn note(note: &Note, shared: &SharedNode) {
         log::note(note);
         if let Note::Opened(_) = note {
             shared.state.send_modify(|state| state.open = true);

@@ -1,4 +1,4 @@
-//! The disk's thread: what the node wants written is written in order, several batches in one go if they have gathered.
+//! The disk's thread: it writes the node's batches in order, and several at once if they have queued up.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -15,19 +15,19 @@ type Batch = (WriteToken, Vec<DiskWrite>);
 
 /// Where batches of writes go.
 pub(super) enum Sink {
-    /// Nowhere: they count as written as soon as they are said.
+    /// Nowhere: batches count as written at once.
     Memory,
-    /// Nowhere, and they never count as written: the node has stopped.
+    /// Nowhere, and batches never count as written: the node has stopped.
     Closed,
     /// To the disk's thread.
     Thread(Sender<Batch>),
 }
 
-/// Starts the disk's thread: `write` makes writes durable, `done` is told the last token that is.
+/// Starts the disk's thread. `write` makes writes durable; `done` is called with the last token that is durable.
 ///
-/// A write for which there is no room is tried again until there is: the node is not told, so it promises nothing meanwhile, its lease is
-/// not renewed on what the disk does not have, and its clients learn of it in time. Once the other end of `stopped` is gone,
-/// it is not tried again.
+/// A write for which the disk has no room is retried until it succeeds. Meanwhile the node is not told that it was written, so it makes
+/// no promise that depends on it, its lease is not renewed on the strength of it, and its clients learn of that in time. Retries end
+/// when the sender of `stopped` is dropped.
 pub(super) fn start(
     name: String,
     mut write: impl FnMut(&[DiskWrite]) -> Result<(), StoreError> + Send + 'static,
@@ -40,11 +40,11 @@ pub(super) fn start(
             let mut has_failed = false;
             while let Err(error) = write(&writes) {
                 if !error.is_passing() {
-                    return tracing::error!(%error, "the disk has failed: this site takes no part any more");
+                    return tracing::error!(%error, "the disk has failed: this site no longer takes part");
                 }
                 has_failed = true;
                 tracing::error!(%error, "cannot write what the cluster agreed on; trying again");
-                // Nothing is ever said here: it ends with the node.
+                // Nothing is ever sent on this channel: it disconnects when the node stops.
                 if stopped.recv_timeout(RETRY_AFTER) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
@@ -58,7 +58,7 @@ pub(super) fn start(
     Ok((Sink::Thread(sender), thread))
 }
 
-/// Waits for a batch and takes all that have gathered by then; none once nobody can send more.
+/// Waits for a batch and merges all batches that have queued up by then; `None` once all senders are dropped.
 fn gather(receiver: &Receiver<Batch>) -> Option<Batch> {
     let (mut token, mut writes) = receiver.recv().ok()?;
     while let Ok((next, more)) = receiver.try_recv() {
@@ -76,7 +76,7 @@ mod tests {
     use meshlock_cluster::names::Incarnation;
 
     #[test]
-    fn batches_are_written_in_order_and_the_last_token_is_said_after_all_of_them() {
+    fn batches_are_written_in_order_and_the_last_token_is_reported_after_all_of_them() {
         let (written, said) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
         let (to_write, to_say, seen) = (written.clone(), said.clone(), written.clone());
         let write = move |writes: &[DiskWrite]| {

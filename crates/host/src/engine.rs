@@ -1,4 +1,5 @@
-//! Drives one node: whoever has something for it holds the lock for as long as the node takes to handle it.
+//! Drives one node. Every thread that has an input for the node takes the node's lock, lets the node handle the input, and carries out
+//! the node's outputs itself.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -10,13 +11,13 @@ use std::thread::JoinHandle;
 use meshlock_protocol::Epoch;
 use tokio::sync::{Notify, watch};
 
-use super::alarm::Alarm;
+use super::alarm::AsyncAlarm;
 use super::core::{Core, Touched, flush};
 use super::disk::{self, Sink};
 use super::log;
-use super::net::{Host, Net};
+use super::net::{Net, PacketHandler};
 use super::store::{Store, StoreError};
-use super::thread::Idle;
+use super::thread::IdleThread;
 use meshlock_cluster::founding;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::SiteName;
@@ -29,28 +30,27 @@ use meshlock_wire::sites::{Introduction, Versions};
 
 /// Everything that a node needs to run.
 #[derive(Debug)]
-pub struct Setup {
-    /// The node itself.
+pub struct NodeSetup {
     pub config: Config,
-    /// Where other sites reach this one ([`listen`]); nowhere for a site that is a cluster of its own.
+    /// The socket on which other sites reach this one ([`listen`]); `None` for a site that is a cluster of its own.
     ///
     /// [`listen`]: super::listen
     pub listen: Option<TcpListener>,
-    /// Where the other sites are reached, `host:port`.
+    /// Addresses of the other sites, as `host:port`.
     pub addresses: BTreeMap<SiteName, String>,
-    /// How connections are protected.
     pub security: Security,
-    /// Which versions of the wire it speaks with other sites: all that there are, unless it has to be like an older program.
+    /// Versions of the wire format to speak with other sites. The default is all known versions; tests of upgrades restrict it to behave
+    /// like an older program.
     pub speaks: Versions,
-    /// Where what must not be forgotten is kept; nowhere if everything may end with the process, as for a site that is a
-    /// cluster of its own.
+    /// The directory of the durable state; `None` if all state may be lost when the process ends, as for a site that is a cluster of its
+    /// own.
     pub data: Option<PathBuf>,
 }
 
-impl Setup {
-    /// Without a network.
+impl NodeSetup {
+    /// Describes a node without network and disk.
     pub fn new(config: Config) -> Self {
-        Setup {
+        NodeSetup {
             config,
             listen: None,
             addresses: BTreeMap::new(),
@@ -61,24 +61,22 @@ impl Setup {
     }
 }
 
-/// Why a node does not start.
+/// Why a node could not be started.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its configuration.
+pub enum EngineError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its disk.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What its disk says.
+    /// The disk belongs to another cluster, or has other voters.
     #[error(transparent)]
-    Founding(#[from] founding::FoundingError),
-    /// The machine gives no more threads or descriptors.
+    Founding(#[from] founding::StartError),
+    /// The operating system provides no more threads or file descriptors.
     #[error("cannot start the node's threads: {0}")]
     Threads(#[from] std::io::Error),
 }
 
-/// Receives a node's answers. Called with the node's lock held: it must not wait, nor call the engine.
+/// Receives a node's answers. Called with the node's lock held: an implementation must neither wait nor call the engine.
 pub trait Listener: Send + Sync {
     fn on_answer(&self, answer: &ClientAnswer);
 }
@@ -87,58 +85,59 @@ pub trait Listener: Send + Sync {
 pub struct Engine {
     handle: Handle,
     stop: Arc<Notify>,
-    /// Goes away with the node.
+    /// Dropped when the node stops, which the disk's thread notices.
     running: Option<Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     listening: Option<SocketAddr>,
 }
 
-/// What calls a node: as many as needed, each a way to the same one.
+/// A handle for calling a node. All clones refer to the same node.
 #[derive(Clone)]
 pub struct Handle {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedNode>,
     tasks: tokio::runtime::Handle,
 }
 
-/// How far a node is, for whoever waits for it.
+/// The state of a node that callers can [wait](Handle::until) for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
-    /// The number of the view that is installed.
+    /// The epoch of the installed view.
     pub epoch: Epoch,
-    /// How many members it has.
+    /// Number of members of that view.
     pub members: usize,
-    /// Whether this site is one of them and its machines run.
+    /// Whether this site is a member and its lock machines run.
     pub open: bool,
-    /// Whether the node has panicked: it takes no part any more.
+    /// Whether the node has panicked and no longer takes part.
     pub failed: bool,
 }
 
 /// The node with its lock held.
 pub(crate) struct Locked<'a> {
     core: MutexGuard<'a, Core>,
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<SharedNode>,
     touched: Touched,
 }
 
-pub(super) struct Shared {
+/// What the node's threads and handles share.
+pub(super) struct SharedNode {
     core: Mutex<Core>,
     pub(super) state: watch::Sender<NodeState>,
     pub(super) net: Arc<Net>,
-    /// The clock's task has to look again when it is due.
+    /// Wakes the clock's task when its next alarm has moved to an earlier time.
     alarm: Notify,
-    /// Held by whoever changes the rules for a semaphore.
+    /// Held while the rules are changed for a semaphore, so that one change is made at a time.
     rules_gate: tokio::sync::Mutex<()>,
 }
 
 impl Engine {
     /// Starts a node, with a thread of its own for the network and the clock.
-    pub fn start(setup: Setup) -> Result<Self, StartError> {
-        let Setup { mut config, listen, addresses, security, speaks, data } = setup;
+    pub fn start(setup: NodeSetup) -> Result<Self, EngineError> {
+        let NodeSetup { mut config, listen, addresses, security, speaks, data } = setup;
         config.start_stamp = config.start_stamp.max(stamp());
         let site = config.site.clone();
         if matches!(security, Security::Plain) && listen.is_some() {
             tracing::warn!(
-                "connections between sites are not protected: whoever reaches the port can be any site"
+                "connections between sites are not protected: anyone who reaches the port can pass for any site"
             );
         }
         let checked = config.check()?;
@@ -149,15 +148,15 @@ impl Engine {
             opened.map_or_else(|| (None, Disk::default()), |(store, disk)| (Some(store), disk));
         let mut outputs = Vec::new();
         let node = Node::start(checked, disk, now(), &mut outputs)?;
-        let thread = Idle::start(format!("site {site}"))?;
+        let thread = IdleThread::start(format!("site {site}"))?;
         let tasks = thread.tasks.clone();
         let alarm = {
             let _within = tasks.enter();
-            Alarm::new()?
+            AsyncAlarm::new()?
         };
         let net = Net::new(site.clone(), fastrand::u64(..), (security, speaks), addresses, tasks.clone());
         let (core, state) = (Mutex::new(Core::new(node, outputs)), watch::Sender::new(NodeState::default()));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedNode {
             core,
             state,
             net: Arc::new(net),
@@ -180,7 +179,7 @@ impl Engine {
         Ok(Engine { handle, stop, running: Some(running), threads, listening })
     }
 
-    /// Where other sites reach this one.
+    /// Returns the address on which other sites reach this one.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.listening
     }
@@ -194,7 +193,7 @@ impl std::ops::Deref for Engine {
 }
 
 impl Handle {
-    /// The runtime on the node's own thread: what runs there hears of the network soonest.
+    /// Returns the runtime of the node's own thread. Tasks that run there learn of network events soonest.
     pub fn tasks(&self) -> &tokio::runtime::Handle {
         &self.tasks
     }
@@ -203,16 +202,16 @@ impl Handle {
         &self.shared.rules_gate
     }
 
-    /// Runs `act` with the node's lock held once: to everyone else all that it does is one step.
+    /// Runs `act` with the node's lock taken once: to all other threads, everything that it does is one step.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         let mut locked = Locked { core: self.shared.lock(), shared: &self.shared, touched: Touched::new() };
         let result = act(&mut locked);
         let Locked { mut core, touched, .. } = locked;
         self.shared.arm(&mut core);
-        let unheard = core.peers_unheard();
+        let to_read = core.peers_to_read();
         drop(core);
         flush(touched);
-        for peer in unheard {
+        for peer in to_read {
             peer.read_now(&self.shared);
         }
         result
@@ -224,7 +223,7 @@ impl Handle {
         *state.wait_for(wanted).await.expect("this handle keeps the other end")
     }
 
-    /// Reads something of the node, with its lock held.
+    /// Reads the node's state with its lock held.
     pub fn look<R>(&self, look: impl FnOnce(&Node) -> R) -> R {
         look(&self.shared.lock().node)
     }
@@ -235,7 +234,7 @@ impl Locked<'_> {
         &self.core.node
     }
 
-    /// Opens a session; `listener` receives what concerns all that it holds.
+    /// Opens a session. `listener` receives the answers that concern everything the session holds, such as lease extensions.
     pub(crate) fn open_session(&mut self, listener: Arc<dyn Listener>) -> Session {
         self.core.last_session += 1;
         let session = Session(self.core.last_session);
@@ -243,7 +242,7 @@ impl Locked<'_> {
         session
     }
 
-    /// Ends a session: what it holds is free, and neither it nor the listeners of its `requests` are told anything more.
+    /// Ends a session and releases what it holds. Neither the session's listener nor those of its `requests` are called again.
     pub(crate) fn close_session(&mut self, session: Session, requests: impl IntoIterator<Item = Request>) {
         self.core.sessions.remove(&session);
         for request in requests {
@@ -253,12 +252,8 @@ impl Locked<'_> {
         self.call(ClientCall::SessionEnded(session));
     }
 
-    /// Makes a call with a number of its own, whose answers go to `listener`: perhaps before this returns.
-    pub(crate) fn ask(
-        &mut self,
-        listener: Arc<dyn Listener>,
-        call: impl FnOnce(Request) -> ClientCall,
-    ) -> Request {
+    /// Makes a call under a new request number. Its answers go to `listener`, possibly before this function returns.
+    pub(crate) fn ask(&mut self, listener: Arc<dyn Listener>, call: impl FnOnce(Request) -> Call) -> Request {
         self.core.last_request += 1;
         let request = Request(self.core.last_request);
         self.core.requests.insert(request, listener);
@@ -266,12 +261,12 @@ impl Locked<'_> {
         request
     }
 
-    /// Makes a call about something that exists.
-    pub(crate) fn call(&mut self, call: ClientCall) {
+    /// Makes a call that concerns an existing request or session.
+    pub(crate) fn call(&mut self, call: Call) {
         self.core.handle(Input::Call(call), None, self.shared, &mut self.touched);
     }
 
-    /// Nobody listens to the answers of this request any more.
+    /// Removes the listener of this request.
     pub(crate) fn forget(&mut self, request: Request) {
         self.core.requests.remove(&request);
     }
@@ -283,10 +278,10 @@ impl Drop for Engine {
         self.stop.notify_one();
         {
             let mut core = self.handle.shared.lock();
-            // The disk's thread ends once nobody can send it more. What is still said meanwhile is never written, so that
-            // nothing that depends on it is said either.
+            // The disk's thread ends once all its senders are dropped. Later outputs of the node are never written, so nothing that
+            // depends on those writes is sent either.
             core.disk = Sink::Closed;
-            // Listeners have handles of the node.
+            // Listeners own handles of the node: dropping them breaks the reference cycle.
             (core.requests, core.sessions) = Default::default();
         }
         let me = std::thread::current().id();
@@ -296,22 +291,22 @@ impl Drop for Engine {
     }
 }
 
-/// What the node's own thread does until the node stops.
-async fn run(shared: Arc<Shared>, alarm: Alarm, listen: Option<TcpListener>, stop: Arc<Notify>) {
+/// Runs on the node's own thread until the node stops: accepts connections of other sites and keeps the clock.
+async fn run(shared: Arc<SharedNode>, alarm: AsyncAlarm, listen: Option<TcpListener>, stop: Arc<Notify>) {
     if let Some(listener) = listen {
         let listener = tokio::net::TcpListener::from_std(listener).expect("within a runtime");
         tokio::spawn(shared.net.clone().keep_accepting(listener, shared.clone()));
     }
     tokio::select! {
         error = keep_time(&shared, &alarm) => {
-            tracing::error!(?error, "the clock's alarm has failed: this site takes no part any more");
+            tracing::error!(?error, "the clock's alarm has failed: this site no longer takes part");
         }
         () = stop.notified() => {}
     }
 }
 
-/// Tells the node that time has passed, whenever it wants to know.
-async fn keep_time(shared: &Arc<Shared>, alarm: &Alarm) -> std::io::Result<()> {
+/// Gives the node a time input whenever one of its timers is due.
+async fn keep_time(shared: &Arc<SharedNode>, alarm: &AsyncAlarm) -> std::io::Result<()> {
     loop {
         let due = shared.lock().armed;
         tokio::select! {
@@ -327,12 +322,12 @@ async fn keep_time(shared: &Arc<Shared>, alarm: &Alarm) -> std::io::Result<()> {
     }
 }
 
-impl Host for Shared {
+impl PacketHandler for SharedNode {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>) {
         let (mut touched, arrived) = (Touched::new(), now());
         {
             let mut core = self.lock();
-            core.unheard = 0;
+            core.calls_without_read = 0;
             for packet in packets {
                 core.handle(Input::Packet { from: from.clone(), packet }, Some(arrived), self, &mut touched);
             }
@@ -357,13 +352,21 @@ impl Host for Shared {
     }
 }
 
-impl Shared {
+#[cfg(test)]
+thread_local! {
+    /// Number of times that this thread has taken a node's lock.
+    pub(crate) static LOCKS_TAKEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+impl SharedNode {
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        // A panic of the node is caught within: what is here is whole.
+        #[cfg(test)]
+        LOCKS_TAKEN.set(LOCKS_TAKEN.get() + 1);
+        // A panic of the node is caught before it reaches this lock, so the state behind a poisoned lock is consistent.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the node handle one input that is no client's call, and carries out what it wants done.
+    /// Lets the node handle one input other than a client's call, and carries out its outputs.
     fn step(self: &Arc<Self>, input: impl FnOnce(&mut Core) -> Input) {
         let mut touched = Touched::new();
         {
@@ -375,7 +378,7 @@ impl Shared {
         flush(touched);
     }
 
-    /// Sees to it that the clock's task wakes in time.
+    /// Makes sure that the clock's task wakes up by the node's next deadline.
     fn arm(&self, core: &mut Core) {
         let due = if core.has_failed { Time::from_micros(u64::MAX) } else { core.node.next_due() };
         if due < core.armed {

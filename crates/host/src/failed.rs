@@ -1,7 +1,7 @@
-//! What is left of a node that has panicked: a bug of ours, after which nothing that it says can be believed.
+//! What happens after a node has panicked: a bug of ours, after which none of its outputs can be trusted.
 //!
-//! It is never asked again. It renews no lease, so that the others go on without it; whoever holds something here is told
-//! that it is lost, whoever asks for something that there is nobody to ask.
+//! The node is never called again. It renews no lease, so the other sites go on without it. Holders at this site are told that their
+//! locks are lost, and every new request is refused.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,12 +12,13 @@ use meshlock_cluster::table::{LockEvent, LossReason, Request, RequestRefusal};
 use meshlock_system::now;
 
 impl Core {
-    /// The node has panicked: everyone is told how it ends for them.
+    /// Handles a panic of the node: tells every listener how its request ends.
     pub(super) fn on_panic(&mut self) {
         tracing::error!("the node has panicked, which is a bug: what its clients hold is lost");
         self.has_failed = true;
         let node = &self.node;
-        // Whether they can still be told apart nobody knows; holding nothing is what it is safe to believe.
+        // The table may be inconsistent after the panic. If its holders cannot be read, every request is told that it has lost its
+        // lock, which is safe.
         let holding = catch_unwind(AssertUnwindSafe(|| -> BTreeSet<Request> {
             node.table().holders().map(|(_, request, _)| request).collect()
         }));
@@ -32,13 +33,13 @@ impl Core {
             if let LockEvent::Lost { .. } = tell {
                 self.meter.lost_by_failure();
             }
-            let answer = ClientAnswer::Lock(tell);
-            // A listener may be what has panicked.
+            let answer = Answer::Lock(tell);
+            // The panic may have come from a listener.
             let _ = catch_unwind(AssertUnwindSafe(|| self.answer(&answer)));
         }
     }
 
-    /// Answers in the place of a node that has failed.
+    /// Answers a call on behalf of a node that has failed.
     pub(super) fn answer_for_the_failed(&mut self, input: &Input) {
         let Input::Call(call) = input else { return };
         let refused =

@@ -1,15 +1,14 @@
 //! Runs one node: sockets, TLS, the disk, threads and the clock around the pure machine. Nothing here decides anything about a lock.
 //!
-//! An [`Engine`] drives one [`Node`](meshlock_cluster::node::Node). Whoever has something for it (a client's call, a packet, a
-//! completed write, time) takes the engine's lock, lets the node handle it, and carries out what the node wants done, all on
-//! its own thread:
+//! An [`Engine`] drives one [`Node`](meshlock_cluster::node::Node). The thread that has an input for the node (a client's call, a packet,
+//! a completed write, time) takes the engine's lock, lets the node handle the input, and carries out the node's outputs itself:
 //!
 //! ```text
 //!  caller ─▶ lock ─▶ node.handle ─▶ answers to listeners, packets to queues, writes to the disk's thread ─▶ unlock ─▶ write to sockets
 //! ```
 //!
-//! So a lock whose token is here is taken without waking another thread, and what a release sends to another site is on the
-//! wire before the release returns.
+//! So a lock whose token is at this site is taken without waking another thread, and what a release sends to another site is on
+//! the wire before the release returns.
 
 #![allow(
     missing_docs,
@@ -27,12 +26,13 @@ pub mod front;
 pub mod gate;
 mod log;
 mod meter;
-pub(crate) mod net;
+mod net;
 mod pending;
-pub mod store;
+mod store;
 mod thread;
 
-pub use engine::{Engine, Handle, Listener, NodeState, Setup, StartError};
+pub use engine::{Engine, EngineError, Handle, Listener, NodeSetup, NodeState};
 pub use meter::{Readings, SessionEnd, Via};
 pub use net::{IntroduceError, ListenError, Traffic, learn_of_cluster, listen, tune};
 pub use pending::{PendingConnections, PendingSlot};
+pub use store::StoreError;

@@ -1,5 +1,5 @@
-//! What a node notes, as lines of the log; and, for those who ask for the target `meshlock::lock` at the level debug, what becomes of
-//! each wish: a line wherever a message is sent or handled for it, with its cause.
+//! Writes a node's notes to the log. With the target `meshlock::lock` at level debug it also follows every acquisition: one line wherever
+//! a message is sent or handled for it, with its cause.
 
 use meshlock_protocol::Message;
 use tracing::Level;
@@ -9,15 +9,15 @@ use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{ClientAnswer, ClientCall, Input, Node, Note, Packet};
 use meshlock_cluster::table::{Acquire, LockEvent, Request};
 
-/// What lines about wishes are asked for by.
+/// The log target of lines about single acquisitions.
 const LOCK: &str = "meshlock::lock";
 
-/// Whether anybody wants to know what becomes of wishes. As good as nothing if not.
+/// Whether acquisitions are logged. If not, this check is all that logging costs.
 fn follows_requests() -> bool {
     tracing::enabled!(target: LOCK, Level::DEBUG)
 }
 
-/// Something is about to be handled.
+/// Logs an input that the node is about to handle.
 pub(super) fn input(input: &Input, node: &Node) {
     if !follows_requests() {
         return;
@@ -41,14 +41,14 @@ pub(super) fn input(input: &Input, node: &Node) {
     }
 }
 
-/// A wish is over because its session is: it gives back what it has, or does not wait any more.
+/// Logs that an acquisition ends with its session: it releases what it holds, or stops waiting.
 pub(super) fn ends(site: &SiteName, request: Request) {
     if follows_requests() {
         tracing::debug!(target: LOCK, %site, request = request.0, "ends");
     }
 }
 
-/// Something is sent.
+/// Logs a packet that is sent.
 pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
     if !follows_requests() {
         return;
@@ -59,9 +59,9 @@ pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
     }
 }
 
-/// A client is told something.
-pub(super) fn tells(site: &SiteName, answer: &ClientAnswer) {
-    let ClientAnswer::Lock(tell) = answer else { return };
+/// Logs an answer to a client.
+pub(super) fn tells(site: &SiteName, answer: &Answer) {
+    let Answer::Lock(tell) = answer else { return };
     if !follows_requests() {
         return;
     }
@@ -82,12 +82,12 @@ pub(super) fn tells(site: &SiteName, answer: &ClientAnswer) {
     tracing::debug!(target: LOCK, %site, request = request.0, "{what}");
 }
 
-/// A cause as a line of the log has it; nothing if none is known, as from a site that speaks version 1 of the wire.
+/// Formats a cause for the log; `None` if it is unknown, as from a site that speaks version 1 of the wire format.
 fn shown(cause: Option<Cause>) -> Option<String> {
     cause.map(|cause| cause.to_string())
 }
 
-/// Writes a note down.
+/// Writes a note to the log.
 pub(super) fn note(note: &Note) {
     match note {
         Note::Installed(view) => {
@@ -111,14 +111,14 @@ pub(super) fn note(note: &Note) {
             tracing::warn!(
                 ?agreed,
                 ?configured,
-                "the cluster agreed on other leases than are configured here: it goes by those"
+                "the cluster agreed on other leases than are configured here, and uses the agreed ones"
             );
         }
         Note::DiskReplaced { by, .. } => {
             tracing::error!(
                 %by,
-                "this disk is not the one that this voter came with first: it takes part, but does not vote; put the first disk \
-                 back, or found the cluster anew with empty disks if no majority of voters is left"
+                "this disk is not the one that this voter came with first: the site takes part, but does not vote; put the first \
+                 disk back, or found the cluster again with empty disks if no majority of voters is left"
             );
         }
         Note::FirstStartWaits { silent } => {
@@ -128,7 +128,7 @@ pub(super) fn note(note: &Note) {
             );
         }
         Note::TooOld(member) => {
-            tracing::warn!(%member, "this incarnation is too old to be let in, a later one begins; was the disk lost, or the clock set back?");
+            tracing::warn!(%member, "this incarnation is too old to be let in, and a later one is started; was the disk lost, or the clock set back?");
         }
         Note::EpochsExhausted => {
             tracing::error!("there is no number left for another view: found another cluster");

@@ -1,4 +1,4 @@
-//! What a running node can be watched by: what its pure half has counted, and what only the shell sees.
+//! Measurements of a running node: what its pure part has counted, and what only the host can measure.
 
 use super::core::Core;
 use super::engine::Handle;
@@ -9,20 +9,19 @@ use meshlock_cluster::table::{LossReason, TableTally};
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
 
-/// What hands a lock over to someone who waits.
+/// What kind of input handed a lock over to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// Another client of this site left: from when the node began to handle that until the waiter was told.
+    /// Another client of this site released it. Measured from when the node began to handle the release until the waiter was told.
     Here,
-    /// Another site sent a message: from when it was read from the connection until the waiter was told.
+    /// Another site sent a message. Measured from when the message was read from the connection until the waiter was told.
     Elsewhere,
 }
 
 impl Via {
-    /// Every value.
     pub const ALL: [Via; 2] = [Via::Here, Via::Elsewhere];
 
-    /// Its name for programs.
+    /// Returns its name for programs.
     pub fn label(self) -> &'static str {
         match self {
             Via::Here => "here",
@@ -30,7 +29,7 @@ impl Via {
         }
     }
 
-    /// How a grant that follows from this input came about; none for one that nobody waited for.
+    /// Returns how a grant that follows from this input came about; `None` for inputs whose grants nobody waited for.
     pub(super) fn of(input: &Input) -> Option<Self> {
         match input {
             Input::Packet { .. } => Some(Via::Elsewhere),
@@ -42,20 +41,19 @@ impl Via {
     }
 }
 
-/// How the session of a client that is connected to the node itself ended.
+/// How the session of a client that was connected directly to the node ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// No process has its connection open any more.
+    /// The client closed the connection: no process has it open any more.
     Disconnected,
-    /// This node has ended it: the client was silent for too long, or said what makes no sense.
+    /// This node ended it: the client was silent for too long, or sent something invalid.
     CutOff,
 }
 
 impl SessionEnd {
-    /// Every value.
     pub const ALL: [SessionEnd; 2] = [SessionEnd::Disconnected, SessionEnd::CutOff];
 
-    /// Its name for programs.
+    /// Returns its name for programs.
     pub fn label(self) -> &'static str {
         match self {
             SessionEnd::Disconnected => "disconnected",
@@ -64,20 +62,20 @@ impl SessionEnd {
     }
 }
 
-/// What the shell counts.
+/// Counters of the host.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct HostMeter {
     hand_overs: [Histogram; Via::ALL.len()],
     sessions: [u64; SessionEnd::ALL.len()],
     lost_by_failure: u64,
 }
 
-impl Meter {
+impl HostMeter {
     pub(super) fn handed_over(&mut self, via: Via, took: Span) {
         self.hand_overs[via as usize].record(took);
     }
 
-    /// A client has lost what it held because the node has failed.
+    /// Counts a lock that a client lost because the node has failed.
     pub(super) fn lost_by_failure(&mut self) {
         self.lost_by_failure += 1;
     }
@@ -87,49 +85,45 @@ impl Meter {
     }
 }
 
-/// How a node is at one moment, and what has happened there since it started.
+/// A snapshot of a node's state and of its counters since it started.
 #[derive(Clone, Debug)]
 pub struct Readings {
-    /// What its locks have counted.
-    pub tally: TableTally,
-    /// How many locks it keeps, in use or idle.
+    /// Counters of its locks.
+    pub tally: Tally,
+    /// Number of locks kept, in use or idle.
     pub locks: usize,
-    /// How many wishes were granted and not given back.
+    /// Number of acquisitions that were granted and not released.
     pub holders: u64,
-    /// How many wait.
     pub waiters: u64,
-    /// How many sessions are open: of clients, of the library, and one for each wish of the wire APIs.
+    /// Number of open sessions: of clients, of the library, and one for each acquisition of the wire APIs.
     pub sessions: usize,
-    /// The number of the view that is installed.
     pub epoch: u64,
-    /// How many members it has.
     pub members: usize,
-    /// Whether this site is one of them.
     pub is_member: bool,
-    /// Whether its machines run.
+    /// Whether its lock machines run.
     pub is_open: bool,
-    /// Whether it leads, as far as it knows.
+    /// Whether it leads the voters, as far as it knows.
     pub leads: bool,
-    /// How long its lease lasts yet; nothing if it has none.
+    /// Remaining time of its lease; zero if it has none.
     pub lease_left: Span,
-    /// What has gone between it and the other members.
+    /// Traffic with each of the other members.
     pub traffic: Vec<Traffic>,
-    meter: Meter,
+    meter: HostMeter,
 }
 
 impl Readings {
-    /// How long hand-overs of this kind took within this site.
+    /// Returns how long hand-overs of this kind took within this site.
     pub fn hand_overs(&self, via: Via) -> &Histogram {
         &self.meter.hand_overs[via as usize]
     }
 
-    /// How many clients lost what they held for this reason.
+    /// Returns the number of locks that were lost for this reason.
     pub fn losses(&self, reason: LossReason) -> u64 {
         let by_failure = if reason == LossReason::Failed { self.meter.lost_by_failure } else { 0 };
         self.tally.losses(reason) + by_failure
     }
 
-    /// How many sessions ended so.
+    /// Returns the number of sessions that ended this way.
     pub fn session_ends(&self, end: SessionEnd) -> u64 {
         self.meter.sessions[end as usize]
     }
@@ -158,7 +152,7 @@ impl Readings {
 }
 
 impl Handle {
-    /// How the node is, for whoever watches it. Takes as long as copying a few thousand numbers.
+    /// Returns a snapshot of the node's measurements. It costs about as much as copying a few thousand numbers.
     pub fn readings(&self) -> Readings {
         let traffic = self.shared.net.traffic();
         Readings::of(&self.shared.lock(), traffic)

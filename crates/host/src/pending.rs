@@ -1,20 +1,20 @@
-//! Connections that have not yet said who they are: so many at once, and only a share of them from one address, so that one
-//! who opens connections and says nothing keeps nobody else out.
+//! Limits the connections that have not yet identified themselves, in total and for each address, so that a peer that opens
+//! connections and sends nothing cannot keep others out.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where connections wait until they have said who they are.
+/// Counts the connections that have not yet identified themselves.
 #[derive(Debug)]
 pub struct PendingConnections {
-    /// How many may be there at once, and how many of them from one address.
+    /// Maximum number of slots, in total and for one address.
     slots: usize,
     share: usize,
     inside: Mutex<BTreeMap<IpAddr, usize>>,
 }
 
-/// A place in it, free again when this is dropped.
+/// A slot for one such connection. It is free again when this is dropped.
 #[derive(Debug)]
 pub struct PendingSlot {
     pending: Arc<PendingConnections>,
@@ -22,12 +22,12 @@ pub struct PendingSlot {
 }
 
 impl PendingConnections {
-    /// With so many places, and so many of them for one address.
+    /// Allows `slots` connections at once, of which `share` may come from one address.
     pub fn new(slots: usize, share: usize) -> Self {
         PendingConnections { slots, share, inside: Mutex::default() }
     }
 
-    /// A place for a connection from this address, if there is one.
+    /// Takes a slot for a connection from this address, if one is free.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> Option<PendingSlot> {
         let mut inside = self.inside();
         let everybody: usize = inside.values().sum();

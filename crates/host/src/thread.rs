@@ -1,5 +1,5 @@
-//! The node's own thread, with the runtime that its tasks live on. The runtime is made and ends there: elsewhere it could end
-//! within another runtime, which is not allowed.
+//! The node's own thread, with the runtime that its tasks run on. The runtime is created and dropped on this thread: elsewhere it could
+//! be dropped inside another runtime, which Tokio does not allow.
 
 use std::io;
 use std::pin::Pin;
@@ -12,33 +12,33 @@ use tokio::runtime::{Builder, Handle};
 pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A thread that waits for its work.
-pub(super) struct Idle {
+pub(super) struct IdleThread {
     pub(super) tasks: Handle,
     work: Sender<Work>,
     thread: JoinHandle<()>,
 }
 
-impl Idle {
+impl IdleThread {
     pub(super) fn start(name: String) -> io::Result<Self> {
-        let (says, hears) = channel();
+        let (started, is_started) = channel();
         let (work, works) = channel::<Work>();
         let run = move || match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
-                let _ = says.send(Ok(runtime.handle().clone()));
+                let _ = started.send(Ok(runtime.handle().clone()));
                 if let Ok(work) = works.recv() {
                     runtime.block_on(work);
                 }
             }
-            Err(error) => drop(says.send(Err(error))),
+            Err(error) => drop(started.send(Err(error))),
         };
         let thread = std::thread::Builder::new().name(name).spawn(run)?;
-        let tasks = hears.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Idle { tasks, work, thread })
+        let tasks = is_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
+        Ok(IdleThread { tasks, work, thread })
     }
 
-    /// Gives it its work.
+    /// Gives the thread its work.
     pub(super) fn work(self, work: Work) -> JoinHandle<()> {
-        // It is there: it ends only after its work, or without this sender.
+        // The thread still runs: it ends only after its work, or when this sender is dropped.
         let _ = self.work.send(work);
         self.thread
     }

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meshlock_client::{Connection, Endpoint, Keeping};
+use meshlock_client::{Connection, Keeping, NodeEndpoint};
 use meshlock_cluster::node::{Config, Content};
 use meshlock_cluster::table::Wait;
-use meshlock_host::front::{AcquireState, Acquisition, Front, LockRequest, Owner};
-use meshlock_host::{Engine, Setup, door};
+use meshlock_host::front::{AcquireParams, AcquireState, Acquisition, Front, Owner};
+use meshlock_host::{Engine, NodeSetup, door};
 use meshlock_testing::WITHIN;
 use meshlock_wire::clients::{ToClient, ToNode, put_to_node, take_to_client, take_to_node};
 use meshlock_wire::sites::{Versions, decode_packet, take_greeting};
@@ -67,7 +67,7 @@ struct Served {
 impl Served {
     fn new() -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let front = Front::new((*engine).clone(), Arc::default());
         let dir = tempfile::tempdir().unwrap();
         door::serve(&front, door::listen(&dir.path().join("sock")).unwrap(), |_| {});
@@ -82,7 +82,7 @@ impl Served {
     fn hold(&self, lock: &str) -> Arc<Acquisition<()>> {
         let owner = Owner::Own { label: "someone".parse().unwrap(), silence: None };
         let wanted =
-            LockRequest { lock: lock.parse().unwrap(), wait: Wait::Forever, permits: None, cause: None };
+            AcquireParams { lock: lock.parse().unwrap(), wait: Wait::Forever, permits: None, cause: None };
         let held = self.front.acquire(&self.front.in_process(), owner, wanted, ());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let is_decided = |state: &AcquireState| *state != AcquireState::Waiting;
@@ -209,7 +209,8 @@ fn a_client_of_today_talks_to_a_node_of_version_2() {
     let socket = dir.path().join("sock");
     let node = play_a_node_of_version_2(&socket);
     let label = "today".parse().unwrap();
-    let mut connection = Connection::connect(&Endpoint::Socket(socket), &label, &Keeping::Thread).unwrap();
+    let mut connection =
+        Connection::connect(&NodeEndpoint::Socket(socket), &label, &Keeping::Thread).unwrap();
     assert_eq!(connection.site().as_str(), "local");
     let answer = connection.ask(Duration::from_mins(1), |tag| ToNode::Status { tag }).unwrap();
     assert!(matches!(answer, ToClient::Status { status, .. } if status.site.as_str() == "local"));
@@ -229,7 +230,7 @@ fn a_site_of_an_older_version_is_greeted_heard_and_answered_in_its_version() {
         let mut config = Config::new("a".parse().unwrap(), vec!["a".parse().unwrap(), "b".parse().unwrap()]);
         config.cluster = "recorded".parse().unwrap();
         config.address = address.to_string().parse().unwrap();
-        let mut setup = Setup::new(config);
+        let mut setup = NodeSetup::new(config);
         setup.listen = Some(listener);
         let _engine = Engine::start(setup).unwrap();
         let mut stream = TcpStream::connect(address).unwrap();

@@ -1,4 +1,4 @@
-//! What a lock costs a program whose own site has its token: no message is sent, no task is switched.
+//! The cost of a lock whose token is at the program's own site: no message is sent and no task is switched.
 //!
 //! Run with `cargo bench -p meshlock --no-default-features --bench lock`; it should stay below a microsecond.
 

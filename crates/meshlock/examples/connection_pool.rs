@@ -1,8 +1,8 @@
-//! At most three connections to a database, of all processes of all machines together: a semaphore. The permit's number says
-//! which connection of the pool to use.
+//! A semaphore that allows three connections to a database, over all processes of all machines. The permit's number says which
+//! connection of the pool to use.
 //!
 //! ```sh
-//! cargo run --example connection_pool
+//! cargo run -p meshlock --example connection_pool
 //! ```
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! A counter that several sites raise under one lock. The counter itself refuses writers whose fence is old, so that even a
-//! program that was asleep for longer than its lease cannot overwrite what came after.
+//! A counter that several sites increment under one lock. The counter itself refuses writers with an old fence, so that even a program
+//! that was suspended for longer than its lease cannot overwrite later values.
 //!
 //! ```sh
-//! cargo run --example fenced_counter
+//! cargo run -p meshlock --example fenced_counter
 //! ```
 
 use std::sync::{Arc, Mutex};

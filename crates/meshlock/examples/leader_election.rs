@@ -1,7 +1,8 @@
-//! One of several sites does the work; when it stops, another one takes over. Whoever holds the lock leads, until it is lost.
+//! Leader election: one of several sites does the work, and when it stops another one takes over. The holder of the lock leads until it
+//! releases or loses the lock.
 //!
 //! ```sh
-//! cargo run --example leader_election
+//! cargo run -p meshlock --example leader_election
 //! ```
 
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use meshlock::{Cluster, Node};
 use tokio::sync::mpsc;
 
-/// Leads whenever it can. A leader watches for the loss of its lock while it works.
+/// Waits for leadership and leads for one term. A leader watches for the loss of its lock while it works.
 async fn stand(site: usize, node: Node, told: mpsc::UnboundedSender<String>) {
     let Ok(leadership) = node.lock("leader").await else { return };
     let _ = told.send(format!("site {site} leads, with fence {}", leadership.fence()));

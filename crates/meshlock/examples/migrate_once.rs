@@ -1,8 +1,8 @@
 //! Many copies of a service start at once; one of them migrates the database, the others wait and find it done. The
-//! database is a real file here; its first line is the version of its schema.
+//! database is a file here, whose first line is the version of its schema.
 //!
 //! ```sh
-//! cargo run --example migrate_once
+//! cargo run -p meshlock --example migrate_once
 //! ```
 
 use std::fs;
@@ -12,7 +12,7 @@ use meshlock::{Cluster, Node};
 
 const WANTED: u32 = 2;
 
-/// Brings the file up to date, once. Says whether this copy did it.
+/// Brings the file up to date if nobody has done so. Returns whether this copy did it.
 async fn migrate(node: &Node, database: &Path) -> Result<bool, Box<dyn std::error::Error>> {
     let _guard = node.lock("migrate").await?;
     let text = fs::read_to_string(database)?;
@@ -21,7 +21,7 @@ async fn migrate(node: &Node, database: &Path) -> Result<bool, Box<dyn std::erro
         return Ok(false);
     }
     let migrated: Vec<String> = rows.lines().map(|row| format!("{row};active")).collect();
-    // Written whole or not at all: beside the old one, then in its place.
+    // Written to a new file first and then renamed, so that the database is replaced completely or not at all.
     let new = database.with_extension("new");
     fs::write(&new, format!("{WANTED}\n{}\n", migrated.join("\n")))?;
     fs::rename(&new, database)?;

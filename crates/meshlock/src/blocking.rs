@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
+/// Wakes a parked thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -13,7 +14,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future on this thread until it is done, without a runtime: for the futures of this crate, whose work other threads do.
+/// Runs a future on this thread until it completes, without a runtime. It is meant for the futures of this crate, whose work is done by
+/// other threads.
 ///
 /// ```
 /// assert_eq!(meshlock::block_on(async { 7 }), 7);
@@ -22,10 +24,10 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     wait_for(future)
 }
 
-/// Runs a future on this thread until it is done. The node's own threads do its work meanwhile.
+/// Runs a future on this thread until it completes. The node's own threads do its work meanwhile.
 pub(crate) fn wait_for<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    // Mostly it is done at once, and nobody need be woken.
+    // Most futures complete at once and need no waker.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }

@@ -1,10 +1,10 @@
-//! A program's way to a node that runs in another process.
+//! A client of a node that runs in another process.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use meshlock_client::{Client as NodeClient, Endpoint as NodeEndpoint};
+use meshlock_client::{NodeClient, NodeEndpoint};
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::table::Wait;
 use meshlock_system::now;
@@ -15,10 +15,16 @@ use crate::error::{AcquireError, ConnectError};
 use crate::guard::{Guard, Guards};
 use crate::locking::locking_methods;
 use crate::node::within;
-use crate::semaphore::{Semaphore, Source};
+use crate::semaphore::{PermitSource, Semaphore};
 use crate::tls::Tls;
 
-/// Where a node serves clients.
+/// The address at which a node serves clients.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let endpoint: meshlock::Endpoint = Path::new("/run/meshlock/db-1.sock").into();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Endpoint(NodeEndpoint);
 
@@ -46,7 +52,7 @@ impl Endpoint {
         Ok(Endpoint(NodeEndpoint::Tcp { address: address.parse()?, security }))
     }
 
-    /// A node on any machine whose network is trusted: nothing is protected.
+    /// A node on any machine, without TLS: only for a network that is trusted.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -74,17 +80,17 @@ impl From<PathBuf> for Endpoint {
     }
 }
 
-/// A program's way to a node that runs in another process, on this machine or another. Clones share one session; what it holds is
-/// free when the program ends, however it ends.
+/// A client of a node that runs in another process, on this machine or another. Clones share one session. Its locks are released when
+/// the program ends, however it ends.
 ///
-/// It talks to the first of its endpoints that answers, and to another one when that is gone. Locks that it held then are
-/// [lost](Guard::lost); whoever waits goes on waiting at the other node.
+/// It uses the first of its endpoints that answers, and another one when that node is gone. Locks that it held are then
+/// [lost](Guard::lost); calls that were waiting go on waiting at the other node.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("node.sock");
-/// # let node = meshlock::Node::builder().in_memory().socket(&path).start()?; // mostly `meshlock node`, elsewhere
+/// # let node = meshlock::Node::builder().in_memory().socket(&path).start()?; // usually a separate `meshlock node`
 /// let client = meshlock::Client::connect_blocking([meshlock::Endpoint::socket(&path)])?;
 /// let guard = client.lock_blocking("orders")?;
 /// # Ok(())
@@ -114,7 +120,7 @@ impl Client {
         Client::connect_as(endpoints, &default_label()).await
     }
 
-    /// Connects to the first of these nodes that answers, and says how operators and other clients are to know this program.
+    /// Connects to the first of these nodes that answers. `label` identifies this program to operators and other clients.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -135,7 +141,7 @@ impl Client {
         Ok(Client { client })
     }
 
-    /// [`connect`](Client::connect) without async.
+    /// Like [`connect`](Client::connect), without async.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -152,7 +158,7 @@ impl Client {
         wait_for(Client::connect(endpoints))
     }
 
-    /// The name of the site that it talks to; none while it talks to nobody.
+    /// Returns the name of the site that it is connected to; `None` while it is not connected.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -196,7 +202,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// How this program is known if it does not say: by its file and its process.
+/// Returns the default label: the name of the program's file and its process number.
 fn default_label() -> String {
     let program = std::env::current_exe().ok();
     let program =
@@ -205,7 +211,7 @@ fn default_label() -> String {
     format!("{program}, process {}", std::process::id())
 }
 
-/// A label that others can print, whatever the program calls itself.
+/// Converts any text to a label that others can print.
 fn label_of(text: &str) -> ClientLabel {
     let plain: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect();
     plain

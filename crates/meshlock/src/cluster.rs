@@ -6,7 +6,7 @@ use crate::builder::NodeBuilder;
 use crate::error::StartError;
 use crate::node::Node;
 
-/// Several sites in one process, which talk over the loopback network: for tests.
+/// Several sites in one process, connected over the loopback network, for tests.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -24,12 +24,20 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts so many sites, named `site-1` and so on.
+    /// Starts this number of sites, named `site-1` and so on.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let cluster = meshlock::Cluster::local(3)?;
+    /// assert_eq!(cluster[0].site(), "site-1");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local(sites: usize) -> Result<Self, StartError> {
         Cluster::local_with(sites, |_, builder| builder)
     }
 
-    /// The same, after `adjust` has had a look at how each site is described.
+    /// Like [`local`](Cluster::local), with changes that `adjust` makes to each site's builder.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,7 +49,7 @@ impl Cluster {
         sites: usize,
         mut adjust: impl FnMut(&str, NodeBuilder) -> NodeBuilder,
     ) -> Result<Self, StartError> {
-        // The system gives free ports; they are bound again by the sites, which nobody else on loopback gets in between.
+        // The system picks free ports. The sites use these listeners, so no other program can take a port in between.
         let listeners =
             (0..sites).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
         let addresses =
@@ -58,13 +66,33 @@ impl Cluster {
     }
 
     /// Waits until all sites are members of one view.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = meshlock::Cluster::local(2)?;
+    /// cluster.ready().await;
+    /// assert_eq!(cluster[0].view().members.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ready(&self) {
         for node in &self.nodes {
             node.front().node().until(|state| state.open && state.members == self.nodes.len()).await;
         }
     }
 
-    /// The sites.
+    /// Returns the sites.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = meshlock::Cluster::local(2)?;
+    /// for node in cluster.nodes() {
+    ///     println!("{}", node.site());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

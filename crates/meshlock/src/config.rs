@@ -1,4 +1,4 @@
-//! What a node can be told: the values that [`NodeBuilder`](crate::NodeBuilder) takes.
+//! The values that [`NodeBuilder`](crate::NodeBuilder) takes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use meshlock_host::gate::{AuditTarget, Each, Policy};
 
 use crate::error::{StartError, client_name};
 
-/// How long leases are. The same at all sites: the cluster goes by those of its first view.
+/// The terms of leases. They must be the same at all sites: a cluster keeps the terms of its first view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
-    /// How long a lease is: what a site held that is cut off is free for others after this long and a little more. Default: 5 s.
+    /// The length of a lease. What a site held that is cut off becomes free for others a little later than this. Default: 5 s.
     pub length: Option<Duration>,
-    /// How long before its end clients are told to stop. Default: 500 ms.
+    /// How long before the end of a lease clients are told to stop. Default: 500 ms.
     pub margin: Option<Duration>,
-    /// How often it is renewed. Default: 1 s.
+    /// How often a lease is renewed. Default: 1 s.
     pub renew_every: Option<Duration>,
     /// By how many millionths one machine's clock may run faster than another's. Default: 1000.
     pub drift_ppm: Option<u32>,
 }
 
 impl Lease {
-    /// A lease of this length, and the rest by default.
+    /// Sets the length, and leaves the other terms at their defaults.
     ///
     /// ```
     /// let lease = meshlock::config::Lease::of(std::time::Duration::from_secs(10));
@@ -43,20 +43,20 @@ impl Lease {
     }
 }
 
-/// Which algorithm locks run, and how many may hold one at once.
+/// Which algorithm grants a lock, and how many clients may hold it at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// The algorithm, with its options: `naimi-trehel`, `maekawa:quorums=grid`. `meshlock algorithms` lists what there is.
+    /// The algorithm with its options, such as `naimi-trehel` or `maekawa:quorums=grid`. `meshlock algorithms` lists all of them.
     pub algorithm: String,
-    /// How many may hold a lock at once.
+    /// Number of clients that may hold a lock at once.
     pub permits: u32,
-    /// How many of these at one site; none for all of them.
+    /// Number of permits that one site may hold; `None` for all of them.
     pub per_site: Option<u32>,
 }
 
 impl Rule {
-    /// One permit, by this algorithm.
+    /// Creates a rule with this algorithm and one permit.
     ///
     /// ```
     /// let rule = meshlock::config::Rule::new("bulgannawar-vaidya").permits(3);
@@ -65,14 +65,24 @@ impl Rule {
         Rule { algorithm: algorithm.into(), permits: 1, per_site: None }
     }
 
-    /// So many permits.
+    /// Sets the number of permits.
+    ///
+    /// ```
+    /// let rule = meshlock::config::Rule::new("srimani-reddy").permits(3);
+    /// assert_eq!(rule.permits, 3);
+    /// ```
     #[must_use]
     pub fn permits(mut self, permits: u32) -> Self {
         self.permits = permits;
         self
     }
 
-    /// So many of them at one site.
+    /// Sets the number of permits that one site may hold.
+    ///
+    /// ```
+    /// let rule = meshlock::config::Rule::new("srimani-reddy").permits(3).per_site(1);
+    /// assert_eq!(rule.per_site, Some(1));
+    /// ```
     #[must_use]
     pub fn per_site(mut self, per_site: u32) -> Self {
         self.per_site = Some(per_site);
@@ -92,35 +102,35 @@ pub(crate) fn rules(default: Option<Rule>, named: Vec<(String, Rule)>) -> RulesT
     }
 }
 
-/// What somebody may do.
+/// A right that an access rule gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// Have a lock.
+    /// Acquire a lock.
     Acquire,
     /// See who holds a lock and who waits for it.
     Watch,
     /// Take a lock away from its holders.
     Break,
-    /// Change the cluster: its rules and who takes part. It is about no single lock.
+    /// Change the cluster: its rules and its members. It does not concern single locks.
     Admin,
 }
 
-/// Who may do what over `clients` and the API. Rules only give; what none gives is denied.
+/// Who may do what over `clients` and the API. Rules only give rights; everything else is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessRule {
-    /// The name of a certificate or of a token, the beginning of names and `*`, `*` for all that have one; `local` for programs of
-    /// this machine without either; `anyone` for whoever comes from elsewhere and shows nothing.
+    /// The name of a certificate or a token, the beginning of names followed by `*`, or `*` for all names; `local` for programs of this
+    /// machine without either; `anyone` for programs of other machines without either.
     pub principal: String,
-    /// A lock's name, the beginning of names and `*`, or `*` for all.
+    /// A lock's name, the beginning of names followed by `*`, or `*` for all locks.
     pub locks: String,
     /// What they may do with them.
     pub verbs: Vec<Verb>,
 }
 
 impl AccessRule {
-    /// These principals may do these things with these locks.
+    /// Gives these principals these rights on these locks.
     ///
     /// ```
     /// use meshlock::config::{AccessRule, Verb};
@@ -135,18 +145,18 @@ impl AccessRule {
     }
 }
 
-/// A token that a client shows, by its hash.
+/// A token of a client, by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Token {
-    /// The name of whoever shows it.
+    /// The name of the client that shows it.
     pub name: String,
     /// The token's SHA-256, in hexadecimal digits.
     pub sha256: String,
 }
 
 impl Token {
-    /// The token with this hash belongs to `name`. `meshlock token new NAME` makes one.
+    /// Creates the entry of a token with this hash, which belongs to `name`. `meshlock token new NAME` generates a token.
     ///
     /// ```
     /// let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -183,16 +193,16 @@ pub(crate) fn policy(access: &[AccessRule], tokens: &[Token]) -> Result<Policy, 
     Ok(Policy { access, tokens })
 }
 
-/// Where it is written down who was granted, denied or took what.
+/// Where the audit log goes: who was granted, denied or took away which lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Audit {
-    /// In the log, without grants and ends of sessions.
+    /// The log, without grants and ends of sessions.
     #[default]
     Notable,
-    /// In the log.
+    /// The log, with all events.
     Log,
-    /// In this file, a JSON object a line.
+    /// This file, as one JSON object per line.
     File(PathBuf),
 }
 
@@ -206,45 +216,50 @@ impl Audit {
     }
 }
 
-/// How much clients may have of a site.
+/// Limits of all clients of a site together.
+///
+/// ```
+/// let mut limits = meshlock::config::Limits::default();
+/// limits.sessions = 100;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections to the API.
+    /// Maximum number of connections to the API.
     pub connections: usize,
-    /// Sessions of the API.
+    /// Maximum number of sessions of the API.
     pub sessions: usize,
-    /// Locks that clients of the API hold or wait for.
+    /// Maximum number of locks that clients of the API hold or wait for.
     pub locks: usize,
-    /// How many clients of the API may wait for one lock.
+    /// Maximum number of clients of the API that wait for one lock.
     pub waiters: usize,
-    /// Locks whose holders clients of the API watch.
+    /// Maximum number of locks whose holders clients of the API watch.
     pub watched_locks: usize,
-    /// Bytes of one request to the API.
+    /// Maximum size of a request to the API, in bytes.
     pub request_bytes: usize,
-    /// How long a client of the API may leave unread what it is sent, before it is cut off.
+    /// How long a client of the API may leave sent data unread before it is disconnected.
     pub slow_reader: Duration,
-    /// How much of it one client may have.
+    /// Limits of each single client.
     pub each: LimitsOfEach,
 }
 
-/// How much one client may have: one principal.
+/// Limits of one client, which is one principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimitsOfEach {
-    /// Connections, to the API and over `clients`.
+    /// Maximum number of connections, to the API and over `clients`.
     pub connections: usize,
-    /// Sessions of the API.
+    /// Maximum number of sessions of the API.
     pub sessions: usize,
-    /// Locks that it holds or waits for over the API.
+    /// Maximum number of locks that it holds or waits for over the API.
     pub locks: usize,
-    /// How often it may wait for one lock over the API.
+    /// Maximum number of its requests that wait for one lock over the API.
     pub waiters: usize,
-    /// Locks whose holders it watches over the API.
+    /// Maximum number of locks whose holders it watches over the API.
     pub watched_locks: usize,
-    /// Requests a second, to the API and over `clients`.
+    /// Maximum number of requests per second, to the API and over `clients`.
     pub rate: u32,
-    /// Requests at once after a pause.
+    /// Maximum number of requests at once after a pause.
     pub burst: u32,
 }
 
@@ -299,13 +314,13 @@ impl Limits {
         Ok(())
     }
 
-    /// What all doors count.
+    /// Returns the limits that all APIs share.
     pub(crate) fn each(&self) -> Each {
         let LimitsOfEach { connections, rate, burst, .. } = self.each;
         Each { connections, pace: Pace { rate, burst } }
     }
 
-    /// What the API counts.
+    /// Returns the limits of the API.
     #[cfg(feature = "api")]
     pub(crate) fn of_api(&self) -> meshlock_service::Limits {
         let LimitsOfEach { sessions, locks, waiters, watched_locks, .. } = self.each;

@@ -1,4 +1,4 @@
-//! What can go wrong, as types that a program can match.
+//! Errors, as types that a program can match.
 
 use meshlock_client::{ConnectionError, NotGranted as NotGrantedByNode};
 use meshlock_cluster::access::ClientName;
@@ -8,26 +8,26 @@ use meshlock_wire::clients::RefusalKind;
 
 pub use meshlock_cluster::names::NameError;
 
-/// Why there is no lock.
+/// Why a lock was not acquired.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// The name cannot be a lock's.
+    /// The name is not valid for a lock.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Someone else holds the lock, and the caller did not want to wait.
+    /// Another client holds the lock, and the caller did not want to wait.
     #[error("the lock '{lock}' is held by someone else")]
     Busy {
         /// The lock that was asked for.
         lock: String,
     },
-    /// The lock was not free in the time that the caller was ready to wait.
+    /// The lock did not become free within the caller's time limit.
     #[error("did not get the lock '{lock}' in time")]
     TimedOut {
         /// The lock that was asked for.
         lock: String,
     },
-    /// The node refuses.
+    /// The node refuses the lock.
     #[error("cannot have the lock '{lock}': {why}")]
     #[non_exhaustive]
     Refused {
@@ -35,10 +35,10 @@ pub enum AcquireError {
         lock: String,
         /// The reason, for programs.
         cause: Refusal,
-        /// The reason and what would be right, for people.
+        /// The reason and the remedy, for people.
         why: String,
     },
-    /// No node can be reached. Only a [`Client`](crate::Client) meets this.
+    /// No node can be reached. Only a [`Client`](crate::Client) returns this.
     #[error("cannot have the lock '{lock}': {why}")]
     #[non_exhaustive]
     Unreachable {
@@ -55,21 +55,21 @@ pub enum AcquireError {
 pub enum Refusal {
     /// The node's access rules do not allow it.
     Denied,
-    /// The client asks too fast.
+    /// The client exceeds its rate limit.
     TooFast,
     /// The lock has another number of permits, or cannot have the one that was asked for.
     Permits,
-    /// The node leaves its cluster: ask another one.
+    /// The node is leaving its cluster: ask another one.
     Leaving,
-    /// The node keeps as many locks as it may.
+    /// The node has reached its maximum number of locks.
     TooManyLocks,
-    /// The node makes room for more locks: ask again in a second.
+    /// The node is making room for more locks: ask again in a second.
     MakingRoom,
-    /// Too much is open at once.
+    /// Too many requests are open at once.
     TooManyOpen,
     /// The node has failed because of a bug: its log says more.
     NodeFailed,
-    /// The lock was lost, or given back, in the moment in which it was granted: ask again.
+    /// The lock was lost or released at the moment it was granted: ask again.
     GoneAgain,
     /// Another reason; the text says which.
     Other,
@@ -140,17 +140,22 @@ fn of_kind(kind: RefusalKind) -> Refusal {
 pub struct ConnectError(#[from] pub(crate) ConnectionError);
 
 impl ConnectError {
-    /// Whether no node answers, in contrast to one that refuses.
+    /// Returns whether no node answered, as opposed to a node that refused.
+    ///
+    /// ```
+    /// let error = meshlock::Client::connect_blocking([meshlock::Endpoint::socket("/nowhere.sock")]).unwrap_err();
+    /// assert!(error.is_unreachable());
+    /// ```
     pub fn is_unreachable(&self) -> bool {
         self.0.is_unreachable()
     }
 }
 
-/// Why a node does not start.
+/// Why a node could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A setting makes no sense, or contradicts another one.
+    /// A setting is invalid, or contradicts another one.
     #[error("{key}: {why}")]
     #[non_exhaustive]
     Setting {
@@ -162,7 +167,7 @@ pub enum StartError {
     /// A port or a socket cannot be opened.
     #[error("{0}")]
     Listen(String),
-    /// The directory for what must not be forgotten cannot be used.
+    /// The data directory cannot be used.
     #[error("{0}")]
     Data(String),
     /// The disk belongs to another cluster, or has other voters.
@@ -171,7 +176,7 @@ pub enum StartError {
     /// No site of the cluster that is to be joined answers.
     #[error("{0}")]
     Join(String),
-    /// The machine gives no more threads or descriptors.
+    /// The operating system provides no more threads or file descriptors.
     #[error("cannot start the node: {0}")]
     System(#[from] std::io::Error),
 }
@@ -181,7 +186,12 @@ impl StartError {
         StartError::Setting { key: key.into(), why: why.to_string() }
     }
 
-    /// The setting that is wrong, by its name in a configuration file.
+    /// Returns the setting that is wrong, by its name in a configuration file.
+    ///
+    /// ```
+    /// let error = meshlock::Node::builder().in_memory().local_turns(0).start().unwrap_err();
+    /// assert_eq!(error.key(), Some("local_turns"));
+    /// ```
     pub fn key(&self) -> Option<&str> {
         match self {
             StartError::Setting { key, .. } => Some(key),
@@ -194,7 +204,7 @@ impl StartError {
     }
 }
 
-/// The name of a client, as certificates and tokens have it.
+/// Parses the name of a client, as in certificates and tokens.
 pub(crate) fn client_name(key: &str, name: &str) -> Result<ClientName, StartError> {
     name.parse().map_err(|error| StartError::setting(key, error))
 }

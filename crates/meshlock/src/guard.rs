@@ -1,26 +1,26 @@
-//! What whoever holds a lock has in hand.
+//! Guards of held locks, and how the loss of a lock is reported.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use meshlock_client::{HeldLock, LockRequest, Loss as ClientLoss, RequestState};
+use meshlock_client::{HeldLock, Loss as ClientLoss, RemoteRequest, RequestState};
 use meshlock_cluster::table::LossReason as NodeLoss;
 use meshlock_cluster::time::Time;
-use meshlock_host::front::{AcquireState, Acquisition, Grant};
+use meshlock_host::front::{AcquireState, Acquisition, LockGrant};
 use meshlock_system::now;
 use meshlock_wire::clients::LossKind;
 
 use crate::blocking::wait_for;
 use crate::node::Inner;
 
-/// A lock that is held. Dropping it gives the lock back.
+/// A held lock. Dropping it releases the lock.
 ///
-/// A lock can be lost: its site may be cut off from the others, or an operator may break the lock. [`lost`](Guard::lost)
-/// tells, early enough to stop ([`margin`](Guard::margin)); until [`valid_until`](Guard::valid_until) nobody else
-/// holds it. A program that was paused for longer than that cannot be told in time: hand the [`fence`](Guard::fence) to
-/// whatever the lock protects and let it refuse older ones.
+/// A lock can be lost: its site may be cut off from the others, or an operator may break the lock. [`lost`](Guard::lost) reports it early
+/// enough to stop ([`margin`](Guard::margin)); nobody else holds the lock before [`valid_until`](Guard::valid_until). A program that was
+/// paused for longer than that cannot be told in time: pass the [`fence`](Guard::fence) to whatever the lock protects, and let it
+/// refuse older ones.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,25 +29,26 @@ use crate::node::Inner;
 /// assert_eq!(guard.name(), "orders");
 /// assert!(guard.fence() > 0 && !guard.is_lost());
 /// assert!(guard.remaining() > guard.margin());
-/// drop(guard); // and the next one has it
+/// drop(guard); // releases the lock
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "the lock is given back when the guard is dropped"]
-pub struct Guard(Held);
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct Guard(GrantedBy);
 
-enum Held {
-    Node { node: Arc<Inner>, acquisition: Arc<Acquisition<()>>, grant: Grant },
+/// The grant of a node in this process, or of a running node through a client.
+enum GrantedBy {
+    Node { node: Arc<Inner>, acquisition: Arc<Acquisition<()>>, grant: LockGrant },
     Client { held: HeldLock, fence: i64, slot: Option<u32>, margin: Duration },
 }
 
-/// A lock is lost.
+/// The loss of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Why.
+    /// Why the lock was lost.
     pub reason: LossReason,
-    /// Until then nobody else holds the lock.
+    /// Nobody else holds the lock before this moment.
     pub act_by: Instant,
 }
 
@@ -55,7 +56,7 @@ pub struct Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The site could not renew its lease: it is cut off from the others, or stood still.
+    /// The site could not renew its lease: it is cut off from the others, or was suspended.
     #[error("the site could not renew its lease")]
     LeaseEnded,
     /// An operator broke the lock.
@@ -70,10 +71,10 @@ pub enum LossReason {
     /// The node has failed because of a bug.
     #[error("the node has failed because of a bug")]
     NodeFailed,
-    /// The connection to the node has ended. Only a [`Client`](crate::Client)'s locks are lost so.
+    /// The connection to the node has ended. This happens only to locks of a [`Client`](crate::Client).
     #[error("the connection to the node has ended")]
     Disconnected,
-    /// The guard was dropped: the lock was given back.
+    /// The guard was dropped, which released the lock.
     #[error("the lock was given back")]
     Released,
     /// The node does not say why.
@@ -81,8 +82,20 @@ pub enum LossReason {
     Unknown,
 }
 
-/// Completes when a lock is lost; made by [`Guard::lost`]. It owns what it needs, so that it can be given to a task, and does not keep
-/// the lock.
+/// A future that completes when a lock is lost; created by [`Guard::lost`]. It borrows nothing, so that it can be moved to a task, and does
+/// not keep the lock.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let node = meshlock::Node::local()?;
+/// let guard = node.lock("orders").await?;
+/// let watcher = tokio::spawn(guard.lost());
+/// drop(guard);
+/// assert_eq!(watcher.await?.reason, meshlock::LossReason::Released);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Lost(Pin<Box<dyn Future<Output = Loss> + Send>>);
 
@@ -95,48 +108,85 @@ impl Future for Lost {
 }
 
 impl Guard {
-    pub(crate) fn of_node(node: Arc<Inner>, acquisition: Arc<Acquisition<()>>, grant: Grant) -> Self {
-        Guard(Held::Node { node, acquisition, grant })
+    pub(crate) fn of_node(node: Arc<Inner>, acquisition: Arc<Acquisition<()>>, grant: LockGrant) -> Self {
+        Guard(GrantedBy::Node { node, acquisition, grant })
     }
 
-    /// The guard of a lock that a running node has granted; none if it is lost already.
+    /// Creates the guard of a lock that a running node has granted; `None` if it is already lost.
     pub(crate) fn of_client(held: HeldLock) -> Option<Self> {
         let RequestState::Held { fence, slot, margin } = held.request().state() else { return None };
         let margin = Duration::from_micros(margin.micros());
-        Some(Guard(Held::Client { held, fence, slot, margin }))
+        Some(Guard(GrantedBy::Client { held, fence, slot, margin }))
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// let guard = node.lock_blocking("orders")?;
+    /// assert_eq!(guard.name(), "orders");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         match &self.0 {
-            Held::Node { acquisition, .. } => acquisition.lock().as_str(),
-            Held::Client { held, .. } => held.request().lock().as_str(),
+            GrantedBy::Node { acquisition, .. } => acquisition.lock().as_str(),
+            GrantedBy::Client { held, .. } => held.request().lock().as_str(),
         }
     }
 
-    /// The number of this grant: larger than that of every earlier holder of the lock (with numbered permits, of the
-    /// [`slot`](Guard::slot)). Hand it to whatever the lock protects, which refuses smaller ones than it has seen.
+    /// Returns the fencing token of this grant. It is larger than that of every earlier holder of the lock (with numbered permits, of
+    /// the same [`slot`](Guard::slot)). Pass it to whatever the lock protects, which refuses a fence that is smaller than one it has seen.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// let first = node.lock_blocking("orders")?.fence();
+    /// let second = node.lock_blocking("orders")?.fence();
+    /// assert!(second > first);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fence(&self) -> i64 {
         match &self.0 {
-            Held::Node { grant, .. } => grant.fence.value(),
-            Held::Client { fence, .. } => *fence,
+            GrantedBy::Node { grant, .. } => grant.fence.value(),
+            GrantedBy::Client { fence, .. } => *fence,
         }
     }
 
-    /// Which of the semaphore's permits this is, where they are numbered.
+    /// Returns the number of the semaphore's permit, if its permits are numbered.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// let permit = node.semaphore("pool", 2).acquire_blocking()?;
+    /// assert_eq!(permit.slot(), Some(0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn slot(&self) -> Option<u32> {
         match &self.0 {
-            Held::Node { grant, .. } => grant.slot,
-            Held::Client { slot, .. } => *slot,
+            GrantedBy::Node { grant, .. } => grant.slot,
+            GrantedBy::Client { slot, .. } => *slot,
         }
     }
 
-    /// Whether the lock is lost.
+    /// Returns whether the lock is lost.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guard = node.lock_blocking("orders")?;
+    /// assert!(!guard.is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_lost(&self) -> bool {
         self.loss().is_some() || now() >= self.end()
     }
 
-    /// Why and since when the lock is lost, if it is.
+    /// Returns the loss of the lock, if it is lost.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -148,13 +198,13 @@ impl Guard {
     /// ```
     pub fn loss(&self) -> Option<Loss> {
         match &self.0 {
-            Held::Node { acquisition, .. } => loss_at_node(&acquisition.state()),
-            Held::Client { held, .. } => loss_at_client(&held.request().state()),
+            GrantedBy::Node { acquisition, .. } => loss_at_node(&acquisition.state()),
+            GrantedBy::Client { held, .. } => loss_at_client(&held.request().state()),
         }
     }
 
-    /// Completes when the lock is lost, with the reason. There is at least [`margin`](Guard::margin) left then to stop, unless this
-    /// process was stopped itself. It completes as well when the guard is dropped.
+    /// Completes when the lock is lost, with the reason. At least [`margin`](Guard::margin) is then left to stop, unless this process was
+    /// suspended itself. It also completes when the guard is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -171,15 +221,15 @@ impl Guard {
     /// ```
     pub fn lost(&self) -> Lost {
         match &self.0 {
-            Held::Node { acquisition, .. } => {
+            GrantedBy::Node { acquisition, .. } => {
                 let acquisition = acquisition.clone();
                 Lost(Box::pin(async move {
                     let state = acquisition.until(|state| loss_at_node(state).is_some()).await;
                     loss_at_node(&state).expect("waited for")
                 }))
             }
-            Held::Client { held, .. } => {
-                let request: Arc<LockRequest> = held.request().clone();
+            GrantedBy::Client { held, .. } => {
+                let request: Arc<RemoteRequest> = held.request().clone();
                 Lost(Box::pin(async move {
                     let state = request.until(|state| loss_at_client(state).is_some()).await;
                     loss_at_client(&state).expect("waited for")
@@ -188,15 +238,14 @@ impl Guard {
         }
     }
 
-    /// [`lost`](Guard::lost) without async.
+    /// Waits until the lock is lost: [`lost`](Guard::lost) without async.
     ///
-    /// ```
+    /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let node = meshlock::Node::local()?;
     /// let guard = node.lock_blocking("orders")?;
-    /// let lost = guard.lost();
-    /// drop(guard);
-    /// assert_eq!(meshlock::block_on(lost).reason, meshlock::LossReason::Released);
+    /// let loss = guard.wait_until_lost(); // on a thread that has nothing else to do
+    /// eprintln!("stopping: {}", loss.reason);
     /// # Ok(())
     /// # }
     /// ```
@@ -204,35 +253,72 @@ impl Guard {
         wait_for(self.lost())
     }
 
-    /// Until when nobody else can hold the lock, as far as is known now. It moves on while the site keeps its lease.
+    /// Returns until when nobody else can hold the lock, as far as is known now. It advances while the site renews its lease.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guard = node.lock_blocking("orders")?;
+    /// assert!(guard.valid_until() > std::time::Instant::now());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn valid_until(&self) -> Instant {
         Instant::now() + self.remaining()
     }
 
-    /// How long that is from now.
+    /// Returns for how long from now nobody else can hold the lock, as far as is known now.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guard = node.lock_blocking("orders")?;
+    /// assert!(guard.remaining() > guard.margin());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remaining(&self) -> Duration {
         Duration::from_micros(self.end().since(now()).micros())
     }
 
-    /// How long before the lock can be someone else's its loss is told.
+    /// Returns how long before another client can hold the lock its loss is reported.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guard = node.lock_blocking("orders")?;
+    /// assert_eq!(guard.margin(), std::time::Duration::from_millis(500)); // the default of `Lease::margin`
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn margin(&self) -> Duration {
         match &self.0 {
-            Held::Node { grant, .. } => Duration::from_micros(grant.margin.micros()),
-            Held::Client { margin, .. } => *margin,
+            GrantedBy::Node { grant, .. } => Duration::from_micros(grant.margin.micros()),
+            GrantedBy::Client { margin, .. } => *margin,
         }
     }
 
-    /// Gives the lock back. What dropping the guard does too.
+    /// Releases the lock, as dropping the guard does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guard = node.lock_blocking("orders")?;
+    /// guard.release();
+    /// assert!(node.try_lock_blocking("orders").is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release(self) {}
 
     fn end(&self) -> Time {
         match &self.0 {
-            Held::Node { node, acquisition, grant } => match acquisition.state() {
+            GrantedBy::Node { node, acquisition, grant } => match acquisition.state() {
                 AcquireState::Held(_) => grant.lease_end.max(node.lease_end.get()),
                 AcquireState::Lost { act_by, .. } => act_by,
                 AcquireState::Waiting | AcquireState::Ended(_) => Time::ZERO,
             },
-            Held::Client { held, .. } => match held.request().state() {
+            GrantedBy::Client { held, .. } => match held.request().state() {
                 RequestState::Held { .. } => held.request().held_until(),
                 RequestState::Lost { act_by, .. } => act_by,
                 RequestState::Waiting | RequestState::Ended(_) => Time::ZERO,
@@ -285,7 +371,7 @@ fn of_client(why: ClientLoss) -> LossReason {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Held::Node { acquisition, .. } = &self.0 {
+        if let GrantedBy::Node { acquisition, .. } = &self.0 {
             acquisition.abandon();
         }
     }
@@ -300,9 +386,19 @@ impl std::fmt::Debug for Guard {
     }
 }
 
-/// Several locks, held together. Given back in the reverse order.
+/// Several held locks. Dropping it releases them in the reverse order.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let node = meshlock::Node::local()?;
+/// let guards = node.lock_all_blocking(["orders", "bills"])?;
+/// let names: Vec<&str> = guards.iter().map(meshlock::Guard::name).collect();
+/// assert_eq!(names, ["bills", "orders"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
-#[must_use = "the locks are given back when the guards are dropped"]
+#[must_use = "the locks are released when the guards are dropped"]
 pub struct Guards(Vec<Guard>);
 
 impl Guards {
@@ -310,22 +406,60 @@ impl Guards {
         Guards(guards)
     }
 
-    /// The guard of this lock.
+    /// Returns the guard of this lock, if it is one of them.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
+    /// assert!(guards.get("orders").is_some_and(|guard| guard.fence() > 0));
+    /// assert!(guards.get("customers").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get(&self, name: &str) -> Option<&Guard> {
         self.0.iter().find(|guard| guard.name() == name)
     }
 
-    /// All of them, in the order of their names.
+    /// Iterates over the guards, in the order of their names.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
+    /// assert_eq!(guards.iter().count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &Guard> {
         self.0.iter()
     }
 
-    /// Whether one of them is lost.
+    /// Returns whether one of the locks is lost.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
+    /// assert!(!guards.is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_lost(&self) -> bool {
         self.0.iter().any(Guard::is_lost)
     }
 
-    /// Gives all of them back. What dropping them does too.
+    /// Releases all locks, as dropping does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # let guards = node.lock_all_blocking(["orders", "bills"])?;
+    /// guards.release();
+    /// assert!(node.try_lock_blocking("orders").is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release(self) {}
 }
 

@@ -1,4 +1,4 @@
-//! Joining a cluster of which nothing is known but the address of a site that runs.
+//! Joining a cluster of which only the address of a running site is known.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use meshlock_wire::sites::Introduction;
 use crate::builder::NodeBuilder;
 use crate::error::StartError;
 
-/// How long to go on asking: whoever starts a whole cluster starts all of it at once.
+/// How long to keep asking. When a whole cluster is started, all its sites start at once.
 const ASK_FOR: Duration = Duration::from_secs(30);
 
-/// How long to leave those alone who did not answer.
+/// Pause before the addresses are asked again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Completes the description by what the first of its addresses that answers says of its cluster.
+/// Completes a builder with what the first site that answers says about its cluster.
 pub(crate) fn learn(builder: NodeBuilder) -> Result<NodeBuilder, StartError> {
     let (me, security) = builder.newcomer()?;
     let mut places = Vec::new();

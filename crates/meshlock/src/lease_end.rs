@@ -1,4 +1,4 @@
-//! Until when everything that a node's own session holds is safe.
+//! The end of the lease of a node's own session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use meshlock_cluster::table::LockEvent;
 use meshlock_cluster::time::Time;
 use meshlock_host::Listener;
 
-/// Until when everything that a session holds and has not lost is safe.
+/// Until when nobody else holds what the session holds and has not lost.
 #[derive(Default)]
 pub(crate) struct LeaseEnd(AtomicU64);
 

@@ -1,15 +1,15 @@
 //! Distributed mutual exclusion without a lock server.
 //!
-//! A [`Node`] is one site of a cluster, in your own process. It gets you locks and semaphores that no two processes of the
-//! cluster hold at once, over connections to the other sites and nothing else.
+//! A [`Node`] is one site of a cluster, in your own process. It provides locks and semaphores that exclude all processes of the cluster,
+//! and needs nothing but connections to the other sites.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let node = meshlock::Node::local()?; // a cluster of one: locks among the threads and tasks of this process
+//! let node = meshlock::Node::local()?; // a cluster of one site: locks for the threads and tasks of this process
 //!
 //! let guard = node.lock_blocking("orders")?;
-//! write_to_database(guard.fence()); // whatever the lock protects refuses a smaller fence than it has seen
-//! drop(guard); // and the next one has it
+//! write_to_database(guard.fence()); // the database refuses a fence that is smaller than one it has seen
+//! drop(guard); // releases the lock
 //! # Ok(())
 //! # }
 //! # fn write_to_database(fence: i64) { assert!(fence > 0); }
@@ -27,7 +27,7 @@
 //! assert!(matches!(busy, Err(meshlock::AcquireError::Busy { .. })));
 //!
 //! tokio::select! {
-//!     loss = guard.lost() => eprintln!("{}", loss.reason), // stop, within `guard.margin()`
+//!     loss = guard.lost() => eprintln!("{}", loss.reason), // stop within `guard.margin()`
 //!     () = work() => {}
 //! }
 //! # Ok(())
@@ -35,7 +35,7 @@
 //! # async fn work() {}
 //! ```
 //!
-//! Where a node runs in another process (`meshlock node`), a [`Client`] gets the same locks from it:
+//! If a node runs in another process (`meshlock node`), a [`Client`] gets the same locks from it:
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]
@@ -48,9 +48,9 @@
 //! # }
 //! ```
 //!
-//! - [`Node::builder`] describes a site of a real cluster: where it listens, where the others are, its certificate and its disk.
-//! - [`Guard`] is a lock that is held, with its [fence](Guard::fence), and tells when it is [lost](Guard::lost).
-//! - [`Semaphore`] is a lock that several may hold.
+//! - [`Node::builder`] describes a site of a real cluster: its address, the other sites, its certificate and its data directory.
+//! - [`Guard`] is a held lock, with its [fence](Guard::fence); it reports when the lock is [lost](Guard::lost).
+//! - [`Semaphore`] is a lock that several clients may hold at once.
 //! - With the feature `api` a node also serves programs in other languages, and clients of etcd and Consul.
 
 mod blocking;

@@ -1,32 +1,32 @@
-//! The methods that a node and a client have in common: locks, with async and without.
+//! The lock methods that nodes and clients have in common, with async and without.
 
-/// Writes the methods for a type that has `async fn acquire(&self, LockName, Wait, Option<u32>) -> Result<Guard, AcquireError>`.
-/// `$setup` are the lines of an example that make `$locks`, a value of the type.
+/// Generates the methods for a type that has `async fn acquire(&self, LockName, Wait, Option<u32>) -> Result<Guard, AcquireError>`.
+/// `$setup` are the lines of an example that create `$locks`, a value of the type.
 macro_rules! locking_methods {
     ($type:ident, $locks:literal, $setup:literal) => {
-        /// Waits for a lock, as long as it takes.
+        /// Waits for a lock, without a time limit.
         ///
         #[doc = crate::locking::example!($setup, "let guard = ", $locks, ".lock(\"orders\").await?;\nassert_eq!(guard.name(), \"orders\");")]
         pub async fn lock(&self, name: &str) -> Result<Guard, AcquireError> {
             self.acquire(name.parse()?, Wait::Forever, None).await
         }
 
-        /// Takes a lock if it is free, without waiting for another holder.
+        /// Takes a lock if it is free, without waiting for a holder to release it.
         ///
         #[doc = crate::locking::example!($setup, "let guard = ", $locks, ".lock(\"orders\").await?;\nlet busy = ", $locks, ".try_lock(\"orders\").await;\nassert!(matches!(busy, Err(meshlock::AcquireError::Busy { .. })));")]
         pub async fn try_lock(&self, name: &str) -> Result<Guard, AcquireError> {
             self.acquire(name.parse()?, Wait::Try, None).await
         }
 
-        /// Waits for a lock, but not longer than this.
+        /// Waits for a lock, at most for `longest`.
         ///
         #[doc = crate::locking::example!($setup, "use std::time::Duration;\n\nlet guard = ", $locks, ".lock_within(\"orders\", Duration::from_secs(5)).await?;\nlet late = ", $locks, ".lock_within(\"orders\", Duration::from_millis(10)).await;\nassert!(matches!(late, Err(meshlock::AcquireError::TimedOut { .. })));")]
         pub async fn lock_within(&self, name: &str, longest: Duration) -> Result<Guard, AcquireError> {
             self.acquire(name.parse()?, within(longest), None).await
         }
 
-        /// Waits for several locks. They are taken in the order of their names, whatever the order here, so that two callers who
-        /// want the same ones never wait for each other; a name that is given twice is taken once.
+        /// Waits for several locks. They are taken in the order of their names, whatever the order of `names`, so that two callers of
+        /// the same locks never wait for each other. A name that is given twice is taken once.
         ///
         #[doc = crate::locking::example!($setup, "let guards = ", $locks, ".lock_all([\"orders\", \"bills\"]).await?;\nassert!(guards.get(\"bills\").is_some());")]
         pub async fn lock_all<'a>(
@@ -46,7 +46,7 @@ macro_rules! locking_methods {
             self.acquire_all(names, Wait::Try).await
         }
 
-        /// Waits for several locks, but not longer than this for all of them together; then none is taken.
+        /// Waits for several locks, at most for `longest` for all of them together. After that none is taken.
         ///
         #[doc = crate::locking::example!($setup, "use std::time::Duration;\n\nlet guards = ", $locks, ".lock_all_within([\"orders\", \"bills\"], Duration::from_secs(5)).await?;\nassert_eq!(guards.iter().count(), 2);")]
         pub async fn lock_all_within<'a>(
@@ -57,25 +57,25 @@ macro_rules! locking_methods {
             self.acquire_all(names, within(longest)).await
         }
 
-        #[doc = concat!("[`lock`](", stringify!($type), "::lock) without async.\n")]
+        #[doc = concat!("Like [`lock`](", stringify!($type), "::lock), without async.\n")]
         #[doc = crate::locking::example!($setup, "let guard = ", $locks, ".lock_blocking(\"orders\")?;")]
         pub fn lock_blocking(&self, name: &str) -> Result<Guard, AcquireError> {
             wait_for(self.lock(name))
         }
 
-        #[doc = concat!("[`try_lock`](", stringify!($type), "::try_lock) without async.\n")]
+        #[doc = concat!("Like [`try_lock`](", stringify!($type), "::try_lock), without async.\n")]
         #[doc = crate::locking::example!($setup, "let guard = ", $locks, ".try_lock_blocking(\"orders\")?;")]
         pub fn try_lock_blocking(&self, name: &str) -> Result<Guard, AcquireError> {
             wait_for(self.try_lock(name))
         }
 
-        #[doc = concat!("[`lock_within`](", stringify!($type), "::lock_within) without async.\n")]
+        #[doc = concat!("Like [`lock_within`](", stringify!($type), "::lock_within), without async.\n")]
         #[doc = crate::locking::example!($setup, "let guard = ", $locks, ".lock_within_blocking(\"orders\", std::time::Duration::from_secs(5))?;")]
         pub fn lock_within_blocking(&self, name: &str, longest: Duration) -> Result<Guard, AcquireError> {
             wait_for(self.lock_within(name, longest))
         }
 
-        #[doc = concat!("[`lock_all`](", stringify!($type), "::lock_all) without async.\n")]
+        #[doc = concat!("Like [`lock_all`](", stringify!($type), "::lock_all), without async.\n")]
         #[doc = crate::locking::example!($setup, "let guards = ", $locks, ".lock_all_blocking([\"orders\", \"bills\"])?;")]
         pub fn lock_all_blocking<'a>(
             &self,
@@ -84,7 +84,7 @@ macro_rules! locking_methods {
             wait_for(self.lock_all(names))
         }
 
-        #[doc = concat!("[`try_lock_all`](", stringify!($type), "::try_lock_all) without async.\n")]
+        #[doc = concat!("Like [`try_lock_all`](", stringify!($type), "::try_lock_all), without async.\n")]
         #[doc = crate::locking::example!($setup, "let guards = ", $locks, ".try_lock_all_blocking([\"orders\", \"bills\"])?;")]
         pub fn try_lock_all_blocking<'a>(
             &self,
@@ -93,7 +93,7 @@ macro_rules! locking_methods {
             wait_for(self.try_lock_all(names))
         }
 
-        #[doc = concat!("[`lock_all_within`](", stringify!($type), "::lock_all_within) without async.\n")]
+        #[doc = concat!("Like [`lock_all_within`](", stringify!($type), "::lock_all_within), without async.\n")]
         #[doc = crate::locking::example!($setup, "let longest = std::time::Duration::from_secs(5);\nlet guards = ", $locks, ".lock_all_within_blocking([\"orders\", \"bills\"], longest)?;")]
         pub fn lock_all_within_blocking<'a>(
             &self,
@@ -103,11 +103,11 @@ macro_rules! locking_methods {
             wait_for(self.lock_all_within(names, longest))
         }
 
-        /// A lock that `permits` may hold at once. All who use it say the same number.
+        /// Returns a lock that `permits` clients may hold at once. All users of a semaphore must give the same number.
         ///
         #[doc = crate::locking::example!($setup, "let pool = ", $locks, ".semaphore(\"pool\", 2);\nlet (first, second) = (pool.acquire().await?, pool.acquire().await?);\nassert!(pool.try_acquire().await.is_err());")]
         pub fn semaphore(&self, name: &str, permits: u32) -> Semaphore {
-            Semaphore::new(Source::$type(self.clone()), name.to_owned(), permits)
+            Semaphore::new(PermitSource::$type(self.clone()), name.to_owned(), permits)
         }
 
         async fn acquire_all<'a>(
@@ -126,7 +126,7 @@ macro_rules! locking_methods {
     };
 }
 
-/// An example for rustdoc: `$setup`, then the other parts put together.
+/// Generates an example for rustdoc: `$setup`, followed by the concatenated parts.
 macro_rules! example {
     ($setup:literal, $($part:literal),+) => {
         concat!(

@@ -9,25 +9,25 @@ use std::time::Duration;
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::table::{Session, Wait};
 use meshlock_cluster::time::Span;
-use meshlock_host::front::{AcquireState, Acquisition, Admitted, Ended, Front, LockRequest, Owner};
+use meshlock_host::Engine;
+use meshlock_host::front::{AcquireParams, AcquireState, Acquisition, Admitted, Ended, Front, Owner};
 use meshlock_host::gate::Policy;
-use meshlock_host::{Engine, door};
 use meshlock_system::now;
 use tokio::time::timeout;
 
 use crate::blocking::wait_for;
-use crate::builder::{NodeBuilder, Served};
+use crate::builder::{NodeBuilder, OpenDoors};
 use crate::config::{AccessRule, Token, policy};
 use crate::error::{AcquireError, StartError};
 use crate::guard::{Guard, Guards};
 use crate::lease_end::LeaseEnd;
 use crate::locking::locking_methods;
-use crate::semaphore::{Semaphore, Source};
+use crate::semaphore::{PermitSource, Semaphore};
 
-/// How long the cluster may take to agree that a site without holders has left.
+/// Timeout for the cluster to agree that a site without holders has left.
 const AGREE_WITHIN: Duration = Duration::from_secs(3);
 
-/// A site of the cluster, in this process. Clones are the same node; it stops with the last of them and the last guard.
+/// A site of the cluster, in this process. Clones refer to the same node. It stops when the last clone and the last guard are dropped.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,8 +42,8 @@ pub struct Node {
 }
 
 pub(crate) struct Inner {
-    /// Before the node: it gives back what its clients hold.
-    served: Served,
+    /// Dropped before the engine, so that it releases what its clients hold.
+    served: OpenDoors,
     front: Front,
     me: Admitted,
     session: Session,
@@ -51,13 +51,13 @@ pub(crate) struct Inner {
     engine: Engine,
 }
 
-/// How far a node is.
+/// The view of the cluster that a node has installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct View {
-    /// The number of the view that is installed: it rises with every change of the members or rules.
+    /// The number of the view. It rises with every change of the members or rules.
     pub epoch: u32,
-    /// The names of its members, this site's own among them once it takes part.
+    /// The names of its members, which include this site once it takes part.
     pub members: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Node {
         NodeBuilder::new()
     }
 
-    /// Starts a site that is a cluster of its own: locks among the tasks and threads of this process.
+    /// Starts a site that is a cluster of its own: locks for the tasks and threads of this process.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -91,14 +91,15 @@ impl Node {
         Node::builder().in_memory().start()
     }
 
-    pub(crate) fn new(engine: Engine, front: Front, served: Served) -> Self {
+    pub(crate) fn new(engine: Engine, front: Front, served: OpenDoors) -> Self {
         let lease_end = Arc::new(LeaseEnd::default());
         let session = front.open_session(lease_end.clone());
         let me = front.in_process();
         Node { inner: Arc::new(Inner { served, front, me, session, lease_end, engine }) }
     }
 
-    /// Waits until this site is a member of the cluster and may grant locks. Nothing needs to: locks wait for it by themselves.
+    /// Waits until this site is a member of the cluster and may grant locks. Calling it is optional: the lock methods wait for that
+    /// themselves.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -113,12 +114,22 @@ impl Node {
         self.inner.front.until_ready().await;
     }
 
-    /// Whether this site is a member of the cluster and may grant locks.
+    /// Returns whether this site is a member of the cluster and may grant locks.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.ready().await;
+    /// assert!(node.is_ready());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_ready(&self) -> bool {
         self.inner.front.is_ready()
     }
 
-    /// The name of this site.
+    /// Returns the name of this site.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -130,7 +141,7 @@ impl Node {
         self.inner.front.site().as_str()
     }
 
-    /// The view of the cluster that this site has installed.
+    /// Returns the view of the cluster that this site has installed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -148,40 +159,92 @@ impl Node {
         })
     }
 
-    /// The names of the sites that the cluster began with, in their order.
+    /// Returns the names of the sites that the cluster was founded with, in their order.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// assert_eq!(node.founding_sites(), ["local"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn founding_sites(&self) -> Vec<String> {
         self.inner.front.node().look(|node| node.founders().iter().map(ToString::to_string).collect())
     }
 
-    /// Where other sites reach this one.
+    /// Returns the address on which this site listens for other sites; `None` if it does not listen.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::builder()
+    ///     .sites([("db-1", "127.0.0.1:0")])
+    ///     .plaintext()
+    ///     .in_memory()
+    ///     .start()?;
+    /// assert!(node.listen_address().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn listen_address(&self) -> Option<SocketAddr> {
         self.inner.engine.listening()
     }
 
-    /// Where clients on other machines reach it.
+    /// Returns the address on which this site serves clients of other machines, if it does ([`NodeBuilder::clients`]).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::builder().in_memory().plaintext().clients("127.0.0.1:0").start()?;
+    /// assert!(node.clients_address().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn clients_address(&self) -> Option<SocketAddr> {
         self.inner.served.clients
     }
 
-    /// The socket on which it serves clients of this machine.
+    /// Returns the Unix socket on which this site serves clients of this machine, if it does ([`NodeBuilder::socket`]).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// assert_eq!(node.socket(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn socket(&self) -> Option<&Path> {
         self.inner.served.socket.as_deref()
     }
 
-    /// Where the API is served.
+    /// Returns the address of the API, if it is served ([`NodeBuilder::api`]).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::builder().in_memory().api("127.0.0.1:0").start()?;
+    /// assert!(node.api_address().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "api")]
     pub fn api_address(&self) -> Option<SocketAddr> {
         self.inner.served.api.as_ref().map(meshlock_service::Serving::address)
     }
 
-    /// What the site says of itself to Prometheus, as text: the page `/metrics` of the API. None where the API is not served.
+    /// Returns the site's metrics in the text format of Prometheus, as on the page `/metrics` of the API; `None` if the API is not served.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::builder().in_memory().api("127.0.0.1:0").start()?;
+    /// assert!(node.metrics().is_some_and(|text| text.contains("meshlock_")));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "api")]
     pub fn metrics(&self) -> Option<String> {
         self.inner.served.api.as_ref().map(meshlock_service::Serving::metrics)
     }
 
-    /// Leaves the cluster: the other sites need not wait for this one. Nothing more is granted here; it completes once all that is
-    /// held here is given back and the others have agreed.
+    /// Leaves the cluster, so that the other sites need not wait for this one's lease to end. Nothing more is granted here. Completes
+    /// once everything held here is released and the other sites have agreed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -193,13 +256,21 @@ impl Node {
     /// # }
     /// ```
     pub async fn leave(&self) {
-        // In this process nobody is denied it; a node that stops has left.
+        // No rule denies it to this process, and a node that stops has left.
         let _ = self.inner.front.leave(&self.inner.me).await;
     }
 
-    /// Leaves the cluster in bounded time: no more clients are served; those that there are have `grace` to give back what they hold,
-    /// then they are told that it is lost. Returns whether the others have agreed; if not, they wait until the site's lease is
-    /// over.
+    /// Leaves the cluster in bounded time. No more clients are accepted; existing ones have `grace` to release what they hold, then they
+    /// are told that it is lost. Returns whether the other sites have agreed; if not, they wait until this site's lease ends.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// assert!(node.shut_down(std::time::Duration::from_secs(5)).await);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn shut_down(&self, grace: Duration) -> bool {
         let Inner { front, served, .. } = &*self.inner;
         served.stop_accepting();
@@ -215,7 +286,21 @@ impl Node {
         timeout(Duration::from_micros(margin.micros()) + AGREE_WITHIN, leaving).await.is_ok()
     }
 
-    /// Completes when the node has failed because of a bug and all that its clients held is over. It grants nothing any more.
+    /// Completes when the node has failed because of a bug and the lease under which its clients held locks has ended. A failed node
+    /// grants nothing any more.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// # async fn serve() {}
+    /// tokio::select! {
+    ///     () = node.failed() => std::process::abort(), // let a supervisor start the program again
+    ///     () = serve() => {}
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn failed(&self) {
         let front = &self.inner.front;
         front.node().until(|state| state.failed).await;
@@ -223,7 +308,7 @@ impl Node {
         tokio::time::sleep(Duration::from_micros(left.micros())).await;
     }
 
-    /// Replaces who may do what over `clients` and the API. What was granted before is kept.
+    /// Replaces the access rules and tokens of `clients` and the API. Locks that were granted before are kept.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -240,17 +325,37 @@ impl Node {
         Ok(())
     }
 
-    /// Opens the audit log anew, after it was moved away.
+    /// Reopens the audit log's file, after log rotation has moved it away.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("audit.jsonl");
+    /// let audit = meshlock::config::Audit::File(path.clone());
+    /// let node = meshlock::Node::builder().in_memory().audit(audit).start()?;
+    /// std::fs::rename(&path, dir.path().join("audit.1"))?;
+    /// node.reopen_audit_log();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reopen_audit_log(&self) {
         self.inner.front.gate().audit().reopen();
     }
 
-    /// Waits until what was written to the audit log is on its way to the disk, but not for long.
+    /// Waits for a limited time until the events so far are written to the audit log's file.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = meshlock::Node::local()?;
+    /// node.flush_audit_log();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn flush_audit_log(&self) {
         self.inner.front.gate().audit().flush();
     }
 
-    /// The one way in to the node, for what this crate's own companions build on it.
+    /// Returns the node's admission path, for the other crates of this project.
     #[doc(hidden)]
     pub fn front(&self) -> &Front {
         &self.inner.front
@@ -265,11 +370,11 @@ impl Node {
         permits: Option<u32>,
     ) -> Result<Guard, AcquireError> {
         let Inner { front, me, session, .. } = &*self.inner;
-        let wanted = LockRequest { lock, wait, permits, cause: None };
-        let mut pending = Pending(Some(front.acquire(me, Owner::Session(*session), wanted, ())));
+        let wanted = AcquireParams { lock, wait, permits, cause: None };
+        let mut pending = AbandonOnDrop(Some(front.acquire(me, Owner::Session(*session), wanted, ())));
         let Some(acquisition) = &pending.0 else { unreachable!("just asked") };
         let mut state = acquisition.state();
-        // Not for a lock whose token is here: then no task is switched.
+        // A lock whose token is at this site is granted at once, without switching tasks.
         if state == AcquireState::Waiting {
             state = acquisition.until(|state| *state != AcquireState::Waiting).await;
         }
@@ -299,10 +404,10 @@ impl Drop for Inner {
     }
 }
 
-/// An acquisition that is taken back if its caller goes away before it is granted.
-struct Pending(Option<Arc<Acquisition<()>>>);
+/// Abandons an acquisition if its caller goes away before it is granted.
+struct AbandonOnDrop(Option<Arc<Acquisition<()>>>);
 
-impl Drop for Pending {
+impl Drop for AbandonOnDrop {
     fn drop(&mut self) {
         if let Some(acquisition) = &self.0 {
             acquisition.abandon();
@@ -310,10 +415,7 @@ impl Drop for Pending {
     }
 }
 
-/// For so long at most.
+/// Converts a time limit.
 pub(crate) fn within(longest: Duration) -> Wait {
     Wait::Within(Span::from_micros(u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
 }
-
-/// What serves clients in other processes.
-pub(crate) type DoorServing = door::Serving;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::http::uri::PathAndQuery;
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{Limits, Serving};
 use meshlock_tls::Security;
 use prost::Message;
@@ -110,7 +110,7 @@ fn acquire(lock: &str, session: &str) -> Acquire {
 /// Runs a scenario against a node of one site.
 fn with_api<F: Future<Output = ()>>(scenario: impl FnOnce(Client) -> F) {
     let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
     let serving = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap();

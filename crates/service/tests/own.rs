@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{Limits, ServeError, Serving};
 use meshlock_tls::Security;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Api {
 
     fn with(limits: Limits) -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let setup = meshlock_service::Setup { listener, security: Security::Plain, limits };
         Api {
@@ -265,7 +265,7 @@ fn health_status_and_description_are_there() {
 #[test]
 fn a_site_whose_cluster_is_not_there_says_so() {
     let sites: [meshlock_cluster::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
-    let engine = Engine::start(Setup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
+    let engine = Engine::start(NodeSetup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
     let api = Api {
@@ -288,7 +288,7 @@ fn a_site_whose_cluster_is_not_there_says_so() {
 #[test]
 fn without_protection_only_this_machine_is_served() {
     let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
     let error = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap_err();

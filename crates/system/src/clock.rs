@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use meshlock_cluster::time::Time;
 
-/// The moment on the clock that leases are counted on: it never jumps, and it runs while the machine is suspended.
+/// Returns the time on the clock that leases are counted on. It never jumps, and it runs while the machine is suspended.
 pub fn now() -> Time {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -12,8 +12,8 @@ pub fn now() -> Time {
     Time::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
-/// What a start is stamped with: the milliseconds of the calendar clock. It may be set back; then a site that has lost its disk
-/// as well hears from the leader that its incarnation is too old.
+/// Returns the stamp of a node's start: the milliseconds of the calendar clock. If that clock was set back and the site has also lost its
+/// disk, the leader tells it that its incarnation is too old.
 pub fn stamp() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -21,7 +21,7 @@ pub fn stamp() -> u64 {
     seconds.saturating_mul(1000).saturating_add(millis)
 }
 
-/// What the calendar clock shows, in microseconds since 1970: only to compare what several sites tell.
+/// Returns the calendar time in microseconds since 1970. It is used only to compare what several sites report.
 pub fn wall() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

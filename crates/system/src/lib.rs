@@ -1,15 +1,15 @@
-//! What a node and its clients both need of the operating system: the clock that leases are counted on, alarms on it, and the
-//! end of process groups. Needs no runtime.
+//! What nodes and clients need of the operating system: the clock that leases are counted on, alarms on it, and killing process
+//! groups. It needs no async runtime.
 
 #![allow(
     missing_docs,
     reason = "an internal crate: `xtask tidy` asks for documents of types and functions, not of fields"
 )]
 
-mod alarm;
 mod clock;
-mod group;
+mod clock_alarm;
+mod process_group;
 
-pub use alarm::Alarm;
 pub use clock::{now, stamp, wall};
-pub use group::Group;
+pub use clock_alarm::ClockAlarm;
+pub use process_group::ProcessGroup;

@@ -1,15 +1,15 @@
-//! The cluster's certificate authority: made once, kept safe, used to give every site and every remote client its name.
+//! The cluster's certificate authority: created once, kept safe, and used to issue a certificate to every site and remote client.
 //!
 //! ```text
 //! DIR/                 0700
 //!   ca.pem             what every site and client needs
-//!   ca-key.pem         0600; whoever has it can be any site
+//!   ca-key.pem         0600; who has this key can pass for any site
 //!   site-NAME/         0700; all that the site NAME needs: copy it there
 //!     ca.pem cert.pem key.pem
 //!   client-NAME/       the same for a client
 //! ```
 //!
-//! Nothing is ever overwritten: a certificate that is replaced is moved away by whoever replaces it.
+//! Nothing is ever overwritten: to replace a certificate, an operator moves the old one away first.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -26,45 +26,34 @@ use super::error::IdentityError;
 use super::identity::{Files, Identity, certificates, read_secret};
 use super::name::Bearer;
 
-/// How long an authority is valid, unless told otherwise: ten years.
+/// Default validity of an authority: ten years.
 pub const AUTHORITY_DAYS: u32 = 3650;
-/// How long a certificate is valid, unless told otherwise: two years.
+/// Default validity of a certificate: two years.
 pub const BEARER_DAYS: u32 = 730;
-/// The longest that can be asked for.
+/// Maximum validity.
 pub const MAX_DAYS: u32 = 36_500;
 
-/// All authorities are called so; their keys tell them apart.
+/// The name of all authorities; their keys distinguish them.
 const SUBJECT: &str = "meshlock cluster CA";
 
-/// The clocks of a cluster may differ by so much when a certificate is new.
+/// A certificate is valid from this long before its creation, because the clocks of a cluster may differ.
 const HEAD_START: Duration = Duration::from_hours(1);
 
-/// Why there is no authority or no certificate. Nothing that was there has changed.
+/// Why an authority or a certificate could not be created. Existing files are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CaError {
-    /// It would be overwritten.
+    /// An existing file would be overwritten.
     #[error("{} exists, and is never overwritten; move it away to make a new one", path.display())]
-    Exists {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// There is no authority.
     #[error("{}: there is no authority here; make one with `meshlock ca init`", dir.display())]
-    Missing {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// The authority's files, or a certificate that it has made.
+    Missing { dir: PathBuf },
+    /// The authority's files, or the new certificate, cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// A file cannot be written.
     #[error("{}: cannot be written: {error}", path.display())]
-    Write {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    Write { path: PathBuf, error: io::Error },
     /// The key cannot be used, or the time is out of range.
     #[error("cannot make the certificate: {0}")]
     Make(#[from] rcgen::Error),
@@ -73,20 +62,19 @@ pub enum CaError {
 /// An authority's files.
 #[derive(Clone, Debug)]
 pub struct AuthorityFiles {
-    /// What everyone may see.
     pub certificate: PathBuf,
-    /// What nobody may.
+    /// The secret key.
     pub key: PathBuf,
 }
 
 impl AuthorityFiles {
-    /// Where they are in an authority's directory.
+    /// Returns the paths in an authority's directory.
     pub fn in_directory(dir: &Path) -> Self {
         AuthorityFiles { certificate: dir.join("ca.pem"), key: dir.join("ca-key.pem") }
     }
 }
 
-/// Makes an authority in `dir`, which is made if it is missing.
+/// Creates an authority in `dir`, which is created if it is missing.
 pub fn init(dir: &Path, days: u32) -> Result<AuthorityFiles, CaError> {
     let files = AuthorityFiles::in_directory(dir);
     for path in [&files.certificate, &files.key] {
@@ -102,7 +90,7 @@ pub fn init(dir: &Path, days: u32) -> Result<AuthorityFiles, CaError> {
     made.map_err(|error| write_error(dir, error))?;
     write_new(&files.key, &key.serialize_pem(), 0o600)?;
     if let Err(error) = write_new(&files.certificate, &certificate.pem(), 0o644) {
-        // Half an authority would only be in the way.
+        // A key without its certificate would only prevent the next attempt.
         let _ = fs::remove_file(&files.key);
         return Err(error);
     }
@@ -114,7 +102,7 @@ pub fn issue(dir: &Path, bearer: &Bearer, days: u32) -> Result<Files, CaError> {
     issue_for(dir, bearer, &[], days)
 }
 
-/// The same, for a site that programs also call by these host names and addresses, as those do that know nothing of sites.
+/// Issues a certificate that also contains these host names and addresses, for programs that know nothing of site names.
 pub fn issue_for(dir: &Path, bearer: &Bearer, hosts: &[String], days: u32) -> Result<Files, CaError> {
     let authority_files = AuthorityFiles::in_directory(dir);
     if !authority_files.certificate.try_exists().unwrap_or(true) {
@@ -143,7 +131,7 @@ pub fn issue_for(dir: &Path, bearer: &Bearer, hosts: &[String], days: u32) -> Re
     let written = write_new(&files.key, &key.serialize_pem(), 0o600)
         .and_then(|()| write_new(&files.certificate, &certificate.pem(), 0o644))
         .and_then(|()| write_new(&files.authority, &authority_pem, 0o644))
-        // What does not work here, such as the key of another authority, would not work there.
+        // Loading the identity detects problems early, such as the key of another authority.
         .and_then(|()| Ok(Identity::load(&files).map(drop)?));
     if let Err(error) = written {
         let _ = fs::remove_dir_all(&target);
@@ -152,7 +140,7 @@ pub fn issue_for(dir: &Path, bearer: &Bearer, hosts: &[String], days: u32) -> Re
     Ok(files)
 }
 
-/// All that certificates must know of the one who signs them, its key apart.
+/// Returns the authority's certificate parameters, which certificates refer to.
 fn authority() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, SUBJECT);
@@ -168,7 +156,7 @@ fn params_for(bearer: &Bearer, hosts: &[String], days: u32) -> Result<Certificat
     params.subject_alt_names.push(SanType::URI(bearer.uri().try_into()?));
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    // A client's certificate cannot answer calls: a second fence behind its name.
+    // A client's certificate cannot be used by a server: a second protection besides its name.
     params.extended_key_usages = match bearer {
         Bearer::Site(_) => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
         Bearer::Client(_) => vec![ExtendedKeyUsagePurpose::ClientAuth],
@@ -178,14 +166,14 @@ fn params_for(bearer: &Bearer, hosts: &[String], days: u32) -> Result<Certificat
     Ok(params)
 }
 
-/// From a little before now, for so many days.
+/// Returns the validity period: from a little before now, for this many days.
 fn validity<T: From<SystemTime>>(days: u32) -> (T, T) {
     let now = SystemTime::now();
     let length = Duration::from_secs(u64::from(days.min(MAX_DAYS)) * 24 * 3600);
     ((now - HEAD_START).into(), (now + length).into())
 }
 
-/// Writes a file that was not there.
+/// Writes a file that must not exist yet.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CaError> {
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
         Ok(file) => file,
@@ -196,7 +184,7 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CaError> {
     };
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // It is ours, and half of it is of no use.
+        // This function created the file, and an incomplete one is useless.
         let _ = fs::remove_file(path);
         write_error(path, error)
     })

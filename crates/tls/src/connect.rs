@@ -1,4 +1,4 @@
-//! Secured connections, without a socket: bytes in, bytes out, for whoever has one.
+//! TLS connections without a socket: the caller moves the bytes.
 
 use std::sync::Arc;
 
@@ -8,39 +8,38 @@ use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
-use super::error::{Fault, TlsError};
+use super::error::{CertificateFault, TlsError};
 use super::identity::Identity;
 use super::name::{Bearer, ClientName};
 use super::verify::{ExpectBearer, ExpectSite};
 use meshlock_cluster::names::SiteName;
 
 impl Identity {
-    /// A connection that this side has opened, to `site`: whoever else is there is refused.
+    /// Begins an outgoing connection to `site`. Any other peer is refused.
     pub fn call(&self, site: &SiteName) -> Result<Connection, TlsError> {
         begin_call(Arc::new(self.calling(Some(site))))
     }
 
-    /// A connection that this side has opened, to whichever site of the cluster is there: [`site_of`] says which, once the
-    /// handshake is over.
-    pub fn call_any_site(&self) -> Result<Connection, TlsError> {
+    /// Begins an outgoing connection to any site of the cluster. [`site_of`] says which one, after the handshake.
+    pub(crate) fn call_any_site(&self) -> Result<Connection, TlsError> {
         begin_call(Arc::new(self.calling(None)))
     }
 
-    /// A connection that another site or a client has opened; [`bearer_of`] says who, once the handshake is over.
+    /// Begins an incoming connection of a site or client. [`site_of`] or [`client_of`] says who it is, after the handshake.
     pub fn answer(&self) -> Result<Connection, TlsError> {
         begin_answer(Arc::new(self.called()))
     }
 
-    /// For whoever serves clients that agree on one of these protocols ([`bearer_of_chain`] says who they are). Those who show no
-    /// certificate are let in only if `anonymous`: whoever serves them asks who they are in another way.
+    /// Returns the configuration of a server for clients that negotiate one of these protocols. [`bearer_of_chain`] says who they are.
+    /// Clients without a certificate are accepted only if `anonymous`; the server then has to identify them in another way.
     pub fn serving(&self, protocols: &[&[u8]], anonymous: bool) -> ServerConfig {
         let mut config = self.called_by(anonymous);
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config
     }
 
-    /// Nothing is remembered from one connection for the next, on both sides: connections last long, and a certificate that
-    /// has expired since would come back in through the memory of the one before.
+    /// Returns the configuration of the dialling side. Neither side resumes earlier TLS sessions: connections last long, and resumption
+    /// would accept a certificate that has expired since.
     pub(super) fn calling(&self, site: Option<&SiteName>) -> ClientConfig {
         let expected = ExpectSite { authority: self.authority.clone(), site: site.cloned() };
         let mut config = ClientConfig::builder_with_provider(self.authority.provider.clone())
@@ -72,7 +71,7 @@ impl Identity {
 }
 
 pub(super) fn begin_call(config: Arc<ClientConfig>) -> Result<Connection, TlsError> {
-    // The name that counts is the one in the certificate. This one is neither sent nor looked at.
+    // The name in the certificate is what counts. This one is neither sent nor checked.
     let unused = ServerName::try_from("meshlock.invalid").expect("it is a DNS name");
     Ok(ClientConnection::new(config, unused).map_err(TlsError::of_rustls)?.into())
 }
@@ -81,19 +80,19 @@ pub(super) fn begin_answer(config: Arc<ServerConfig>) -> Result<Connection, TlsE
     Ok(ServerConnection::new(config).map_err(TlsError::of_rustls)?.into())
 }
 
-/// Who is at the other end, once the handshake is over.
-pub fn bearer_of(connection: &Connection) -> Result<Bearer, TlsError> {
+/// Returns who is at the other end, after the handshake.
+pub(super) fn bearer_of(connection: &Connection) -> Result<Bearer, TlsError> {
     bearer_of_chain(connection.peer_certificates())
 }
 
-/// Who shows these certificates, once the handshake is over.
+/// Returns who showed these certificates, after the handshake.
 pub fn bearer_of_chain(chain: Option<&[CertificateDer<'_>]>) -> Result<Bearer, TlsError> {
     let certificate = chain.and_then(<[_]>::first);
     let bearer = Bearer::of(certificate.ok_or(TlsError::Anonymous)?);
-    bearer.map_err(|error| TlsError::Peer(Fault::Name(error)))
+    bearer.map_err(|error| TlsError::Peer(CertificateFault::Name(error)))
 }
 
-/// The site at the other end, once the handshake is over. A client is refused.
+/// Returns the site at the other end, after the handshake. A client is refused.
 pub fn site_of(connection: &Connection) -> Result<SiteName, TlsError> {
     match bearer_of(connection)? {
         Bearer::Site(site) => Ok(site),
@@ -101,7 +100,7 @@ pub fn site_of(connection: &Connection) -> Result<SiteName, TlsError> {
     }
 }
 
-/// The client at the other end, once the handshake is over. A site is refused: what it may do it does on the port for sites.
+/// Returns the client at the other end, after the handshake. A site is refused, because it uses the port for sites.
 pub fn client_of(connection: &Connection) -> Result<ClientName, TlsError> {
     match bearer_of(connection)? {
         Bearer::Client(client) => Ok(client),

@@ -1,4 +1,4 @@
-//! What can be wrong with certificates, said so that one knows which of them to replace.
+//! What can be wrong with certificates. Each message says which certificate to replace.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,34 +11,28 @@ use meshlock_cluster::names::SiteName;
 
 /// What is wrong with a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// It was valid once.
+pub enum CertificateFault {
     #[error("it has expired{}; issue a new one with `meshlock ca issue`, or set the clock right", Days(*ago, " ", " ago"))]
     Expired {
-        /// Since when, if that is known.
+        /// How long ago, if that is known.
         ago: Option<Duration>,
     },
-    /// It will be valid.
     #[error("it is not valid yet{}; set the clocks of both machines right", Days(Some(*ahead), ", but in ", ""))]
-    NotYet {
-        /// When.
-        ahead: Duration,
-    },
-    /// Another cluster's, or nobody's.
+    NotYet { ahead: Duration },
+    /// It was signed by another authority, or by none.
     #[error("it is not from this cluster's authority; issue it with the one whose ca.pem this site has")]
     OtherAuthority,
-    /// It was not made for this, as a client's is not for answering calls.
+    /// It was not issued for this use, such as a client's certificate for accepting connections.
     #[error("it was not made for this use; only a site's certificate answers calls")]
     Use,
-    /// The name in it.
+    /// Its name is missing or malformed.
     #[error("{0}")]
     Name(BearerError),
-    /// Anything else.
     #[error("it is not valid: {0}")]
     Other(String),
 }
 
-impl Fault {
+impl CertificateFault {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest needs no advice of its own")]
     pub(super) fn of(error: webpki::Error) -> Self {
         let between = |from: rustls::pki_types::UnixTime, to: rustls::pki_types::UnixTime| {
@@ -46,22 +40,23 @@ impl Fault {
         };
         match error {
             webpki::Error::CertExpired { time, not_after } => {
-                Fault::Expired { ago: Some(between(not_after, time)) }
+                CertificateFault::Expired { ago: Some(between(not_after, time)) }
             }
             webpki::Error::CertNotValidYet { time, not_before } => {
-                Fault::NotYet { ahead: between(time, not_before) }
+                CertificateFault::NotYet { ahead: between(time, not_before) }
             }
-            // All our authorities are called alike, so that another's shows in its signatures.
+            // All our authorities have the same name, so another authority shows in its signatures.
             webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
-                Fault::OtherAuthority
+                CertificateFault::OtherAuthority
             }
-            webpki::Error::RequiredEkuNotFoundContext(_) => Fault::Use,
-            webpki::Error::BadDer => Fault::Name(BearerError::Unreadable),
-            other => Fault::Other(other.to_string()),
+            webpki::Error::RequiredEkuNotFoundContext(_) => CertificateFault::Use,
+            webpki::Error::BadDer => CertificateFault::Name(BearerError::Unreadable),
+            other => CertificateFault::Other(other.to_string()),
         }
     }
 }
 
+/// Formats a duration in suitable units, between two texts; nothing if it is unknown.
 struct Days(Option<Duration>, &'static str, &'static str);
 
 impl std::fmt::Display for Days {
@@ -76,43 +71,32 @@ impl std::fmt::Display for Days {
     }
 }
 
-/// Why there is no connection that one could trust.
+/// Why a connection could not be secured.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The certificate of the other side.
+    /// The peer's certificate is not accepted.
     #[error("the peer's certificate: {0}")]
-    Peer(Fault),
-    /// Someone else is there.
+    Peer(CertificateFault),
+    /// Another site or client is at the address.
     #[error("{found} answers where the site '{expected}' should; look at its address in the configuration")]
-    OtherBearer {
-        /// Who should be there.
-        expected: SiteName,
-        /// Who is there.
-        found: Bearer,
-    },
-    /// A client is where only sites may be.
+    OtherBearer { expected: SiteName, found: Bearer },
+    /// A client connected where only sites may.
     #[error(
         "the peer is the client '{client}', and only sites may call here; give it the address for clients"
     )]
-    NotASite {
-        /// Who it is.
-        client: ClientName,
-    },
-    /// A site is where only clients may be.
+    NotASite { client: ClientName },
+    /// A site connected where only clients may.
     #[error(
         "the peer is the site '{site}', and only clients may call here; give it a certificate of `meshlock ca issue NAME --client`"
     )]
-    NotAClient {
-        /// Which site.
-        site: SiteName,
-    },
-    /// The other side does not want our certificate.
+    NotAClient { site: SiteName },
+    /// The peer does not accept our certificate.
     #[error("the peer refuses this side's certificate: {0}")]
     Refused(&'static str),
-    /// The other side gave none.
+    /// The peer shows no certificate.
     #[error("the peer shows no certificate; give it one with `meshlock ca issue`")]
     Anonymous,
-    /// The other side speaks something else.
+    /// The peer does not speak TLS 1.3.
     #[error("the peer does not speak TLS 1.3 ({0}); is it set to plain TCP?")]
     OtherProtocol(String),
     /// The connection broke.
@@ -121,8 +105,8 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// What an error of a secured connection means, as the reader of its socket has it. The one who calls learns that its certificate is refused only when it first
-    /// reads: with TLS 1.3 its part of the handshake is over by then.
+    /// Converts an I/O error of a TLS connection. The dialling side learns that its certificate is refused only with its first read,
+    /// because with TLS 1.3 its part of the handshake is over by then.
     pub fn of(error: io::Error) -> Self {
         match error.downcast::<rustls::Error>() {
             Ok(error) => TlsError::of_rustls(error),
@@ -134,18 +118,20 @@ impl TlsError {
     pub(super) fn of_rustls(error: rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidCertificate(CertificateError::Other(other)) => {
-                match other.0.downcast_ref::<Refusal>() {
+                match other.0.downcast_ref::<CertificateRefusal>() {
                     Some(refusal) => refusal.clone().into(),
-                    None => TlsError::Peer(Fault::Other(other.to_string())),
+                    None => TlsError::Peer(CertificateFault::Other(other.to_string())),
                 }
             }
             rustls::Error::InvalidCertificate(CertificateError::Expired) => {
-                TlsError::Peer(Fault::Expired { ago: None })
+                TlsError::Peer(CertificateFault::Expired { ago: None })
             }
             rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-                TlsError::Peer(Fault::OtherAuthority)
+                TlsError::Peer(CertificateFault::OtherAuthority)
             }
-            rustls::Error::InvalidCertificate(error) => TlsError::Peer(Fault::Other(error.to_string())),
+            rustls::Error::InvalidCertificate(error) => {
+                TlsError::Peer(CertificateFault::Other(error.to_string()))
+            }
             rustls::Error::AlertReceived(alert) => match refused(alert) {
                 Some(why) => TlsError::Refused(why),
                 None => TlsError::OtherProtocol(format!("it says {alert:?}")),
@@ -156,7 +142,7 @@ impl TlsError {
     }
 }
 
-/// What a peer's alert says of our certificate.
+/// Returns what a peer's alert says about our certificate.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is not about certificates")]
 fn refused(alert: AlertDescription) -> Option<&'static str> {
     let why = match alert {
@@ -173,20 +159,20 @@ fn refused(alert: AlertDescription) -> Option<&'static str> {
     Some(why)
 }
 
-/// Why a certificate was refused in a handshake, as `rustls` carries it from the check to the caller.
+/// Why a certificate was refused in a handshake. `rustls` carries it from the verifier to the caller.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum CertificateRefusal {
     #[error("{0}")]
-    Fault(Fault),
+    Fault(CertificateFault),
     #[error("{found} instead of the site '{expected}'")]
     OtherBearer { expected: SiteName, found: Bearer },
 }
 
-impl From<Refusal> for TlsError {
-    fn from(refusal: Refusal) -> Self {
+impl From<CertificateRefusal> for TlsError {
+    fn from(refusal: CertificateRefusal) -> Self {
         match refusal {
-            Refusal::Fault(fault) => TlsError::Peer(fault),
-            Refusal::OtherBearer { expected, found } => TlsError::OtherBearer { expected, found },
+            CertificateRefusal::Fault(fault) => TlsError::Peer(fault),
+            CertificateRefusal::OtherBearer { expected, found } => TlsError::OtherBearer { expected, found },
         }
     }
 }
@@ -196,50 +182,20 @@ impl From<Refusal> for TlsError {
 pub enum IdentityError {
     /// A file cannot be read.
     #[error("{}: cannot be read: {error}", file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// Everyone could be this site.
+    File { file: PathBuf, error: io::Error },
+    /// Every user of the machine can read the key, and could pass for this site.
     #[error("{0}: everyone on this machine can read this key; `chmod 600 {0}`", file.display())]
-    Open {
-        /// The key.
-        file: PathBuf,
-    },
-    /// A file has something else in it.
+    Open { file: PathBuf },
+    /// A file does not contain what it should.
     #[error("{}: no {what} in PEM form is in it", file.display())]
-    Content {
-        /// The file.
-        file: PathBuf,
-        /// What it should have.
-        what: &'static str,
-    },
-    /// The authority's certificate.
+    Content { file: PathBuf, what: &'static str },
+    /// The authority's certificate cannot be used.
     #[error("{}: cannot be an authority's certificate: {why}", file.display())]
-    Authority {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// Our own certificate.
+    Authority { file: PathBuf, why: String },
+    /// Our own certificate is not valid.
     #[error("{}: {fault}", file.display())]
-    Certificate {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        fault: Fault,
-    },
-    /// The key is of another certificate, or of a kind that cannot be used.
+    Certificate { file: PathBuf, fault: CertificateFault },
+    /// The key belongs to another certificate, or is of an unsupported kind.
     #[error("{}: not the key of {}: {why}", key.display(), certificate.display())]
-    Key {
-        /// The key.
-        key: PathBuf,
-        /// The certificate.
-        certificate: PathBuf,
-        /// Why.
-        why: String,
-    },
+    Key { key: PathBuf, certificate: PathBuf, why: String },
 }

@@ -1,4 +1,4 @@
-//! Who this process is, and whom it believes: read from three files, and checked before anyone is called.
+//! The identity of this process and the authority it trusts, read from three files and checked before any connection.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,28 +15,27 @@ use super::error::IdentityError;
 use super::name::Bearer;
 use super::verify::Authority;
 
-/// The largest file that is read; a chain of certificates has a few thousand bytes.
+/// Maximum size of a file; a chain of certificates has a few thousand bytes.
 const MAX_BYTES: u64 = 1 << 18;
 
-/// Where the three files are.
+/// Paths of the three files.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The certificate of the cluster's authority; two while one replaces the other.
+    /// The certificate of the cluster's authority; two while one replaces another.
     pub authority: PathBuf,
-    /// The certificate of this process, and whatever stands between it and the authority.
+    /// The certificate of this process, followed by intermediate certificates if there are any.
     pub certificate: PathBuf,
-    /// Its key.
     pub key: PathBuf,
 }
 
 impl Files {
-    /// As `meshlock ca issue` lays them out.
+    /// Returns the paths in a directory written by `meshlock ca issue`.
     pub fn in_directory(dir: &Path) -> Self {
         Files { authority: dir.join("ca.pem"), certificate: dir.join("cert.pem"), key: dir.join("key.pem") }
     }
 }
 
-/// Who this process is, and whom it believes.
+/// The identity of this process, and the authority it trusts.
 #[derive(Clone, Debug)]
 pub struct Identity {
     bearer: Bearer,
@@ -52,7 +51,7 @@ impl Identity {
         Identity::new(files, &authority, &certificate, &read_secret(&files.key)?)
     }
 
-    /// The same from memory, in PEM.
+    /// Creates an identity from PEM texts in memory.
     pub fn from_pem(authority: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let named = |what: &str| PathBuf::from(format!("the {what} in memory"));
         let files =
@@ -81,7 +80,7 @@ impl Identity {
         })
     }
 
-    /// Who this process is.
+    /// Returns whom the certificate names.
     pub fn bearer(&self) -> &Bearer {
         &self.bearer
     }
@@ -93,7 +92,7 @@ pub(super) fn authority_in(file: &Path, bytes: &[u8]) -> Result<Authority, Ident
     Authority::new(&certificates_in(file, bytes)?).map_err(wrong)
 }
 
-/// The certificates in a file, at least one.
+/// Returns the certificates in a file, at least one.
 #[cfg(feature = "authority")]
 pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
     certificates_in(file, &read(file)?)
@@ -105,7 +104,7 @@ fn certificates_in(file: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'stat
     found.ok().filter(|found| !found.is_empty()).ok_or_else(missing)
 }
 
-/// What is in a file that not everyone can read.
+/// Reads a file that must not be readable by everyone.
 pub(super) fn read_secret(file: &Path) -> Result<Vec<u8>, IdentityError> {
     let metadata = std::fs::metadata(file).map_err(|error| unreadable(file, error))?;
     if metadata.permissions().mode() & 0o007 != 0 {

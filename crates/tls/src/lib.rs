@@ -1,8 +1,7 @@
-//! Certificates: how sites know each other, and how clients are kept from passing for sites.
+//! Certificates: how sites identify each other, and why a client cannot pass for a site.
 //!
-//! A cluster has a certificate authority of its own ([`ca`]); whatever it has not signed is not let in, whoever else has.
-//! Both sides show a certificate, over TLS 1.3 and nothing older. The name in it ([`Bearer`]) is the site's or the client's
-//! name; where on the network it came from does not matter.
+//! A cluster has its own certificate authority ([`ca`]); certificates of any other authority are refused. Both sides show a certificate,
+//! over TLS 1.3 and nothing older. The name in it ([`Bearer`]) is the site's or the client's name; the network address does not matter.
 
 #![allow(
     missing_docs,
@@ -23,8 +22,10 @@ mod tests;
 mod verify;
 mod wrap;
 
-pub use connect::{bearer_of, bearer_of_chain, client_of, site_of};
-pub use error::{Fault, IdentityError, TlsError};
+#[cfg(all(test, feature = "authority"))]
+use connect::bearer_of;
+pub use connect::{bearer_of_chain, client_of, site_of};
+pub use error::{CertificateFault, IdentityError, TlsError};
 pub use identity::{Files, Identity};
 pub use name::{Bearer, BearerError, ClientName, ClientNameError};
 pub use records::{drain_tls, open_tls};

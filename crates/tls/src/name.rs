@@ -1,8 +1,8 @@
-//! Who a certificate speaks for.
+//! The name in a certificate: the site or client that it belongs to.
 //!
 //! A certificate carries one name, as a URI among its subject alternative names: `meshlock://site/NAME` or
-//! `meshlock://client/NAME`. Not a DNS name: those know no '_' and no upper case, and nothing in them would tell a client that
-//! is called as a site is from the site.
+//! `meshlock://client/NAME`. It is not a DNS name: those allow neither '_' nor upper case, and would not distinguish a client from a
+//! site of the same name.
 
 use std::fmt;
 
@@ -14,35 +14,33 @@ use meshlock_cluster::names::SiteName;
 
 const SCHEME: &str = "meshlock://";
 
-/// Who a certificate speaks for. A client is never a site, whatever its name.
+/// The site or client that a certificate belongs to. A client is never a site, whatever its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bearer {
-    /// A site of the cluster.
     Site(SiteName),
-    /// A client, which may do what the site's rules give it ([`access`](meshlock_cluster::access)).
+    /// A client, whose rights are given by the site's rules ([`access`](meshlock_cluster::access)).
     Client(ClientName),
 }
 
-/// Why a certificate speaks for nobody.
+/// Why a certificate has no usable name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BearerError {
-    /// It is no certificate.
     #[error("it cannot be read as an X.509 certificate")]
     Unreadable,
-    /// It was made for something else.
+    /// It was not issued for Meshlock.
     #[error("it has no name such as {SCHEME}site/NAME; make it with `meshlock ca issue`")]
     Nameless,
-    /// It could pass for two.
+    /// It names more than one site or client.
     #[error("it has more than one {SCHEME} name; make it with `meshlock ca issue`")]
     Several,
-    /// The name is none.
+    /// The name does not have the right form.
     #[error("'{0}' is neither {SCHEME}site/NAME nor {SCHEME}client/NAME")]
     Malformed(String),
 }
 
 impl Bearer {
-    /// Reads the name in a certificate, which says nothing about who signed it.
-    pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, BearerError> {
+    /// Reads the name in a certificate. It does not check who signed the certificate.
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Result<Self, BearerError> {
         let certificate = EndEntityCert::try_from(certificate).map_err(|_| BearerError::Unreadable)?;
         Bearer::named_in(&certificate)
     }
@@ -61,12 +59,12 @@ impl Bearer {
         bearer.ok_or_else(|| BearerError::Malformed(name.chars().take(80).collect()))
     }
 
-    /// As a certificate has it.
+    /// Returns the name as a URI, as in a certificate.
     pub fn uri(&self) -> String {
         format!("{SCHEME}{}/{}", self.kind(), self.name())
     }
 
-    /// `site` or `client`.
+    /// Returns `site` or `client`.
     pub fn kind(&self) -> &'static str {
         match self {
             Bearer::Site(_) => "site",
@@ -74,7 +72,7 @@ impl Bearer {
         }
     }
 
-    /// The name alone.
+    /// Returns the name without its kind.
     pub fn name(&self) -> &str {
         match self {
             Bearer::Site(name) => name.as_str(),

@@ -1,14 +1,14 @@
-//! TLS records without a socket: bytes of the network in, plain bytes out, and back.
+//! TLS records without a socket: encrypted bytes in, plain bytes out, and back.
 
 use std::io;
 
 use rustls::Connection;
 
-/// Opens what came over the network and appends it to `plain`. Returns what TLS itself has to answer.
+/// Decrypts received bytes and appends them to `plain`. Returns what TLS itself has to answer.
 pub fn open_tls(tls: &mut Connection, mut sealed: &[u8], plain: &mut Vec<u8>) -> io::Result<Vec<u8>> {
     while !sealed.is_empty() {
         if tls.read_tls(&mut sealed)? == 0 {
-            // The other side has said that nothing follows.
+            // The peer has announced that nothing follows.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let state =

@@ -9,15 +9,15 @@ use super::identity::Identity;
 /// How connections between sites, and those of clients, are protected.
 #[derive(Clone, Debug, Default)]
 pub enum Security {
-    /// Not at all: whoever reaches the port can say that it is any site. Only where the network itself is trusted.
+    /// Not at all: anyone who reaches the port can pass for any site. Only for networks that are trusted.
     #[default]
     Plain,
-    /// By certificates of the cluster's own authority.
+    /// By TLS with certificates of the cluster's own authority.
     Tls(Identity),
 }
 
 impl Security {
-    /// For a connection that came in.
+    /// Returns the TLS state of an incoming connection; `None` without TLS.
     pub fn accepting(&self) -> Result<Option<Connection>, TlsError> {
         match self {
             Security::Plain => Ok(None),
@@ -25,7 +25,7 @@ impl Security {
         }
     }
 
-    /// For a connection to whichever site is there.
+    /// Returns the TLS state of an outgoing connection to any site; `None` without TLS.
     pub fn dialling_any(&self) -> Result<Option<Connection>, TlsError> {
         match self {
             Security::Plain => Ok(None),
@@ -33,7 +33,7 @@ impl Security {
         }
     }
 
-    /// For a connection to `site`.
+    /// Returns the TLS state of an outgoing connection to `site`; `None` without TLS.
     pub fn dialling(&self, site: &SiteName) -> Result<Option<Connection>, TlsError> {
         match self {
             Security::Plain => Ok(None),

@@ -59,20 +59,20 @@ fn shake_hands(
     (caller, answerer.and_then(|()| bearer_of(&called)))
 }
 
-/// Passes on what one side has to say.
+/// Moves pending bytes from one side to the other.
 fn pass(from: &mut Connection, to: &mut Connection) -> Result<(), TlsError> {
     let mut wire = Vec::new();
     while from.wants_write() {
         from.write_tls(&mut wire).unwrap();
     }
-    hear(to, &wire)
+    receive(to, &wire)
 }
 
-fn hear(connection: &mut Connection, mut wire: &[u8]) -> Result<(), TlsError> {
+fn receive(connection: &mut Connection, mut wire: &[u8]) -> Result<(), TlsError> {
     while !wire.is_empty() {
         connection.read_tls(&mut wire).unwrap();
-        let heard = connection.process_new_packets();
-        heard.map_err(|error| TlsError::of(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+        let processed = connection.process_new_packets();
+        processed.map_err(|error| TlsError::of(io::Error::new(io::ErrorKind::InvalidData, error)))?;
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ fn a_client_may_call_but_is_never_taken_for_a_site() {
     assert_eq!((caller.unwrap(), called.unwrap()), ((), client("a")));
     let (caller, called) = shake(&a, "a", &other);
     let error = caller.unwrap_err();
-    assert!(matches!(error, TlsError::Peer(Fault::Use)), "{error}");
+    assert!(matches!(error, TlsError::Peer(CertificateFault::Use)), "{error}");
     assert!(matches!(called.unwrap_err(), TlsError::Refused(_)));
 }
 
@@ -123,8 +123,8 @@ fn whoever_looks_for_any_site_learns_which_it_is_and_takes_no_client_for_one() {
     assert_eq!(site_of(&calling).unwrap(), named("a"));
     assert_eq!(client_of(&called).unwrap().to_string(), "a");
     let (caller, _) = shake_hands(a.call_any_site().unwrap(), other.answer().unwrap());
-    assert!(matches!(caller.unwrap_err(), TlsError::Peer(Fault::Use)));
-    // A site is no client either.
+    assert!(matches!(caller.unwrap_err(), TlsError::Peer(CertificateFault::Use)));
+    // A site is not a client either.
     let (_, called) = shake(&a, "a", &a);
     assert_eq!(called.unwrap(), site("a"));
     let mut calling = a.call_any_site().unwrap();
@@ -142,21 +142,21 @@ fn certificates_of_another_authority_are_refused_by_both_sides() {
     let (a, b) = (issued(ours.path(), &site("a")), issued(theirs.path(), &site("b")));
     let (caller, _) = shake(&a, "b", &b);
     let error = caller.unwrap_err();
-    assert!(matches!(error, TlsError::Peer(Fault::OtherAuthority)), "{error}");
+    assert!(matches!(error, TlsError::Peer(CertificateFault::OtherAuthority)), "{error}");
 
-    // One that believes both authorities calls one that does not.
+    // A site that trusts both authorities dials one that does not.
     let files = Files::in_directory(&ours.path().join("site-a"));
     let both =
         [&files.authority, &theirs.path().join("ca.pem")].map(|file| fs::read_to_string(file).unwrap());
     fs::write(&files.authority, both.concat()).unwrap();
     let (caller, called) = shake(&Identity::load(&files).unwrap(), "b", &b);
     let error = called.unwrap_err();
-    assert!(matches!(error, TlsError::Peer(Fault::OtherAuthority)), "{error}");
+    assert!(matches!(error, TlsError::Peer(CertificateFault::OtherAuthority)), "{error}");
     let error = caller.unwrap_err().to_string();
     assert_eq!(error, "the peer refuses this side's certificate: the peer has another authority's ca.pem");
 }
 
-/// A clock that is so many days ahead.
+/// A clock that is this many days ahead.
 #[derive(Debug)]
 struct Ahead(u64);
 
@@ -181,7 +181,7 @@ fn an_expired_certificate_is_refused_by_both_sides() {
     };
     let (caller, called) = hands(&new, "old", &old);
     let error = caller.unwrap_err();
-    assert!(matches!(error, TlsError::Peer(Fault::Expired { .. })), "{error}");
+    assert!(matches!(error, TlsError::Peer(CertificateFault::Expired { .. })), "{error}");
     let error = called.unwrap_err().to_string();
     assert_eq!(error, "the peer refuses this side's certificate: it has expired, by the peer's clock");
 
@@ -214,7 +214,7 @@ fn a_certificate_is_judged_by_the_time_it_is_looked_at() {
 fn who_does_not_speak_tls_gets_an_error_and_not_a_connection() {
     let dir = authority();
     let mut called = issued(dir.path(), &site("a")).answer().unwrap();
-    let error = hear(&mut called, b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
+    let error = receive(&mut called, b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
     assert!(matches!(error, TlsError::OtherProtocol(_)), "{error}");
     assert!(error.to_string().contains("is it set to plain TCP?"), "{error}");
     assert!(matches!(bearer_of(&called), Err(TlsError::Anonymous)));

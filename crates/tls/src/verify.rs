@@ -1,4 +1,4 @@
-//! Whom to believe: certificates of the cluster's own authority, and no others.
+//! Verifies certificates: only those of the cluster's own authority are accepted.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, OtherError, SignatureScheme};
 use webpki::{EndEntityCert, KeyUsage};
 
-use super::error::{Fault, Refusal};
+use super::error::{CertificateFault, CertificateRefusal};
 use super::name::Bearer;
 use meshlock_cluster::names::SiteName;
 
-/// The cluster's certificate authority, as those see it who check certificates.
+/// The cluster's certificate authority, for verifying certificates.
 #[derive(Debug)]
 pub(super) struct Authority {
     anchors: Vec<TrustAnchor<'static>>,
@@ -21,7 +21,7 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// Believes what these have signed; more than one while one replaces the other.
+    /// Trusts these authorities; there is more than one while one replaces another.
     pub(super) fn new(certificates: &[CertificateDer<'_>]) -> Result<Self, webpki::Error> {
         let anchors = certificates
             .iter()
@@ -30,20 +30,20 @@ impl Authority {
         Ok(Authority { anchors: anchors.collect::<Result<_, _>>()?, provider })
     }
 
-    /// Who the certificate speaks for, if this authority has signed it for this use and it is valid now.
+    /// Returns whom the certificate names, if this authority has signed it for this use and it is valid now.
     pub(super) fn judge(
         &self,
         certificate: &CertificateDer<'_>,
         between: &[CertificateDer<'_>],
         usage: KeyUsage,
         now: UnixTime,
-    ) -> Result<Bearer, Fault> {
-        let certificate = EndEntityCert::try_from(certificate).map_err(Fault::of)?;
+    ) -> Result<Bearer, CertificateFault> {
+        let certificate = EndEntityCert::try_from(certificate).map_err(CertificateFault::of)?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         certificate
             .verify_for_usage(algorithms, &self.anchors, between, now, usage, None, None)
-            .map_err(Fault::of)?;
-        Bearer::named_in(&certificate).map_err(Fault::Name)
+            .map_err(CertificateFault::of)?;
+        Bearer::named_in(&certificate).map_err(CertificateFault::Name)
     }
 
     fn signature(
@@ -57,20 +57,20 @@ impl Authority {
     }
 }
 
-/// As `rustls` carries it to whoever wanted the connection. The peer is told by an alert: that its certificate has expired,
-/// that the authority is unknown, or only that it is not wanted.
-fn refuse(refusal: Refusal) -> rustls::Error {
+/// Converts a refusal to the error that `rustls` returns to the caller. The peer is told by an alert: that its certificate has expired,
+/// that the authority is unknown, or only that the certificate is not accepted.
+fn refuse(refusal: CertificateRefusal) -> rustls::Error {
     let error = match refusal {
-        Refusal::Fault(Fault::Expired { .. }) => CertificateError::Expired,
-        Refusal::Fault(Fault::OtherAuthority) => CertificateError::UnknownIssuer,
-        other @ (Refusal::Fault(_) | Refusal::OtherBearer { .. }) => {
+        CertificateRefusal::Fault(CertificateFault::Expired { .. }) => CertificateError::Expired,
+        CertificateRefusal::Fault(CertificateFault::OtherAuthority) => CertificateError::UnknownIssuer,
+        other @ (CertificateRefusal::Fault(_) | CertificateRefusal::OtherBearer { .. }) => {
             CertificateError::Other(OtherError(Arc::new(other)))
         }
     };
     error.into()
 }
 
-/// What the two sides share.
+/// The signature checks that both verifiers share.
 macro_rules! signatures_of_tls13 {
     () => {
         fn verify_tls12_signature(
@@ -97,7 +97,7 @@ macro_rules! signatures_of_tls13 {
     };
 }
 
-/// The one who calls wants this site and no other, or any site.
+/// Verifier of the dialling side: expects this site, or any site.
 #[derive(Debug)]
 pub(super) struct ExpectSite {
     pub(super) authority: Arc<Authority>,
@@ -114,24 +114,24 @@ impl ServerCertVerifier for ExpectSite {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let found = self.authority.judge(certificate, between, KeyUsage::server_auth(), now);
-        match (found.map_err(|fault| refuse(Refusal::Fault(fault)))?, &self.site) {
+        match (found.map_err(|fault| refuse(CertificateRefusal::Fault(fault)))?, &self.site) {
             (Bearer::Site(_), None) => Ok(ServerCertVerified::assertion()),
             (Bearer::Site(site), Some(expected)) if site == *expected => Ok(ServerCertVerified::assertion()),
             (found, Some(expected)) => {
-                Err(refuse(Refusal::OtherBearer { expected: expected.clone(), found }))
+                Err(refuse(CertificateRefusal::OtherBearer { expected: expected.clone(), found }))
             }
-            (Bearer::Client(_), None) => Err(refuse(Refusal::Fault(Fault::Use))),
+            (Bearer::Client(_), None) => Err(refuse(CertificateRefusal::Fault(CertificateFault::Use))),
         }
     }
 
     signatures_of_tls13!();
 }
 
-/// The one who is called lets in whoever the authority has given a name.
+/// Verifier of the accepting side: accepts every site and client that the authority has named.
 #[derive(Debug)]
 pub(super) struct ExpectBearer {
     pub(super) authority: Arc<Authority>,
-    /// Also whoever shows nothing.
+    /// Whether peers without a certificate are accepted too.
     pub(super) anonymous: bool,
 }
 
@@ -151,7 +151,7 @@ impl ClientCertVerifier for ExpectBearer {
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         let found = self.authority.judge(certificate, between, KeyUsage::client_auth(), now);
-        found.map_err(|fault| refuse(Refusal::Fault(fault)))?;
+        found.map_err(|fault| refuse(CertificateRefusal::Fault(fault)))?;
         Ok(ClientCertVerified::assertion())
     }
 

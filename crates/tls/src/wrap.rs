@@ -1,4 +1,4 @@
-//! Bytes as the wire has them and back, for whoever has a socket of its own and not the node's runtime.
+//! Encrypts and decrypts the bytes of a connection, for callers with their own socket that do not use the node's runtime.
 
 use std::io;
 
@@ -10,26 +10,26 @@ use super::error::TlsError;
 use super::identity::Identity;
 use super::records::{drain_tls, open_tls};
 
-/// One side of a connection to a site: protected, or as it is.
+/// The dialling side of a connection to a site, with or without TLS.
 #[derive(Debug)]
 pub struct Wrap(Option<Box<Connection>>);
 
 impl Wrap {
-    /// Nothing is protected.
+    /// Creates a connection without TLS.
     pub fn plain() -> Self {
         Wrap(None)
     }
 
-    /// Protected, to whichever site of the cluster is at the other end. Appends what is to be sent first to `wire`.
+    /// Creates a TLS connection to any site of the cluster. Appends the first bytes to send to `wire`.
     pub fn call(identity: &Identity, wire: &mut Vec<u8>) -> Result<Self, TlsError> {
         let mut tls = Box::new(identity.call_any_site()?);
-        // What waits before the handshake is over is the caller's to bound.
+        // The caller limits what waits for the end of the handshake.
         tls.set_buffer_limit(None);
         drain_tls(&mut tls, wire).map_err(TlsError::of)?;
         Ok(Wrap(Some(tls)))
     }
 
-    /// Appends what stands for `plain` on the wire.
+    /// Encrypts `plain` and appends the result to `wire`.
     pub fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), TlsError> {
         let Some(tls) = &mut self.0 else {
             wire.extend_from_slice(plain);
@@ -39,8 +39,8 @@ impl Wrap {
         sealed.map_err(TlsError::of)
     }
 
-    /// Opens what came and appends it to `plain`; what has to be answered to it is appended to `wire`, also where it is an
-    /// error: that says why.
+    /// Decrypts received bytes and appends them to `plain`. What TLS has to answer is appended to `wire`, also after an error, when it is
+    /// the alert that says why.
     pub fn open(&mut self, came: &[u8], plain: &mut Vec<u8>, wire: &mut Vec<u8>) -> Result<(), TlsError> {
         let Some(tls) = &mut self.0 else {
             plain.extend_from_slice(came);
@@ -48,20 +48,20 @@ impl Wrap {
         };
         let opened = open_tls(tls, came, plain).map(|answers| wire.extend(answers));
         if opened.is_err() {
-            // The error is what matters.
+            // If this fails too, the first error is the one to return.
             let _ = drain_tls(tls, wire);
         }
         opened.map_err(TlsError::of)
     }
 
-    /// Appends what says that nothing follows. Without it the other side cannot tell an end from a cut.
+    /// Appends the announcement that nothing follows. Without it the other side cannot distinguish an end from a cut connection.
     pub fn end(&mut self, wire: &mut Vec<u8>) -> Result<(), TlsError> {
         let Some(tls) = &mut self.0 else { return Ok(()) };
         tls.send_close_notify();
         drain_tls(tls, wire).map_err(TlsError::of)
     }
 
-    /// The site at the other end, if the connection says so by itself: once the handshake is over.
+    /// Returns the site at the other end; `None` without TLS or before the end of the handshake.
     pub fn site(&self) -> Option<Result<SiteName, TlsError>> {
         self.0.as_ref().filter(|tls| !tls.is_handshaking()).map(|tls| site_of(tls))
     }

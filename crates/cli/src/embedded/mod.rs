@@ -27,7 +27,7 @@ use std::time::Duration;
 use meshlock_cluster::names::{ClientLabel, SiteName};
 
 use crate::settings::places::{self, PlaceError};
-use meshlock_client::{Connection, ConnectionError, Endpoint, Keeping};
+use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
 pub(crate) use node::{Arguments, NAME, run};
 
 /// How long another process may take to start the node, or the last one to go away.
@@ -155,7 +155,7 @@ pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
 /// Connects, if a node is there and stays.
 fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Connection>, ConnectionError> {
     let Some(socket) = home.socket() else { return Ok(None) };
-    match Connection::connect(&Endpoint::Socket(socket), who, &Keeping::Thread) {
+    match Connection::connect(&NodeEndpoint::Socket(socket), who, &Keeping::Thread) {
         Ok(remote) => Ok(Some(remote)),
         Err(ConnectionError::Nobody(_) | ConnectionError::Closed(_)) => Ok(None),
         Err(error) => Err(error),

@@ -7,7 +7,7 @@ use meshlock::Node;
 use meshlock_cluster::cause::Cause;
 use meshlock_cluster::table::{Session, Wait};
 use meshlock_host::Listener;
-use meshlock_host::front::{AcquireEvent, Acquisition, Ended, LockRequest, Observer, Owner};
+use meshlock_host::front::{AcquireEvent, AcquireParams, Acquisition, Ended, Observer, Owner};
 use meshlock_testing::{WITHIN, eventually};
 
 /// Sites in this process, over real connections, each with the versions that it speaks and a disk.
@@ -110,7 +110,7 @@ impl Asked {
         let front = node.front();
         let session: Session = front.open_session(Arc::new(Quiet));
         let lock = lock.parse().unwrap();
-        let wanted = LockRequest { lock, wait: Wait::Forever, permits: None, cause: Cause::new(cause) };
+        let wanted = AcquireParams { lock, wait: Wait::Forever, permits: None, cause: Cause::new(cause) };
         let told_by = Told(Mutex::new(says));
         let acquisition = front.acquire(&front.in_process(), Owner::Session(session), wanted, told_by);
         Asked { acquisition, told }

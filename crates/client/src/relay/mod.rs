@@ -1,17 +1,16 @@
-//! Between a client and a node on another machine: to the client it looks like a node of its own machine.
+//! A relay between a client and a node on another machine. To the client it looks like a node of its own machine.
 //!
 //! ```text
 //!  meshlock run ══ a pair of Unix sockets ══ relay ══ TCP, TLS ══ node
 //!       │ starts                               │
-//!      CMD, which has both sockets open        └ pings; knows until when the lock is believed in; ends CMD's group if it must
+//!      CMD, which has both sockets open        └ pings; estimates until when the lock is safe; kills CMD's group if it must
 //! ```
 //!
-//! So everything that `meshlock run` does is the same, wherever the node is. For `run` the relay is a process of its own (the
-//! *keeper*), because the state of TLS lives in it: if `meshlock` is killed, the session goes on until CMD's whole tree is gone,
-//! and if it is lost meanwhile the keeper ends CMD's group in time. If the keeper is killed, `meshlock` ends CMD in time; the
-//! connection itself is also open in CMD, so that the node does not take the keeper's end for the client's. Only if both are
-//! killed at once is nobody left to end CMD, just as when `meshlock` and a node of this machine are. Other commands hold nothing; for
-//! them the relay is a thread.
+//! So `meshlock run` works the same wherever the node is. For `run` the relay is a process of its own (the *keeper*), because it has the
+//! TLS state: if `meshlock` is killed, the session goes on until CMD's whole process tree has ended, and if the lock is lost meanwhile
+//! the keeper kills CMD's group in time. If the keeper is killed, `meshlock` ends CMD in time; the connection itself is also open in CMD,
+//! so the node does not take the keeper's end for the client's. Only if both are killed at once is nothing left to end CMD, just as
+//! when `meshlock` and a node of this machine are killed together. Other commands hold no locks; for them the relay is a thread.
 
 mod session;
 
@@ -21,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{Alarm, Group, now};
+use meshlock_system::{ClockAlarm, ProcessGroup, now};
 use meshlock_tls::{Security, Wrap};
 use meshlock_wire::clients::{
     RefusalKind, ToClient, ToNode, VERSIONS, put_to_client, put_to_node, take_to_client, take_to_node,
@@ -30,59 +29,59 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
 
-use session::{Said, Session};
+use session::{RelayedSession, Said};
 
-/// While so much waits for one side, nothing more is taken from the client.
+/// While this many bytes wait for one side, nothing more is read from the client.
 const MAX_WAITING: usize = 1 << 20;
 
-/// How much is read at once.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
-/// How often to look whether the last process of a group has ended.
+/// Interval for checking whether the last process of a group has ended.
 const LOOK_EVERY: Span = Span::from_millis(20);
 
-/// How long before someone else can have the lock those are ended who did not stop by themselves: sooner where `meshlock` is not
-/// there any more, which would have ended them before.
+/// How long before another client can have the lock the group's processes are killed: earlier if `meshlock`, which would have ended them
+/// first, no longer runs.
 const RESERVE: Span = Span::from_millis(100);
 const RESERVE_ALONE: Span = Span::from_millis(300);
 
-/// How long the node may take to hear that the session is over.
+/// Timeout for telling the node that the session has ended.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// One client's way to one node.
+/// A relay between one client and one node.
 pub struct Relay {
     client: UnixStream,
     node: TcpStream,
     wrap: Wrap,
-    alarm: Alarm,
-    session: Session,
-    group: Option<Group>,
-    /// Who started us.
+    alarm: ClockAlarm,
+    session: RelayedSession,
+    group: Option<ProcessGroup>,
+    /// The process that started this one.
     parent: Option<Pid>,
-    /// The group is not ended more often than needed.
+    /// When the group was last killed, so that it is not killed more often than needed.
     last_kill: Time,
-    /// How many lines of a trace the client has lost because it did not read, and was not told of.
+    /// Number of trace lines that the client has lost because it did not read, and was not told of yet.
     untold: u64,
-    /// The client has not been told of the last extension.
+    /// Whether the client has not been told of the last extension.
     owes_extension: bool,
-    /// What has come from each and is not whole yet, and what is still to be written to each.
+    /// Bytes of incomplete messages from each side, and bytes still to be written to each.
     from_client: Vec<u8>,
     from_node: Vec<u8>,
     to_client: Vec<u8>,
     to_node: Vec<u8>,
 }
 
-/// Who has gone.
+/// Which side has gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Gone {
     /// No process has the client's socket open any more.
     Client,
-    /// The node, or the way to it, and why if that is known.
+    /// The node or the connection to it, and why if that is known.
     Node(Option<String>),
 }
 
 impl Relay {
-    /// Between these two, protected like this.
+    /// Creates a relay between these two; `security` protects the connection to the node.
     pub fn new(client: UnixStream, node: TcpStream, security: &Security) -> io::Result<Self> {
         client.set_nonblocking(true)?;
         node.set_nonblocking(true)?;
@@ -95,8 +94,8 @@ impl Relay {
             client,
             node,
             wrap,
-            alarm: Alarm::new()?,
-            session: Session::default(),
+            alarm: ClockAlarm::new()?,
+            session: RelayedSession::default(),
             group: None,
             parent: getppid(),
             last_kill: Time::ZERO,
@@ -109,7 +108,7 @@ impl Relay {
         })
     }
 
-    /// Until one of the two has gone, and nothing is left to be done about it.
+    /// Runs until one side has gone and everything that follows from that is done.
     pub fn run(mut self) -> io::Result<()> {
         let gone = loop {
             self.wait(true)?;
@@ -124,8 +123,8 @@ impl Relay {
     }
 
     /// Waits until something can be done.
-    fn wait(&mut self, hears_client: bool) -> io::Result<()> {
-        let looks = (!hears_client).then(|| now() + LOOK_EVERY);
+    fn wait(&mut self, with_client: bool) -> io::Result<()> {
+        let looks = (!with_client).then(|| now() + LOOK_EVERY);
         let due = [self.session.next_ping(), self.kill_at(), looks].into_iter().flatten().min();
         self.alarm.set(due)?;
         if due.is_some_and(|due| due <= now()) {
@@ -140,7 +139,7 @@ impl Relay {
             PollFd::new(&self.alarm, PollFlags::IN),
             PollFd::new(&self.node, flags(true, !self.to_node.is_empty())),
         ];
-        if hears_client {
+        if with_client {
             waits.push(PollFd::new(&self.client, flags(room, !self.to_client.is_empty())));
         }
         match poll(&mut waits, None) {
@@ -149,7 +148,7 @@ impl Relay {
         }
     }
 
-    /// Does all that can be done now. Says who has gone.
+    /// Does everything that can be done now. Returns which side has gone, if one has.
     fn turn(&mut self) -> io::Result<Option<Gone>> {
         if let Some(gone) = self.keep_session()? {
             return Ok(Some(gone));
@@ -157,7 +156,7 @@ impl Relay {
         if self.to_client.len() < MAX_WAITING && self.to_node.len() < MAX_WAITING {
             match read_some(&mut self.client, &mut self.from_client) {
                 Ok(true) => {}
-                // So it is said, too, where nobody is left and not everything was read.
+                // A reset, below, means the same: the client closed without reading everything.
                 Ok(false) => return Ok(Some(Gone::Client)),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                     return Ok(Some(Gone::Client));
@@ -169,18 +168,18 @@ impl Relay {
             self.from_client.drain(..length);
             self.on_client(said);
         }
-        // A client that does not read is not to be waited for; the session is what counts.
+        // A client that does not read must not delay the relay, which has to keep the session.
         let written = write_some(&mut self.client, &mut self.to_client);
         if matches!(&written, Err(error) if error.kind() != io::ErrorKind::BrokenPipe) {
             written?;
         }
-        self.pay_extension();
+        self.send_extension();
         Ok(write_some(&mut self.node, &mut self.to_node)
             .err()
             .map(|error| Gone::Node(Some(error.to_string()))))
     }
 
-    /// The node's side: hears it, says that we are there, and ends those who have to be ended.
+    /// Serves the node's side: handles its messages, sends pings, and kills the group when that is due.
     fn keep_session(&mut self) -> io::Result<Option<Gone>> {
         let mut came = Vec::new();
         match read_some(&mut self.node, &mut came) {
@@ -200,7 +199,7 @@ impl Relay {
             }
         }
         if let Err(error) = opened {
-            // It is told why, if it is still there.
+            // Sends the alert that says why, if the node is still there.
             let _ = write_some(&mut self.node, &mut self.to_node);
             return Ok(Some(Gone::Node(Some(error.to_string()))));
         }
@@ -208,7 +207,7 @@ impl Relay {
         if let Some(ping) = self.session.ping(at) {
             self.say_to_node(&ping)?;
         }
-        self.end_group_if_due(at);
+        self.kill_group_if_due(at);
         Ok(None)
     }
 
@@ -217,7 +216,7 @@ impl Relay {
             // What cannot be sealed is not sent, and the session ends in time.
             Said::Pass(said) => drop(self.say_to_node(&said)),
             Said::Answer(answer) => self.tell(&answer),
-            Said::Guard(group) => match Group::of(group, Some(rustix::process::getuid().as_raw())) {
+            Said::Guard(group) => match ProcessGroup::of(group, Some(rustix::process::getuid().as_raw())) {
                 Ok(group) => self.group = Some(group),
                 Err(error) => self.refuse(RefusalKind::BadRequest, error.to_string()),
             },
@@ -227,14 +226,14 @@ impl Relay {
     fn on_node(&mut self, said: ToClient) {
         let Some(mut said) = self.session.on_node(said, now()) else { return };
         if let ToClient::Traced { lines, lost, .. } = &mut said {
-            // As at the node: what is not taken in time is counted, not kept.
+            // As at the node: lines that are not read in time are counted, not kept.
             *lost += std::mem::take(&mut self.untold);
             if self.to_client.len() >= MAX_WAITING {
                 self.untold = *lost + lines.len() as u64;
                 return;
             }
         }
-        // One that has not read what it was told before learns nothing from being told again that all is well.
+        // A client that has not read earlier messages needs no further extension now: it is told later.
         let is_news = !matches!(said, ToClient::Extended { .. });
         if is_news || self.to_client.is_empty() {
             self.tell(&said);
@@ -243,8 +242,8 @@ impl Relay {
         }
     }
 
-    /// Tells a client that has read all that it was told how things are by now.
-    fn pay_extension(&mut self) {
+    /// Sends the postponed extension to a client that has read everything before it.
+    fn send_extension(&mut self) {
         if self.owes_extension && self.to_client.is_empty() {
             self.owes_extension = false;
             if let Some(extended) = self.session.extended() {
@@ -253,7 +252,7 @@ impl Relay {
         }
     }
 
-    /// Queues a message for the client, which is of the same program.
+    /// Queues a message for the client, which is the same version of the program.
     fn tell(&mut self, message: &ToClient) {
         put_to_client(message, VERSIONS.1, &mut self.to_client);
     }
@@ -268,14 +267,14 @@ impl Relay {
         self.wrap.seal(&plain, &mut self.to_node).map_err(io::Error::other)
     }
 
-    /// When the group is ended, if there is one; and again, should something of it have been starting just then.
+    /// Returns when the group is killed, if there is one. It is killed again later, in case a process was just being started.
     fn kill_at(&self) -> Option<Time> {
         let reserve = if getppid() == self.parent { RESERVE } else { RESERVE_ALONE };
         let end = self.session.end().filter(|_| self.group.is_some())?;
         Some(end.before(reserve).max(self.last_kill + LOOK_EVERY))
     }
 
-    fn end_group_if_due(&mut self, at: Time) {
+    fn kill_group_if_due(&mut self, at: Time) {
         if self.kill_at().is_some_and(|kill_at| kill_at <= at)
             && let Some(group) = self.group
         {
@@ -284,7 +283,7 @@ impl Relay {
         }
     }
 
-    /// The client has gone: its session lasts as long as processes of its group do, which may have closed the socket.
+    /// Keeps the session of a client that has gone as long as processes of its group run, which may have closed the socket.
     fn outlast_group(mut self) -> io::Result<()> {
         while self.group.is_some_and(|group| !group.is_gone()) {
             self.wait(false)?;
@@ -298,7 +297,7 @@ impl Relay {
         self.end()
     }
 
-    /// Tells the node that the session is over, and waits until it has heard it.
+    /// Tells the node that the session has ended, and waits until the node confirms it by closing the connection.
     fn end(&mut self) -> io::Result<()> {
         let until = Instant::now() + END_WITHIN;
         self.wrap.end(&mut self.to_node).map_err(io::Error::other)?;
@@ -306,7 +305,7 @@ impl Relay {
         self.node.set_write_timeout(Some(END_WITHIN))?;
         self.node.write_all(&self.to_node)?;
         self.node.shutdown(Shutdown::Write)?;
-        // Closing a socket in which something is unread would look like a failure to the other side.
+        // Closing a socket with unread data would look like a failure to the other side, so everything is read first.
         let mut scratch = [0; READ_BYTES];
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -320,7 +319,7 @@ impl Relay {
         }
     }
 
-    /// The node has gone: the client sees it as it would see the end of its own node.
+    /// Handles the end of the node: the client sees the same as if a node of its own machine had ended.
     fn outlive_node(mut self, why: Option<&str>) -> io::Result<()> {
         if !self.session.is_welcome() {
             let why = why.unwrap_or(
@@ -329,16 +328,16 @@ impl Relay {
             self.refuse(RefusalKind::Other, why.to_owned());
         }
         let _ = write_some(&mut self.client, &mut self.to_client);
-        // What it has been told already can still be read.
+        // The client can still read what was sent before.
         let _ = self.client.shutdown(Shutdown::Write);
         self.guard_alone()
     }
 
-    /// Nothing is extended any more: sees to it that nobody of the group is left when it is over.
+    /// Without a node nothing is extended: makes sure that no process of the group is left when the lease ends.
     fn guard_alone(mut self) -> io::Result<()> {
         let Some(group) = self.group.filter(|_| self.session.end().is_some()) else { return Ok(()) };
         while !group.is_gone() {
-            self.end_group_if_due(now());
+            self.kill_group_if_due(now());
             self.alarm.set(Some(now() + LOOK_EVERY))?;
             match poll(&mut [PollFd::new(&self.alarm, PollFlags::IN)], None) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -349,7 +348,7 @@ impl Relay {
     }
 }
 
-/// Reads what is there without waiting; false at the end.
+/// Reads what is there without waiting. Returns false at the end of the stream.
 fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     let mut scratch = [0; READ_BYTES];
     match from.read(&mut scratch) {
@@ -363,7 +362,7 @@ fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// Writes as much as is taken without waiting.
+/// Writes as much as possible without waiting.
 fn write_some(to: &mut impl Write, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut at = 0;
     let written = loop {

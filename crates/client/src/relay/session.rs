@@ -1,42 +1,41 @@
-//! What the one in between changes of what client and node say: moments of the node's clock become moments of ours, and what the
-//! client may rely on ends in time. Nothing here waits or reads a clock.
+//! How a relay changes the messages of client and node: times of the node's clock become times of this machine's clock, and leases end
+//! in time. Nothing here waits or reads a clock.
 
 use std::collections::BTreeSet;
 
 use meshlock_cluster::time::Time;
 use meshlock_wire::clients::{Tag, ToClient, ToNode};
 
-use crate::LeaseEstimate;
+use crate::estimate::LeaseEstimate;
 
-/// Our own questions are numbered from here: clients begin at one.
+/// The tag of the relay's first ping. Clients number their requests from one.
 const FIRST_PING: Tag = 1 << 63;
 
-/// A client's session with a node far away.
+/// A client's session with a node on another machine.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct RelayedSession {
     hello_said: Time,
     estimate: Option<LeaseEstimate>,
     next_ping: Option<Time>,
     pings: u64,
-    /// What the client holds.
     holds: BTreeSet<Tag>,
-    /// Something was lost: by then it must have stopped.
+    /// When the client must have stopped, after a lock was lost.
     act_by: Option<Time>,
 }
 
-/// What becomes of what the client says.
+/// What to do with a message of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It goes to the node.
+    /// Send it to the node.
     Pass(ToNode),
-    /// The client gets its answer from us.
+    /// Answer it here.
     Answer(ToClient),
-    /// These processes are to be ended when the lock is lost and the client is gone.
+    /// Kill this process group when the lock is lost and the client has gone.
     Guard(i32),
 }
 
-impl Session {
-    /// The client has said something.
+impl RelayedSession {
+    /// Handles a message of the client.
     pub(super) fn on_client(&mut self, said: ToNode, now: Time) -> Said {
         if let ToNode::Guard { group } = said {
             return Said::Guard(group);
@@ -50,7 +49,7 @@ impl Session {
         Said::Pass(said)
     }
 
-    /// The node has said something: what the client hears of it.
+    /// Handles a message of the node. Returns the message for the client, if there is one.
     pub(super) fn on_node(&mut self, said: ToClient, now: Time) -> Option<ToClient> {
         if let ToClient::Welcome { version, site, time, contact } = said {
             let estimate = LeaseEstimate::new(contact, self.hello_said, time);
@@ -102,34 +101,34 @@ impl Session {
         }
     }
 
-    /// A word to the node, so that it knows that the client is there, if it is time.
+    /// Returns a ping, which tells the node that the client is still there, if one is due.
     pub(super) fn ping(&mut self, now: Time) -> Option<ToNode> {
         let (estimate, due) = (self.estimate.as_mut()?, self.next_ping.filter(|due| *due <= now)?);
         let tag = FIRST_PING + self.pings;
         self.pings += 1;
         estimate.on_ping(tag, now);
-        // Not all that were missed, should this machine have been suspended.
+        // Skips pings that were missed while this machine was suspended.
         self.next_ping = estimate.ping_every().map(|every| (due + every).max(now + every.part(2)));
         Some(ToNode::Ping(tag))
     }
 
-    /// When the next word is due.
+    /// Returns when the next ping is due.
     pub(super) fn next_ping(&self) -> Option<Time> {
         self.next_ping
     }
 
-    /// Whether it has been welcomed.
+    /// Whether the node has welcomed the client.
     pub(super) fn is_welcome(&self) -> bool {
         self.estimate.is_some()
     }
 
-    /// Until when the client may rely on what it holds, if it holds anything that it has not lost.
+    /// Returns a message with the time until when the client may rely on what it holds, if it holds anything.
     pub(super) fn extended(&self) -> Option<ToClient> {
         let lease_end = self.estimate.as_ref().filter(|_| !self.holds.is_empty())?.end();
         Some(ToClient::Extended { lease_end })
     }
 
-    /// When someone else may have what the client holds, if it holds anything: by then nobody may use it any more.
+    /// Returns when another client may get what this one holds, if it holds anything. No process may use it after that.
     pub(super) fn end(&self) -> Option<Time> {
         let estimate = self.estimate.as_ref().filter(|_| !self.holds.is_empty())?;
         Some(self.act_by.map_or(estimate.end(), |act_by| act_by.min(estimate.end())))
@@ -150,16 +149,16 @@ mod tests {
     }
 
     /// A session that was opened at 1 s, with a node whose clock showed 100 s.
-    fn session() -> Session {
-        let mut session = Session::default();
+    fn session() -> RelayedSession {
+        let mut session = RelayedSession::default();
         let hello = ToNode::Hello { version: VERSION, who: "test".parse().unwrap() };
         assert_eq!(session.on_client(hello.clone(), at(1000)), Said::Pass(hello));
         let contact = Some(Contact { silence: Span::from_millis(2000), drift: Drift::from_ppm(0) });
         let site: meshlock_cluster::names::SiteName = "a".parse().unwrap();
         let welcome =
             |time, contact| ToClient::Welcome { version: VERSION, site: site.clone(), time, contact };
-        let heard = session.on_node(welcome(at(100_000), contact), at(1010));
-        assert_eq!(heard, Some(welcome(at(1010), None)));
+        let passed_on = session.on_node(welcome(at(100_000), contact), at(1010));
+        assert_eq!(passed_on, Some(welcome(at(1010), None)));
         session
     }
 
@@ -168,17 +167,17 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hears_moments_of_its_own_clock_and_believes_no_longer_than_the_node_hears_of_it() {
+    fn a_client_is_told_moments_of_its_own_clock_and_relies_on_nothing_beyond_the_session() {
         let mut session = session();
         assert_eq!(session.end(), None, "it holds nothing");
         // The lease has four seconds left; the session two, counted from when hello was said.
-        let heard = session.on_node(granted(1, at(104_000)), at(1020));
-        assert_eq!(heard, Some(granted(1, at(3000))));
+        let passed_on = session.on_node(granted(1, at(104_000)), at(1020));
+        assert_eq!(passed_on, Some(granted(1, at(3000))));
         assert_eq!(session.end(), Some(at(3000)));
         assert_eq!(session.ping(at(1499)), None);
         let Some(ToNode::Ping(tag)) = session.ping(at(1500)) else { panic!("it is time") };
-        let heard = session.on_node(ToClient::Pong { tag, time: at(100_600) }, at(1600));
-        assert_eq!(heard, Some(ToClient::Extended { lease_end: at(3500) }));
+        let passed_on = session.on_node(ToClient::Pong { tag, time: at(100_600) }, at(1600));
+        assert_eq!(passed_on, Some(ToClient::Extended { lease_end: at(3500) }));
         assert_eq!(session.end(), Some(at(3500)));
         assert_eq!(session.next_ping(), Some(at(2000)));
     }
@@ -191,8 +190,8 @@ mod tests {
     fn a_lock_that_is_lost_is_lost_by_the_clients_clock() {
         let mut session = session();
         session.on_node(granted(1, at(104_000)), at(1020));
-        let heard = session.on_node(lost(at(100_500)), at(1030));
-        assert_eq!(heard, Some(lost(at(1500))));
+        let passed_on = session.on_node(lost(at(100_500)), at(1030));
+        assert_eq!(passed_on, Some(lost(at(1500))));
         assert_eq!(session.end(), Some(at(1500)));
         session.on_node(ToClient::Released(1), at(1040));
         assert_eq!(session.end(), None, "nothing is left to be ended for");

@@ -1,4 +1,4 @@
-//! Takes clients in: on a Unix socket those of this machine and user, on a TCP port those who show a certificate.
+//! Accepts clients: on a Unix socket those of this machine and user, on a TCP port those that show a certificate.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -10,48 +10,43 @@ use meshlock_cluster::time::Span;
 use meshlock_tls::Security;
 use tokio::net::{TcpListener, UnixListener};
 
-use super::client::Client;
+use super::connected_client::ConnectedClient;
 use super::presence::Door;
 use crate::channel::{Channel, Stream};
 use crate::front::Front;
 use crate::net::{UNACKNOWLEDGED, tune};
 use crate::pending::PendingConnections;
 
-/// How many connections may be there that have not said who they are, and how many of one address: many clients of one machine may
+/// Maximum number of connections that have not identified themselves, in total and from one address. Many clients of one machine may
 /// start at once.
 const MAX_PENDING: usize = 1024;
 const MAX_PENDING_PER_ADDRESS: usize = 256;
 
-/// How many clients may be connected at once.
+/// Maximum number of connected clients.
 const MAX_CONNECTIONS: usize = 10_000;
 
-/// How long to wait where the machine has no descriptor for another connection.
+/// How long to wait if the machine has no file descriptor for another connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Why clients cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody serves there already.
+    /// Another node already serves clients at this path.
     #[error("another node serves clients at {0}; stop it, or give this one another socket")]
     Taken(PathBuf),
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error("cannot make the socket {path}: {error}")]
-    Bind {
-        /// Where.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
+    Bind { path: PathBuf, error: io::Error },
 }
 
-/// Opens a socket for clients that run as the same user. What an earlier node left there is replaced.
+/// Opens a socket for clients that run as the same user. A socket left there by an earlier node is replaced.
 pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeError> {
     let bind = || {
         match std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind()) {
             Err(io::ErrorKind::NotFound) => {}
             // Nobody listens there any more.
             Err(io::ErrorKind::ConnectionRefused) => std::fs::remove_file(path)?,
-            // Somebody does, and is busy perhaps.
+            // A node listens there, and may be busy.
             Ok(_) | Err(_) => return Err(io::ErrorKind::AddrInUse.into()),
         }
         let listener = std::os::unix::net::UnixListener::bind(path)?;
@@ -66,18 +61,18 @@ pub fn listen(path: &Path) -> Result<std::os::unix::net::UnixListener, ServeErro
     })
 }
 
-/// Clients are being served. They are for as long as the node runs, also when this is dropped.
+/// Handle of a task that serves clients. Dropping it does not stop the task, which runs as long as the node.
 #[derive(Debug)]
 pub struct Serving(tokio::task::AbortHandle);
 
 impl Serving {
-    /// Takes no more clients; those who are connected stay so.
+    /// Accepts no more clients; connected ones stay connected.
     pub fn stop(&self) {
         self.0.abort();
     }
 }
 
-/// How many are connected, and who is told.
+/// Counts the connected clients and reports every change.
 struct Connections<F> {
     count: Mutex<usize>,
     changed: F,
@@ -88,13 +83,13 @@ impl<F: Fn(usize)> Connections<F> {
         Arc::new(Connections { count: Mutex::default(), changed })
     }
 
-    /// Lets one more in, unless there are too many. It leaves when what is given back is dropped.
+    /// Counts another client, unless there are too many. It is counted until what is returned is dropped.
     fn enter(self: &Arc<Self>) -> Option<ConnectionSlot<F>> {
         let connection = ConnectionSlot(self.clone());
-        (self.tell(1) <= MAX_CONNECTIONS).then_some(connection)
+        (self.change(1) <= MAX_CONNECTIONS).then_some(connection)
     }
 
-    fn tell(&self, by: isize) -> usize {
+    fn change(&self, by: isize) -> usize {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         *count = count.saturating_add_signed(by);
         (self.changed)(*count);
@@ -102,15 +97,17 @@ impl<F: Fn(usize)> Connections<F> {
     }
 }
 
+/// A counted client.
 struct ConnectionSlot<F: Fn(usize)>(Arc<Connections<F>>);
 
 impl<F: Fn(usize)> Drop for ConnectionSlot<F> {
     fn drop(&mut self) {
-        self.0.tell(-1);
+        self.0.change(-1);
     }
 }
 
-/// Serves clients of this machine, on the node's own thread until the node stops. `changed` is told how many are connected.
+/// Serves clients of this machine, on the node's own thread until the node stops. `changed` is called with the number of clients
+/// whenever it changes.
 pub fn serve(
     front: &Front,
     listener: std::os::unix::net::UnixListener,
@@ -133,7 +130,7 @@ pub fn serve(
             let channel = Channel::new(Stream::Unix(stream), None);
             let front = front.clone();
             tokio::spawn(async move {
-                Client::talk(front, channel, Door::Local { owner }).await;
+                ConnectedClient::talk(front, channel, Door::Local { owner }).await;
                 drop(connection);
             });
         }
@@ -141,8 +138,8 @@ pub fn serve(
     Serving(accepting.abort_handle())
 }
 
-/// Serves clients that come over a network, on the node's own thread until the node stops. The session of one that has been
-/// silent for so long is ended.
+/// Serves clients over a network, on the node's own thread until the node stops. The session of a client that has been silent for
+/// `silence` is ended.
 pub fn serve_network(
     front: &Front,
     listener: std::net::TcpListener,
@@ -156,7 +153,7 @@ pub fn serve_network(
             "clients are not protected: programs of this machine may do what the rules give 'local', others what they give 'anyone'"
         );
     }
-    // A connection is not given up before the session is.
+    // The connection must not be closed before the session's time is over.
     let patience = UNACKNOWLEDGED.max(Duration::from_micros(silence.micros()));
     let (tasks, front) = (front.node().tasks().clone(), front.clone());
     let accepting = tasks.spawn(async move {
@@ -174,7 +171,7 @@ pub fn serve_network(
                 }
             };
             let (Some(connection), Some(slot)) = (connections.enter(), pending.enter(address.ip())) else {
-                tracing::debug!(%address, "too many connections: one is not taken");
+                tracing::debug!(%address, "too many connections: this one is refused");
                 continue;
             };
             let tls = tune(&stream, patience).map_err(|error| error.to_string());
@@ -187,7 +184,7 @@ pub fn serve_network(
                 }
             };
             let tls = tls.map(|mut tls| {
-                // What waits for a client is bounded before it comes here.
+                // The channel's queue already limits what waits for a client.
                 tls.set_buffer_limit(None);
                 tls
             });
@@ -195,7 +192,7 @@ pub fn serve_network(
             let door = Door::Network { address, silence, slot: Mutex::new(Some(slot)) };
             let front = front.clone();
             tokio::spawn(async move {
-                Client::talk(front, channel, door).await;
+                ConnectedClient::talk(front, channel, door).await;
                 drop(connection);
             });
         }

@@ -1,4 +1,4 @@
-//! What a client has asked for and not yet heard the end of.
+//! The open requests of a client, and how their events and answers become messages.
 
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
@@ -9,59 +9,59 @@ use meshlock_cluster::table::{Session, Wait};
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient, ToNode};
 use tokio::task::AbortHandle;
 
-use super::client::Client;
+use super::connected_client::ConnectedClient;
 use super::convert;
 use super::group::kill_by;
-use super::watching::Watching;
-use crate::front::{AcquireEvent, Acquisition, Admitted, Front, LockRequest, NotAnswered, Observer, Owner};
+use super::watch::ClientWatch;
+use crate::front::{AcquireEvent, AcquireParams, Acquisition, Admitted, Front, NotAnswered, Observer, Owner};
 
-/// Something that a client asked for.
+/// An open request of a client.
 #[derive(Clone)]
-pub(super) enum Open {
-    /// It was just asked for.
+pub(super) enum OpenRequest {
+    /// It was just received and has not been started.
     Starting,
-    Lock(Arc<Acquisition<Reply>>),
+    Lock(Arc<Acquisition<ReplyObserver>>),
     Question(AbortHandle),
-    Watch(Arc<Watching>),
+    Watch(Arc<ClientWatch>),
 }
 
-impl Open {
-    /// Stops it. Returns whether its end is told by itself.
+impl OpenRequest {
+    /// Cancels the request. Returns whether the client is told by a later event.
     pub(super) fn cancel(&self, front: &Front) -> bool {
         match self {
-            Open::Starting => false,
-            Open::Lock(acquisition) => {
+            OpenRequest::Starting => false,
+            OpenRequest::Lock(acquisition) => {
                 acquisition.cancel();
                 true
             }
-            Open::Question(task) => {
+            OpenRequest::Question(task) => {
                 task.abort();
                 false
             }
-            Open::Watch(watching) => watching.end(front),
+            OpenRequest::Watch(watching) => watching.end(front),
         }
     }
 
-    /// Gives it back. Returns whether its end is told by itself.
+    /// Releases the lock, or cancels the request. Returns whether the client is told by a later event.
     pub(super) fn release(&self, front: &Front) -> bool {
-        if let Open::Lock(acquisition) = self {
+        if let OpenRequest::Lock(acquisition) = self {
             acquisition.release();
             return true;
         }
         self.cancel(front)
     }
 
-    /// The client has gone: nobody is told anything more. What is left to be closed with the session is returned.
-    pub(super) fn end(self, front: &Front) -> Option<Arc<Acquisition<Reply>>> {
+    /// Ends the request because the client has gone, without telling it. Returns the acquisition that must be closed with the session.
+    pub(super) fn end(self, front: &Front) -> Option<Arc<Acquisition<ReplyObserver>>> {
         match self {
-            Open::Starting => None,
-            Open::Lock(acquisition) => Some(acquisition),
-            // What it ordered is done all the same.
-            Open::Question(task) => {
+            OpenRequest::Starting => None,
+            OpenRequest::Lock(acquisition) => Some(acquisition),
+            // The node carries the call out anyway.
+            OpenRequest::Question(task) => {
                 task.abort();
                 None
             }
-            Open::Watch(watching) => {
+            OpenRequest::Watch(watching) => {
                 watching.forget(front);
                 None
             }
@@ -69,15 +69,15 @@ impl Open {
     }
 }
 
-/// Tells a client what becomes of its request.
-pub(super) struct Reply {
-    client: Arc<Client>,
+/// Sends the events of an acquisition to its client.
+pub(super) struct ReplyObserver {
+    client: Arc<ConnectedClient>,
     tag: Tag,
 }
 
-impl Observer for Reply {
+impl Observer for ReplyObserver {
     fn on_event(&self, _: &Acquisition<Self>, event: &AcquireEvent) {
-        let Reply { client, tag } = self;
+        let ReplyObserver { client, tag } = self;
         if let AcquireEvent::Ended(_) = event {
             client.forget(*tag);
         }
@@ -91,7 +91,7 @@ impl Observer for Reply {
     }
 }
 
-impl Client {
+impl ConnectedClient {
     pub(super) fn start_acquisition(
         self: &Arc<Self>,
         caller: &Admitted,
@@ -100,12 +100,17 @@ impl Client {
         lock: LockName,
         wait: Wait,
         permits: Option<u32>,
-    ) -> Arc<Acquisition<Reply>> {
-        let wanted = LockRequest { lock, wait, permits, cause: None };
-        self.front.acquire(caller, Owner::Session(session), wanted, Reply { client: self.clone(), tag })
+    ) -> Arc<Acquisition<ReplyObserver>> {
+        let wanted = AcquireParams { lock, wait, permits, cause: None };
+        self.front.acquire(
+            caller,
+            Owner::Session(session),
+            wanted,
+            ReplyObserver { client: self.clone(), tag },
+        )
     }
 
-    /// Asks a question, or gives an order, that has one answer.
+    /// Starts a call that has a single answer.
     pub(super) fn ask(self: &Arc<Self>, caller: Admitted, tag: Tag, question: ToNode) {
         if !self.reserve(tag) {
             return;
@@ -120,15 +125,15 @@ impl Client {
             }
             client.channel.flush_soon();
         });
-        // What was said first is done first; and mostly the answer is there at once.
+        // Polled at once: so requests are started in order, and most answers need no task.
         if asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
             let task = self.front.node().tasks().spawn(asking);
-            self.keep(tag, Open::Question(task.abort_handle()));
+            self.keep(tag, OpenRequest::Question(task.abort_handle()));
         }
     }
 }
 
-/// The one answer to a question.
+/// Makes the call and converts its answer to a message.
 async fn answer(
     front: &Front,
     caller: &Admitted,

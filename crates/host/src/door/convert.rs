@@ -1,15 +1,15 @@
-//! The node's types as messages to clients.
+//! Converts the node's types to messages to clients.
 
 use meshlock_cluster::node::Overview;
 use meshlock_cluster::table::{HeldLock, MAX_LISTED, RequestRefusal};
 use meshlock_wire::clients::{HeldEntry, MAX_MESSAGE_BYTES, RefusalKind, Status, Tag, ToClient};
 
-use crate::front::{AcquireEvent, Ended, Grant, NotAnswered, NotGranted};
+use crate::front::{AcquireEvent, Ended, LockGrant, NotAnswered, NotGranted};
 
-/// What happened to the request `tag`.
+/// Converts an event of the request `tag`.
 pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
     match event {
-        AcquireEvent::Granted(Grant { fence, slot, lease_end, margin, .. }) => ToClient::Granted {
+        AcquireEvent::Granted(LockGrant { fence, slot, lease_end, margin, .. }) => ToClient::Granted {
             tag,
             fence: fence.value(),
             slot: *slot,
@@ -33,7 +33,7 @@ pub(super) fn event(tag: Tag, event: &AcquireEvent) -> ToClient {
     }
 }
 
-/// Why a question was not answered, for programs.
+/// Returns the machine-readable reason for an unanswered question.
 pub(super) fn kind_of(error: &NotAnswered) -> RefusalKind {
     match error {
         NotAnswered::Denied(_) => RefusalKind::Denied,
@@ -42,8 +42,8 @@ pub(super) fn kind_of(error: &NotAnswered) -> RefusalKind {
     }
 }
 
-/// Why the node refused something, for programs.
-pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
+/// Returns the machine-readable reason for a refusal.
+pub(super) fn kind_of_refusal(refusal: Refusal) -> RefusalKind {
     match refusal {
         RequestRefusal::TooManyLocks => RefusalKind::TooManyLocks,
         RequestRefusal::MakingRoom => RefusalKind::MakingRoom,
@@ -56,7 +56,7 @@ pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
     }
 }
 
-/// Shortens what would not fit a frame: each site lists fewer, and says as before how many there are.
+/// Shortens a message that would not fit into a frame: each site lists fewer entries, and still says how many there are.
 pub(super) fn fitted(mut message: ToClient) -> ToClient {
     let mut most = MAX_LISTED;
     while most > 0 && length_of(&message) > MAX_MESSAGE_BYTES {
@@ -85,7 +85,7 @@ fn length_of(message: &ToClient) -> usize {
     postcard::experimental::serialized_size(message).unwrap_or(usize::MAX)
 }
 
-/// The site's state as clients are told it.
+/// Converts the site's status.
 pub(super) fn status(overview: &Overview) -> Status {
     let held = |HeldLock { lock, holder }: &HeldLock| HeldEntry {
         lock: lock.clone(),

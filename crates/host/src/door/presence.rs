@@ -1,8 +1,8 @@
-//! Which way a client came in, and what follows from it: who it is, when it has gone, and for how long it may still rely on what it
+//! How a client is connected, and what follows from that: who it is, when it has gone, and for how long it may still rely on what it
 //! was granted.
 //!
-//! A client of this machine is gone when no process has its connection open any more. One that comes over a network says
-//! so (TLS has a message for it), or falls silent; then its session lasts as long as it can still rely on it.
+//! A client of this machine has gone when no process has its connection open any more. A client over a network announces its end (TLS
+//! has a message for that) or falls silent; then its session lasts for as long as the client may still rely on it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,58 +13,58 @@ use std::time::Duration;
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::{Drift, Span, Time};
-use meshlock_system::{Group, now};
+use meshlock_system::{ProcessGroup, now};
 use meshlock_tls::TlsError;
 use meshlock_wire::clients::RefusalKind;
 
-use super::client::Client;
+use super::connected_client::ConnectedClient;
 use crate::channel::ClosedBy;
-use crate::gate::Origin;
+use crate::gate::CallerOrigin;
 use crate::pending::PendingSlot;
 
-/// How long a client over a network may take to say who it is, all in all.
+/// How long a client over a network may take in total to identify itself.
 const GREET_WITHIN: Span = Span::from_millis(5000);
 
-/// How long a greeting may be.
+/// Maximum length of a greeting.
 const MAX_HELLO_BYTES: u32 = 1024;
 
-/// Which way a client came in.
+/// How a client is connected.
 pub(super) enum Door {
     /// On this machine, as this user.
     Local { owner: Option<u32> },
-    /// Over a network. Its session ends after so much silence.
+    /// Over a network. The session ends after this much silence.
     Network { address: SocketAddr, silence: Span, slot: Mutex<Option<PendingSlot>> },
 }
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// The client has gone: no process has the connection open any more, or it said so.
+    /// The client has gone: no process has the connection open any more, or the client announced its end.
     Ended,
-    /// This node has cut it off, or nobody knows; the client may still rely on what it was granted.
+    /// This node has cut it off, or the cause is unknown. The client may still rely on what it was granted.
     CutOff,
 }
 
-impl Client {
-    /// For how long a client that was cut off, and may still run, can rely on what it was granted.
+impl ConnectedClient {
+    /// Returns for how long a client that was cut off, and may still run, can rely on what it was granted.
     pub(super) fn relies_for(&self) -> Duration {
         let left = match &self.door {
             _ if self.greeted.get().is_none() => Span::ZERO,
             Door::Local { .. } => self.front.lease_end().map_or(Span::ZERO, |end| end.since(now())),
             Door::Network { silence, .. } => {
-                let heard = Time::from_micros(self.last_heard.load(Ordering::Relaxed));
-                (heard + self.drift().stretch(*silence)).since(now())
+                let last = Time::from_micros(self.last_message.load(Ordering::Relaxed));
+                (last + self.drift().stretch(*silence)).since(now())
             }
         };
         Duration::from_micros(left.micros())
     }
 
-    /// By how much clocks may differ, as the cluster has agreed.
+    /// Returns the bound on clock drift that the cluster has agreed on.
     pub(super) fn drift(&self) -> Drift {
         self.front.node().look(|node| node.lease().terms().drift)
     }
 
-    /// How long to wait for the next message; for ever from a client of this machine.
+    /// Returns how long to wait for the next message; `None` (forever) for a client of this machine.
     pub(super) fn waits_for(&self) -> Option<Duration> {
         match &self.door {
             Door::Local { .. } => None,
@@ -76,18 +76,18 @@ impl Client {
         }
     }
 
-    /// What the end of the connection says about the client.
+    /// Determines from the end of the connection whether the client has gone.
     pub(super) fn how_gone(&self, read: &io::Result<bool>) -> Gone {
         let has_gone = match (&self.door, self.channel.closed_by(), read) {
-            // What ended here reads as if the client had ended it.
+            // If this side closed the connection, the read looks as if the client had.
             (_, Some(ClosedBy::Us), _) => false,
-            // No process of this machine has the other end any more; over a network it may have been cut.
+            // On this machine: no process has the other end any more. Over a network the connection may have been cut.
             (door, Some(ClosedBy::Peer), _) => matches!(door, Door::Local { .. }),
             (Door::Local { .. }, None, Ok(_)) => true,
-            // So it is said where the other side is gone altogether and had not read everything.
+            // The kernel reports a reset if the other side closed without reading everything.
             (Door::Local { .. }, None, Err(error)) => error.kind() == io::ErrorKind::ConnectionReset,
             (Door::Network { .. }, None, Ok(_)) => self.channel.was_ended_by_peer(),
-            // TLS has ended, and something came behind it.
+            // TLS was ended properly, and data followed it.
             (Door::Network { .. }, None, Err(error)) => {
                 error.kind() == io::ErrorKind::UnexpectedEof && self.channel.was_ended_by_peer()
             }
@@ -95,7 +95,7 @@ impl Client {
         if has_gone { Gone::Ended } else { Gone::CutOff }
     }
 
-    /// Logs why a client over a network is not listened to any more; what clients of this machine do is their own affair.
+    /// Logs why the connection of a client over a network ended. Nothing is logged for clients of this machine.
     pub(super) fn log_end(&self, error: Option<io::Error>) {
         let Door::Network { address, .. } = &self.door else { return };
         let greeted = self.greeted.get().is_some();
@@ -113,7 +113,7 @@ impl Client {
         }
     }
 
-    /// Who a client is: by its certificate, or, where there are none, by where it comes from.
+    /// Determines the principal: by the client's certificate, or without TLS by where the client comes from.
     pub(super) fn principal(&self) -> Result<Principal, TlsError> {
         match (self.channel.peer_client(), &self.door) {
             (Some(client), _) => client.map(Principal::Named),
@@ -125,17 +125,17 @@ impl Client {
         }
     }
 
-    /// Which way it came.
-    pub(super) fn origin(&self) -> Origin {
+    /// Returns the client's origin for the gate.
+    pub(super) fn origin(&self) -> CallerOrigin {
         match &self.door {
-            Door::Local { owner } => Origin::Socket { user: *owner },
-            Door::Network { address, .. } => Origin::Network(*address),
+            Door::Local { owner } => CallerOrigin::Socket { user: *owner },
+            Door::Network { address, .. } => CallerOrigin::Network(*address),
         }
     }
 
     pub(super) fn guard(&self, group: i32) {
         let group = match &self.door {
-            Door::Local { owner } => Group::of(group, *owner),
+            Door::Local { owner } => ProcessGroup::of(group, *owner),
             Door::Network { .. } => Err(io::Error::other(
                 "a process group of another machine cannot be ended from here; `meshlock run --node` does it there",
             )),
@@ -147,14 +147,14 @@ impl Client {
     }
 }
 
-/// Who a client is to others: what it says, and behind that what its certificate says.
+/// Returns the label that others see: the client's own label, followed by the name in its certificate.
 pub(super) fn certified(who: ClientLabel, principal: &Principal) -> ClientLabel {
     let Principal::Named(client) = principal else { return who };
     let short = || format!("client {client}").parse().unwrap_or_else(|_| who.clone());
     format!("{who}, client {client}").parse().unwrap_or_else(|_| short())
 }
 
-/// Whether a connection may begin like this. Whoever speaks something else need not be waited for.
+/// Whether these can be the first bytes of a greeting. A client that speaks another protocol is cut off at once.
 pub(super) fn is_maybe_hello(bytes: &[u8]) -> bool {
     bytes.first_chunk::<4>().is_none_or(|length| u32::from_le_bytes(*length) <= MAX_HELLO_BYTES)
 }

@@ -1,4 +1,4 @@
-//! One request for a lock, from asking until it is given back.
+//! One acquisition of a lock, from the request until the release.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,56 +20,56 @@ use tokio::time::timeout;
 use super::permits::{PermitsError, agree_on_permits, has_permits};
 use super::{Admitted, Front, Inner};
 use crate::engine::{Listener, Locked};
-use crate::gate::Act;
+use crate::gate::AuditEvent;
 
-/// How long one that does not want to wait for another holder waits until the cluster has agreed on a lock's permits.
-const TRY_WITHIN: Duration = Duration::from_secs(2);
+/// How long an acquisition with [`Wait::Try`] waits for the cluster to agree on a lock's permits.
+pub(super) const TRY_WITHIN: Duration = Duration::from_secs(2);
 
-/// What is asked for.
+/// Parameters of an acquisition.
 #[derive(Clone, Debug)]
-pub struct LockRequest {
+pub struct AcquireParams {
     pub lock: LockName,
     pub wait: Wait,
-    /// How many permits the caller expects the lock to have, if it does: where no rule names the lock, one is made.
+    /// Number of permits that the caller expects the lock to have, if it expects any. If no rule names the lock, one is added.
     pub permits: Option<u32>,
-    /// The number by which the request is known at all sites, if the caller has one.
+    /// The identifier of the acquisition at all sites, if the caller has one.
     pub cause: Option<Cause>,
 }
 
-/// Whose an acquisition is.
+/// The session that an acquisition belongs to.
 #[derive(Clone, Debug)]
 pub enum Owner {
-    /// A session that is open: what it holds ends with it.
+    /// An existing session. When it ends, its acquisitions end.
     Session(Session),
-    /// A session of its own, opened with it: it has a label of its own and ends alone.
+    /// A session of its own, opened for this acquisition, with its own label and its own end.
     Own {
         label: ClientLabel,
-        /// For how long without a message its client relies on what it holds; none if for as long as the site's lease lasts.
+        /// How long the client relies on what it holds without a message from the site; `None` for as long as the site's lease lasts.
         silence: Option<Span>,
     },
 }
 
-/// What was granted.
+/// A granted lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct LockGrant {
     pub fence: Fence,
-    /// Which permit, where they are numbered.
+    /// The number of the permit, if permits are numbered.
     pub slot: Option<u32>,
-    /// The lock is safe until then, unless the session is told of an extension.
+    /// Nobody else holds the lock before this moment. The session is told of extensions.
     pub lease_end: Time,
-    /// How long before that its loss is told.
+    /// How long before that a loss is reported.
     pub margin: Span,
-    /// The request that handed the lock over, if another one's did and that is known.
+    /// The acquisition whose release handed the lock over, if there was one and it is known.
     pub by: Option<Cause>,
 }
 
 /// Why a lock was not granted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
-    /// Someone else holds it, and the caller did not want to wait.
+    /// Another client holds it, and the caller did not want to wait.
     #[error("the lock is held by someone else")]
     Busy,
-    /// It was not free in the time that the caller was ready to wait.
+    /// It did not become free within the caller's time limit.
     #[error("the lock was not granted in time")]
     TimedOut,
     #[error(transparent)]
@@ -85,17 +85,17 @@ pub enum NotGranted {
 pub enum Ended {
     Released,
     Cancelled,
-    /// The session that it belonged to is over.
+    /// The session that it belonged to has ended.
     SessionOver,
     NotGranted(NotGranted),
 }
 
-/// How far an acquisition is.
+/// The state of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcquireState {
     Waiting,
-    Held(Grant),
-    /// It was held, and must not be used after this moment.
+    Held(LockGrant),
+    /// It was held, and must not be used after `act_by`.
     Lost {
         act_by: Time,
         why: LossReason,
@@ -103,55 +103,54 @@ pub enum AcquireState {
     Ended(Ended),
 }
 
-/// What happens to an acquisition.
+/// A change of an acquisition's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcquireEvent {
-    Granted(Grant),
-    /// Nobody else has the lock before `act_by`.
+    Granted(LockGrant),
+    /// The lock is lost. Nobody else holds it before `act_by`.
     Lost {
         act_by: Time,
         why: LossReason,
     },
-    /// Nothing follows.
+    /// The last event.
     Ended(Ended),
 }
 
-/// Is told what happens to one acquisition. Called with the node's lock and the acquisition's state held: it must not wait, nor
-/// call the front, nor ask the acquisition for its state.
+/// Receives the events of one acquisition. Called with the node's lock held: an implementation must neither wait nor call the front.
 pub trait Observer: Send + Sync + Sized + 'static {
     fn on_event(&self, acquisition: &Acquisition<Self>, event: &AcquireEvent);
 }
 
-/// Nobody is told: whoever wants to know looks at the state.
+/// Ignores all events, for callers that read the [state](Acquisition::state) instead.
 impl Observer for () {
     fn on_event(&self, _: &Acquisition<Self>, _: &AcquireEvent) {}
 }
 
-/// One request for a lock. Every lock that is taken makes one, mostly to be granted at once: it is one allocation.
+/// One acquisition of a lock. Every lock call creates one, and most are granted at once, so it is a single allocation.
 pub struct Acquisition<O> {
     front: Front,
     caller: Admitted,
     lock: LockName,
     state: Mutex<AcquireState>,
     changed: Notify,
-    /// The node's number for it; 0 until the node was asked. This and the next two change only with the node's lock held.
+    /// The node's request number; 0 until the node was asked. This field and the next two change only with the node's lock held.
     request: AtomicU64,
-    /// The session of its own; 0 if it has none.
+    /// Its own session ([`Owner::Own`]); 0 if it has none.
     session: AtomicU64,
-    /// Nothing is asked of the node for it any more.
+    /// Set once the node must not be asked on its behalf any more.
     closed: AtomicBool,
-    /// Stops the agreement on permits that comes first.
+    /// Stops the agreement on permits that precedes the request, if there is one.
     agreeing: OnceLock<AbortHandle>,
     observer: O,
 }
 
 impl Front {
-    /// Asks for a lock. What becomes of it is told to `observer`, perhaps before this returns, and is the state of what is returned.
+    /// Asks for a lock. Its events go to `observer`, possibly before this function returns; the returned acquisition has its state.
     pub fn acquire<O: Observer>(
         &self,
         caller: &Admitted,
         owner: Owner,
-        wanted: LockRequest,
+        wanted: AcquireParams,
         observer: O,
     ) -> Arc<Acquisition<O>> {
         let acquisition = self.prepare(caller, &wanted.lock, observer);
@@ -159,7 +158,7 @@ impl Front {
         acquisition
     }
 
-    /// An acquisition that is still to be [started](Acquisition::start): for whoever has to know it before it is answered.
+    /// Creates an acquisition that is [started](Acquisition::start) later, for callers that must register it before it is answered.
     pub fn prepare<O: Observer>(
         &self,
         caller: &Admitted,
@@ -182,8 +181,8 @@ impl Front {
 }
 
 impl<O: Observer> Acquisition<O> {
-    /// Asks for the lock, once.
-    pub fn start(self: &Arc<Self>, owner: Owner, wanted: LockRequest) {
+    /// Asks for the lock. Must be called once.
+    pub fn start(self: &Arc<Self>, owner: Owner, wanted: AcquireParams) {
         let Inner { node, .. } = &*self.front.0;
         if let Err(denied) = self.front.check(&self.caller, Verb::Acquire, &self.lock) {
             return self.end(Ended::NotGranted(denied.into()));
@@ -211,27 +210,15 @@ impl<O: Observer> Acquisition<O> {
         &self.observer
     }
 
-    pub fn caller(&self) -> &Admitted {
-        &self.caller
-    }
-
     pub fn state(&self) -> AcquireState {
         self.locked_state().clone()
-    }
-
-    /// What is held, if it is.
-    pub fn grant(&self) -> Option<Grant> {
-        match *self.locked_state() {
-            AcquireState::Held(grant) => Some(grant),
-            AcquireState::Waiting | AcquireState::Lost { .. } | AcquireState::Ended(_) => None,
-        }
     }
 
     /// Waits until `done` holds of the state.
     pub async fn until(&self, mut done: impl FnMut(&AcquireState) -> bool) -> AcquireState {
         loop {
             let mut changed = pin!(self.changed.notified());
-            // Before looking, so that no change falls in between.
+            // Registers for notifications before reading the state, so that no change is missed.
             changed.as_mut().enable();
             {
                 let state = self.locked_state();
@@ -243,17 +230,17 @@ impl<O: Observer> Acquisition<O> {
         }
     }
 
-    /// Gives the lock back, or stops waiting; the observer is told when that is done.
+    /// Releases the lock, or stops waiting. The observer is told when that is done.
     pub fn release(&self) {
         self.give_up(ClientCall::Release);
     }
 
-    /// Stops waiting, or gives back what was granted meanwhile; the observer is told when that is done.
-    pub fn cancel(&self) {
-        self.give_up(ClientCall::Cancel);
+    /// Stops waiting, or releases the lock if it was granted meanwhile. The observer is told when that is done.
+    pub(crate) fn cancel(&self) {
+        self.give_up(Call::Cancel);
     }
 
-    /// Gives the lock back, or stops waiting; what the node says to that is not waited for.
+    /// Releases the lock, or stops waiting, without waiting for the node's answer.
     pub fn abandon(&self) {
         self.end(Ended::Released);
         self.stop_agreeing();
@@ -265,7 +252,7 @@ impl<O: Observer> Acquisition<O> {
         });
     }
 
-    /// Ends the session of its own, and with it the acquisition, for this reason unless it has ended before.
+    /// Ends the acquisition and its own session. `why` is the reason unless the acquisition has already ended.
     pub fn close(&self, why: Ended) {
         self.end(why);
         self.stop_agreeing();
@@ -278,12 +265,12 @@ impl<O: Observer> Acquisition<O> {
         });
     }
 
-    /// Ends the acquisition for this reason, as far as its callers know; the node keeps what it has for it.
+    /// Ends the acquisition for its observer and its callers. The node is not told and keeps its state.
     pub fn end(&self, why: Ended) {
         self.advance(AcquireState::Ended(why.clone()), &AcquireEvent::Ended(why));
     }
 
-    /// Shows others another label, where the acquisition has a session of its own.
+    /// Changes the label that others see, if the acquisition has its own session.
     pub fn introduce(&self, label: ClientLabel, silence: Option<Span>) {
         self.front.0.node.with(|node| {
             let session = self.session.load(Ordering::Relaxed);
@@ -293,7 +280,7 @@ impl<O: Observer> Acquisition<O> {
         });
     }
 
-    /// Asks the node for nothing more; returns the number under which it knows the acquisition. The node's lock is held.
+    /// Closes the acquisition without telling the node; returns the node's request number. Must be called with the node's lock held.
     pub(super) fn close_quietly(&self) -> Option<Request> {
         self.closed.store(true, Ordering::Relaxed);
         Some(self.request.load(Ordering::Relaxed)).filter(|request| *request != 0).map(Request)
@@ -321,30 +308,30 @@ impl<O: Observer> Acquisition<O> {
         }
     }
 
-    /// Asks the node, unless the acquisition was closed meanwhile.
-    fn ask(self: &Arc<Self>, node: &mut Locked<'_>, owner: Owner, wanted: LockRequest) {
+    /// Passes the acquisition to the node, unless it was closed meanwhile.
+    fn ask(self: &Arc<Self>, node: &mut Locked<'_>, owner: Owner, wanted: AcquireParams) {
         if self.closed.load(Ordering::Relaxed) {
             return;
         }
         let session = match owner {
             Owner::Session(session) => session,
             Owner::Own { label, silence } => {
-                let session = node.open_session(Arc::new(Unheard));
+                let session = node.open_session(Arc::new(IgnoreAnswers));
                 self.session.store(session.0, Ordering::Relaxed);
                 introduce(node, session, label, silence);
                 session
             }
         };
-        let LockRequest { lock, wait, cause, .. } = wanted;
+        let AcquireParams { lock, wait, cause, .. } = wanted;
         node.ask(self.clone(), |request| {
-            // Before the node sees it: the answer may come before this returns.
+            // Must be stored before the node sees the call: the answer may come before the call returns.
             self.request.store(request.0, Ordering::Relaxed);
             ClientCall::Acquire(Acquire { session, request, lock, wait, cause })
         });
     }
 
-    /// Lets the cluster agree on the lock's permits before the node is asked.
-    fn agree_first(self: &Arc<Self>, permits: u32, owner: Owner, wanted: LockRequest) {
+    /// Makes the cluster agree on the lock's permits before the node is asked for the lock.
+    fn agree_first(self: &Arc<Self>, permits: u32, owner: Owner, wanted: AcquireParams) {
         let this = self.clone();
         let agreeing = self.front.0.node.tasks().spawn(async move {
             let since = now();
@@ -357,7 +344,7 @@ impl<O: Observer> Acquisition<O> {
             match timeout(longest, agreed).await {
                 Ok(Ok(())) => {
                     let wait = wanted.wait.after(now().since(since));
-                    let wanted = LockRequest { wait, permits: None, ..wanted };
+                    let wanted = AcquireParams { wait, permits: None, ..wanted };
                     this.front.0.node.with(|node| this.ask(node, owner, wanted));
                 }
                 Ok(Err(error)) => this.end(Ended::NotGranted(error)),
@@ -368,8 +355,7 @@ impl<O: Observer> Acquisition<O> {
         let _ = self.agreeing.set(agreeing.abort_handle());
     }
 
-    /// Goes to another state, unless it has ended. Nobody sees the state before the observer has been told of it: whoever
-    /// waits for a lock may at once ask what the observer knows.
+    /// Changes the state and notifies the observer, unless the acquisition has ended.
     fn advance(&self, next: AcquireState, event: &AcquireEvent) {
         let mut state = self.locked_state();
         if matches!(*state, AcquireState::Ended(_)) {
@@ -386,7 +372,7 @@ impl<O: Observer> Acquisition<O> {
     }
 }
 
-/// Says who has a session of its own.
+/// Tells the node who an acquisition's own session belongs to.
 fn introduce(node: &mut Locked<'_>, session: Session, who: ClientLabel, silence: Option<Span>) {
     let terms = node.node().lease().terms();
     let reacts_within = terms.drift.stretch(silence.unwrap_or(terms.length));
@@ -400,9 +386,9 @@ impl<O: Observer> Listener for Acquisition<O> {
             LockEvent::Granted { fence, slot, lease_end, margin, by, .. } => {
                 let audit = self.front.0.gate.audit();
                 if audit.wants_all() {
-                    audit.note(&self.caller, Some(&self.lock), Act::Granted { fence: fence.value() });
+                    audit.note(&self.caller, Some(&self.lock), AuditEvent::Granted { fence: fence.value() });
                 }
-                let grant = Grant { fence, slot, lease_end, margin, by };
+                let grant = LockGrant { fence, slot, lease_end, margin, by };
                 return self.advance(AcquireState::Held(grant), &AcquireEvent::Granted(grant));
             }
             LockEvent::Lost { act_by, why, .. } => {
@@ -419,9 +405,9 @@ impl<O: Observer> Listener for Acquisition<O> {
     }
 }
 
-/// The listener of a session of its own: how long the site's lease lasts is not told to its client.
-struct Unheard;
+/// The listener of an acquisition's own session. Its client is not told of lease extensions.
+struct IgnoreAnswers;
 
-impl Listener for Unheard {
-    fn on_answer(&self, _: &ClientAnswer) {}
+impl Listener for IgnoreAnswers {
+    fn on_answer(&self, _: &Answer) {}
 }

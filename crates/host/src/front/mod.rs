@@ -1,13 +1,13 @@
-//! The one way in: every door of a node, and the library, ask it through a [`Front`].
+//! The single admission path of a node: every API of a node, and the library, call it through a [`Front`].
 //!
-//! A request takes the same path whichever door it came through:
+//! A request takes the same path whichever API it came through:
 //!
 //! ```text
 //!  admit (pace) ─▶ check rights ─▶ permits of the lock ─▶ the node, its lock taken once ─▶ audit ─▶ observer
 //! ```
 //!
-//! So a rule, a limit or a mode that is added here holds everywhere. Nothing can be asked without an [`Admitted`] caller, and
-//! nobody but [`Front::admit`] makes one of a caller that came over a network.
+//! So a rule, a limit or a mode that is added here applies everywhere. Every request needs an [`Admitted`] caller, and only
+//! [`Front::admit`] creates one for a caller that came over a network.
 
 mod acquire;
 mod permits;
@@ -26,14 +26,14 @@ use meshlock_cluster::table::Session;
 use meshlock_cluster::time::Span;
 
 use super::engine::{Handle, Listener};
-use super::gate::{Caller, Gate, Kind, Origin, RequestId, TooFast};
+use super::gate::{Caller, CallerOrigin, Gate, RequestId, RequestKind, TooFast};
 pub use acquire::{
-    AcquireEvent, AcquireState, Acquisition, Ended, Grant, LockRequest, NotGranted, Observer, Owner,
+    AcquireEvent, AcquireParams, AcquireState, Acquisition, Ended, LockGrant, NotGranted, Observer, Owner,
 };
 pub use permits::PermitsError;
 pub use questions::{BrokenLock, NotAnswered};
 
-/// The one way in to a node. Clones lead to the same node, by the same rules.
+/// The single admission path of a node. Clones refer to the same node and the same rules.
 #[derive(Clone)]
 pub struct Front(Arc<Inner>);
 
@@ -43,7 +43,7 @@ struct Inner {
     site: SiteName,
 }
 
-/// A caller whose request was counted and is not too fast. Only a [`Front`] makes one.
+/// A caller whose request was counted and is within its rate limit. Only a [`Front`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted(Caller);
 
@@ -55,64 +55,68 @@ impl Deref for Admitted {
 }
 
 impl Front {
-    /// The way in to `node`, for callers that `gate` lets through.
+    /// Creates the admission path of `node`, with the rules, limits and audit log of `gate`.
     pub fn new(node: Handle, gate: Arc<Gate>) -> Self {
         let site = node.look(|node| node.me().site.clone());
         Front(Arc::new(Inner { node, gate, site }))
     }
 
-    /// Counts a request of the caller, unless it asks too fast.
-    pub fn admit(&self, caller: Caller, kind: Kind) -> Result<Admitted, TooFast> {
+    /// Admits a request of the caller, unless the caller exceeds its rate limit.
+    pub fn admit(&self, caller: Caller, kind: RequestKind) -> Result<Admitted, TooFast> {
         self.0.gate.pace(&caller, kind)?;
         Ok(Admitted(caller))
     }
 
-    /// Counts one more request of a caller that was admitted before: for streams that carry many.
-    pub fn admit_again(&self, caller: &Admitted, kind: Kind) -> Result<(), TooFast> {
+    /// Counts another request of an admitted caller, for streams that carry many requests.
+    pub fn admit_again(&self, caller: &Admitted, kind: RequestKind) -> Result<(), TooFast> {
         self.0.gate.pace(caller, kind)
     }
 
-    /// The program that runs the node in its own process: no rule binds it.
+    /// Returns the program that runs the node in its own process, which no rule restricts.
     pub fn in_process(&self) -> Admitted {
-        Admitted(Caller { principal: Principal::Local, origin: Origin::Process, request: RequestId::new() })
+        Admitted(Caller {
+            principal: Principal::Local,
+            origin: CallerOrigin::Process,
+            request: RequestId::new(),
+        })
     }
 
-    /// Whether the caller may do something with this lock. A denial goes into the audit log.
+    /// Checks whether the caller may use `verb` on this lock. A denial is written to the audit log.
     pub fn check(&self, caller: &Admitted, verb: Verb, lock: &LockName) -> Result<(), Denied> {
         self.0.gate.check(caller, verb, lock)
     }
 
-    /// Whether the caller may do something with whatever `subject` is.
+    /// Checks whether the caller may use `verb` on `subject`. A denial is written to the audit log.
     pub fn check_subject(&self, caller: &Admitted, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
         self.0.gate.check_subject(caller, verb, subject)
     }
 
-    /// The rules and limits of this way in, and its audit log.
+    /// Returns the access rules, the limits and the audit log.
     pub fn gate(&self) -> &Arc<Gate> {
         &self.0.gate
     }
 
-    /// The name of the node's site.
+    /// Returns the name of the node's site.
     pub fn site(&self) -> &SiteName {
         &self.0.site
     }
 
-    /// The node itself, to be looked at.
+    /// Returns the node's handle, for reading its state.
     pub fn node(&self) -> &Handle {
         &self.0.node
     }
 
-    /// Opens a session; `listener` is told how long what it holds is safe.
+    /// Opens a session. `listener` is told until when what the session holds is safe.
     pub fn open_session(&self, listener: Arc<dyn Listener>) -> Session {
         self.0.node.with(|node| node.open_session(listener))
     }
 
-    /// Says who is behind a session, and after how long without a word it has certainly stopped using what it holds.
-    pub fn introduce(&self, session: Session, who: ClientLabel, reacts_within: Span) {
-        self.0.node.with(|node| node.call(ClientCall::Introduce { session, who, reacts_within }));
+    /// Tells the node whose session this is, and after how long without a message the client has certainly stopped using what it holds.
+    pub(crate) fn introduce(&self, session: Session, who: ClientLabel, hears_within: Span) {
+        self.0.node.with(|node| node.call(Call::Introduce { session, who, hears_within }));
     }
 
-    /// Ends a session: what it holds is free. Of `acquisitions`, which are its own, nothing more is told.
+    /// Ends a session and releases what it holds. The observers of `acquisitions`, which belong to it, are not called again.
     pub fn close_session<O: Observer>(
         &self,
         session: Session,

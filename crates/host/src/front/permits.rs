@@ -1,4 +1,4 @@
-//! Semaphores without configuration: whoever uses one says how many permits it has, and the cluster's rules follow.
+//! Semaphores without configuration: a caller states how many permits a semaphore has, and a rule is added to the cluster if needed.
 
 use meshlock_cluster::access::{Denied, Subject, Verb};
 use meshlock_cluster::names::LockName;
@@ -9,45 +9,45 @@ use meshlock_protocol::Epoch;
 use super::questions::NotAnswered;
 use super::{Admitted, Front, NotGranted};
 
-/// What runs semaphores that no rule names: permits are numbered, and one that is free reaches whoever waits
-/// ([`Permits::Many`](meshlock_protocol::registry::info::Permits)), however long the others are kept.
+/// The algorithm of semaphores that no rule names. Its permits are numbered, and a free permit reaches a waiter
+/// ([`Permits::Many`](meshlock_protocol::registry::info::Permits)) however long the others are kept.
 const ALGORITHM: &str = "srimani-reddy";
 
-/// Why a lock does not have the permits that a program expects.
+/// Why a lock does not have the number of permits that a caller expects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PermitsError {
-    /// A rule says something else, and other programs rely on it.
+    /// A rule gives another number, and other programs rely on that rule.
     #[error(
         "the cluster's rules give '{lock}' {has} permits and this program expects {wants}; change one of the two"
     )]
     Differ { lock: LockName, has: u32, wants: u32 },
-    /// A rule for this name alone cannot be written.
+    /// A rule that matches only this name cannot be written.
     #[error(
         "the name '{lock}' contains '*', which in a rule stands for other names too; give the semaphore another name"
     )]
     Star { lock: LockName },
-    /// Such rules make no sense.
+    /// The resulting rules would be invalid.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The cluster did not take them.
+    /// The cluster did not accept the rules.
     #[error("the cluster's rules for '{lock}' could not be changed: {why}")]
     Refused { lock: LockName, why: String },
 }
 
-/// Whether the lock has so many permits, as far as this site knows.
+/// Whether the lock has this number of permits by the rules of this site's view.
 pub(super) fn has_permits(node: &Node, lock: &LockName, permits: u32) -> bool {
     node.table().rules().is_some_and(|rules| rules.rule(lock).permits == permits)
 }
 
 impl Front {
-    /// Whether the caller may change the cluster's rules.
+    /// Checks whether the caller may change the cluster's rules.
     pub(super) fn check_rules_change(&self, caller: &Admitted) -> Result<(), Denied> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)
     }
 }
 
-/// Sees to it that the cluster's rules give the lock so many permits. Where no rule names the lock, one is added; where one
-/// does and says something else, that is an error.
+/// Makes sure that the cluster's rules give the lock this number of permits. If no rule names the lock, one is added; a rule with another
+/// number is an error.
 pub(super) async fn agree_on_permits(
     front: &Front,
     caller: &Admitted,
@@ -55,9 +55,9 @@ pub(super) async fn agree_on_permits(
     permits: u32,
 ) -> Result<(), NotGranted> {
     let node = front.node();
-    // Before it takes part a site does not know the rules that it would add to.
+    // A site that is not yet a member does not know the rules that it would extend.
     node.until(|state| state.epoch > Epoch::default()).await;
-    // One change at a time: whoever comes second may find it done.
+    // One change at a time: the next caller may find it already done.
     let _one = node.rules_gate().lock().await;
     loop {
         let text = node.look(|node| node.view().rules.clone());
@@ -77,8 +77,8 @@ pub(super) async fn agree_on_permits(
         let mut wanted = text.clone();
         wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));
         Rules::new(wanted.clone()).map_err(PermitsError::from)?;
-        let changed = front.question(|request| ClientCall::SetRules { request, rules: wanted }).await;
-        // Whoever changed them meanwhile may have wanted the same: look again.
+        let changed = front.question(|request| Call::SetRules { request, rules: wanted }).await;
+        // Somebody else may have made the same change meanwhile: check again.
         if let Err(error) = changed
             && (error == NotAnswered::Stopping || node.look(|node| node.view().rules == text))
         {

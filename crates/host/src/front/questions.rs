@@ -1,4 +1,4 @@
-//! Questions and orders that have one answer: who holds a lock, how the site is, to take a lock away, to change the rules, to leave.
+//! Calls with a single answer: a lock's queue, the site's status, breaking a lock, changing the rules, leaving the cluster.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,52 +12,52 @@ use tokio::sync::oneshot;
 
 use super::{Admitted, Front};
 use crate::engine::Listener;
-use crate::gate::{Act, Origin};
+use crate::gate::{AuditEvent, CallerOrigin};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnswered {
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// The node or the cluster does not do it; the text says why.
+    /// The node or the cluster refuses; the text says why.
     #[error("{0}")]
     Refused(String),
     #[error("the node is stopping; ask another site")]
     Stopping,
 }
 
-/// A lock was taken away from its holders.
+/// The result of breaking a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenLock {
-    /// From whom.
+    /// The holders that have lost it.
     pub cut_off: Vec<CutOff>,
-    /// Members that have not said that they did it: order it again, if they are not gone.
+    /// Members that have not confirmed it. If they still run, break the lock again.
     pub missing: Vec<SiteName>,
 }
 
 impl Front {
-    /// Who holds a lock and who waits for it, in the whole cluster.
+    /// Returns who holds a lock and who waits for it, in the whole cluster.
     pub async fn queue(&self, caller: &Admitted, lock: LockName) -> Result<LockQueue, NotAnswered> {
         self.check(caller, Verb::Watch, &lock)?;
         self.queue_for_checked(lock).await
     }
 
-    /// The same, for callers whose right to watch the lock was checked before.
+    /// Like [`queue`](Front::queue), for callers whose right to watch the lock was already checked.
     pub async fn queue_for_checked(&self, lock: LockName) -> Result<LockQueue, NotAnswered> {
         let answer = self.question(|request| ClientCall::Query { request, lock }).await?;
         if let ClientAnswer::Queue { queue, .. } = answer { Ok(queue) } else { Err(unexpected(&answer)) }
     }
 
-    /// How the site is. Of what its clients hold it shows what the caller may watch.
-    pub async fn overview(&self, caller: &Admitted) -> Result<Box<Overview>, NotAnswered> {
-        // Whoever may have a lock has to know whether the site leaves.
+    /// Returns the site's status. It lists only those held locks that the caller may watch.
+    pub(crate) async fn overview(&self, caller: &Admitted) -> Result<Box<Overview>, NotAnswered> {
+        // A caller that may acquire some lock has to know whether the site is leaving.
         let policy = self.gate().policy();
         let may_acquire = policy.access.check(&caller.principal, Verb::Acquire, Subject::Some).is_ok();
         if !may_acquire {
             self.check_subject(caller, Verb::Watch, Subject::Some)?;
         }
         let mut overview = self.overview_for_checked().await?;
-        if let Origin::Network(_) = caller.origin {
+        if let CallerOrigin::Network(_) = caller.origin {
             let may_watch = |lock: &LockName| {
                 policy.access.check(&caller.principal, Verb::Watch, Subject::Lock(lock)).is_ok()
             };
@@ -66,7 +66,7 @@ impl Front {
         Ok(overview)
     }
 
-    /// The same with all that its clients hold, for callers that were checked before and are not shown that.
+    /// Returns the site's status with all held locks, for callers whose rights were checked elsewhere and that do not show the locks.
     pub async fn overview_for_checked(&self) -> Result<Box<Overview>, NotAnswered> {
         let answer = self.question(|request| ClientCall::Overview { request }).await?;
         if let ClientAnswer::Overview { overview, .. } = answer {
@@ -76,8 +76,11 @@ impl Front {
         }
     }
 
-    /// How all members are and which locks are in use, and which members did not answer.
-    pub async fn locks(&self, caller: &Admitted) -> Result<(Vec<SiteLocks>, Vec<SiteName>), NotAnswered> {
+    /// Returns the status and the locks in use of all members, and which members did not answer.
+    pub(crate) async fn locks(
+        &self,
+        caller: &Admitted,
+    ) -> Result<(Vec<SiteLocks>, Vec<SiteName>), NotAnswered> {
         self.check_subject(caller, Verb::Watch, Subject::Cluster)?;
         let answer = self.question(|request| ClientCall::Locks { request }).await?;
         if let ClientAnswer::Locks { sites, missing, .. } = answer {
@@ -87,43 +90,43 @@ impl Front {
         }
     }
 
-    /// Takes a lock away from whoever holds it.
+    /// Breaks a lock: takes it away from all its holders.
     pub async fn break_lock(&self, caller: &Admitted, lock: LockName) -> Result<BrokenLock, NotAnswered> {
         self.check(caller, Verb::Break, &lock)?;
         let answer = self.question(|request| ClientCall::Break { request, lock: lock.clone() }).await?;
         let ClientAnswer::Broken { cut_off, missing, .. } = answer else { return Err(unexpected(&answer)) };
         let fences = cut_off.iter().map(|cut_off| cut_off.fence.value()).collect();
-        self.gate().audit().note(caller, Some(&lock), Act::Broke { fences });
+        self.gate().audit().note(caller, Some(&lock), AuditEvent::Broke { fences });
         Ok(BrokenLock { cut_off, missing })
     }
 
-    /// Sets the cluster's rules; returns the view from which on they hold.
+    /// Sets the cluster's rules. Returns the epoch of the view in which they take effect.
     pub async fn set_rules(&self, caller: &Admitted, rules: RulesText) -> Result<Epoch, NotAnswered> {
         self.check_rules_change(caller)?;
-        let answer = self.question(|request| ClientCall::SetRules { request, rules }).await?;
-        let ClientAnswer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
-        self.gate().audit().note(caller, None, Act::SetRules { epoch: epoch.number() });
+        let answer = self.question(|request| Call::SetRules { request, rules }).await?;
+        let Answer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
+        self.gate().audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
         Ok(epoch)
     }
 
-    /// Tells a site to leave the cluster; returns whether it has heard it.
-    pub async fn remove_site(&self, caller: &Admitted, site: SiteName) -> Result<bool, NotAnswered> {
+    /// Tells a site to leave the cluster. Returns whether the site has received that.
+    pub(crate) async fn remove_site(&self, caller: &Admitted, site: SiteName) -> Result<bool, NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
-        self.gate().audit().note(caller, None, Act::Removed { site: Some(site.clone()) });
-        let answer = self.question(|request| ClientCall::Remove { request, site }).await?;
-        if let ClientAnswer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
+        self.gate().audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
+        let answer = self.question(|request| Call::Remove { request, site }).await?;
+        if let Answer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
     }
 
-    /// Leaves the cluster: nothing more is granted here. Completes once all that is held here is given back and the others have
-    /// agreed.
+    /// Makes this site leave the cluster. Nothing more is granted here; completes once everything held here is released and the other
+    /// sites have agreed.
     pub async fn leave(&self, caller: &Admitted) -> Result<(), NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
-        self.gate().audit().note(caller, None, Act::Removed { site: None });
-        let answer = self.question(|request| ClientCall::Leave { request }).await?;
-        if let ClientAnswer::Left { .. } = answer { Ok(()) } else { Err(unexpected(&answer)) }
+        self.gate().audit().note(caller, None, AuditEvent::Removed { site: None });
+        let answer = self.question(|request| Call::Leave { request }).await?;
+        if let Answer::Left { .. } = answer { Ok(()) } else { Err(unexpected(&answer)) }
     }
 
-    /// Takes everything away that clients hold here: they have the margin of a lease to stop. Returns how many held something.
+    /// Revokes everything that clients hold here; they have the margin of a lease to stop. Returns the number of holders.
     pub fn take_all_away(&self) -> usize {
         self.node().with(|node| {
             let holders = node.node().table().counts().holders;
@@ -134,8 +137,8 @@ impl Front {
         })
     }
 
-    /// Tells `listener` all that happens to locks of this pattern, or to all, until the session ends or the watch is
-    /// [ended](Front::end_watch).
+    /// Reports every step of the locks that match a pattern, or of all locks, to `listener`, until the session ends or the client cancels
+    /// the watch.
     pub fn watch(
         &self,
         caller: &Admitted,
@@ -146,16 +149,13 @@ impl Front {
         Ok(self.node().with(|node| node.ask(listener, |request| ClientCall::Watch(watch(request)))))
     }
 
-    /// Ends a watch; its listener is told that it is cancelled.
-    pub fn end_watch(&self, request: Request) {
-        self.node().with(|node| node.call(ClientCall::Cancel(request)));
+    /// Ends a watch. Its listener is told that it is cancelled.
+    pub(crate) fn end_watch(&self, request: Request) {
+        self.node().with(|node| node.call(Call::Cancel(request)));
     }
 
-    /// Asks the node, and waits for the one answer.
-    pub(super) async fn question(
-        &self,
-        call: impl FnOnce(Request) -> ClientCall,
-    ) -> Result<ClientAnswer, NotAnswered> {
+    /// Asks the node and waits for the single answer.
+    pub(super) async fn question(&self, call: impl FnOnce(Request) -> Call) -> Result<Answer, NotAnswered> {
         let (sender, answer) = oneshot::channel();
         let once = Arc::new(Once(Mutex::new(Some(sender))));
         self.node().with(|node| node.ask(once, call));
@@ -169,25 +169,25 @@ impl Front {
         }
     }
 
-    /// Whether a session of this number is the caller's own affair only: watches end with it.
+    /// Removes the listener of a watch, when the session that it ends with is about to end.
     pub(crate) fn forget_watch(&self, request: Request) {
         self.node().with(|node| node.forget(request));
     }
 }
 
-/// The node has answered another question than the one asked, which would be its bug; a client hears of it and goes on.
-fn unexpected(answer: &ClientAnswer) -> NotAnswered {
+/// Reports an answer that does not belong to the question, which is a bug of the node. The client gets an error and can go on.
+fn unexpected(answer: &Answer) -> NotAnswered {
     debug_assert!(false, "the node answers another question: {answer:?}");
     NotAnswered::Refused("the node answers another question, which is a bug; please report it".to_owned())
 }
 
-/// Passes the one answer on.
-struct Once(Mutex<Option<oneshot::Sender<ClientAnswer>>>);
+/// Passes the single answer on.
+struct Once(Mutex<Option<oneshot::Sender<Answer>>>);
 
 impl Listener for Once {
     fn on_answer(&self, answer: &ClientAnswer) {
         if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Whoever asked may have gone.
+            // The caller may have stopped waiting.
             let _ = sender.send(answer.clone());
         }
     }

@@ -1,4 +1,4 @@
-//! Whether a node serves, and for how long what its clients hold is safe.
+//! Whether a node can grant locks, and until when what its clients hold is safe.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tokio::time::sleep;
 
 use super::Front;
 
-/// How often to look whether the site has a lease; not any more once it has.
+/// Interval for checking whether the site has a lease.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Front {
-    /// Whether this site takes part and may give clients something.
+    /// Whether this site is a member and may grant locks.
     pub fn is_ready(&self) -> bool {
         let has_lease = |node: &Node| node.lease().is_comfortable(now());
         self.node().look(|node| node.is_open() && node.view().contains(node.me()) && has_lease(node))
     }
 
-    /// Waits until this site takes part and may give clients something.
+    /// Waits until this site is a member and may grant locks.
     pub async fn until_ready(&self) {
         loop {
             self.node().until(|state| state.open).await;
@@ -30,13 +30,13 @@ impl Front {
         }
     }
 
-    /// The end of the site's lease: until then nobody else has what its clients hold.
+    /// Returns the end of the site's lease. Nobody else holds what its clients hold before then.
     pub fn lease_end(&self) -> Option<Time> {
         self.node().look(|node| node.lease().end())
     }
 
-    /// For how long from now on nobody else can have what clients of this site hold, whatever becomes of it and of the way to it;
-    /// on a clock that may run slower than this one.
+    /// Returns for how long nobody else can hold what this site's clients hold, even if the site fails or is cut off now. It is
+    /// shortened for a client whose clock runs slower than this one.
     pub fn safe_for(&self) -> Span {
         self.node().look(|node| {
             let lease = node.lease();

@@ -1,1 +1,258 @@
-//! The one path of a request, whichever door it came through.
+//! The single admission path of a node, whichever API a request came through.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
+use meshlock_cluster::node::{Answer, Config};
+use meshlock_cluster::table::Wait;
+use meshlock_testing::{eventually, eventually_some};
+use serde_json::Value;
+
+use super::acquire::TRY_WITHIN;
+use super::*;
+use crate::engine::{Engine, LOCKS_TAKEN, NodeSetup};
+use crate::gate::{Audit, AuditTarget, Each, Policy};
+
+/// A listener of sessions that needs no answers.
+struct NoAnswers;
+
+impl Listener for NoAnswers {
+    fn on_answer(&self, _: &Answer) {}
+}
+
+/// Starts the first of these sites, without a network.
+fn start(sites: &[&str], policy: Policy, each: Each, audit: Audit) -> (Engine, Front) {
+    let sites: Vec<SiteName> = sites.iter().map(|name| name.parse().unwrap()).collect();
+    let engine = Engine::start(NodeSetup::new(Config::new(sites[0].clone(), sites))).unwrap();
+    let front = Front::new(engine.clone(), Arc::new(Gate::new(policy, each, audit)));
+    (engine, front)
+}
+
+/// Starts a cluster of one site and waits until it can grant locks.
+fn ready(policy: Policy, audit: Audit) -> (Engine, Front) {
+    let (engine, front) = start(&["a"], policy, Each::default(), audit);
+    eventually("the node can grant locks", || front.is_ready());
+    (engine, front)
+}
+
+fn policy(rules: &[(&str, &str, &[Verb])]) -> Policy {
+    let text = |&(principal, locks, verbs): &(&str, &str, &[Verb])| RuleText {
+        principal: principal.into(),
+        locks: locks.into(),
+        verbs: verbs.to_vec(),
+    };
+    let rules: Vec<RuleText> = rules.iter().map(text).collect();
+    Policy { access: Access::new(&rules).unwrap(), tokens: Tokens::default() }
+}
+
+/// A caller over a network.
+fn caller(name: &str) -> Caller {
+    let origin = CallerOrigin::Network(([10, 0, 0, 1], 4000).into());
+    Caller { principal: Principal::Named(name.parse().unwrap()), origin, request: RequestId::new() }
+}
+
+fn admitted(front: &Front, name: &str) -> Admitted {
+    front.admit(caller(name), RequestKind::Ask).unwrap()
+}
+
+fn params(lock: &str, wait: Wait, permits: Option<u32>) -> AcquireParams {
+    AcquireParams { lock: lock.parse().unwrap(), wait, permits, cause: None }
+}
+
+/// An owner with a session of its own.
+fn own() -> Owner {
+    Owner::Own { label: "test".parse().unwrap(), silence: None }
+}
+
+fn acquire(front: &Front, caller: &Admitted, params: AcquireParams) -> Arc<Acquisition<()>> {
+    front.acquire(caller, own(), params, ())
+}
+
+/// Waits until the acquisition is no longer waiting.
+fn decided(acquisition: &Acquisition<()>) -> AcquireState {
+    let decided = || Some(acquisition.state()).filter(|state| *state != AcquireState::Waiting);
+    eventually_some("the acquisition is decided", decided)
+}
+
+/// Whether the lock is held now, without waiting for anything.
+fn is_held(acquisition: &Acquisition<()>) -> bool {
+    matches!(acquisition.state(), AcquireState::Held(_))
+}
+
+fn not_granted(state: AcquireState) -> NotGranted {
+    let AcquireState::Ended(Ended::NotGranted(why)) = state else { panic!("it is {state:?}") };
+    why
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// How often `act` takes the node's lock on this thread.
+fn locks_taken<R>(act: impl FnOnce() -> R) -> (u64, R) {
+    let before = LOCKS_TAKEN.get();
+    let result = act();
+    (LOCKS_TAKEN.get() - before, result)
+}
+
+#[test]
+fn an_acquisition_that_no_rule_allows_is_denied_before_the_node_is_asked() {
+    let (_engine, front) = ready(policy(&[("ci", "deploy/*", &[Verb::Acquire])]), Audit::default());
+    let ci = admitted(&front, "ci");
+    let (locks, denied) = locks_taken(|| acquire(&front, &ci, params("orders", Wait::Forever, None)));
+    assert!(matches!(not_granted(denied.state()), NotGranted::Denied(_)));
+    assert_eq!(locks, 0);
+    assert!(is_held(&acquire(&front, &ci, params("deploy/web", Wait::Forever, None))));
+    let other = admitted(&front, "other");
+    let denied = acquire(&front, &other, params("deploy/web", Wait::Try, None));
+    assert!(matches!(not_granted(denied.state()), NotGranted::Denied(_)));
+    // The program that runs the node needs no rule.
+    assert!(is_held(&acquire(&front, &front.in_process(), params("orders", Wait::Forever, None))));
+}
+
+#[tokio::test]
+async fn a_right_to_one_verb_is_no_right_to_another() {
+    let (_engine, front) = ready(policy(&[("viewer", "*", &[Verb::Watch])]), Audit::default());
+    let viewer = admitted(&front, "viewer");
+    let lock: LockName = "orders".parse().unwrap();
+    assert!(front.queue(&viewer, lock.clone()).await.is_ok());
+    assert!(matches!(front.break_lock(&viewer, lock).await, Err(NotAnswered::Denied(_))));
+    assert!(matches!(front.leave(&viewer).await, Err(NotAnswered::Denied(_))));
+    let denied = acquire(&front, &viewer, params("orders", Wait::Try, None));
+    assert!(matches!(not_granted(denied.state()), NotGranted::Denied(_)));
+}
+
+#[test]
+fn callers_over_a_network_are_limited_in_rate_and_the_program_itself_is_not() {
+    let each = Each { pace: Pace { rate: 1, burst: 2 }, ..Each::default() };
+    let (_engine, front) = start(&["a"], Policy::default(), each, Audit::default());
+    let refused = (0..1000).find_map(|_| front.admit(caller("ci"), RequestKind::Ask).err());
+    let error = refused.expect("the rate is limited");
+    assert_eq!(error.principal.to_string(), "ci");
+    // Renewals have a limit of their own, and so has every other principal.
+    assert!(front.admit(caller("ci"), RequestKind::Renew).is_ok());
+    assert!(front.admit(caller("other"), RequestKind::Ask).is_ok());
+    let me = front.in_process();
+    assert!((0..1000).all(|_| front.admit_again(&me, RequestKind::Ask).is_ok()));
+}
+
+#[test]
+fn the_cluster_agrees_on_the_permits_of_a_semaphore_that_no_rule_names() {
+    let (_engine, front) = ready(policy(&[("ci", "*", &[Verb::Acquire])]), Audit::default());
+    let (me, ci) = (front.in_process(), admitted(&front, "ci"));
+    // To add a rule takes the right to administrate the cluster.
+    let denied = decided(&acquire(&front, &ci, params("pool", Wait::Forever, Some(2))));
+    assert!(matches!(not_granted(denied), NotGranted::Denied(_)));
+    let first = acquire(&front, &me, params("pool", Wait::Forever, Some(2)));
+    assert!(matches!(decided(&first), AcquireState::Held(LockGrant { slot: Some(_), .. })));
+    // Now a rule exists, which everyone may use.
+    let second = acquire(&front, &ci, params("pool", Wait::Forever, Some(2)));
+    assert!(matches!(decided(&second), AcquireState::Held(_)));
+    let third = acquire(&front, &ci, params("pool", Wait::Try, Some(2)));
+    assert_eq!(not_granted(decided(&third)), NotGranted::Busy);
+    let other = not_granted(decided(&acquire(&front, &me, params("pool", Wait::Forever, Some(3)))));
+    assert!(matches!(other, NotGranted::Permits(PermitsError::Differ { has: 2, wants: 3, .. })), "{other:?}");
+    let star = not_granted(decided(&acquire(&front, &me, params("pool*", Wait::Forever, Some(2)))));
+    assert!(matches!(star, NotGranted::Permits(PermitsError::Star { .. })), "{star:?}");
+}
+
+#[test]
+fn an_agreement_on_permits_takes_no_longer_than_its_acquisition_may_wait() {
+    // The second site does not exist, so the cluster never agrees on anything.
+    let (_engine, front) = start(&["a", "b"], Policy::default(), Each::default(), Audit::default());
+    let me = front.in_process();
+    let start = Instant::now();
+    let tried = acquire(&front, &me, params("pool", Wait::Try, Some(2)));
+    let within = Wait::Within(Span::from_millis(10));
+    let timed = acquire(&front, &me, params("pool", within, Some(2)));
+    let cancelled = acquire(&front, &me, params("pool", Wait::Forever, Some(2)));
+    cancelled.cancel();
+    assert_eq!(cancelled.state(), AcquireState::Ended(Ended::Cancelled));
+    assert_eq!(not_granted(decided(&timed)), NotGranted::TimedOut);
+    assert_eq!(not_granted(decided(&tried)), NotGranted::Busy);
+    assert!(start.elapsed() >= TRY_WITHIN);
+}
+
+#[test]
+fn the_audit_log_has_one_line_for_each_granted_or_denied_acquisition() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.jsonl");
+    let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
+    let (_engine, front) = ready(policy(&[("ci", "deploy/*", &[Verb::Acquire])]), audit);
+    let ci = admitted(&front, "ci");
+    let held = acquire(&front, &ci, params("deploy/web", Wait::Forever, None));
+    assert!(is_held(&held));
+    let busy = acquire(&front, &ci, params("deploy/web", Wait::Try, None));
+    assert_eq!(not_granted(decided(&busy)), NotGranted::Busy);
+    acquire(&front, &ci, params("orders", Wait::Forever, None));
+    let me = front.in_process();
+    let permit = acquire(&front, &me, params("pool", Wait::Forever, Some(2)));
+    assert!(matches!(decided(&permit), AcquireState::Held(_)));
+    held.release();
+    permit.abandon();
+    front.gate().audit().flush();
+    let written = lines(&path);
+    let line = |line: &Value| [&line["event"], &line["lock"]].map(|text| text.as_str().unwrap().to_owned());
+    let events: Vec<[String; 2]> = written.iter().map(line).collect();
+    assert_eq!(events, [["granted", "deploy/web"], ["denied", "orders"], ["granted", "pool"]]);
+    assert_eq!(written[0]["request"], ci.request.to_string());
+}
+
+#[test]
+fn an_acquisition_that_is_granted_at_once_takes_the_nodes_lock_once() {
+    let (_engine, front) = ready(Policy::default(), Audit::default());
+    let me = front.in_process();
+    let session = front.open_session(Arc::new(NoAnswers));
+    let params_of = |lock| params(lock, Wait::Forever, None);
+    let (locks, held) = locks_taken(|| front.acquire(&me, Owner::Session(session), params_of("a"), ()));
+    assert!(is_held(&held));
+    assert_eq!(locks, 1, "with an existing session");
+    let (locks, own) = locks_taken(|| acquire(&front, &me, params_of("b")));
+    assert!(is_held(&own));
+    assert_eq!(locks, 1, "with a session of its own");
+    let first = acquire(&front, &me, params("pool", Wait::Forever, Some(2)));
+    assert!(matches!(decided(&first), AcquireState::Held(_)));
+    let (locks, second) = locks_taken(|| acquire(&front, &me, params("pool", Wait::Forever, Some(2))));
+    assert!(matches!(decided(&second), AcquireState::Held(_)));
+    assert_eq!(locks, 1, "with permits that the rules already give");
+    let (locks, ()) = locks_taken(|| held.abandon());
+    assert_eq!(locks, 1, "to release it");
+    let (locks, ()) = locks_taken(|| front.close_session(session, [held]));
+    assert_eq!(locks, 1, "to end a session");
+}
+
+/// Remembers all events.
+#[derive(Default)]
+struct Recorder(Mutex<Vec<AcquireEvent>>);
+
+impl Observer for Recorder {
+    fn on_event(&self, _: &Acquisition<Self>, event: &AcquireEvent) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+#[test]
+fn an_observer_is_told_of_the_grant_and_once_of_the_end() {
+    let (_engine, front) = ready(Policy::default(), Audit::default());
+    let me = front.in_process();
+    let acquisition = front.acquire(&me, own(), params("a", Wait::Forever, None), Recorder::default());
+    let AcquireState::Held(grant) = acquisition.state() else { panic!("the lock is free") };
+    acquisition.release();
+    acquisition.close(Ended::SessionOver);
+    acquisition.abandon();
+    assert_eq!(acquisition.state(), AcquireState::Ended(Ended::Released));
+    let events = acquisition.observer().0.lock().unwrap();
+    assert_eq!(*events, [AcquireEvent::Granted(grant), AcquireEvent::Ended(Ended::Released)]);
+}
+
+#[tokio::test]
+async fn a_site_that_has_left_refuses_acquisitions() {
+    let (_engine, front) = ready(Policy::default(), Audit::default());
+    let me = front.in_process();
+    front.leave(&me).await.unwrap();
+    let refused = acquire(&front, &me, params("a", Wait::Forever, None));
+    assert!(matches!(not_granted(decided(&refused)), NotGranted::Refused(_)));
+}

@@ -1,7 +1,7 @@
-//! The audit log: who was granted, denied or took what, as one JSON object a line.
+//! The audit log: grants, denials and administrative actions, as one JSON object per line.
 //!
-//! It never makes a site wait. Whoever has something to write down hands over a value; a thread of its own turns it into text and
-//! writes it. If that thread cannot keep up, or the disk takes nothing, lines are lost, and the next line says how many.
+//! It never makes a site wait. Callers pass a value to a thread of its own, which formats and writes it. If that thread cannot keep up,
+//! or the disk is full, lines are lost, and the next line says how many.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -20,118 +20,112 @@ use super::Caller;
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::{LockName, SiteName};
 
-/// How many lines may wait for the disk.
+/// Maximum number of lines waiting to be written.
 const MAX_WAITING: usize = 8192;
 
-/// How long whoever stops a node waits for the last lines.
+/// How long a flush waits for the last lines.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
-/// What has happened.
+/// An event in the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// A lock was granted.
+pub enum AuditEvent {
     Granted {
-        /// The grant's number.
         fence: i64,
     },
-    /// The rules do not give what was asked for.
+    /// The access rules deny a request.
     Denied {
-        /// What was asked for.
         verb: Verb,
     },
-    /// Nobody knows who asks, or it is nobody who may.
+    /// The caller could not be identified.
     Unknown,
-    /// A limit was reached. Of those who ask too fast, one line a second is written.
+    /// A limit was reached. For a rate limit at most one line per second is written.
     Limited {
-        /// Which one.
         why: String,
     },
-    /// A lock was taken away from its holders.
+    /// A lock was taken away from its holders, whose fences these are.
     Broke {
-        /// Their numbers.
         fences: Vec<i64>,
     },
-    /// The cluster's rules were changed.
+    /// The cluster's rules were changed, and take effect in the view of this epoch.
     SetRules {
-        /// The view from which on they hold.
         epoch: u32,
     },
-    /// A site was told to leave.
+    /// A site was told to leave; `None` is this site itself.
     Removed {
-        /// Which one; none for the site itself.
         site: Option<SiteName>,
     },
-    /// A session is over, and what it held is free.
+    /// A session ended, and what it held is free.
     Ended {
-        /// Its number, where it has one.
+        /// Its identifier, if it has one.
         session: Option<String>,
-        /// Why.
         why: &'static str,
     },
 }
 
-impl Act {
+impl AuditEvent {
     fn name(&self) -> &'static str {
         match self {
-            Act::Granted { .. } => "granted",
-            Act::Denied { .. } => "denied",
-            Act::Unknown => "unknown",
-            Act::Limited { .. } => "limited",
-            Act::Broke { .. } => "broke",
-            Act::SetRules { .. } => "set-rules",
-            Act::Removed { .. } => "removed-site",
-            Act::Ended { .. } => "session-ended",
+            AuditEvent::Granted { .. } => "granted",
+            AuditEvent::Denied { .. } => "denied",
+            AuditEvent::Unknown => "unknown",
+            AuditEvent::Limited { .. } => "limited",
+            AuditEvent::Broke { .. } => "broke",
+            AuditEvent::SetRules { .. } => "set-rules",
+            AuditEvent::Removed { .. } => "removed-site",
+            AuditEvent::Ended { .. } => "session-ended",
         }
     }
 
-    /// Whether operators want to know it even where nothing was said about an audit log.
+    /// Whether the event is logged even if no audit log is configured.
     fn is_notable(&self) -> bool {
-        !matches!(self, Act::Granted { .. } | Act::Ended { .. })
+        !matches!(self, AuditEvent::Granted { .. } | AuditEvent::Ended { .. })
     }
 }
 
 /// Where audit lines go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AuditTarget {
-    /// Into the log, but only what changes something for others or is refused.
+    /// The log, but only events that affect others or are refusals.
     #[default]
     Notable,
-    /// All of them into the log, under the target `audit`.
+    /// The log, with all events, under the target `audit`.
     Log,
-    /// All of them into this file.
+    /// This file, with all events.
     File(PathBuf),
 }
 
-/// The audit log. Clones are the same.
+/// The audit log. All clones write to the same one.
 #[derive(Clone)]
 pub struct Audit(Arc<Sink>);
 
 enum Sink {
     Notable,
     Log,
-    File { lines: SyncSender<Line>, shared: Arc<Shared> },
+    File { lines: SyncSender<WriterMessage>, shared: Arc<WriterState> },
 }
 
-/// What the writer and those who write share.
+/// What the writing thread shares with its callers.
 #[derive(Default)]
-struct Shared {
+struct WriterState {
     lost: AtomicU64,
     reopen: AtomicBool,
 }
 
-enum Line {
-    Entry(Box<Entry>),
-    /// Nothing to write: the file is to be opened again.
+/// A message to the writing thread.
+enum WriterMessage {
+    Entry(Box<AuditEntry>),
+    /// Writes nothing, but makes the thread reopen the file.
     Wake,
-    /// Everything before it is to be on its way to the disk.
+    /// Flushes everything before it, then answers.
     Flush(SyncSender<()>),
 }
 
-struct Entry {
+/// An event with its time, caller and lock.
+struct AuditEntry {
     at: SystemTime,
     caller: Caller,
     lock: Option<LockName>,
-    act: Act,
+    event: AuditEvent,
 }
 
 impl Default for Audit {
@@ -147,7 +141,7 @@ impl fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Opens it. The file is made if it is not there, for its owner only.
+    /// Opens the audit log. A missing file is created, readable by its owner only.
     pub fn open(place: &AuditTarget) -> io::Result<Self> {
         let sink = match place {
             AuditTarget::Notable => Sink::Notable,
@@ -155,7 +149,7 @@ impl Audit {
             AuditTarget::File(path) => {
                 let file = open(path)?;
                 let (lines, waiting) = sync_channel(MAX_WAITING);
-                let shared = Arc::new(Shared::default());
+                let shared = Arc::new(WriterState::default());
                 let writer = Writer {
                     path: path.clone(),
                     out: BufWriter::new(file),
@@ -169,52 +163,55 @@ impl Audit {
         Ok(Audit(Arc::new(sink)))
     }
 
-    /// Whether what everyone does all the time is written down too: whoever does it need not prepare it otherwise.
-    pub fn wants_all(&self) -> bool {
+    /// Whether frequent events, such as grants, are logged too. If not, callers need not build them.
+    pub(crate) fn wants_all(&self) -> bool {
         !matches!(*self.0, Sink::Notable)
     }
 
-    /// Writes something down, without waiting.
-    pub fn note(&self, caller: &Caller, lock: Option<&LockName>, act: Act) {
+    /// Writes an event, without waiting for the disk.
+    pub fn note(&self, caller: &Caller, lock: Option<&LockName>, event: AuditEvent) {
         match &*self.0 {
-            Sink::Notable if !act.is_notable() => {}
+            Sink::Notable if !event.is_notable() => {}
             Sink::Notable | Sink::Log => {
-                let entry = Entry { at: SystemTime::now(), caller: caller.clone(), lock: lock.cloned(), act };
+                let entry =
+                    AuditEntry { at: SystemTime::now(), caller: caller.clone(), lock: lock.cloned(), event };
                 let line = Value::Object(entry.fields());
                 tracing::info!(target: "audit", %line, "audit");
             }
             Sink::File { lines, shared } => {
-                let entry = Entry { at: SystemTime::now(), caller: caller.clone(), lock: lock.cloned(), act };
-                if lines.try_send(Line::Entry(Box::new(entry))).is_err() {
+                let entry =
+                    AuditEntry { at: SystemTime::now(), caller: caller.clone(), lock: lock.cloned(), event };
+                if lines.try_send(WriterMessage::Entry(Box::new(entry))).is_err() {
                     shared.lost.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
     }
 
-    /// How many lines were lost of which no line says so yet.
-    pub fn lost(&self) -> u64 {
+    /// Returns the number of lost lines that no later line has reported yet.
+    #[cfg(test)]
+    pub(crate) fn lost(&self) -> u64 {
         match &*self.0 {
             Sink::Notable | Sink::Log => 0,
             Sink::File { shared, .. } => shared.lost.load(Ordering::Relaxed),
         }
     }
 
-    /// Opens the file anew: whoever keeps logs has moved it away.
+    /// Reopens the file, after log rotation has moved it away.
     pub fn reopen(&self) {
         if let Sink::File { lines, shared } = &*self.0 {
             shared.reopen.store(true, Ordering::Release);
-            // If there is no room, there are lines, and before the next of them it is looked at.
-            let _ = lines.try_send(Line::Wake);
+            // If the queue is full the thread is not idle, and checks the flag before the next line.
+            let _ = lines.try_send(WriterMessage::Wake);
         }
     }
 
-    /// Waits a little until all that was noted is written.
+    /// Waits for a limited time until all events so far are written.
     pub fn flush(&self) {
         if let Sink::File { lines, .. } = &*self.0 {
-            let (done, heard) = sync_channel(1);
-            if lines.try_send(Line::Flush(done)).is_ok() {
-                let _ = heard.recv_timeout(FLUSH_WITHIN);
+            let (done, is_done) = sync_channel(1);
+            if lines.try_send(WriterMessage::Flush(done)).is_ok() {
+                let _ = is_done.recv_timeout(FLUSH_WITHIN);
             }
         }
     }
@@ -224,18 +221,18 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// The thread that writes.
+/// The writing thread.
 struct Writer {
     path: PathBuf,
     out: BufWriter<File>,
-    shared: Arc<Shared>,
-    /// The last write failed: that is said once.
+    shared: Arc<WriterState>,
+    /// Whether the last write failed. The error is logged once.
     fails: bool,
 }
 
 impl Writer {
-    fn run(mut self, waiting: &Receiver<Line>) {
-        // Until nobody is left who could write something down.
+    fn run(mut self, waiting: &Receiver<WriterMessage>) {
+        // Ends when all senders are dropped.
         while let Ok(first) = waiting.recv() {
             self.take(first);
             while let Ok(line) = waiting.try_recv() {
@@ -246,7 +243,7 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, line: Line) {
+    fn take(&mut self, line: WriterMessage) {
         if self.shared.reopen.swap(false, Ordering::Acquire) {
             let flushed = self.out.flush();
             self.look(flushed, 0);
@@ -258,13 +255,13 @@ impl Writer {
             }
         }
         match line {
-            Line::Wake => {}
-            Line::Flush(done) => {
+            WriterMessage::Wake => {}
+            WriterMessage::Flush(done) => {
                 let flushed = self.out.flush();
                 self.look(flushed, 0);
                 let _ = done.send(());
             }
-            Line::Entry(entry) => {
+            WriterMessage::Entry(entry) => {
                 let lost = self.shared.lost.swap(0, Ordering::Relaxed);
                 let written = self.write(&entry, lost);
                 self.look(written, lost + 1);
@@ -272,14 +269,14 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, entry: &Entry, lost: u64) -> io::Result<()> {
+    fn write(&mut self, entry: &AuditEntry, lost: u64) -> io::Result<()> {
         if lost > 0 {
             writeln!(self.out, "{}", serde_json::json!({ "event": "lines-lost", "count": lost }))?;
         }
         writeln!(self.out, "{}", Value::Object(entry.fields()))
     }
 
-    /// What could not be written is lost, and said when something can be again.
+    /// Counts the lines of a failed write as lost; the next line that can be written reports them.
     fn look(&mut self, written: io::Result<()>, lines: u64) {
         if let Err(error) = &written {
             self.shared.lost.fetch_add(lines, Ordering::Relaxed);
@@ -291,43 +288,43 @@ impl Writer {
     }
 }
 
-impl Entry {
+impl AuditEntry {
     fn fields(&self) -> Map<String, Value> {
-        let Entry { at, caller, lock, act } = self;
+        let AuditEntry { at, caller, lock, event } = self;
         let mut fields = Map::new();
         let mut put = |key: &str, value: Value| {
             fields.insert(key.to_owned(), value);
         };
         put("time", moment(*at).into());
-        put("event", act.name().into());
+        put("event", event.name().into());
         put("principal", caller.principal.to_string().into());
         put("from", caller.origin.to_string().into());
         put("request", caller.request.to_string().into());
         if let Some(lock) = lock {
             put("lock", lock.as_str().into());
         }
-        match act {
-            // As text, as everywhere in JSON: not every language's numbers hold it.
-            Act::Granted { fence } => {
+        match event {
+            // As text, as everywhere in our JSON: the numbers of some languages cannot hold it.
+            AuditEvent::Granted { fence } => {
                 put("verb", Verb::Acquire.name().into());
                 put("fence", fence.to_string().into());
             }
-            Act::Denied { verb } => put("verb", verb.name().into()),
-            Act::Unknown => {}
-            Act::Limited { why } => put("why", why.as_str().into()),
-            Act::Broke { fences } => {
+            AuditEvent::Denied { verb } => put("verb", verb.name().into()),
+            AuditEvent::Unknown => {}
+            AuditEvent::Limited { why } => put("why", why.as_str().into()),
+            AuditEvent::Broke { fences } => {
                 put("verb", Verb::Break.name().into());
                 put("fences", fences.iter().map(ToString::to_string).collect::<Vec<_>>().into());
             }
-            Act::SetRules { epoch } => {
+            AuditEvent::SetRules { epoch } => {
                 put("verb", Verb::Admin.name().into());
                 put("epoch", (*epoch).into());
             }
-            Act::Removed { site } => {
+            AuditEvent::Removed { site } => {
                 put("verb", Verb::Admin.name().into());
                 put("site", site.as_ref().map_or(Value::Null, |site| site.as_str().into()));
             }
-            Act::Ended { session, why } => {
+            AuditEvent::Ended { session, why } => {
                 put("session", session.as_deref().map_or(Value::Null, Into::into));
                 put("why", (*why).into());
             }
@@ -336,7 +333,7 @@ impl Entry {
     }
 }
 
-/// As RFC 3339 has it, in UTC.
+/// Formats a time as in RFC 3339, in UTC.
 fn moment(at: SystemTime) -> String {
     let at = OffsetDateTime::from(at);
     let (year, month, day) = (at.year(), u8::from(at.month()), at.day());

@@ -1,5 +1,5 @@
-//! The gate: what every door of a node asks before it does something for somebody. The rules decide
-//! ([`access`](meshlock_cluster::access)); here they are kept and replaced, callers counted and slowed down, and what happens written down.
+//! Access control for every API of a node. The rules themselves are in [`access`](meshlock_cluster::access); the [`Gate`] keeps and
+//! replaces them, limits the rate and the connections of each caller, and writes the audit log.
 
 mod audit;
 #[cfg(test)]
@@ -10,46 +10,43 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-pub use audit::{Act, Audit, AuditTarget};
+pub use audit::{Audit, AuditEvent, AuditTarget};
 use meshlock_cluster::access::{Access, Bucket, Denied, Pace, Principal, Subject, Tokens, Verb};
 use meshlock_cluster::names::LockName;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// How many principals are remembered before those are forgotten who are quiet.
+/// Number of principals to remember before idle ones are forgotten.
 const MANY: usize = 1024;
 
-/// How often it is written down that somebody asks too fast.
+/// Minimum interval between audit lines about a principal that exceeds its rate limit.
 const COMPLAIN_EVERY: Span = Span::from_millis(1000);
 
-/// As how many requests one counts that is denied: whoever asks for what it may not have, again and again, does not fill the log.
+/// Number of requests that a denied request counts as, so that a client that is denied again and again does not fill the log.
 const COST_OF_DENIAL: u32 = 20;
 
-/// What is counted apart, so that a flood of the one does not stop the other.
+/// Kinds of requests with separate rate limits, so that a flood of one kind does not stop the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Asking for something.
+pub enum RequestKind {
+    /// Any request except a renewal.
     Ask,
-    /// Keeping what one has.
+    /// Keeping a session or a lease.
     Renew,
 }
 
 /// The rules and tokens of a site.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// Who may do what.
     pub access: Access,
-    /// Who shows which token.
     pub tokens: Tokens,
 }
 
-/// How much one principal may have at every door.
+/// Limits of one principal, over all APIs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Each {
-    /// Connections over a network.
+    /// Maximum number of connections over a network.
     pub connections: usize,
-    /// How fast its requests may come.
     pub pace: Pace,
 }
 
@@ -59,49 +56,46 @@ impl Default for Each {
     }
 }
 
-/// Which way a request came.
+/// How a request reached the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The node's socket, which only the user who runs the node can open: no rule binds whoever could as well change the rules.
-    Socket {
-        /// The user.
-        user: Option<u32>,
-    },
-    /// The node's own process: no rule binds it either.
+pub enum CallerOrigin {
+    /// The node's Unix socket, which only the user who runs the node can open. No rule restricts this user, who could change the rules.
+    Socket { user: Option<u32> },
+    /// The node's own process, which no rule restricts either.
     Process,
-    /// A network, be it within this machine.
+    /// A network, including the loopback network of this machine.
     Network(SocketAddr),
 }
 
-impl Origin {
-    /// Whether rules and limits apply to whoever comes this way.
+impl CallerOrigin {
+    /// Whether rules and limits apply to callers of this origin.
     fn is_bound_by_rules(&self) -> bool {
-        matches!(self, Origin::Network(_))
+        matches!(self, CallerOrigin::Network(_))
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for CallerOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Socket { user: Some(user) } => write!(f, "socket, user {user}"),
-            Origin::Socket { user: None } => f.write_str("socket"),
-            Origin::Process => f.write_str("process"),
-            Origin::Network(address) => address.fmt(f),
+            CallerOrigin::Socket { user: Some(user) } => write!(f, "socket, user {user}"),
+            CallerOrigin::Socket { user: None } => f.write_str("socket"),
+            CallerOrigin::Process => f.write_str("process"),
+            CallerOrigin::Network(address) => address.fmt(f),
         }
     }
 }
 
-/// Which request it was, for whoever looks it up in the audit log.
+/// Identifies a request in the audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(u64);
 
 impl RequestId {
-    /// Another one.
+    /// Draws a random identifier.
     pub fn new() -> Self {
         RequestId(fastrand::u64(..))
     }
 
-    /// The number.
+    /// Returns the identifier as a number, which also serves as the cause of an acquisition.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -122,58 +116,53 @@ impl fmt::Display for RequestId {
 /// Who makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Who it is.
     pub principal: Principal,
-    /// Which way it came.
-    pub origin: Origin,
-    /// Which request it is; of a connection that lasts, the connection.
+    pub origin: CallerOrigin,
+    /// Identifies the request, or the connection if it carries many requests.
     pub request: RequestId,
 }
 
-/// Somebody asks too fast.
+/// A principal exceeds its rate limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{principal}' asks faster than {rate} times a second, which is what one client may here; ask again in {} ms", .wait.micros().div_ceil(1000))]
+#[error("'{principal}' sends more than {rate} requests a second, the limit of one client here; ask again in {} ms", .wait.micros().div_ceil(1000))]
 pub struct TooFast {
-    /// Who.
     pub principal: Principal,
-    /// How often it may.
+    /// Allowed requests per second.
     pub rate: u32,
-    /// How long to wait.
+    /// Time until its next request is allowed.
     pub wait: Span,
 }
 
-/// Somebody has too many connections.
+/// A principal has too many connections.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{principal}' has {most} connections, which is what one client may have here; close some, or use them for more"
+    "'{principal}' has {most} connections, the limit of one client here; close some, or send more over each"
 )]
 pub struct TooManyConnections {
-    /// Who.
     pub principal: Principal,
-    /// How many it may have.
     pub most: usize,
 }
 
-/// What every door asks.
+/// The access rules, limits and audit log of a site, which every API consults.
 #[derive(Debug, Default)]
 pub struct Gate {
     policy: RwLock<Arc<Policy>>,
     each: Each,
-    meters: Mutex<BTreeMap<Principal, Meter>>,
+    usage: Mutex<BTreeMap<Principal, PrincipalUsage>>,
     audit: Audit,
 }
 
-/// What one principal uses.
+/// What one principal uses of its limits.
 #[derive(Clone, Copy, Debug)]
-struct Meter {
+struct PrincipalUsage {
     connections: usize,
     asks: Bucket,
     renewals: Bucket,
-    /// When it was last written down that it asks too fast.
+    /// When the audit log last noted that it exceeds its rate limit.
     complained: Option<Time>,
 }
 
-/// A connection that is counted, for as long as this lives.
+/// A counted connection. It is counted until this is dropped.
 #[derive(Debug)]
 pub struct Connected {
     gate: Arc<Gate>,
@@ -181,7 +170,7 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Whom it counts for.
+    /// Returns the principal whose connection this is.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
@@ -189,123 +178,129 @@ impl Connected {
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        if let Some(meter) = self.gate.meters().get_mut(&self.principal) {
-            meter.connections = meter.connections.saturating_sub(1);
+        if let Some(used) = self.gate.usage().get_mut(&self.principal) {
+            used.connections = used.connections.saturating_sub(1);
         }
     }
 }
 
 impl Gate {
-    /// With these rules and limits.
+    /// Creates a gate with these rules, limits and audit log.
     pub fn new(policy: Policy, each: Each, audit: Audit) -> Self {
-        Gate { policy: RwLock::new(Arc::new(policy)), each, meters: Mutex::default(), audit }
+        Gate { policy: RwLock::new(Arc::new(policy)), each, usage: Mutex::default(), audit }
     }
 
-    /// Other rules and tokens from now on. What was given before is kept.
+    /// Replaces the rules and tokens. Locks that were granted before are kept.
     pub fn replace(&self, policy: Policy) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
     }
 
-    /// The rules and tokens now.
+    /// Returns the current rules and tokens.
     pub fn policy(&self) -> Arc<Policy> {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where things are written down.
+    /// Returns the audit log.
     pub fn audit(&self) -> &Audit {
         &self.audit
     }
 
-    /// Whether the caller may do something with this lock. If not, that is written down.
-    pub fn check(&self, caller: &Caller, verb: Verb, lock: &LockName) -> Result<(), Denied> {
+    /// Checks whether the caller may use `verb` on this lock. A denial is written to the audit log.
+    pub(crate) fn check(&self, caller: &Caller, verb: Verb, lock: &LockName) -> Result<(), Denied> {
         self.check_subject(caller, verb, Subject::Lock(lock))
     }
 
-    /// The same of anything.
-    pub fn check_subject(&self, caller: &Caller, verb: Verb, subject: Subject<'_>) -> Result<(), Denied> {
+    /// Checks whether the caller may use `verb` on any subject. A denial is written to the audit log.
+    pub(crate) fn check_subject(
+        &self,
+        caller: &Caller,
+        verb: Verb,
+        subject: Subject<'_>,
+    ) -> Result<(), Denied> {
         if !caller.origin.is_bound_by_rules() {
             return Ok(());
         }
         let checked = self.policy().access.check(&caller.principal, verb, subject);
         if let Err(denied) = &checked {
             self.charge(&caller.principal);
-            self.audit.note(caller, denied.lock.as_ref(), Act::Denied { verb });
+            self.audit.note(caller, denied.lock.as_ref(), AuditEvent::Denied { verb });
         }
         checked
     }
 
-    /// Notes that nobody knows who asks.
+    /// Writes to the audit log that a caller could not be identified.
     pub fn note_unknown(&self, caller: &Caller) {
         self.charge(&caller.principal);
-        self.audit.note(caller, None, Act::Unknown);
+        self.audit.note(caller, None, AuditEvent::Unknown);
     }
 
-    /// What was refused costs more than what was done.
+    /// Charges a denied request: it costs more than one that was served.
     fn charge(&self, principal: &Principal) {
-        let mut meters = self.meters();
-        meter(&mut meters, principal, self.each.pace, now()).asks.spend(COST_OF_DENIAL - 1);
+        let mut usage = self.usage();
+        usage_of(&mut usage, principal, self.each.pace, now()).asks.spend(COST_OF_DENIAL - 1);
     }
 
-    /// Counts a request; too many of them within a short time are refused.
-    pub fn pace(&self, caller: &Caller, kind: Kind) -> Result<(), TooFast> {
+    /// Counts a request against the caller's rate limit; returns an error if the limit is exceeded.
+    pub(crate) fn pace(&self, caller: &Caller, kind: RequestKind) -> Result<(), TooFast> {
         if !caller.origin.is_bound_by_rules() {
             return Ok(());
         }
         let (now, pace) = (now(), self.each.pace);
-        let mut meters = self.meters();
-        let meter = meter(&mut meters, &caller.principal, pace, now);
+        let mut usage = self.usage();
+        let used = usage_of(&mut usage, &caller.principal, pace, now);
         let bucket = match kind {
-            Kind::Ask => &mut meter.asks,
-            Kind::Renew => &mut meter.renewals,
+            RequestKind::Ask => &mut used.asks,
+            RequestKind::Renew => &mut used.renewals,
         };
         let Err(wait) = bucket.take(pace, now) else { return Ok(()) };
-        let is_news = meter.complained.is_none_or(|last| last + COMPLAIN_EVERY <= now);
+        let is_news = used.complained.is_none_or(|last| last + COMPLAIN_EVERY <= now);
         if is_news {
-            meter.complained = Some(now);
+            used.complained = Some(now);
         }
-        drop(meters);
+        drop(usage);
         let error = TooFast { principal: caller.principal.clone(), rate: pace.rate, wait };
         if is_news {
-            self.audit.note(caller, None, Act::Limited { why: error.to_string() });
+            self.audit.note(caller, None, AuditEvent::Limited { why: error.to_string() });
         }
         Err(error)
     }
 
-    /// Counts a connection.
+    /// Counts a connection, until what is returned is dropped.
     pub fn connect(self: &Arc<Self>, principal: &Principal) -> Result<Connected, TooManyConnections> {
         let (now, most) = (now(), self.each.connections);
-        let mut meters = self.meters();
-        let meter = meter(&mut meters, principal, self.each.pace, now);
-        if meter.connections >= most {
+        let mut usage = self.usage();
+        let used = usage_of(&mut usage, principal, self.each.pace, now);
+        if used.connections >= most {
             return Err(TooManyConnections { principal: principal.clone(), most });
         }
-        meter.connections += 1;
+        used.connections += 1;
         Ok(Connected { gate: self.clone(), principal: principal.clone() })
     }
 
-    fn meters(&self) -> MutexGuard<'_, BTreeMap<Principal, Meter>> {
-        self.meters.lock().unwrap_or_else(PoisonError::into_inner)
+    fn usage(&self) -> MutexGuard<'_, BTreeMap<Principal, PrincipalUsage>> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn meter<'a>(
-    meters: &'a mut BTreeMap<Principal, Meter>,
+/// Returns the usage of a principal. If many principals are remembered, idle ones are forgotten first.
+fn usage_of<'a>(
+    usage: &'a mut BTreeMap<Principal, PrincipalUsage>,
     principal: &Principal,
     pace: Pace,
     now: Time,
-) -> &'a mut Meter {
-    if meters.len() >= MANY && !meters.contains_key(principal) {
-        let is_quiet = |meter: &Meter| {
-            meter.connections == 0 && [meter.asks, meter.renewals].iter().all(|of| of.is_full(pace, now))
+) -> &'a mut PrincipalUsage {
+    if usage.len() >= MANY && !usage.contains_key(principal) {
+        let is_quiet = |used: &PrincipalUsage| {
+            used.connections == 0 && [used.asks, used.renewals].iter().all(|of| of.is_full(pace, now))
         };
-        meters.retain(|_, meter| !is_quiet(meter));
+        usage.retain(|_, used| !is_quiet(used));
     }
     let full = Bucket::full(pace, now);
-    let fresh = || Meter { connections: 0, asks: full, renewals: full, complained: None };
-    meters.entry(principal.clone()).or_insert_with(fresh)
+    let fresh = || PrincipalUsage { connections: 0, asks: full, renewals: full, complained: None };
+    usage.entry(principal.clone()).or_insert_with(fresh)
 }
 
-/// A token that nobody can guess.
+/// Creates a token that cannot be guessed.
 pub fn new_token() -> Result<String, std::io::Error> {
     let (mut first, mut second) = ([0; 16], [0; 16]);
     let random = SystemRandom::new();

@@ -1,4 +1,4 @@
-//! What the gate counts and writes down.
+//! The gate's rules, limits and audit log.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn named(name: &str) -> Principal {
 }
 
 fn caller(principal: Principal) -> Caller {
-    Caller { principal, origin: Origin::Network(([10, 0, 0, 1], 4000).into()), request: RequestId(7) }
+    Caller { principal, origin: CallerOrigin::Network(([10, 0, 0, 1], 4000).into()), request: RequestId(7) }
 }
 
 fn policy(principal: &str, locks: &str, verbs: &[Verb]) -> Policy {
@@ -30,9 +30,9 @@ fn lines(path: &std::path::Path) -> Vec<Value> {
 }
 
 #[test]
-fn whoever_opens_the_socket_is_bound_by_no_rule_and_others_by_those_of_now() {
+fn callers_on_the_socket_are_bound_by_no_rule_and_others_by_the_current_rules() {
     let gate = Gate::new(policy("local", "*", &[]), Each::default(), Audit::default());
-    let socket = Caller { origin: Origin::Socket { user: Some(1) }, ..caller(Principal::Local) };
+    let socket = Caller { origin: CallerOrigin::Socket { user: Some(1) }, ..caller(Principal::Local) };
     assert!(gate.check(&socket, Verb::Break, &lock()).is_ok());
     assert!(gate.check(&caller(Principal::Local), Verb::Break, &lock()).is_err());
     assert!(gate.check(&caller(named("ci")), Verb::Acquire, &lock()).is_err());
@@ -45,14 +45,14 @@ fn each_principal_has_a_pace_and_connections_of_its_own() {
     let each = Each { connections: 2, pace: Pace { rate: 1, burst: 3 } };
     let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
     let asked = |name: &str, times: usize| {
-        (0..times).filter(|_| gate.pace(&caller(named(name)), Kind::Ask).is_ok()).count()
+        (0..times).filter(|_| gate.pace(&caller(named(name)), RequestKind::Ask).is_ok()).count()
     };
-    // A second may pass meanwhile on a machine that is slow, and gives one more.
+    // On a slow machine a second may pass meanwhile, which allows one more.
     assert!((3..=4).contains(&asked("flood", 1000)));
     assert_eq!(asked("other", 3), 3);
-    let error = gate.pace(&caller(named("flood")), Kind::Ask).unwrap_err().to_string();
-    assert!(gate.pace(&caller(named("flood")), Kind::Renew).is_ok(), "what it has it can keep");
-    assert!(error.starts_with("'flood' asks faster than 1 times a second"), "{error}");
+    let error = gate.pace(&caller(named("flood")), RequestKind::Ask).unwrap_err().to_string();
+    assert!(gate.pace(&caller(named("flood")), RequestKind::Renew).is_ok(), "what it has it can keep");
+    assert!(error.starts_with("'flood' sends more than 1 requests a second"), "{error}");
     let held = [gate.connect(&named("flood")).unwrap(), gate.connect(&named("flood")).unwrap()];
     assert!(gate.connect(&named("flood")).is_err());
     assert!(gate.connect(&named("other")).is_ok());
@@ -61,38 +61,38 @@ fn each_principal_has_a_pace_and_connections_of_its_own() {
 }
 
 #[test]
-fn what_is_denied_counts_more_than_what_is_done() {
+fn a_denied_request_counts_more_than_a_served_one() {
     let each = Each { pace: Pace { rate: 1, burst: 100 }, ..Each::default() };
     let gate = Gate::new(Policy::default(), each, Audit::default());
     let who = caller(named("ci"));
-    let asked = (0..1000).take_while(|_| gate.pace(&who, Kind::Ask).is_ok());
+    let asked = (0..1000).take_while(|_| gate.pace(&who, RequestKind::Ask).is_ok());
     let denied = asked.filter(|_| gate.check(&who, Verb::Break, &lock()).is_err()).count();
-    // A slow machine gives it a little more.
+    // A slow machine allows a few more.
     assert!((5..10).contains(&denied), "{denied}");
 }
 
 #[test]
-fn those_who_are_quiet_are_forgotten() {
-    // A full bucket after each request, so that nobody is remembered for what it asked.
+fn idle_principals_are_forgotten() {
+    // The bucket is full again after each request, so that no principal is remembered for its requests.
     let each = Each { connections: 2, pace: Pace { rate: u32::MAX, burst: 1 } };
     let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
     let stays = gate.connect(&named("stays")).unwrap();
     for at in 0..10 * MANY {
         drop(gate.connect(&named(&format!("client-{at}"))));
     }
-    assert!(gate.meters().len() <= MANY, "{}", gate.meters().len());
-    assert!(gate.meters().contains_key(&named("stays")));
+    assert!(gate.usage().len() <= MANY, "{}", gate.usage().len());
+    assert!(gate.usage().contains_key(&named("stays")));
     drop(stays);
 }
 
 #[test]
-fn what_happens_is_written_as_one_object_a_line_for_its_owner_only() {
+fn events_are_written_as_one_object_per_line_in_a_file_for_its_owner_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
     let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
     let gate = Gate::new(Policy::default(), Each::default(), audit);
     assert!(gate.check(&caller(named("ci")), Verb::Break, &lock()).is_err());
-    gate.audit().note(&caller(named("ci")), Some(&lock()), Act::Granted { fence: i64::MAX });
+    gate.audit().note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence: i64::MAX });
     gate.audit().flush();
     let written = lines(&path);
     assert_eq!(written.len(), 2);
@@ -110,11 +110,11 @@ fn what_happens_is_written_as_one_object_a_line_for_its_owner_only() {
 }
 
 #[test]
-fn a_file_that_was_moved_away_is_made_anew_when_that_is_said() {
+fn a_file_that_was_moved_away_is_created_again_on_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let (path, old) = (dir.path().join("audit.jsonl"), dir.path().join("audit.1"));
     let audit = Audit::open(&AuditTarget::File(path.clone())).unwrap();
-    let note = |fence| audit.note(&caller(named("ci")), Some(&lock()), Act::Granted { fence });
+    let note = |fence| audit.note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence });
     note(1);
     audit.flush();
     fs::rename(&path, &old).unwrap();
@@ -132,7 +132,7 @@ fn a_file_that_was_moved_away_is_made_anew_when_that_is_said() {
 fn lines_that_cannot_be_written_are_counted_and_nobody_waits() {
     // A disk that is full.
     let audit = Audit::open(&AuditTarget::File("/dev/full".into())).unwrap();
-    let note = || audit.note(&caller(named("ci")), Some(&lock()), Act::Granted { fence: 1 });
+    let note = || audit.note(&caller(named("ci")), Some(&lock()), AuditEvent::Granted { fence: 1 });
     (0..100_000).for_each(|_| note());
     audit.flush();
     assert!(audit.lost() > 0);

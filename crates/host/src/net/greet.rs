@@ -1,4 +1,4 @@
-//! How a connection begins: TLS if it is wanted, then both sides say who they are.
+//! How a connection between sites begins: TLS if configured, then both sides identify themselves.
 
 use std::io;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use meshlock_cluster::names::SiteName;
 use meshlock_wire::sites::{FrameError, Hello, Versions, greeting, take_greeting};
 use meshlock_wire::sites::{Introduction, IntroductionError};
 
-/// How long a new connection may take until both have said who they are.
+/// Maximum duration of the greeting, including TLS.
 pub(super) const GREET_WITHIN: Duration = Duration::from_secs(5);
 
-/// After how long without an acknowledgement by the other machine a connection is given up.
+/// A connection is closed after this long without a TCP acknowledgement by the other machine.
 pub(in super::super) const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
 
-/// After how long without traffic the other machine is asked whether it is still there; then every second, thrice.
+/// Idle time before TCP keepalive probes are sent; then one every second, three times.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Why there is no connection.
+/// Why a greeting failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetError {
     #[error(transparent)]
@@ -49,17 +49,17 @@ pub(super) enum GreetError {
     Introduction(#[from] IntroductionError),
 }
 
-/// A connection that has greeted.
+/// A connection whose greeting is complete.
 pub(super) struct Greeted {
     pub(super) channel: Arc<Channel>,
     pub(super) hello: Hello,
-    /// Which version of the wire both speak from here on.
+    /// The version of the wire format that both sides speak from here on.
     pub(super) version: u16,
-    /// What has come behind the greeting.
+    /// Bytes received after the greeting.
     pub(super) rest: Vec<u8>,
 }
 
-/// A connection that is still to greet: bytes both ways, TLS or not.
+/// A connection during the greeting, with or without TLS.
 struct Newcomer {
     stream: TcpStream,
     tls: Option<Connection>,
@@ -70,7 +70,7 @@ struct Newcomer {
 impl Newcomer {
     fn new(stream: TcpStream, mut tls: Option<Connection>, speaks: Versions) -> Self {
         if let Some(tls) = &mut tls {
-            // What is said is bounded before it comes here.
+            // Queued data is already limited by the channel.
             tls.set_buffer_limit(None);
         }
         Newcomer { stream, tls, plain: Vec::new(), speaks }
@@ -101,7 +101,7 @@ impl Newcomer {
             return Ok(());
         };
         let opened = open_tls(tls, &bytes[..count], &mut self.plain);
-        // Also where TLS ends in an error it has something to say: why.
+        // Also after an error TLS has something to send: the alert that says why.
         let answers = opened.as_ref().map(Clone::clone).unwrap_or_default();
         self.stream.write_all(&answers).await?;
         self.write_tls().await?;
@@ -113,7 +113,7 @@ impl Newcomer {
         self.write(&greeting).await
     }
 
-    /// Hears the other side's greeting, and which version both speak.
+    /// Reads the other side's greeting. Also returns the version that both speak.
     async fn hello(&mut self) -> Result<(Hello, u16), GreetError> {
         loop {
             if let Some(hello) = take_greeting(&mut self.plain, self.speaks)? {
@@ -149,7 +149,7 @@ pub(super) async fn greet(
     Ok(newcomer.greeted(hello, version))
 }
 
-/// Lets a connection that came in say who it is, and answers; nothing is left of one that only wanted to know about the cluster.
+/// Reads the greeting of an incoming connection and answers it. Returns `None` if the peer only asked about the cluster.
 pub(super) async fn welcome(
     stream: TcpStream,
     tls: Option<Connection>,
@@ -164,7 +164,7 @@ pub(super) async fn welcome(
     }
     let to = hello.as_ref().map_or_else(|_| me.clone(), |(hello, _)| hello.from.clone());
     if matches!(&hello, Ok(_) | Err(GreetError::Frame(FrameError::Version { .. }))) {
-        // Also to a peer of another version: it can tell its user why.
+        // A peer of another version is answered too, so that it can tell its user why it is refused.
         newcomer.say(&Hello { from: me.clone(), to, incarnation }).await?;
     }
     let (hello, version) = hello?;
@@ -178,7 +178,7 @@ pub(super) async fn welcome(
     Ok(Some(newcomer.greeted(hello, version)))
 }
 
-/// Asks whoever is there which cluster it is of. Nobody looks for itself: a site that says so wants to know.
+/// Asks the site at the other end about its cluster. A greeting whose sender names itself as the receiver means this question.
 pub(super) async fn ask_about(
     stream: TcpStream,
     tls: Option<Connection>,
@@ -198,7 +198,7 @@ pub(super) async fn ask_about(
     }
 }
 
-/// Whoever has a certificate of the cluster can speak for the site that it names, and for no other.
+/// Checks that the peer claims to be the site that its certificate names.
 fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), GreetError> {
     let Some(tls) = tls else { return Ok(()) };
     let certified = site_of(tls)?;
@@ -208,7 +208,8 @@ fn check_certificate(tls: Option<&Connection>, hello: &Hello) -> Result<(), Gree
     Err(GreetError::Impostor { said: hello.from.clone(), certified })
 }
 
-/// No delay, and an end in seconds for connections that lead nowhere: they are given up after so long without an acknowledgement.
+/// Sets TCP options: no delay, and timeouts so that a dead connection is closed within seconds. It is closed after `unacknowledged` without
+/// an acknowledgement.
 pub fn tune(stream: &TcpStream, unacknowledged: Duration) -> io::Result<()> {
     use rustix::net::sockopt::{
         set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,

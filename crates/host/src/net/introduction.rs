@@ -1,5 +1,4 @@
-//! How a site that knows nothing but an address learns of which cluster it is: what it is called, with which sites it began, and
-//! where they are reached.
+//! Learning about a cluster from the address of one of its sites: the cluster's name, its founding sites, and their addresses.
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -10,17 +9,15 @@ use meshlock_cluster::names::SiteName;
 use meshlock_tls::Security;
 use meshlock_wire::sites::Introduction;
 
-/// Why nothing was learnt.
+/// Why nothing could be learnt about a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no site of a cluster answers at {address}: {why}")]
 pub struct IntroduceError {
-    /// Where.
     pub address: Address,
-    /// Why.
     pub why: String,
 }
 
-/// Asks the site at `address`, as the site `me`, of which cluster it is.
+/// Asks the site at `address`, as the site `me`, about its cluster.
 pub async fn learn_of_cluster(
     address: &Address,
     me: &SiteName,

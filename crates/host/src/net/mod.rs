@@ -1,6 +1,6 @@
-//! The network: a connection to each site that this one talks to, dialled when there is something to say.
+//! The network between sites: one connection to each site that this one talks to, dialled when there is something to send.
 //!
-//! Links make sure that what matters arrives; a connection may lose what was on its way when it ends, and nothing else.
+//! The links of the pure node make sure that messages arrive. A connection that ends may lose what was in transit, and nothing else.
 
 mod greet;
 mod introduction;
@@ -25,32 +25,30 @@ use meshlock_cluster::node::Packet;
 use meshlock_tls::Security;
 use meshlock_wire::sites::{Hello, Introduction, Versions};
 use peer::Current;
-pub(super) use peer::Peer;
+pub(super) use peer::PeerConnection;
 pub use peer::Traffic;
 
-/// How many connections may be there that have not said which site they are, and how many of one address: sites of one machine may
-/// all come at once.
+/// Maximum number of connections that have not identified themselves, in total and from one address. All sites of one machine may connect
+/// at once.
 const MAX_PENDING: usize = 256;
 const MAX_PENDING_PER_ADDRESS: usize = 64;
 
-/// How long a site that could not be reached is left alone: first, and at most.
+/// Pause before a site that could not be reached is dialled again: the first one, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// How much is read from a connection at once.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
 /// Why the port for other sites cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {error}; is another node running there?")]
 pub struct ListenError {
-    /// As given.
     pub address: String,
-    /// What the system says.
     pub error: io::Error,
 }
 
-/// Who hears what comes over the network.
-pub(super) trait Host: Send + Sync + 'static {
+/// Receives what comes over the network.
+pub(super) trait PacketHandler: Send + Sync + 'static {
     fn on_packets(self: &Arc<Self>, from: &SiteName, packets: Vec<Packet>);
     fn on_connected(self: &Arc<Self>, site: &SiteName);
     fn introduce(&self) -> Introduction;
@@ -63,11 +61,11 @@ pub(super) struct Net {
     security: Security,
     speaks: Versions,
     tasks: Handle,
-    /// Where sites are reached, as the configuration says: that is the operator's word, and the newest.
+    /// Addresses from the configuration. They take precedence, because an operator wrote them.
     configured: BTreeMap<SiteName, String>,
-    /// Where the others are, as the view says.
+    /// Addresses from the installed view.
     learnt: Mutex<BTreeMap<SiteName, String>>,
-    peers: Mutex<BTreeMap<SiteName, Arc<Peer>>>,
+    peers: Mutex<BTreeMap<SiteName, Arc<PeerConnection>>>,
 }
 
 impl Net {
@@ -82,13 +80,13 @@ impl Net {
         Net { me, incarnation, security, speaks, tasks, configured, learnt, peers }
     }
 
-    /// What has gone between this site and each that it has had to do with.
+    /// Returns the traffic with each site that this one has talked to.
     pub(super) fn traffic(&self) -> Vec<Traffic> {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.values().map(|peer| peer.traffic()).collect()
     }
 
-    /// A view says where a site is reached.
+    /// Stores a site's address from a view.
     pub(super) fn learn_address(&self, site: SiteName, address: String) {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner).insert(site, address);
     }
@@ -98,41 +96,49 @@ impl Net {
         self.configured.get(site).cloned().or_else(learnt)
     }
 
-    /// The peer of this name; it is dialled once there is something to send to it.
-    pub(super) fn peer<H: Host>(self: &Arc<Self>, site: &SiteName, host: &Arc<H>) -> Arc<Peer> {
+    /// Returns the connection to this site. It is dialled once there is something to send.
+    pub(super) fn peer<H: PacketHandler>(
+        self: &Arc<Self>,
+        site: &SiteName,
+        handler: &Arc<H>,
+    ) -> Arc<PeerConnection> {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(peer) = peers.get(site) {
             return peer.clone();
         }
-        let peer = Arc::new(Peer::new(site.clone()));
+        let peer = Arc::new(PeerConnection::new(site.clone()));
         peers.insert(site.clone(), peer.clone());
-        self.tasks.spawn(self.clone().keep_dialling(peer.clone(), host.clone()));
+        self.tasks.spawn(self.clone().keep_dialling(peer.clone(), handler.clone()));
         peer
     }
 
-    /// Lets other sites in.
-    pub(super) async fn keep_accepting<H: Host>(self: Arc<Self>, listener: TcpListener, host: Arc<H>) {
+    /// Accepts connections of other sites.
+    pub(super) async fn keep_accepting<H: PacketHandler>(
+        self: Arc<Self>,
+        listener: TcpListener,
+        handler: Arc<H>,
+    ) {
         let pending = Arc::new(PendingConnections::new(MAX_PENDING, MAX_PENDING_PER_ADDRESS));
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely: wait until some are free again.
+                    // Probably out of file descriptors: wait until some are free again.
                     tracing::warn!(%error, "cannot take a connection");
                     sleep(BACKOFF.1).await;
                     continue;
                 }
             };
             let Some(slot) = pending.enter(address.ip()) else {
-                tracing::debug!(%address, "too many connections that say nothing: one is not taken");
+                tracing::debug!(%address, "too many connections that have not identified themselves: this one is refused");
                 continue;
             };
-            let (net, host) = (self.clone(), host.clone());
+            let (net, handler) = (self.clone(), handler.clone());
             self.tasks.spawn(async move {
-                let greeted = net.welcome(stream, &*host).await;
+                let greeted = net.welcome(stream, &*handler).await;
                 drop(slot);
                 match greeted {
-                    Ok(Some(greeted)) => net.adopt(greeted, false, &host),
+                    Ok(Some(greeted)) => net.adopt(greeted, false, &handler),
                     Ok(None) => {}
                     Err(error) => tracing::warn!(%address, %error, "a connection was refused"),
                 }
@@ -140,14 +146,18 @@ impl Net {
         }
     }
 
-    async fn welcome(&self, stream: TcpStream, host: &impl Host) -> Result<Option<Greeted>, GreetError> {
+    async fn welcome(
+        &self,
+        stream: TcpStream,
+        handler: &impl PacketHandler,
+    ) -> Result<Option<Greeted>, GreetError> {
         let tls = self.security.accepting()?;
-        let welcome = welcome(stream, tls, (&self.me, self.incarnation, self.speaks), || host.introduce());
+        let welcome = welcome(stream, tls, (&self.me, self.incarnation, self.speaks), || handler.introduce());
         timeout(GREET_WITHIN, welcome).await.unwrap_or(Err(GreetError::Silent))
     }
 
     /// Dials a site whenever something is to be sent to it and there is no connection.
-    async fn keep_dialling<H: Host>(self: Arc<Self>, peer: Arc<Peer>, host: Arc<H>) {
+    async fn keep_dialling<H: PacketHandler>(self: Arc<Self>, peer: Arc<PeerConnection>, handler: Arc<H>) {
         let mut backoff = BACKOFF.0;
         let mut complained = false;
         loop {
@@ -158,7 +168,7 @@ impl Net {
             match self.dial(&peer.site).await {
                 Ok(greeted) => {
                     (backoff, complained) = (BACKOFF.0, false);
-                    self.adopt(greeted, true, &host);
+                    self.adopt(greeted, true, &handler);
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -184,28 +194,32 @@ impl Net {
         timeout(GREET_WITHIN, dial).await.unwrap_or(Err(GreetError::Silent))
     }
 
-    /// Takes a connection into use, unless there is a better one.
-    fn adopt<H: Host>(self: &Arc<Self>, greeted: Greeted, dialled: bool, host: &Arc<H>) {
+    /// Starts to use a connection, unless a preferred one exists.
+    fn adopt<H: PacketHandler>(self: &Arc<Self>, greeted: Greeted, dialled: bool, handler: &Arc<H>) {
         let Greeted { channel, hello, version, rest } = greeted;
-        let peer = self.peer(&hello.from, host);
+        let peer = self.peer(&hello.from, handler);
         let preferred = dialled == (self.me < hello.from);
         let current = Current { channel, version, preferred, incarnation: hello.incarnation };
         if peer.adopt(current.clone()) {
-            host.on_connected(&hello.from);
-            self.tasks.spawn(talk(peer, current, rest, host.clone()));
+            handler.on_connected(&hello.from);
+            self.tasks.spawn(talk(peer, current, rest, handler.clone()));
         }
     }
 }
 
-/// Talks over a connection until it ends.
-async fn talk<H: Host>(peer: Arc<Peer>, current: Current, rest: Vec<u8>, host: Arc<H>) {
+/// Reads from and writes to a connection until it ends.
+async fn talk<H: PacketHandler>(peer: Arc<PeerConnection>, current: Current, rest: Vec<u8>, handler: Arc<H>) {
     let channel = &current.channel;
     let writing = async {
         channel.keep_writing().await;
     };
     let reading = async {
-        channel.hear_first(rest, |bytes| peer.take(&current, bytes, &host));
-        while channel.hear(READ_BYTES, |bytes| peer.take(&current, bytes, &host)).await.unwrap_or(false) {}
+        channel.take_first(rest, |bytes| peer.take(&current, bytes, &handler));
+        while channel
+            .read_frames(READ_BYTES, |bytes| peer.take(&current, bytes, &handler))
+            .await
+            .unwrap_or(false)
+        {}
     };
     tokio::select! {
         () = writing => {}

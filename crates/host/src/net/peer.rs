@@ -1,4 +1,4 @@
-//! What this site knows of one other site's connection: where packets to it go, and when it is dialled.
+//! The connection to one other site: where its packets are queued, and when it is dialled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,33 +6,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::super::channel::Channel;
-use super::Host;
+use super::PacketHandler;
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Packet;
 use meshlock_wire::sites::VERSIONS;
 use meshlock_wire::sites::{put_packet, take_packets};
 
-/// How much is kept for a site while it is dialled. What does not fit is lost, as it would be without a connection.
+/// Maximum number of bytes kept for a site while it is dialled. Further packets are lost, as they would be without a connection.
 const MAX_BACKLOG: usize = 256 << 10;
 
-/// Another site.
-pub(crate) struct Peer {
+/// The connection to another site, whether or not it is established.
+pub(crate) struct PeerConnection {
     pub(super) site: SiteName,
-    line: Mutex<Line>,
-    /// There is something to send and no connection to send it on.
+    state: Mutex<PeerState>,
+    /// Notified when there is something to send and no connection.
     pub(super) wanted: Notify,
-    sent: Count,
-    received: Count,
+    sent: TrafficCount,
+    received: TrafficCount,
 }
 
-/// How much has gone one way. Only counted, so that order does not payload.
+/// Counts frames and bytes in one direction. Relaxed atomics suffice, because nothing is ordered by these counters.
 #[derive(Default)]
-struct Count {
+struct TrafficCount {
     frames: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Count {
+impl TrafficCount {
     fn add(&self, frames: usize, bytes: usize) {
         self.frames.fetch_add(frames as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -43,81 +43,81 @@ impl Count {
     }
 }
 
-/// What has gone between this site and another one since it started.
+/// Traffic between this site and another one since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// The other one.
     pub site: SiteName,
-    /// The version of the wire that they speak; none while there is no connection.
+    /// The version of the wire format that they speak; `None` while there is no connection.
     pub version: Option<u16>,
-    /// Frames and bytes that were queued for it. What a connection that ends has not carried is counted too.
+    /// Frames and bytes that were queued for it, including those that a closed connection did not carry.
     pub sent: (u64, u64),
-    /// Frames and bytes that came from it.
+    /// Frames and bytes received from it.
     pub received: (u64, u64),
 }
 
+/// The established connection, if there is one, and what waits for it.
 #[derive(Default)]
-struct Line {
+struct PeerState {
     current: Option<Current>,
     backlog: Vec<u8>,
 }
 
-/// The connection that is in use.
+/// An established connection.
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) channel: Arc<Channel>,
-    /// Which version of the wire is spoken on it.
+    /// The version of the wire format spoken on it.
     pub(super) version: u16,
     /// Whether the site with the lower name dialled it.
     pub(super) preferred: bool,
     pub(super) incarnation: u64,
 }
 
-impl Peer {
+impl PeerConnection {
     pub(super) fn new(site: SiteName) -> Self {
         let (sent, received) = Default::default();
-        Peer { site, line: Mutex::default(), wanted: Notify::new(), sent, received }
+        PeerConnection { site, state: Mutex::default(), wanted: Notify::new(), sent, received }
     }
 
-    /// Queues a packet; [`flush`](Peer::flush) sends it.
+    /// Queues a packet; [`flush`](PeerConnection::flush) sends it.
     pub(crate) fn push(&self, packet: &Packet) {
-        let mut line = self.line();
-        if let Some(current) = &line.current {
+        let mut state = self.state();
+        if let Some(current) = &state.current {
             if current.channel.push(|bytes| self.put(packet, current.version, bytes)) {
                 return;
             }
-            line.current = None;
+            state.current = None;
         }
-        if line.backlog.len() < MAX_BACKLOG {
-            // Whoever it will be can read the oldest version.
-            self.put(packet, VERSIONS.0, &mut line.backlog);
+        if state.backlog.len() < MAX_BACKLOG {
+            // The version is not known before the greeting. Every site can read the oldest one.
+            self.put(packet, VERSIONS.0, &mut state.backlog);
         }
         self.wanted.notify_one();
     }
 
     /// Writes what is queued.
     pub(crate) fn flush(&self) {
-        let channel = self.line().current.as_ref().map(|current| current.channel.clone());
+        let channel = self.state().current.as_ref().map(|current| current.channel.clone());
         if let Some(channel) = channel {
             channel.flush();
         }
     }
 
-    /// Hears what has come from this site, without waiting for the task that does so.
-    pub(crate) fn read_now<H: Host>(&self, host: &Arc<H>) {
-        let current = self.line().current.clone();
+    /// Reads what this site has sent, without waiting for the task that normally reads.
+    pub(crate) fn read_now<H: PacketHandler>(&self, handler: &Arc<H>) {
+        let current = self.state().current.clone();
         if let Some(current) = current {
-            current.channel.read_now(|bytes| self.take(&current, bytes, host));
+            current.channel.read_now(|bytes| self.take(&current, bytes, handler));
         }
     }
 
-    /// Takes every whole packet from what has come.
-    pub(super) fn take<H: Host>(&self, from: &Current, bytes: &mut Vec<u8>, host: &Arc<H>) {
+    /// Takes every complete packet from the received bytes and passes it to the handler.
+    pub(super) fn take<H: PacketHandler>(&self, from: &Current, bytes: &mut Vec<u8>, handler: &Arc<H>) {
         let (mut packets, before) = (Vec::new(), bytes.len());
         let taken = take_packets(bytes, from.version, |packet| packets.push(packet));
         self.received.add(packets.len(), before - bytes.len());
         if !packets.is_empty() {
-            host.on_packets(&self.site, packets);
+            handler.on_packets(&self.site, packets);
         }
         if let Err(error) = taken {
             tracing::warn!(site = %self.site, %error, "a connection is closed");
@@ -125,46 +125,47 @@ impl Peer {
         }
     }
 
-    /// What has gone both ways.
+    /// Returns the traffic in both directions.
     pub(super) fn traffic(&self) -> Traffic {
-        let current = self.line().current.clone().filter(|current| current.channel.is_open());
+        let current = self.state().current.clone().filter(|current| current.channel.is_open());
         let (version, site) = (current.map(|current| current.version), self.site.clone());
         Traffic { site, version, sent: self.sent.now(), received: self.received.now() }
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        self.line().current.as_ref().is_some_and(|current| current.channel.is_open())
+        self.state().current.as_ref().is_some_and(|current| current.channel.is_open())
     }
 
-    /// The site cannot be reached: what was kept for it is lost.
+    /// Drops what was kept for the site, because it cannot be reached.
     pub(super) fn give_up(&self) {
-        self.line().backlog = Vec::new();
+        self.state().backlog = Vec::new();
     }
 
-    /// There is a new connection. Of two, the one that the lower name dialled stays, unless the other end of the old one has
-    /// gone; two of one kind mean that whoever dialled has lost the older. Says whether the new one stays.
+    /// Adopts a new connection. If two exist, the one that was dialled by the site with the lower name stays, unless the process at the
+    /// other end of the old one has been replaced. If the same side dialled both, it has lost the older one. Returns whether the new
+    /// one stays.
     pub(super) fn adopt(&self, new: Current) -> bool {
-        let mut line = self.line();
+        let mut state = self.state();
         let channel = new.channel.clone();
-        if let Some(old) = line.current.as_ref().filter(|old| old.channel.is_open()) {
+        if let Some(old) = state.current.as_ref().filter(|old| old.channel.is_open()) {
             if old.incarnation == new.incarnation && old.preferred && !new.preferred {
                 channel.close();
                 return false;
             }
             old.channel.close();
         }
-        let backlog = std::mem::take(&mut line.backlog);
+        let backlog = std::mem::take(&mut state.backlog);
         channel.push(|bytes| bytes.extend(backlog));
-        line.current = Some(new);
-        drop(line);
+        state.current = Some(new);
+        drop(state);
         channel.flush();
         true
     }
 
-    /// A connection has ended.
+    /// Closes a connection that has ended and stops using it.
     pub(super) fn ended(&self, channel: &Arc<Channel>) {
         channel.close();
-        self.line().current.take_if(|current| Arc::ptr_eq(&current.channel, channel));
+        self.state().current.take_if(|current| Arc::ptr_eq(&current.channel, channel));
     }
 
     fn put(&self, packet: &Packet, version: u16, bytes: &mut Vec<u8>) {
@@ -175,7 +176,7 @@ impl Peer {
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PeerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

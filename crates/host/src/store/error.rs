@@ -8,97 +8,63 @@ use meshlock_cluster::names::SiteName;
 /// Why a site's directory cannot be used, or a batch was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system refuses something.
+    /// An operation of the operating system failed.
     #[error("{}: {what}: {error}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// Another process lives there.
+    Io { path: PathBuf, what: &'static str, error: io::Error },
+    /// Another process uses the directory.
     #[error(
         "{} is in use by {}; stop that one first, or give this site a directory of its own",
         dir.display(),
-        Process(*by)
+        OwnerProcess(*by)
     )]
     InUse {
-        /// The directory.
         dir: PathBuf,
-        /// The process, if it could write its number down.
+        /// The process, if its number could be read.
         by: Option<u32>,
     },
-    /// The file was made by something else.
+    /// The file was written by another program.
     #[error("{}: not made by meshlock: {why}; move it away, or choose another directory", file.display())]
-    Foreign {
-        /// The file.
-        file: PathBuf,
-        /// How one sees it.
-        why: &'static str,
-    },
-    /// The file was made by a later version.
+    Foreign { file: PathBuf, why: &'static str },
+    /// The file was written by a newer version.
     #[error(
         "{}: written in format {found}, by a newer meshlock; this one knows formats up to {known}: run the newer one",
         file.display()
     )]
     Newer {
-        /// The file.
         file: PathBuf,
-        /// The format of the file, or of something in it.
+        /// The format of the file, or of a record in it.
         found: u8,
-        /// The last one that this program knows.
+        /// The newest format that this program knows.
         known: u8,
     },
-    /// The directory is another site's.
+    /// The directory belongs to another site.
     #[error(
         "{} belongs to the site '{found}', not to '{wanted}'; give each site a directory of its own",
         dir.display()
     )]
-    OtherSite {
-        /// The directory.
-        dir: PathBuf,
-        /// Whose it is.
-        found: String,
-        /// Who wanted it.
-        wanted: SiteName,
-    },
-    /// The file is not as it was written.
+    OtherSite { dir: PathBuf, found: String, wanted: SiteName },
+    /// The file's content is not what was written.
     #[error(
         "{} is damaged: {what}; never start this site with an empty directory or an older copy, because it would forget \
          what it voted for: move the directory away and let a site with a new name take its place",
         file.display()
     )]
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// How one sees it.
-        what: String,
-    },
-    /// There is no room. Nothing of what was written before is lost, and the same batch may be written again.
+    Damaged { file: PathBuf, what: String },
+    /// The disk is full. Nothing that was written before is lost, and the same batch may be written again.
     #[error("{}: no room on the disk ({error}); make some, the write is then done again", file.display())]
-    Full {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A write failed before, and it is not known what of it is on the disk.
+    Full { file: PathBuf, error: io::Error },
+    /// An earlier write failed, and it is unknown how much of it is on the disk.
     #[error("{}: an earlier write failed; look at the disk, then start the site again", file.display())]
-    Closed {
-        /// The file.
-        file: PathBuf,
-    },
+    Closed { file: PathBuf },
 }
 
 impl StoreError {
     /// Whether the same batch may be written again on the same [`Store`](super::Store).
-    pub fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         matches!(self, StoreError::Full { .. })
     }
 
-    /// For the errors of files and directories.
+    /// Converts an error of a file or directory.
     pub(super) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> StoreError {
         move |error| {
             let path = path.to_owned();
@@ -110,10 +76,10 @@ impl StoreError {
         }
     }
 
-    /// For the errors of the database in `file`.
+    /// Converts an error of the database in `file`.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else can be wrong with a database is damage to us"
+        reason = "every other error of the database means that the file is damaged"
     )]
     pub(super) fn database(file: &Path, what: &'static str) -> impl FnOnce(redb::Error) -> StoreError {
         move |error| {
@@ -146,9 +112,10 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-struct Process(Option<u32>);
+/// Formats the process that uses a directory.
+struct OwnerProcess(Option<u32>);
 
-impl std::fmt::Display for Process {
+impl std::fmt::Display for OwnerProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(number) => write!(f, "process {number}"),

@@ -1,4 +1,4 @@
-//! One process a directory.
+//! A lock that lets only one process use a site's directory.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -9,10 +9,10 @@ use super::error::StoreError;
 
 const NAME: &str = "lock";
 
-/// The right to use a directory, until it is dropped or the process ends, however it ends.
+/// The exclusive right to use a directory. It ends when this is dropped or the process ends, however it ends.
 ///
-/// The lock is the kernel's (`flock`), on a file that stays when it is given back: whoever removed it could remove a lock
-/// that someone else has just taken. The number of the process stands in it for people only.
+/// The lock is the kernel's (`flock`). Its file is not removed on release, because that could remove a lock that another process has just
+/// taken. The file contains the process number, for people only.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
@@ -31,7 +31,7 @@ impl DirectoryLock {
             }
             Err(TryLockError::Error(error)) => return Err(StoreError::io(&path, "cannot be locked")(error)),
         }
-        // On a full disk the number is missing, and nothing else.
+        // On a full disk only the number is missing.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(DirectoryLock { _file: file })
     }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! DIR/            0700
-//!   lock          held while a process lives here; its number, for people
-//!   state.redb    0600: whose it is, the format, and what a voter must not forget
+//!   lock          locked while a process uses the directory; contains its number, for people
+//!   state.redb    0600: the site's name, the format, and what a voter must not forget
 //! ```
 //!
-//! What a voter has promised must not be forgotten, or two leaders are elected. So what is damaged is never repaired by going
-//! back to something older: it is an error, and the message says what to do. Only what a crash interrupted, which nobody was
-//! told was written, is dropped.
+//! A voter must not forget what it has promised, or two leaders could be elected. So damage is never repaired by going back to an older
+//! state: it is an error, and the message says what to do. Only a transaction that a crash interrupted is dropped; it was never reported
+//! as written.
 
 mod error;
 mod lock;
@@ -28,39 +28,40 @@ pub use error::StoreError;
 use lock::DirectoryLock;
 use meshlock_cluster::membership::disk::{Disk, DiskWrite};
 use meshlock_cluster::names::SiteName;
-use tables::Reader;
+use tables::StoreReader;
 
 const FILE: &str = "state.redb";
 const NEW_FILE: &str = "state.redb.new";
 
-/// All that is kept is small; the default of a gigabyte is for other uses.
+/// Size of the database cache. The data is small; the default of one gigabyte is meant for other uses.
 const CACHE_BYTES: usize = 1 << 20;
 
-/// How the file is opened; tests put a disk under it that fails.
+/// How the file is opened. Tests use a disk that fails.
 type Opener = Box<dyn Fn(&Path) -> Result<Database, redb::Error> + Send>;
 
-/// A site's directory, in use.
-pub struct Store {
+/// A site's directory that this process uses.
+pub(crate) struct Store {
     dir: PathBuf,
     file: PathBuf,
     site: SiteName,
     open: Opener,
     condition: Condition,
-    /// Given back last.
+    /// Released last, because fields are dropped in order.
     _lock: DirectoryLock,
 }
 
+/// Whether the database can be written to.
 enum Condition {
     Open(Database),
-    /// There was no room for a batch: the database must be opened anew before the next one.
+    /// The disk was full: the database must be reopened before the next batch.
     WasFull,
-    /// It is not known what is on the disk.
+    /// It is unknown what is on the disk.
     Failed,
 }
 
 impl Store {
-    /// Takes the directory of `site`, makes it if there is none, and reads what is there.
-    pub fn open(dir: &Path, site: &SiteName) -> Result<(Store, Disk), StoreError> {
+    /// Locks the directory of `site`, creates it if it is missing, and reads its content.
+    pub(crate) fn open(dir: &Path, site: &SiteName) -> Result<(Store, Disk), StoreError> {
         Store::open_with(dir, site, Box::new(open_file))
     }
 
@@ -78,12 +79,12 @@ impl Store {
         Ok((store, disk))
     }
 
-    /// Writes a batch, and waits for the disk. When this returns `Ok` all of it survives whatever happens; when it does not,
-    /// all of it or nothing will be there, and everything written before is.
+    /// Writes a batch and waits for the disk. After `Ok` the whole batch is durable. After an error either all of it or nothing is on the
+    /// disk, and everything written before is.
     ///
     /// After an error that [is passing](StoreError::is_passing) the same batch may be written again, and must be before any
-    /// other; writing it twice does no harm. After any other error every further write is refused.
-    pub fn write(&mut self, batch: &[DiskWrite]) -> Result<(), StoreError> {
+    /// other; writing it twice is harmless. After any other error every further write is refused.
+    pub(crate) fn write(&mut self, batch: &[Write]) -> Result<(), StoreError> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -119,7 +120,7 @@ impl Store {
     }
 }
 
-/// Makes the directory, for its owner only; what is made is there after a crash.
+/// Creates the directory durably, accessible to its owner only.
 fn make_directory(dir: &Path) -> Result<(), StoreError> {
     let missing: Vec<&Path> =
         dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
@@ -139,7 +140,7 @@ fn sync_directory(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io(dir, "cannot be made durable"))
 }
 
-/// Makes the file under another name first: under its own it is there whole, or not at all.
+/// Creates the file under a temporary name first, so that under its final name it exists completely or not at all.
 fn found(dir: &Path, file: &Path, site: &SiteName) -> Result<(), StoreError> {
     let new = dir.join(NEW_FILE);
     match fs::remove_file(&new) {
@@ -173,15 +174,15 @@ fn read(dir: &Path, file: &Path, site: &SiteName, open: &Opener) -> Result<(Data
         let mut database = open(file).map_err(StoreError::database(file, "cannot be opened"))?;
         let checked = database.check_integrity();
         checked.map_err(|error| StoreError::database(file, "cannot be read")(error.into()))?;
-        let reader = Reader::new(dir, file, &database)?;
+        let reader = StoreReader::new(dir, file, &database)?;
         reader.check_identity(site)?;
         let disk = reader.disk()?;
         Ok((database, disk))
     })
 }
 
-/// `redb` trusts a file that was closed in order, and panics on some of those whose bits have changed since. Whatever it was
-/// doing is dropped with all its state, so nothing half done is seen.
+/// Turns a panic of `redb` into an error. `redb` trusts a file that was closed cleanly, and panics on some files whose bits have changed
+/// since. Its state is dropped with the panic, so nothing half done is visible.
 fn guarded<T>(file: &Path, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -1,4 +1,4 @@
-//! The tables of the database: how a batch becomes a transaction, and how what is there becomes a [`Disk`] again.
+//! The tables of the database: writes a batch as a transaction, and reads the tables back as a [`Disk`].
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use meshlock_cluster::names::{Incarnation, SiteName};
 use meshlock_wire::disk as record;
 use meshlock_wire::disk::RecordError;
 
-/// The tables below, and what they mean. One more with every change that an older program would misread.
+/// The format version of the tables below. It rises with every change that an older program would misread.
 pub(super) const FORMAT: u8 = 1;
 
-/// Whose file this is: the format as one byte, the site's name as text. Every format has this table.
+/// The format as one byte, and the site's name as text. Every format has this table.
 const IDENTITY: TableDefinition<&str, &[u8]> = TableDefinition::new("meshlock identity");
 /// Single values, as records.
 const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
@@ -23,7 +23,7 @@ const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
 const FOUNDING: &str = "founding";
-/// Called so since format 1; the name is part of the format.
+/// This name is part of format 1.
 const REGISTRATIONS: &str = "pledges";
 const INCARNATION: &str = "incarnation";
 const BALLOT: &str = "ballot";
@@ -51,16 +51,16 @@ pub(super) fn commit(database: &Database, batch: &[DiskWrite]) -> Result<(), red
     Ok(transaction.commit()?)
 }
 
-/// With two phases a commit counts only when all of it is on the disk. With one phase a damaged commit looks like one that a
-/// crash interrupted, and the database would go back to the one before without a word: a voter would forget its vote.
+/// Begins a transaction with two-phase commit, which counts only when all of it is on the disk. With one phase a damaged commit looks like
+/// one that a crash interrupted, and the database would silently go back to the previous one: a voter would forget its vote.
 fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);
     Ok(transaction)
 }
 
-/// The same as [`Disk::apply`] does.
-fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::Error> {
+/// Applies a write to the tables, as [`Disk::apply`] does to the pure disk.
+fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Error> {
     match write {
         DiskWrite::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
         DiskWrite::Registrations(registrations) => {
@@ -93,20 +93,20 @@ fn put(transaction: &WriteTransaction, key: &str, record: &[u8]) -> Result<(), r
     Ok(())
 }
 
-/// Reads all of a file, and checks it.
-pub(super) struct Reader<'a> {
+/// Reads and checks the whole file.
+pub(super) struct StoreReader<'a> {
     dir: &'a Path,
     file: &'a Path,
     transaction: ReadTransaction,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StoreReader<'a> {
     pub(super) fn new(dir: &'a Path, file: &'a Path, database: &Database) -> Result<Self, StoreError> {
         let transaction = database.begin_read().map_err(|error| broken(file)(error.into()))?;
-        Ok(Reader { dir, file, transaction })
+        Ok(StoreReader { dir, file, transaction })
     }
 
-    /// Whether the file is of a format that this program knows, and of this site.
+    /// Checks that the file has a format that this program knows, and belongs to this site.
     pub(super) fn check_identity(&self, site: &SiteName) -> Result<(), StoreError> {
         let format = self.value(IDENTITY, "format").map_err(broken(self.file))?;
         match format.as_deref() {
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         Err(StoreError::OtherSite { dir: self.dir.to_owned(), found, wanted: site.clone() })
     }
 
-    /// What was written, as if it had been applied to an empty [`Disk`].
+    /// Returns what was written, as if it had been applied to an empty [`Disk`].
     pub(super) fn disk(&self) -> Result<Disk, StoreError> {
         let mut disk = Disk::default();
         if let Some(founding) = self.record::<Founding>(FOUNDING)? {
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(disk)
     }
 
-    /// The log, which goes on where the saved state ends.
+    /// Returns the log, which continues where the saved state ends.
     fn entries(&self, saved: u64) -> Result<Vec<LogEntry>, StoreError> {
         let records = self.log().map_err(broken(self.file))?;
         let mut entries = Vec::with_capacity(records.len());

@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use meshlock_cluster::time::Span;
 use meshlock_host::front::Admitted;
-use meshlock_host::gate::Kind;
+use meshlock_host::gate::RequestKind;
 use meshlock_system::now;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
@@ -101,7 +101,7 @@ impl Lease for Etcd {
         self.check_leader(&request)?;
         let (etcd, caller) = (self.clone(), caller_of(&request)?);
         let answers = request.into_inner().map(move |asked| {
-            etcd.pace(&caller, Kind::Renew)?;
+            etcd.pace(&caller, RequestKind::Renew)?;
             etcd.keep_alive(&caller, asked?.id)
         });
         Ok(Response::new(self.while_read(Box::pin(answers))))

@@ -28,7 +28,7 @@ mod watch;
 
 use meshlock_cluster::names::fnv_1a;
 use meshlock_host::front::Admitted;
-use meshlock_host::gate::Kind;
+use meshlock_host::gate::RequestKind;
 use tonic::service::Routes;
 use tonic::{Request, Status};
 
@@ -95,7 +95,7 @@ impl Etcd {
     }
 
     /// Counts something that is asked within a call that lasts, as if it were a call of its own.
-    fn pace(&self, caller: &Admitted, kind: Kind) -> Result<(), Status> {
+    fn pace(&self, caller: &Admitted, kind: RequestKind) -> Result<(), Status> {
         let counted = self.sessions.front().admit_again(caller, kind);
         counted.map_err(|error| Status::resource_exhausted(format!("meshlock: {error}")))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use meshlock_cluster::names::LockName;
 use meshlock_host::front::Admitted;
-use meshlock_host::gate::Kind;
+use meshlock_host::gate::RequestKind;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -87,7 +87,7 @@ impl Watches {
     }
 
     pub(super) async fn on_request(&mut self, request: RequestUnion) -> Result<(), Hangup> {
-        if let Err(too_fast) = self.etcd.pace(&self.caller, Kind::Ask) {
+        if let Err(too_fast) = self.etcd.pace(&self.caller, RequestKind::Ask) {
             let _ = self.out.send(Err(too_fast)).await;
             return Err(Hangup);
         }

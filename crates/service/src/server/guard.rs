@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::access::{Denied, Principal, Subject, Verb};
 use meshlock_host::front::{Admitted, Front};
-use meshlock_host::gate::{Caller, Kind, Origin, RequestId, TooFast};
+use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind, TooFast};
 use meshlock_tls::Bearer;
 use tokio::time::timeout;
 use tonic::metadata::MetadataValue;
@@ -70,14 +70,14 @@ impl Guard {
     fn judge(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
         let peer = parts.extensions.get::<Arc<Peer>>().ok_or_else(nobody)?;
         let need = what_it_takes(parts)?;
-        let origin = Origin::Network(peer.address);
+        let origin = CallerOrigin::Network(peer.address);
         let shown = |principal| Caller { principal, origin, request };
         if need == Need::Nothing {
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));
-            return self.front.admit(caller, Kind::Ask).map_err(|error| too_fast(&error));
+            return self.front.admit(caller, RequestKind::Ask).map_err(|error| too_fast(&error));
         }
         let caller = shown(self.who(peer, parts, &shown)?);
-        let kind = if need == Need::Renewal { Kind::Renew } else { Kind::Ask };
+        let kind = if need == Need::Renewal { RequestKind::Renew } else { RequestKind::Ask };
         let caller = self.front.admit(caller, kind).map_err(|error| too_fast(&error))?;
         let checked = match need {
             Need::Nothing => Ok(()),
@@ -107,7 +107,7 @@ impl Guard {
         }
         // Whoever guesses tokens is slowed down as one who shows nothing, and does not fill the log.
         let anyone = caller(Principal::Anyone);
-        let anyone = self.front.admit(anyone, Kind::Ask).map_err(|error| too_fast(&error))?;
+        let anyone = self.front.admit(anyone, RequestKind::Ask).map_err(|error| too_fast(&error))?;
         self.front.gate().note_unknown(&anyone);
         Err(fault(
             "unauthenticated",

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{OnceLock, Weak};
 
-use meshlock_host::front::{AcquireEvent, Acquisition, Ended, Grant as NodeGrant, Observer};
+use meshlock_host::front::{AcquireEvent, Acquisition, Ended, LockGrant, Observer};
 use meshlock_system::now;
 
 use super::Inner;
@@ -57,7 +57,7 @@ impl Inner {
     /// Something has happened to a key.
     fn on_event(&self, id: KeyId, event: &AcquireEvent) {
         let over = match event {
-            AcquireEvent::Granted(NodeGrant { fence, slot, .. }) => {
+            AcquireEvent::Granted(LockGrant { fence, slot, .. }) => {
                 self.registry().on_granted(id, Grant { fence: fence.value(), slot: *slot });
                 return self.note_change();
             }

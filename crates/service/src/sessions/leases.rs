@@ -7,7 +7,7 @@ use std::time::Duration;
 use meshlock_cluster::names::{ClientLabel, SiteName, fnv_1a};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::front::{Admitted, Ended};
-use meshlock_host::gate::{Act, Caller, Origin};
+use meshlock_host::gate::{AuditEvent, Caller, CallerOrigin};
 use meshlock_system::now;
 use tokio::time::sleep;
 
@@ -72,14 +72,14 @@ impl Sessions {
 
     /// The same of a client that does not read what it is told.
     pub(crate) fn on_cut_off(&self, client: &Caller) {
-        if let Origin::Network(address) = client.origin {
+        if let CallerOrigin::Network(address) = client.origin {
             self.on_cut(address);
         }
     }
 
     /// Until when the client may believe in what it has, if its connection was cut.
     fn believes_until(&self, client: &Caller) -> Option<Time> {
-        let Origin::Network(address) = client.origin else { return None };
+        let CallerOrigin::Network(address) = client.origin else { return None };
         let cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
         cut.get(&address).copied()
     }
@@ -152,7 +152,11 @@ impl Inner {
     fn note_end(&self, lease: LeaseId, owner: &Caller, why: SessionEnd) {
         self.meter.session_ended(why);
         let why = why.why();
-        self.front.gate().audit().note(owner, None, Act::Ended { session: Some(lease.to_string()), why });
+        self.front.gate().audit().note(
+            owner,
+            None,
+            AuditEvent::Ended { session: Some(lease.to_string()), why },
+        );
     }
 
     /// A lease has been taken out of the registry, with all that hung on it.

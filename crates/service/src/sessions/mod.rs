@@ -22,8 +22,8 @@ use meshlock_cluster::access::{Denied, Verb};
 use meshlock_cluster::names::{ClientLabel, LockName, SiteName};
 use meshlock_cluster::table::{LossReason, RequestRefusal, Wait};
 use meshlock_cluster::time::{Span, Time};
+use meshlock_host::front::{AcquireParams, Admitted, Ended, Front, NotGranted, Owner, PermitsError};
 pub(crate) use meshlock_host::front::{AcquireState, NotAnswered};
-use meshlock_host::front::{Admitted, Ended, Front, LockRequest, NotGranted, Owner, PermitsError};
 use meshlock_host::gate::Gate;
 use meshlock_system::now;
 use tokio::sync::{Notify, mpsc, watch};
@@ -207,7 +207,7 @@ impl Sessions {
         let _ = acquisition.observer().key.set(key.id);
         let owner = Owner::Own { label: who, silence: self.0.silence(&key) };
         let cause = correlation::current();
-        acquisition.start(owner, LockRequest { lock, wait, permits, cause });
+        acquisition.start(owner, AcquireParams { lock, wait, permits, cause });
         Ok((key, true))
     }
 

@@ -7,10 +7,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use meshlock_cluster::node::Config;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 
 use meshlock_cluster::access::Principal;
-use meshlock_host::gate::{Caller, Kind, Origin, RequestId};
+use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind};
 
 use super::leases::site_number;
 use super::*;
@@ -23,15 +23,15 @@ pub(crate) fn me(sessions: &Sessions) -> Admitted {
 
 /// A program of this machine, by what the node knows of it, that comes from this address.
 fn from(sessions: &Sessions, address: SocketAddr) -> Admitted {
-    let origin = Origin::Network(address);
+    let origin = CallerOrigin::Network(address);
     let caller = Caller { principal: Principal::Local, origin, request: RequestId::new() };
-    sessions.front().admit(caller, Kind::Ask).unwrap()
+    sessions.front().admit(caller, RequestKind::Ask).unwrap()
 }
 
 /// A node of one site, and its sessions.
 pub(crate) fn sessions() -> (Engine, Sessions) {
     let site: SiteName = "local".parse().unwrap();
-    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let sessions = Sessions::open(Front::new((*engine).clone(), Arc::default()), Limits::default());
     (engine, sessions)
 }

@@ -9,7 +9,7 @@ use meshlock_cluster::access::{Pace, Verb};
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::Each;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{EachClient, Limits, Serving};
 use meshlock_tls::Security;
 use prost::Message;
@@ -30,7 +30,7 @@ impl Api {
     /// With tokens of three clients, which may do everything.
     fn start(limits: Limits, each: Each) -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let verbs = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
         let names = ["flood", "other", "slow"].map(|name| (name, name));

@@ -8,7 +8,7 @@ use meshlock_cluster::access::Verb;
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Each, Policy};
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{Limits, Serving};
 use meshlock_tls::Security;
 use meshlock_tls::ca::{self, BEARER_DAYS};
@@ -40,7 +40,7 @@ impl Protected {
         let name: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let site = issue(dir.path(), &Bearer::Site(name.clone()));
         let client = issue(dir.path(), &Bearer::Client("ci".parse().unwrap()));
-        let engine = Engine::start(Setup::new(Config::new(name.clone(), vec![name]))).unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(name.clone(), vec![name]))).unwrap();
         // Protected, it may listen everywhere.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let security = Security::Tls(Identity::load(&site).unwrap());

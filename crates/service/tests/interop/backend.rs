@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{Limits, Serving};
 use meshlock_tls::Security;
 
@@ -41,7 +41,7 @@ impl Backend {
     /// A cluster of one site in this process.
     pub(crate) fn meshlock() -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let serving = serve(&engine);
         let address = serving.address().to_string();
         Backend { address, _running: Running::Meshlock { _serving: serving, _engine: engine } }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Config;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::Serving;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ impl Cluster {
         let start = |(name, listener): (&SiteName, TcpListener)| {
             let mut config = Config::new(name.clone(), names.clone());
             config.address = book[name].parse().unwrap();
-            let mut setup = Setup::new(config);
+            let mut setup = NodeSetup::new(config);
             (setup.listen, setup.addresses) = (Some(listener), book.clone());
             let engine = Engine::start(setup).unwrap();
             (serve(&engine), engine)

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use meshlock_system::Alarm;
+use meshlock_system::ClockAlarm;
 
 /// What can be passed on: everything that can be caught and is not a fault of our own.
 const PASSED_ON: [Named; 20] = [
@@ -51,7 +51,7 @@ pub(super) enum Woken {
 /// Takes the process's signals as events: they do nothing by themselves any more.
 pub(super) struct Watch {
     signals: SignalFd,
-    alarm: Alarm,
+    alarm: ClockAlarm,
 }
 
 impl Watch {
@@ -65,7 +65,7 @@ impl Watch {
         let wanted: SigSet = PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal)).collect();
         wanted.thread_block()?;
         let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Watch { signals, alarm: Alarm::new()? })
+        Ok(Watch { signals, alarm: ClockAlarm::new()? })
     }
 
     /// Waits until something happens. A moment that has come goes before everything else.

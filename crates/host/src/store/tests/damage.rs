@@ -1,9 +1,9 @@
-//! Files of which bits have changed, or of which the end is missing.
+//! Files with flipped bits, or without their end.
 
 use super::platter::Platter;
 use super::*;
 
-/// A file with two batches in it, closed, or as a process that was killed leaves it.
+/// A file with two batches, closed cleanly or as left behind by a killed process.
 fn file(killed: bool) -> (tempfile::TempDir, Vec<u8>, Disk) {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).unwrap());
@@ -13,20 +13,20 @@ fn file(killed: bool) -> (tempfile::TempDir, Vec<u8>, Disk) {
         store.write(&batch).unwrap();
         apply(&mut disk, &batch);
     }
-    let while_it_lives = platter.content().now.clone();
+    let while_it_runs = platter.content().now.clone();
     drop(store);
-    let bytes = if killed { while_it_lives } else { platter.content().now.clone() };
+    let bytes = if killed { while_it_runs } else { platter.content().now.clone() };
     (dir, bytes, disk)
 }
 
-/// Opens a copy of the file that was changed: the same disk, or a typed error.
+/// Opens a changed copy of the file. Returns the disk or a typed error.
 fn open_changed(dir: &Path, bytes: Vec<u8>) -> Result<Disk, StoreError> {
     let platter = Platter::with(bytes);
     Store::open_with(dir, &site("a"), platter.opener()).map(|(_, disk)| disk)
 }
 
-/// Where `redb` says which of its two commits counts. No checksum covers this bit: if it changes in the file of a process that
-/// was killed, the batch before the last one is read. In a file that was closed it is found.
+/// The bit with which `redb` marks which of its two commits counts. No checksum covers it: if it flips in the file of a killed process, the
+/// last batch is missing. In a file that was closed cleanly the flip is detected.
 const WHICH_COMMIT: (usize, u32) = (9, 0);
 
 #[test]
@@ -49,7 +49,7 @@ fn a_flipped_bit_is_found_or_does_no_harm() {
     }
 }
 
-/// The one flip that does harm, so that whoever changes the database under us sees whether it still does.
+/// The one flip that does harm. This test shows whether a new version of the database still has the problem.
 #[test]
 fn one_bit_of_a_killed_process_file_hides_the_last_batch() {
     let (dir, mut bytes, _) = file(true);
@@ -60,8 +60,8 @@ fn one_bit_of_a_killed_process_file_hides_the_last_batch() {
     assert_eq!(open_changed(dir.path(), bytes).unwrap(), before);
 }
 
-/// A change to what is kept is found wherever it is. Older copies of a page stay in the file until it is used again, and one
-/// cannot tell from outside which copy counts: all are changed.
+/// A changed entry is always detected. Old copies of a page stay in the file until its space is reused, and it is not visible from outside
+/// which copy counts, so all of them are changed.
 #[test]
 fn a_flipped_bit_in_an_entry_of_the_log_is_found_always() {
     for killed in [false, true] {

@@ -1,4 +1,4 @@
-//! Directories: who may use them, and what may be in them.
+//! Directories: permissions, locking, and content that is refused.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -21,7 +21,7 @@ fn what_is_made_is_for_its_owner_only() {
 }
 
 #[test]
-fn a_second_store_is_refused_while_the_first_lives_and_told_who_it_is() {
+fn a_second_store_is_refused_while_the_first_is_open_and_told_which_process_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path()).unwrap();
     let error = refusal(dir.path());
@@ -79,7 +79,7 @@ fn a_database_of_another_program_is_refused() {
     assert!(error.to_string().contains("a database of another program"), "{error}");
 }
 
-/// Puts `bytes` into a table of the site's file, behind the store's back.
+/// Writes `bytes` into a table of the site's file, bypassing the store.
 fn tamper(dir: &Path, table: &str, key: &str, bytes: &[u8]) {
     drop(open(dir).unwrap());
     let database = open_file(&dir.join(FILE)).unwrap();

@@ -1,4 +1,4 @@
-//! The store against the pure [`Disk`], and against directories that are not as they should be.
+//! The store compared with the pure [`Disk`], and with directories that are damaged or wrong.
 
 mod damage;
 mod directory;
@@ -75,11 +75,11 @@ fn two_batches() -> [Vec<DiskWrite>; 2] {
     [first, second]
 }
 
-/// What a voter may do next, drawn without knowing what its log has.
+/// What a voter may do next, drawn without knowing the content of its log.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Found(usize),
-    Pledge(usize),
+    Register(usize),
     Begin(u64),
     /// Entries behind the commit: how far behind, how many, how large.
     Append(u64, u64, usize),
@@ -91,7 +91,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0..9_usize).prop_map(Step::Found),
-        (0..9_usize).prop_map(Step::Pledge),
+        (0..9_usize).prop_map(Step::Register),
         any::<u64>().prop_map(Step::Begin),
         (0..9_u64, 0..9_u64, 0..3000_usize).prop_map(|(at, count, bytes)| Step::Append(at, count, bytes)),
         (0..9_u64).prop_map(Step::Commit),
@@ -117,8 +117,8 @@ impl Voter {
     fn write(&mut self, step: Step) -> DiskWrite {
         match step {
             Step::Found(voters) => founding(voters),
-            Step::Pledge(voters) => registrations(voters),
-            Step::Begin(incarnation) => DiskWrite::Incarnation(Incarnation::new(incarnation)),
+            Step::Register(voters) => registrations(voters),
+            Step::Begin(incarnation) => Write::Incarnation(Incarnation::new(incarnation)),
             Step::Append(at, count, bytes) => {
                 let first = (self.commit + 1 + at).min(self.last + 1);
                 self.last = if count == 0 { self.last } else { first + count - 1 };
@@ -146,12 +146,12 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read_back_as_the_pure_disk_has_it(
-        lives in prop::collection::vec(prop::collection::vec(prop::collection::vec(step(), 1..5), 0..5), 1..4)
+        runs in prop::collection::vec(prop::collection::vec(prop::collection::vec(step(), 1..5), 0..5), 1..4)
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut pure = Disk::default();
         let mut voter = Voter { saved: 1, commit: 1, last: 1 };
-        for batches in lives {
+        for batches in runs {
             let (mut store, disk) = open(dir.path()).unwrap();
             prop_assert_eq!(&disk, &pure);
             for steps in batches {

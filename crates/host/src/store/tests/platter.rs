@@ -1,4 +1,4 @@
-//! A disk in memory that can be full, can fail, and can lose what was not synced, as a real one does when the power goes.
+//! A disk in memory that can be full, can fail, and can lose what was not synced, as a real one does in a power failure.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -6,21 +6,21 @@ use redb::StorageBackend;
 
 use super::super::*;
 
-/// What power loss keeps or loses as a whole.
+/// Number of bytes that a power failure keeps or loses as a whole.
 const SECTOR: usize = 512;
 
-/// What is on it.
+/// The disk's content.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    /// What a power loss leaves.
+    /// What survives a power failure.
     durable: Vec<u8>,
     /// What a read sees.
     pub(super) now: Vec<u8>,
-    /// What was done since the last sync.
+    /// Operations since the last sync.
     unsynced: Vec<Operation>,
-    /// How many operations are done before they fail so.
+    /// Number of operations that succeed before every further one fails with this error.
     fault: Option<(usize, io::ErrorKind)>,
-    /// How many there were.
+    /// Number of operations so far.
     pub(super) operations: usize,
 }
 
@@ -42,7 +42,7 @@ impl Operation {
     }
 }
 
-/// The disk.
+/// A disk in memory. All clones are the same disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Platter(Arc<Mutex<Content>>);
 
@@ -55,23 +55,23 @@ impl Platter {
         self.0.lock().unwrap()
     }
 
-    /// Opens the database that is on it, wherever the path points.
+    /// Opens the database on this disk, whatever the path.
     pub(super) fn opener(&self) -> Opener {
         let platter = self.clone();
         Box::new(move |_| Ok(Database::builder().create_with_backend(platter.clone())?))
     }
 
-    /// Everything fails so after `operations` more.
+    /// Makes every operation fail after `operations` more.
     pub(super) fn fail_after(&self, operations: usize, kind: io::ErrorKind) {
         self.content().fault = Some((operations, kind));
     }
 
-    /// Nothing fails any more.
+    /// Makes operations succeed again.
     pub(super) fn heal(&self) {
         self.content().fault = None;
     }
 
-    /// The power goes, and some sectors of what was not synced are written and some are not.
+    /// Simulates a power failure: of the unsynced sectors some are written and some are not.
     pub(super) fn lose_power(&self, draw: &mut fastrand::Rng) {
         let mut content = self.content();
         let mut left = std::mem::take(&mut content.durable);

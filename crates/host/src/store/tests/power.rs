@@ -1,4 +1,4 @@
-//! Power that goes, disks that are full, disks that fail.
+//! Power failures, full disks and failing disks.
 
 use super::platter::Platter;
 use super::*;
@@ -28,7 +28,7 @@ fn before_and_after() -> (Disk, Disk) {
 }
 
 #[test]
-fn when_the_power_goes_a_batch_is_there_whole_or_not_at_all() {
+fn after_a_power_failure_a_batch_is_there_completely_or_not_at_all() {
     let (dir, bytes) = after_the_first_batch();
     let (before, after) = before_and_after();
     assert_ne!(before, after);

@@ -15,7 +15,7 @@ use meshlock_cluster::access::{Access, RuleText, TokenHash, Tokens, Verb};
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit, Each, Gate, Policy};
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use serde_json::Value;
 use tower_service::Service;
 
@@ -62,7 +62,7 @@ impl House {
         let tokens = Tokens::new(names.iter().map(token).collect()).unwrap();
         let gate = Arc::new(Gate::new(Policy { access, tokens }, each, Audit::default()));
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let sessions = Sessions::open(Front::new(engine.clone(), gate.clone()), Limits::default());
         House { router: router(&sessions), gate, sessions, _engine: engine }
     }

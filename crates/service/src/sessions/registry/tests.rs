@@ -2,7 +2,7 @@
 
 use meshlock_cluster::time::{Span, Time};
 
-use meshlock_host::gate::{Origin, RequestId};
+use meshlock_host::gate::{CallerOrigin, RequestId};
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn named(name: &str) -> Principal {
 }
 
 fn caller(principal: Principal) -> Caller {
-    Caller { principal, origin: Origin::Socket { user: None }, request: RequestId::new() }
+    Caller { principal, origin: CallerOrigin::Socket { user: None }, request: RequestId::new() }
 }
 
 /// Whoever it is that has everything where it does not matter.

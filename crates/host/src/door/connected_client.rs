@@ -1,4 +1,4 @@
-//! One connected client: what it says, what it is told, and how its session ends.
+//! One connected client: its requests, the answers, and how its session ends.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{LockEvent, Session, Wait};
 use meshlock_cluster::time::{Span, Time};
-use meshlock_system::{Group, now};
+use meshlock_system::{ProcessGroup, now};
 use meshlock_wire::clients::{
     Contact, MAX_OPEN, RefusalKind, Tag, ToClient, ToNode, VERSIONS, common_version, put_to_client,
     take_to_node,
@@ -16,55 +16,55 @@ use meshlock_wire::clients::{
 use rustc_hash::FxHashMap;
 use tokio::time::timeout;
 
-use super::asked::Open;
+use super::asked::OpenRequest;
 use super::group::until_gone;
 use super::presence::{Door, Gone, certified, is_maybe_hello};
 use crate::channel::Channel;
 use crate::engine::Listener;
 use crate::front::{Admitted, Front};
-use crate::gate::{Act, Caller, Connected, Kind, RequestId};
+use crate::gate::{AuditEvent, Caller, Connected, RequestId, RequestKind};
 use crate::meter::SessionEnd;
 
-/// How much is read from a client at once.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
 /// A connected client.
-pub(super) struct Client {
+pub(super) struct ConnectedClient {
     pub(super) front: Front,
     pub(super) channel: Channel,
     pub(super) door: Door,
     pub(super) opened: Time,
     pub(super) greeted: OnceLock<Greeted>,
-    /// When it said something last, in microseconds.
-    pub(super) last_heard: AtomicU64,
-    /// Its requests and questions that have not ended.
-    open: Mutex<FxHashMap<Tag, Open>>,
-    /// Whether it has ever watched.
+    /// When its last message came, in microseconds.
+    pub(super) last_message: AtomicU64,
+    /// Its requests that have not ended.
+    open: Mutex<FxHashMap<Tag, OpenRequest>>,
+    /// Whether it has ever started a watch.
     pub(super) watches: AtomicBool,
-    /// The processes to be killed when something is lost and the client is gone.
-    pub(super) group: Mutex<Option<Group>>,
+    /// The processes to kill when a lock is lost and the client has gone.
+    pub(super) group: Mutex<Option<ProcessGroup>>,
 }
 
 /// What is known of a client once it has said hello.
 pub(super) struct Greeted {
     pub(super) caller: Caller,
-    /// The version of the format that both speak.
+    /// The version of the protocol that both sides speak.
     version: u16,
-    /// Counts the connection, where a network is between the two.
+    /// Counts the connection of a client over a network.
     _connected: Option<Connected>,
 }
 
-impl Client {
-    /// Talks with a client until its connection ends; with it, its session.
+impl ConnectedClient {
+    /// Serves a client until its connection ends, then ends its session.
     pub(super) async fn talk(front: Front, channel: Channel, door: Door) {
         let opened = now();
-        let client = Arc::new(Client {
+        let client = Arc::new(ConnectedClient {
             front,
             channel,
             door,
             opened,
             greeted: OnceLock::new(),
-            last_heard: AtomicU64::new(opened.micros()),
+            last_message: AtomicU64::new(opened.micros()),
             open: Mutex::default(),
             watches: AtomicBool::new(false),
             group: Mutex::default(),
@@ -83,28 +83,28 @@ impl Client {
             client.channel.close();
             tokio::time::sleep(client.relies_for()).await;
         }
-        // A copy: should the lock be lost meanwhile, the group is killed.
+        // A copy, so that the group can still be killed if the lock is lost meanwhile.
         let group = *client.group.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(group) = group {
             until_gone(group).await;
         }
         client.end_session(session, gone);
-        // Whoever waits for the end of the connection knows then that everything is free.
+        // The connection is closed last: its end tells the client that everything is released.
         client.channel.close();
     }
 
     fn end_session(&self, session: Session, gone: Gone) {
-        // What was asked refers to the client: they let go of each other.
+        // Open requests and the client refer to each other: taking them out breaks the cycle.
         let open = std::mem::take(&mut *self.open());
         let acquisitions = open.into_values().filter_map(|open| open.end(&self.front));
         self.front.close_session(session, acquisitions.collect::<Vec<_>>());
         let why = if gone == Gone::Ended { "its client has gone" } else { "its client was cut off" };
         if let Some(Greeted { caller, .. }) = self.greeted.get() {
-            self.front.gate().audit().note(caller, None, Act::Ended { session: None, why });
+            self.front.gate().audit().note(caller, None, AuditEvent::Ended { session: None, why });
         }
     }
 
-    /// Reads all that the client says, until it has gone or has to be cut off.
+    /// Reads and handles the client's messages until it has gone or must be cut off.
     async fn read_all(self: &Arc<Self>, session: Session) -> Gone {
         let (mut bytes, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
         loop {
@@ -114,7 +114,7 @@ impl Client {
                 Some(longest) => timeout(longest, read).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
             };
             if let Ok(true) = read {
-                self.last_heard.store(now().micros(), Ordering::Relaxed);
+                self.last_message.store(now().micros(), Ordering::Relaxed);
             } else {
                 let gone = self.how_gone(&read);
                 if gone == Gone::CutOff {
@@ -123,7 +123,7 @@ impl Client {
                 return gone;
             }
             if self.greeted.get().is_none() && !is_maybe_hello(&bytes) {
-                let why = "what it says is no greeting of a client; is it set to TLS?";
+                let why = "its first message is not a client's greeting; is it set to TLS?";
                 self.log_end(Some(io::Error::other(why)));
                 return Gone::CutOff;
             }
@@ -149,7 +149,7 @@ impl Client {
         }
     }
 
-    /// Does what the client says. Returns whether it may go on.
+    /// Handles a message. Returns whether the client may continue.
     fn on_message(self: &Arc<Self>, session: Session, message: ToNode) -> bool {
         let Some(Greeted { caller, .. }) = self.greeted.get() else {
             let ToNode::Hello { version, who } = message else {
@@ -164,14 +164,14 @@ impl Client {
                 return false;
             }
             ToNode::Ping(tag) => {
-                if self.front.admit(caller.clone(), Kind::Renew).is_err() {
-                    self.log_end(Some(io::Error::other("it says too often that it is there")));
+                if self.front.admit(caller.clone(), RequestKind::Renew).is_err() {
+                    self.log_end(Some(io::Error::other("it sends pings too often")));
                     return false;
                 }
                 self.say(&ToClient::Pong { tag, time: now() });
             }
-            ToNode::Cancel(tag) => self.on_end(tag, Open::cancel),
-            ToNode::Release(tag) => self.on_end(tag, Open::release),
+            ToNode::Cancel(tag) => self.on_end(tag, OpenRequest::cancel),
+            ToNode::Release(tag) => self.on_end(tag, OpenRequest::release),
             ToNode::Guard { group } => self.guard(group),
             ToNode::Acquire { tag, lock, wait, permits } => {
                 self.admitted(tag, |caller| self.acquire(&caller, session, tag, lock, wait, permits));
@@ -190,10 +190,10 @@ impl Client {
         true
     }
 
-    /// Counts a request and goes on with it, unless the client asks too fast.
+    /// Runs `act` unless the client exceeds its rate limit.
     fn admitted(&self, tag: Tag, act: impl FnOnce(Admitted)) {
         let Some(Greeted { caller, .. }) = self.greeted.get() else { return };
-        match self.front.admit(caller.clone(), Kind::Ask) {
+        match self.front.admit(caller.clone(), RequestKind::Ask) {
             Ok(caller) => act(caller),
             Err(error) => self.refuse(tag, RefusalKind::TooFast, error),
         }
@@ -213,7 +213,7 @@ impl Client {
             Ok(known) => known,
             Err(error) => {
                 if let Door::Network { address, .. } = &self.door {
-                    tracing::warn!(%address, %error, "a client is not let in");
+                    tracing::warn!(%address, %error, "a client is refused");
                 }
                 self.say_in(version, &ToClient::Refused { tag: 0, kind: RefusalKind::Denied, why: error });
                 return false;
@@ -233,7 +233,7 @@ impl Client {
         true
     }
 
-    /// Who the client is, and what others are told of it.
+    /// Determines who the client is, and the label that others see.
     fn identify(&self, version: u16, who: ClientLabel) -> Result<(Greeted, ClientLabel), String> {
         let principal = self.principal().map_err(|error| error.to_string())?;
         let connected = match self.door {
@@ -258,12 +258,12 @@ impl Client {
     ) {
         if self.reserve(tag) {
             let acquisition = self.start_acquisition(caller, session, tag, lock, wait, permits);
-            self.keep(tag, Open::Lock(acquisition));
+            self.keep(tag, OpenRequest::Lock(acquisition));
         }
     }
 
-    /// Takes a number, if it is new and not too many are open. What it stands for is told apart later: its answer may come
-    /// before it is known.
+    /// Reserves a tag, if it is new and not too many are open. The request is [stored](Self::keep) later, because its answer may come
+    /// before that.
     pub(super) fn reserve(&self, tag: Tag) -> bool {
         let mut open = self.open();
         if open.contains_key(&tag) || open.len() >= MAX_OPEN {
@@ -272,24 +272,24 @@ impl Client {
             self.refuse(tag, RefusalKind::TooManyOpen, why);
             return false;
         }
-        open.insert(tag, Open::Starting);
+        open.insert(tag, OpenRequest::Starting);
         true
     }
 
-    /// Says what a number stands for, unless it is over already.
-    pub(super) fn keep(&self, tag: Tag, what: Open) {
+    /// Stores the request of a reserved tag, unless it has already ended.
+    pub(super) fn keep(&self, tag: Tag, what: OpenRequest) {
         if let Some(open) = self.open().get_mut(&tag) {
             *open = what;
         }
     }
 
-    /// A number is over. Returns whether it was open.
+    /// Removes a request that has ended. Returns whether it was open.
     pub(super) fn forget(&self, tag: Tag) -> bool {
         self.open().remove(&tag).is_some()
     }
 
-    fn on_end(&self, tag: Tag, end: impl FnOnce(&Open, &Front) -> bool) {
-        // Outside of the lock: the answer takes it.
+    fn on_end(&self, tag: Tag, end: impl FnOnce(&OpenRequest, &Front) -> bool) {
+        // Cloned, so that the lock is not held while the request ends: its answer takes the lock.
         let open = self.open().get(&tag).cloned();
         let Some(open) = open else {
             return self.refuse(
@@ -308,9 +308,9 @@ impl Client {
         self.say(&ToClient::Refused { tag, kind, why: why.to_string() });
     }
 
-    /// Queues a message for the client; whoever calls flushes.
+    /// Queues a message for the client. The caller flushes the channel.
     pub(super) fn say(&self, message: &ToClient) {
-        // Whoever has not said hello yet can only be refused: in the oldest version, which all can read.
+        // A client that has not said hello can only be refused. That is sent in the oldest version, which every client can read.
         self.say_in(self.greeted.get().map_or(VERSIONS.0, |greeted| greeted.version), message);
     }
 
@@ -318,14 +318,14 @@ impl Client {
         self.channel.push(|bytes| put_to_client(message, version, bytes));
     }
 
-    pub(super) fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, Open>> {
+    pub(super) fn open(&self) -> MutexGuard<'_, FxHashMap<Tag, OpenRequest>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listener for Client {
-    fn on_answer(&self, answer: &ClientAnswer) {
-        if let ClientAnswer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
+impl Listener for ConnectedClient {
+    fn on_answer(&self, answer: &Answer) {
+        if let Answer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
             self.say(&ToClient::Extended { lease_end: *lease_end });
             self.channel.flush_soon();
         }

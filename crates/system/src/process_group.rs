@@ -1,4 +1,4 @@
-//! Ends a client's processes before a lock that they lost can be someone else's, should the client itself be gone.
+//! Kills a client's processes before a lock that they have lost can be granted to another client, in case the client itself has gone.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -6,20 +6,20 @@ use std::os::unix::fs::MetadataExt;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-/// A process group that a client has put into someone's hands: its node's, or those of whoever keeps its session with a node far away.
+/// A process group that a client has entrusted to its node, or to the process that keeps its session with a node on another machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Group {
+pub struct ProcessGroup {
     group: Pid,
     owner: u32,
 }
 
-impl Group {
-    /// The group, if its leader belongs to the client's own user.
+impl ProcessGroup {
+    /// Returns the group, if its leader belongs to the client's own user.
     pub fn of(group: i32, owner: Option<u32>) -> io::Result<Self> {
         let refuse = |why| io::Error::new(io::ErrorKind::PermissionDenied, why);
         let owner = owner.ok_or_else(|| refuse("the system does not say who the client is"))?;
         let pid = Pid::from_raw(group).filter(|_| group > 1);
-        let group = Group { group: pid.ok_or_else(|| refuse("not a process group"))?, owner };
+        let group = ProcessGroup { group: pid.ok_or_else(|| refuse("not a process group"))?, owner };
         if group.is_the_clients() {
             Ok(group)
         } else {
@@ -29,18 +29,18 @@ impl Group {
 
     fn is_the_clients(self) -> bool {
         let leader = std::fs::metadata(format!("/proc/{}", self.group.as_raw_nonzero()));
-        // A group outlives its leader, and its number is not given away before the group is empty.
+        // A group can outlive its leader, and its number is not reused before the group is empty.
         leader.map_or(true, |leader| leader.uid() == self.owner)
             && test_kill_process_group(self.group).is_ok()
     }
 
-    /// Whether nobody of the group runs any more.
+    /// Whether no process of the group runs any more.
     pub fn is_gone(self) -> bool {
-        // One that has become another user's cannot be ended from here, but it runs.
-        test_kill_process_group(self.group) == Err(Errno::SRCH) || !self.somebody_runs()
+        // A process that has changed its user cannot be killed from here, but it counts as running.
+        test_kill_process_group(self.group) == Err(Errno::SRCH) || !self.has_running_process()
     }
 
-    /// Ends all of the group, if it is still the client's.
+    /// Kills all processes of the group, if it still belongs to the client's user.
     pub fn kill(self) {
         if self.is_the_clients() {
             tracing::warn!(group = %self.group.as_raw_nonzero(), "ending processes whose lock is lost");
@@ -48,8 +48,8 @@ impl Group {
         }
     }
 
-    /// Whether some process of the group has not ended: one that has, and whose parent has not asked how, does nothing more.
-    fn somebody_runs(self) -> bool {
+    /// Whether some process of the group has not ended. Zombies, whose parent has not collected their status, count as ended.
+    fn has_running_process(self) -> bool {
         let Ok(processes) = std::fs::read_dir("/proc") else { return true };
         let stats =
             processes.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok());
@@ -58,8 +58,8 @@ impl Group {
     }
 }
 
-/// Whether a line of `/proc/PID/stat` is that of a process of this group that has not ended. The program's name, in
-/// brackets, may contain anything.
+/// Whether a line of `/proc/PID/stat` belongs to a process of this group that has not ended. The program's name, in brackets, may
+/// contain anything.
 fn runs_in(stat: &str, group: &str) -> bool {
     let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
     let mut words = rest.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! A moment to be woken at, on the clock that leases are counted on: it runs while the machine is suspended.
+//! An alarm on the clock that leases are counted on, which also runs while the machine is suspended.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,18 +8,18 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// Becomes readable when its moment has come.
+/// A timer whose file descriptor becomes readable when its time has come.
 #[derive(Debug)]
-pub struct Alarm(OwnedFd);
+pub struct ClockAlarm(OwnedFd);
 
-impl Alarm {
-    /// An alarm that is not set.
+impl ClockAlarm {
+    /// Creates an alarm that is not set.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Alarm(timerfd_create(TimerfdClockId::Boottime, flags)?))
+        Ok(ClockAlarm(timerfd_create(TimerfdClockId::Boottime, flags)?))
     }
 
-    /// From now on this moment counts, or none.
+    /// Sets the alarm to this time, or disables it.
     pub fn set(&self, until: Option<Time>) -> io::Result<()> {
         let micros = until.map_or(0, Time::micros);
         let nanos = i64::try_from(micros % 1_000_000 * 1000).unwrap_or(0);
@@ -31,7 +31,7 @@ impl Alarm {
     }
 }
 
-impl AsFd for Alarm {
+impl AsFd for ClockAlarm {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -1,5 +1,5 @@
-//! A client that watches the node: it is told what happens as long as it keeps up. What it does not take in time is counted
-//! instead of kept, so that it costs the site neither memory nor time.
+//! A client's watch of the node: the client gets every trace line as long as it keeps up. Lines that it does not read in time are
+//! counted instead of kept, so that a slow client costs the site neither memory nor time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,35 +10,35 @@ use meshlock_cluster::table::{LockEvent, Request, Session, TraceWatch};
 use meshlock_system::{now, wall};
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient};
 
-use super::asked::Open;
-use super::client::Client;
+use super::asked::OpenRequest;
+use super::connected_client::ConnectedClient;
 use super::convert;
 use crate::engine::Listener;
 use crate::front::{Admitted, Front};
 
-/// How much may wait for a client that watches, in bytes, before it loses lines.
+/// Maximum number of bytes that wait for a watching client before it loses lines.
 const MAX_WAITING: usize = 1 << 20;
 
-/// How many lines are told at once: with their states they fit a frame.
+/// Maximum number of lines in a message: with their states they fit into a frame.
 const MAX_AT_ONCE: usize = 64;
 
-/// By how much the calendar clock has to move against the node's own, in microseconds, to be read again: so lines do not go back
-/// and forth by what two looks at two clocks differ.
+/// Change of the offset between the calendar clock and the node's clock, in microseconds, above which the new offset is used. Smaller
+/// differences come from reading the two clocks one after the other, and would make the lines' times jump back and forth.
 const NOTICED: u64 = 1000;
 
 /// A client's watch.
-pub(super) struct Watching {
-    client: Arc<Client>,
+pub(super) struct ClientWatch {
+    client: Arc<ConnectedClient>,
     tag: Tag,
     request: OnceLock<Request>,
-    /// Number of lines that it has lost and was not told of.
+    /// Number of lost lines that the client was not told of yet.
     untold: AtomicU64,
-    /// What the calendar clock showed when the node's clock showed nothing.
+    /// The calendar time at which the node's clock showed zero.
     origin: AtomicU64,
 }
 
-impl Client {
-    /// Tells the client all that happens to these locks.
+impl ConnectedClient {
+    /// Starts a watch of the locks that match `pattern`.
     pub(super) fn watch(
         self: &Arc<Self>,
         caller: &Admitted,
@@ -56,9 +56,9 @@ impl Client {
             return;
         }
         let (request, untold, origin) = (OnceLock::new(), AtomicU64::new(0), AtomicU64::new(0));
-        let watching = Arc::new(Watching { client: self.clone(), tag, request, untold, origin });
+        let watching = Arc::new(ClientWatch { client: self.clone(), tag, request, untold, origin });
         self.watches.store(true, Ordering::Relaxed);
-        self.keep(tag, Open::Watch(watching.clone()));
+        self.keep(tag, OpenRequest::Watch(watching.clone()));
         let watched = self.front.watch(caller, watching.clone(), |request| {
             let _ = watching.request.set(request);
             TraceWatch { session, request, pattern, states }
@@ -69,24 +69,29 @@ impl Client {
         }
     }
 
-    /// Tells watches that have lost lines, and take some again, how many: though nothing may happen for long.
+    /// Tells watches that have lost lines, and have room again, how many: there may be no new line for a long time.
     pub(super) fn tell_lost_lines(&self) {
-        let owed = |open: &Open| match open {
-            Open::Watch(watching) if watching.untold.load(Ordering::Relaxed) > 0 => Some(watching.clone()),
-            Open::Watch(_) | Open::Starting | Open::Lock(_) | Open::Question(_) => None,
+        let owed = |open: &OpenRequest| match open {
+            OpenRequest::Watch(watching) if watching.untold.load(Ordering::Relaxed) > 0 => {
+                Some(watching.clone())
+            }
+            OpenRequest::Watch(_)
+            | OpenRequest::Starting
+            | OpenRequest::Lock(_)
+            | OpenRequest::Question(_) => None,
         };
         if !self.watches.load(Ordering::Relaxed) {
             return;
         }
-        let owed: Vec<Arc<Watching>> = self.open().values().filter_map(owed).collect();
+        let owed: Vec<Arc<ClientWatch>> = self.open().values().filter_map(owed).collect();
         for watching in owed {
             watching.tell(&[], 0);
         }
     }
 }
 
-impl Watching {
-    /// Ends the watch. Returns whether that is told by itself.
+impl ClientWatch {
+    /// Ends the watch. Returns whether the client is told by a later answer.
     pub(super) fn end(&self, front: &Front) -> bool {
         if let Some(request) = self.request.get() {
             front.end_watch(*request);
@@ -94,14 +99,14 @@ impl Watching {
         self.request.get().is_some()
     }
 
-    /// Nobody is told anything more: the session ends, and with it the watch.
+    /// Removes the watch's listener, because the session is ending and the watch with it.
     pub(super) fn forget(&self, front: &Front) {
         if let Some(request) = self.request.get() {
             front.forget_watch(*request);
         }
     }
 
-    /// Passes on what happened, and how much was lost before it; or adds it to that.
+    /// Sends lines and the number of lines lost before them; or, if the client is too slow, counts them as lost.
     fn tell(&self, lines: &[TraceLine], lost: u64) {
         self.tell_some(&lines[..lines.len().min(MAX_AT_ONCE)], lost);
         lines.chunks(MAX_AT_ONCE).skip(1).for_each(|lines| self.tell_some(lines, 0));
@@ -124,9 +129,9 @@ impl Watching {
     }
 }
 
-impl Listener for Watching {
-    fn on_answer(&self, answer: &ClientAnswer) {
-        if let ClientAnswer::Traced { lines, lost, .. } = answer {
+impl Listener for ClientWatch {
+    fn on_answer(&self, answer: &Answer) {
+        if let Answer::Traced { lines, lost, .. } = answer {
             return self.tell(lines, *lost);
         }
         let ClientAnswer::Lock(event) = answer else { return };

@@ -1,4 +1,4 @@
-//! A program's way to running nodes: one session at a time, opened again with another node when one is gone.
+//! A client of running nodes: one session at a time, reopened with another node when one is gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,51 +9,52 @@ use meshlock_system::now;
 use meshlock_wire::clients::RefusalKind;
 use tokio::sync::oneshot;
 
-use super::endpoint::Endpoint;
 use super::error::ConnectionError;
-use super::request::{LockRequest, NotGranted, RequestState};
-use super::session::Session;
+use super::node_endpoint::NodeEndpoint;
+use super::request::{NotGranted, RemoteRequest, RequestState};
+use super::session::NodeSession;
 
-/// A program's way to running nodes. Clones share one session.
+/// A client of running nodes. Clones share one session.
 #[derive(Clone)]
-pub struct Client {
+pub struct NodeClient {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<NodeEndpoint>,
     label: ClientLabel,
-    session: Mutex<Option<Arc<Session>>>,
-    /// The endpoint to begin with.
+    session: Mutex<Option<Arc<NodeSession>>>,
+    /// Index of the endpoint to try first.
     first: AtomicUsize,
-    /// Held by whoever connects: one at a time.
+    /// Held while connecting, so that one caller connects at a time.
     connecting: Mutex<()>,
 }
 
-/// A lock of a running node that is held. Dropping it gives it back.
+/// A held lock of a running node. Dropping it releases the lock.
 pub struct HeldLock {
-    request: Arc<LockRequest>,
+    request: Arc<RemoteRequest>,
     /// Keeps the session open.
-    _session: Arc<Session>,
+    _session: Arc<NodeSession>,
 }
 
-impl Client {
-    /// Connects to the first of these nodes that answers. `label` is how operators and other clients know this program.
-    pub fn connect(endpoints: Vec<Endpoint>, label: ClientLabel) -> Result<Self, ConnectionError> {
-        let session = Mutex::new(Some(Session::open(&endpoints, 0, &label)?));
+impl NodeClient {
+    /// Connects to the first of these nodes that answers, which blocks.
+    fn connect(endpoints: Vec<NodeEndpoint>, label: ClientLabel) -> Result<Self, ConnectionError> {
+        let session = Mutex::new(Some(NodeSession::open(&endpoints, 0, &label)?));
         let (first, connecting) = (AtomicUsize::new(0), Mutex::default());
-        Ok(Client { inner: Arc::new(Inner { endpoints, label, session, first, connecting }) })
+        Ok(NodeClient { inner: Arc::new(Inner { endpoints, label, session, first, connecting }) })
     }
 
-    /// [`connect`](Client::connect) on a thread of its own, so that no runtime has to stand still.
+    /// Connects to the first of these nodes that answers, on a thread of its own so that the caller's runtime is not blocked. `label`
+    /// identifies this program to operators and other clients.
     pub async fn connect_async(
-        endpoints: Vec<Endpoint>,
+        endpoints: Vec<NodeEndpoint>,
         label: ClientLabel,
     ) -> Result<Self, ConnectionError> {
-        on_a_thread(move || Client::connect(endpoints, label)).await
+        on_a_thread(move || NodeClient::connect(endpoints, label)).await
     }
 
-    /// The site that the session is with; none while there is no session.
+    /// Returns the site of the open session; `None` while there is no session.
     pub fn site(&self) -> Option<SiteName> {
         self.inner
             .session()
@@ -62,7 +63,7 @@ impl Client {
             .map(|session| session.site().clone())
     }
 
-    /// Asks for a lock, or for one of its permits, and waits until it is granted. If the node goes away meanwhile, another one is
+    /// Asks for a lock, or for one of its permits, and waits until it is granted. If the node goes away meanwhile, another node is
     /// asked.
     pub async fn acquire(
         &self,
@@ -71,14 +72,14 @@ impl Client {
         permits: Option<u32>,
     ) -> Result<HeldLock, NotGranted> {
         let since = now();
-        // How many nodes have said that they leave: each is asked once.
+        // Number of nodes that are leaving their cluster: each node is asked at most once.
         let mut left = 0;
         loop {
             let session = self.session().await.map_err(|error| NotGranted::Disconnected(Arc::new(error)))?;
             let asked = session.acquire(lock.clone(), wait.after(now().since(since)), permits);
             let request = match asked {
-                Ok(request) => Pending(Some(request)),
-                // It ended just now: there may be another node.
+                Ok(request) => ReleaseOnDrop(Some(request)),
+                // The session has just ended. Another node may answer.
                 Err(_) => continue,
             };
             let state = request.until_decided().await;
@@ -95,14 +96,14 @@ impl Client {
                     self.inner.go_on_from(&session);
                 }
                 RequestState::Ended(why) => return Err(why),
-                // Lost as it was granted.
+                // The lock was lost as it was granted.
                 RequestState::Waiting | RequestState::Lost { .. } => return Err(NotGranted::Cancelled),
             }
         }
     }
 
-    /// The session that is open, or a new one with the first node that answers.
-    async fn session(&self) -> Result<Arc<Session>, ConnectionError> {
+    /// Returns the open session, or opens one with the first node that answers.
+    async fn session(&self) -> Result<Arc<NodeSession>, ConnectionError> {
         if let Some(session) = self.inner.open_session() {
             return Ok(session);
         }
@@ -112,12 +113,12 @@ impl Client {
 }
 
 impl Inner {
-    fn session(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
+    fn session(&self) -> MutexGuard<'_, Option<Arc<NodeSession>>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next request goes to the endpoint after the one of this session, which keeps what it holds.
-    fn go_on_from(&self, session: &Arc<Session>) {
+    /// Makes the next request go to the endpoint after this session's. The session keeps what it holds.
+    fn go_on_from(&self, session: &Arc<NodeSession>) {
         let mut current = self.session();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
             self.first.store(session.endpoint() + 1, Ordering::Relaxed);
@@ -125,19 +126,19 @@ impl Inner {
         }
     }
 
-    fn open_session(&self) -> Option<Arc<Session>> {
+    fn open_session(&self) -> Option<Arc<NodeSession>> {
         self.session().as_ref().filter(|session| session.is_open()).cloned()
     }
 
     /// Opens a session, unless another caller has done so meanwhile.
-    fn connect(&self) -> Result<Arc<Session>, ConnectionError> {
+    fn connect(&self) -> Result<Arc<NodeSession>, ConnectionError> {
         let _one = self.connecting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = self.open_session() {
             return Ok(session);
         }
         let first = self.first.load(Ordering::Relaxed);
-        let session = Session::open(&self.endpoints, first, &self.label)?;
-        // What is replaced may wait a moment for its end: not with the lock held.
+        let session = NodeSession::open(&self.endpoints, first, &self.label)?;
+        // Dropping the old session may wait for its end, so it happens without the lock.
         let old = self.session().replace(session.clone());
         drop(old);
         Ok(session)
@@ -145,7 +146,7 @@ impl Inner {
 }
 
 impl HeldLock {
-    pub fn request(&self) -> &Arc<LockRequest> {
+    pub fn request(&self) -> &Arc<RemoteRequest> {
         &self.request
     }
 }
@@ -156,10 +157,10 @@ impl Drop for HeldLock {
     }
 }
 
-/// A request that is taken back if its caller goes away before it is granted.
-struct Pending(Option<Arc<LockRequest>>);
+/// Releases a request if its caller goes away before it is granted.
+struct ReleaseOnDrop(Option<Arc<RemoteRequest>>);
 
-impl Pending {
+impl ReleaseOnDrop {
     async fn until_decided(&self) -> RequestState {
         match &self.0 {
             Some(request) => request.until(|state| !matches!(state, RequestState::Waiting)).await,
@@ -167,12 +168,12 @@ impl Pending {
         }
     }
 
-    fn keep(mut self) -> Arc<LockRequest> {
+    fn keep(mut self) -> Arc<RemoteRequest> {
         self.0.take().expect("it is taken once")
     }
 }
 
-impl Drop for Pending {
+impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
         if let Some(request) = self.0.take() {
             request.release();
@@ -180,7 +181,7 @@ impl Drop for Pending {
     }
 }
 
-/// Connecting blocks: a thread does it.
+/// Runs `connect`, which blocks, on a new thread.
 async fn on_a_thread<T: Send + 'static>(
     connect: impl FnOnce() -> Result<T, ConnectionError> + Send + 'static,
 ) -> Result<T, ConnectionError> {

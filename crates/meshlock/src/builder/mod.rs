@@ -1,0 +1,482 @@
+//! The description of a site of a cluster in code: everything that a configuration file can contain.
+
+mod doors;
+mod resolve;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use meshlock_cluster::address::Address;
+use meshlock_cluster::names::SiteName;
+use meshlock_host::front::Front;
+use meshlock_host::gate::{Audit as AuditLog, Gate};
+use meshlock_host::{Engine, EngineError, NodeSetup, listen};
+use meshlock_tls::Security;
+
+use crate::config::{AccessRule, Audit, Lease, Limits, Rule, Token};
+use crate::error::StartError;
+use crate::join;
+use crate::node::Node;
+use crate::tls::Tls;
+
+pub(crate) use doors::OpenDoors;
+use doors::serve;
+use resolve::Resolved;
+
+/// Describes a site of a cluster; created by [`Node::builder`]. Its settings have the names of the configuration file's settings
+/// (`meshlock node --example-config` explains each).
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use meshlock::{Node, Tls};
+///
+/// let node = Node::builder()
+///     .site("db-1")
+///     .sites([("db-1", "db-1.example:7400"), ("db-2", "db-2.example:7400"), ("db-3", "db-3.example:7400")])
+///     .tls(Tls::from_dir("site-db-1")?)
+///     .data("/var/lib/meshlock/db-1")
+///     .start()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a site runs once it is started"]
+pub struct NodeBuilder {
+    cluster: Option<String>,
+    site: Option<String>,
+    sites: Vec<(String, String)>,
+    /// All sites that the cluster was founded with, if they were learnt by joining; some of them may have no known address.
+    founders: Vec<String>,
+    join: Vec<String>,
+    listen: Option<String>,
+    advertise: Option<String>,
+    data: Option<PathBuf>,
+    in_memory: bool,
+    socket: Option<PathBuf>,
+    clients: Option<String>,
+    api: Option<String>,
+    session_ttl: Option<Duration>,
+    security: Option<Security>,
+    local_turns: Option<u32>,
+    max_locks: Option<usize>,
+    lease: Lease,
+    default_rule: Option<Rule>,
+    rules: Vec<(String, Rule)>,
+    access: Vec<AccessRule>,
+    tokens: Vec<Token>,
+    audit: Audit,
+    limits: Limits,
+    wire_versions: Option<u16>,
+}
+
+impl NodeBuilder {
+    pub(crate) fn new() -> Self {
+        NodeBuilder::default()
+    }
+
+    /// Sets the name of the cluster, which is the same at all its sites and never changes. Default: `meshlock`.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().cluster("orders");
+    /// ```
+    pub fn cluster(mut self, name: impl Into<String>) -> Self {
+        self.cluster = Some(name.into());
+        self
+    }
+
+    /// Sets the name of this site. Default: the only one of [`sites`](NodeBuilder::sites), or `local`.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().site("db-1");
+    /// ```
+    pub fn site(mut self, name: impl Into<String>) -> Self {
+        self.site = Some(name.into());
+        self
+    }
+
+    /// Sets the sites that the cluster is founded with, by name and address, in the same order at all of them. The first seven vote on
+    /// the members, and never change; others may come and go. Without this setting the site is a cluster of its own.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder()
+    ///     .site("db-1")
+    ///     .sites([("db-1", "db-1.example:7400"), ("db-2", "db-2.example:7400")]);
+    /// ```
+    pub fn sites<N: Into<String>, A: Into<String>>(
+        mut self,
+        sites: impl IntoIterator<Item = (N, A)>,
+    ) -> Self {
+        self.sites = sites.into_iter().map(|(name, address)| (name.into(), address.into())).collect();
+        self
+    }
+
+    /// Joins the cluster of the running site at one of these addresses, which provides the cluster's name and sites.
+    /// [`start`](NodeBuilder::start) waits until one of them answers.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().site("db-9").join(["db-1.example:7400"]);
+    /// ```
+    pub fn join<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
+        self.join = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the address on which this site listens for other sites. Default: its address in the list of sites.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().listen("0.0.0.0:7400");
+    /// ```
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = Some(address.into());
+        self
+    }
+
+    /// Sets the address at which other sites reach this one. Default: its address in the list of sites, or where it listens.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().listen("0.0.0.0:7400").advertise("db-1.example:7400");
+    /// ```
+    pub fn advertise(mut self, address: impl Into<String>) -> Self {
+        self.advertise = Some(address.into());
+        self
+    }
+
+    /// Sets the directory of this site's durable state. It belongs to this site alone, and must never be copied or emptied while the site
+    /// exists.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().data("/var/lib/meshlock/db-1");
+    /// ```
+    pub fn data(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.data = Some(dir.into());
+        self
+    }
+
+    /// Keeps no durable state: fences start again with each start. For a cluster of one process, and for tests.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::builder().in_memory().start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn in_memory(mut self) -> Self {
+        self.in_memory = true;
+        self
+    }
+
+    /// Serves clients of this machine and user on this Unix socket ([`Client`](crate::Client), `meshlock run --socket`).
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().socket("/run/meshlock/db-1.sock");
+    /// ```
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into());
+        self
+    }
+
+    /// Serves clients of other machines at this address ([`Client`](crate::Client), `meshlock run --node`).
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().clients("0.0.0.0:7401");
+    /// ```
+    pub fn clients(mut self, address: impl Into<String>) -> Self {
+        self.clients = Some(address.into());
+        self
+    }
+
+    /// Serves the API for other languages and for clients of etcd and Consul at this address, and the page `/metrics`.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().api("127.0.0.1:7402");
+    /// ```
+    #[cfg(feature = "api")]
+    pub fn api(mut self, address: impl Into<String>) -> Self {
+        self.api = Some(address.into());
+        self
+    }
+
+    /// Sets after how long without a message the session of a client on another machine ends. Default: 5 s.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().session_ttl(std::time::Duration::from_secs(10));
+    /// ```
+    pub fn session_ttl(mut self, ttl: Duration) -> Self {
+        self.session_ttl = Some(ttl);
+        self
+    }
+
+    /// Protects connections between sites, and those of clients on other machines, by TLS with certificates.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = meshlock::Node::builder().tls(meshlock::Tls::from_dir("site-db-1")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.security = Some(Security::Tls(tls.identity().clone()));
+        self
+    }
+
+    /// Trusts the network: connections are not protected, and anyone who reaches the port can pass for any site.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().plaintext();
+    /// ```
+    pub fn plaintext(mut self) -> Self {
+        self.security = Some(Security::Plain);
+        self
+    }
+
+    /// Sets how often in a row clients of this site get a lock before a waiting client of another site does. Default: 16.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().local_turns(1); // strict turns between sites
+    /// ```
+    pub fn local_turns(mut self, turns: u32) -> Self {
+        self.local_turns = Some(turns);
+        self
+    }
+
+    /// Sets the maximum number of locks that the site keeps, in use or idle. Default: a million.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().max_locks(10_000);
+    /// ```
+    pub fn max_locks(mut self, locks: usize) -> Self {
+        self.max_locks = Some(locks);
+        self
+    }
+
+    /// Sets the length of leases and their other terms.
+    ///
+    /// ```
+    /// use meshlock::config::Lease;
+    ///
+    /// let builder = meshlock::Node::builder().lease(Lease::of(std::time::Duration::from_secs(10)));
+    /// ```
+    pub fn lease(mut self, lease: Lease) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Sets the rule of locks that no other rule names. It is used at the first start of the cluster; `meshlock rules` changes it later.
+    ///
+    /// ```
+    /// use meshlock::config::Rule;
+    ///
+    /// let builder = meshlock::Node::builder().default_rule(Rule::new("naimi-trehel"));
+    /// ```
+    pub fn default_rule(mut self, rule: Rule) -> Self {
+        self.default_rule = Some(rule);
+        self
+    }
+
+    /// Adds a rule for locks of this name, or, with `*` at its end, of names that begin with it.
+    ///
+    /// ```
+    /// use meshlock::config::Rule;
+    ///
+    /// let builder = meshlock::Node::builder().rule("pool/*", Rule::new("srimani-reddy").permits(3));
+    /// ```
+    pub fn rule(mut self, pattern: impl Into<String>, rule: Rule) -> Self {
+        self.rules.push((pattern.into(), rule));
+        self
+    }
+
+    /// Adds an access rule for [`clients`](NodeBuilder::clients) and the API.
+    ///
+    /// ```
+    /// use meshlock::config::{AccessRule, Verb};
+    ///
+    /// let builder = meshlock::Node::builder().access(AccessRule::new("ci-*", "deploy/*", [Verb::Acquire]));
+    /// ```
+    pub fn access(mut self, rule: AccessRule) -> Self {
+        self.access.push(rule);
+        self
+    }
+
+    /// Adds a token that a client of the API may show.
+    ///
+    /// ```
+    /// use meshlock::config::Token;
+    ///
+    /// let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; // of `meshlock token new ci-1`
+    /// let builder = meshlock::Node::builder().token(Token::new("ci-1", hash));
+    /// ```
+    pub fn token(mut self, token: Token) -> Self {
+        self.tokens.push(token);
+        self
+    }
+
+    /// Sets where the audit log goes.
+    ///
+    /// ```
+    /// use meshlock::config::Audit;
+    ///
+    /// let builder = meshlock::Node::builder().audit(Audit::File("/var/log/meshlock/audit.jsonl".into()));
+    /// ```
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Sets the limits of clients.
+    ///
+    /// ```
+    /// let mut limits = meshlock::config::Limits::default();
+    /// limits.each.rate = 100;
+    /// let builder = meshlock::Node::builder().limits(limits);
+    /// ```
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Limits the versions of the wire format that are spoken with other sites, for tests of upgrades.
+    #[doc(hidden)]
+    pub fn speak_up_to(mut self, version: u16) -> Self {
+        self.wire_versions = Some(version);
+        self
+    }
+
+    /// Checks all settings that can be checked without starting the site.
+    ///
+    /// ```
+    /// let builder = meshlock::Node::builder().sites([("a", "a.example:7400"), ("b", "b.example:7400")]);
+    /// let error = builder.site("a").in_memory().check().unwrap_err();
+    /// assert_eq!(error.key(), Some("tls")); // neither `tls` nor `plaintext` was set
+    /// ```
+    pub fn check(&self) -> Result<(), StartError> {
+        if !self.join.is_empty() {
+            // The other settings are learnt from the cluster.
+            return self.newcomer().map(drop);
+        }
+        self.clone().resolve().map(drop)
+    }
+
+    /// Returns the name of this site.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = meshlock::Node::builder().sites([("db-1", "db-1.example:7400")]);
+    /// assert_eq!(builder.site_name()?, "db-1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn site_name(&self) -> Result<String, StartError> {
+        if self.site.is_none() && !self.join.is_empty() {
+            return Err(StartError::setting("site", "say with --site what this site is called"));
+        }
+        Ok(self.own_name(&self.parse_sites()?)?.to_string())
+    }
+
+    /// Returns all settings as text, for tests.
+    #[doc(hidden)]
+    pub fn describe(&self) -> Result<String, StartError> {
+        let limits = self.limits.clone();
+        let Resolved { config, listen, addresses, clients, session_ttl, .. } = self.clone().resolve()?;
+        Ok(format!("{config:?} {listen:?} {addresses:?} {clients:?} {session_ttl:?} {limits:?}"))
+    }
+
+    /// Returns the names of the site and of the cluster, after checking all settings.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// assert_eq!(meshlock::Node::builder().names()?, ("local".to_owned(), "meshlock".to_owned()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn names(&self) -> Result<(String, String), StartError> {
+        let resolved = self.clone().resolve()?;
+        Ok((resolved.config.site.to_string(), resolved.config.cluster.to_string()))
+    }
+
+    /// Starts the site. It takes part as soon as it reaches enough other sites; the lock methods wait for that themselves.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = meshlock::Node::builder().in_memory().start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start(self) -> Result<Node, StartError> {
+        self.start_on(None)
+    }
+
+    /// Starts the site on an open port, or opens the configured one.
+    pub(crate) fn start_on(mut self, opened: Option<TcpListener>) -> Result<Node, StartError> {
+        if !self.join.is_empty() {
+            self = join::learn(self)?;
+        }
+        let speaks = self.wire_versions;
+        let (data, socket, api) = (self.data.clone(), self.socket.clone(), self.api.clone());
+        let (limits, audit) = (self.limits.clone(), self.audit.clone().target());
+        let Resolved { config, listen: at, addresses, security, clients, session_ttl, policy } =
+            self.resolve()?;
+        let open = |address: &Address| {
+            listen(address.as_str()).map_err(|error| StartError::Listen(error.to_string()))
+        };
+        let mut setup = NodeSetup::new(config);
+        setup.config.seed = fastrand::u64(..);
+        setup.listen = match opened {
+            Some(listener) => Some(listener),
+            None => at.as_ref().map(open).transpose()?,
+        };
+        (setup.addresses, setup.security, setup.data) = (addresses, security.clone(), data);
+        if let Some(highest) = speaks {
+            setup.speaks = meshlock_wire::sites::Versions::up_to(highest);
+        }
+        let clients = clients.as_ref().map(open).transpose()?;
+        let engine = Engine::start(setup).map_err(of_host)?;
+        let audit = AuditLog::open(&audit)
+            .map_err(|error| StartError::setting("audit", format!("cannot be opened: {error}")))?;
+        let front = Front::new(engine.clone(), Arc::new(Gate::new(policy, limits.each(), audit)));
+        let served = serve(&front, socket, clients, &security, session_ttl, api, &limits)?;
+        Ok(Node::new(engine, front, served))
+    }
+
+    /// Returns the site's name and security, which must be known before joining a cluster.
+    pub(crate) fn newcomer(&self) -> Result<(SiteName, Security), StartError> {
+        let site = self.site.as_deref();
+        let site =
+            site.ok_or_else(|| StartError::setting("site", "say with --site what this site is called"))?;
+        let site = site.parse().map_err(|error| StartError::setting("site", error))?;
+        let security = self.security(&site, false)?;
+        Ok((site, security))
+    }
+
+    pub(crate) fn places_to_join(&self) -> &[String] {
+        &self.join
+    }
+
+    /// Adds what was learnt about the cluster that is joined.
+    pub(crate) fn learnt(
+        mut self,
+        cluster: String,
+        sites: Vec<(String, Option<String>)>,
+    ) -> Result<Self, StartError> {
+        if self.cluster.as_ref().is_some_and(|said| *said != cluster) {
+            let why = format!("the site that --join names is of the cluster '{cluster}'; compare the two");
+            return Err(StartError::setting("cluster", why));
+        }
+        self.cluster = Some(cluster);
+        self.founders = sites.iter().map(|(name, _)| name.clone()).collect();
+        // The addresses of the other sites come with the view.
+        self.sites = sites.into_iter().filter_map(|(name, address)| Some((name, address?))).collect();
+        Ok(self)
+    }
+}
+
+/// Converts an error of the host.
+fn of_host(error: EngineError) -> StartError {
+    match error {
+        EngineError::Config(error) => StartError::setting("site", error),
+        EngineError::Store(error) => StartError::Data(error.to_string()),
+        EngineError::Founding(error) => StartError::Founding(error.to_string()),
+        EngineError::Threads(error) => StartError::System(error),
+    }
+}
