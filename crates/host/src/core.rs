@@ -22,8 +22,8 @@ pub(super) struct Core {
     pub(super) node: Node,
     pub(super) outputs: Vec<NodeOutput>,
     pub(super) disk: Sink,
-    /// Token of the last batch that counts as written because there is no disk.
-    pub(super) written: Option<Token>,
+    /// WriteToken of the last batch that counts as written because there is no disk.
+    pub(super) written: Option<WriteToken>,
     pub(super) peers: BTreeMap<SiteName, Arc<PeerConnection>>,
     pub(super) requests: FxHashMap<Request, Arc<dyn Listener>>,
     pub(super) sessions: FxHashMap<Session, Arc<dyn Listener>>,
@@ -125,7 +125,7 @@ impl Core {
         self.outputs = outputs;
     }
 
-    fn perform(&mut self, output: Output, shared: &Arc<SharedNode>, touched: &mut Touched) {
+    fn perform(&mut self, output: NodeOutput, shared: &Arc<SharedNode>, touched: &mut Touched) {
         match output {
             NodeOutput::Send { to, packet } => {
                 log::sends(&self.node.me().site, &to, &packet);

@@ -70,7 +70,7 @@ pub enum EngineError {
     Store(#[from] StoreError),
     /// The disk belongs to another cluster, or has other voters.
     #[error(transparent)]
-    Founding(#[from] founding::StartError),
+    Founding(#[from] founding::FoundingError),
     /// The operating system provides no more threads or file descriptors.
     #[error("cannot start the node's threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -253,7 +253,11 @@ impl Locked<'_> {
     }
 
     /// Makes a call under a new request number. Its answers go to `listener`, possibly before this function returns.
-    pub(crate) fn ask(&mut self, listener: Arc<dyn Listener>, call: impl FnOnce(Request) -> Call) -> Request {
+    pub(crate) fn ask(
+        &mut self,
+        listener: Arc<dyn Listener>,
+        call: impl FnOnce(Request) -> ClientCall,
+    ) -> Request {
         self.core.last_request += 1;
         let request = Request(self.core.last_request);
         self.core.requests.insert(request, listener);
@@ -262,7 +266,7 @@ impl Locked<'_> {
     }
 
     /// Makes a call that concerns an existing request or session.
-    pub(crate) fn call(&mut self, call: Call) {
+    pub(crate) fn call(&mut self, call: ClientCall) {
         self.core.handle(Input::Call(call), None, self.shared, &mut self.touched);
     }
 

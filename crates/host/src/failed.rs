@@ -33,7 +33,7 @@ impl Core {
             if let LockEvent::Lost { .. } = tell {
                 self.meter.lost_by_failure();
             }
-            let answer = Answer::Lock(tell);
+            let answer = ClientAnswer::Lock(tell);
             // The panic may have come from a listener.
             let _ = catch_unwind(AssertUnwindSafe(|| self.answer(&answer)));
         }

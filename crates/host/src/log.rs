@@ -60,8 +60,8 @@ pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
 }
 
 /// Logs an answer to a client.
-pub(super) fn tells(site: &SiteName, answer: &Answer) {
-    let Answer::Lock(tell) = answer else { return };
+pub(super) fn tells(site: &SiteName, answer: &ClientAnswer) {
+    let ClientAnswer::Lock(tell) = answer else { return };
     if !follows_requests() {
         return;
     }

@@ -89,7 +89,7 @@ impl HostMeter {
 #[derive(Clone, Debug)]
 pub struct Readings {
     /// Counters of its locks.
-    pub tally: Tally,
+    pub tally: TableTally,
     /// Number of locks kept, in use or idle.
     pub locks: usize,
     /// Number of acquisitions that were granted and not released.

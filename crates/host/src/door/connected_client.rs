@@ -324,8 +324,8 @@ impl ConnectedClient {
 }
 
 impl Listener for ConnectedClient {
-    fn on_answer(&self, answer: &Answer) {
-        if let Answer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
+    fn on_answer(&self, answer: &ClientAnswer) {
+        if let ClientAnswer::Lock(LockEvent::Extended { lease_end, .. }) = answer {
             self.say(&ToClient::Extended { lease_end: *lease_end });
             self.channel.flush_soon();
         }

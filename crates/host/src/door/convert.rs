@@ -43,7 +43,7 @@ pub(super) fn kind_of(error: &NotAnswered) -> RefusalKind {
 }
 
 /// Returns the machine-readable reason for a refusal.
-pub(super) fn kind_of_refusal(refusal: Refusal) -> RefusalKind {
+pub(super) fn kind_of_refusal(refusal: RequestRefusal) -> RefusalKind {
     match refusal {
         RequestRefusal::TooManyLocks => RefusalKind::TooManyLocks,
         RequestRefusal::MakingRoom => RefusalKind::MakingRoom,

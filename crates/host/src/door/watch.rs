@@ -130,8 +130,8 @@ impl ClientWatch {
 }
 
 impl Listener for ClientWatch {
-    fn on_answer(&self, answer: &Answer) {
-        if let Answer::Traced { lines, lost, .. } = answer {
+    fn on_answer(&self, answer: &ClientAnswer) {
+        if let ClientAnswer::Traced { lines, lost, .. } = answer {
             return self.tell(lines, *lost);
         }
         let ClientAnswer::Lock(event) = answer else { return };

@@ -237,7 +237,7 @@ impl<O: Observer> Acquisition<O> {
 
     /// Stops waiting, or releases the lock if it was granted meanwhile. The observer is told when that is done.
     pub(crate) fn cancel(&self) {
-        self.give_up(Call::Cancel);
+        self.give_up(ClientCall::Cancel);
     }
 
     /// Releases the lock, or stops waiting, without waiting for the node's answer.
@@ -409,5 +409,5 @@ impl<O: Observer> Listener for Acquisition<O> {
 struct IgnoreAnswers;
 
 impl Listener for IgnoreAnswers {
-    fn on_answer(&self, _: &Answer) {}
+    fn on_answer(&self, _: &ClientAnswer) {}
 }

@@ -112,8 +112,8 @@ impl Front {
     }
 
     /// Tells the node whose session this is, and after how long without a message the client has certainly stopped using what it holds.
-    pub(crate) fn introduce(&self, session: Session, who: ClientLabel, hears_within: Span) {
-        self.0.node.with(|node| node.call(Call::Introduce { session, who, hears_within }));
+    pub(crate) fn introduce(&self, session: Session, who: ClientLabel, reacts_within: Span) {
+        self.0.node.with(|node| node.call(ClientCall::Introduce { session, who, reacts_within }));
     }
 
     /// Ends a session and releases what it holds. The observers of `acquisitions`, which belong to it, are not called again.

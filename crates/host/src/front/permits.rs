@@ -77,7 +77,7 @@ pub(super) async fn agree_on_permits(
         let mut wanted = text.clone();
         wanted.rules.push((lock.as_str().to_owned(), Clause::shared(ALGORITHM, permits)));
         Rules::new(wanted.clone()).map_err(PermitsError::from)?;
-        let changed = front.question(|request| Call::SetRules { request, rules: wanted }).await;
+        let changed = front.question(|request| ClientCall::SetRules { request, rules: wanted }).await;
         // Somebody else may have made the same change meanwhile: check again.
         if let Err(error) = changed
             && (error == NotAnswered::Stopping || node.look(|node| node.view().rules == text))

@@ -103,8 +103,8 @@ impl Front {
     /// Sets the cluster's rules. Returns the epoch of the view in which they take effect.
     pub async fn set_rules(&self, caller: &Admitted, rules: RulesText) -> Result<Epoch, NotAnswered> {
         self.check_rules_change(caller)?;
-        let answer = self.question(|request| Call::SetRules { request, rules }).await?;
-        let Answer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
+        let answer = self.question(|request| ClientCall::SetRules { request, rules }).await?;
+        let ClientAnswer::RulesSet { epoch, .. } = answer else { return Err(unexpected(&answer)) };
         self.gate().audit().note(caller, None, AuditEvent::SetRules { epoch: epoch.number() });
         Ok(epoch)
     }
@@ -113,8 +113,8 @@ impl Front {
     pub(crate) async fn remove_site(&self, caller: &Admitted, site: SiteName) -> Result<bool, NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
         self.gate().audit().note(caller, None, AuditEvent::Removed { site: Some(site.clone()) });
-        let answer = self.question(|request| Call::Remove { request, site }).await?;
-        if let Answer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
+        let answer = self.question(|request| ClientCall::Remove { request, site }).await?;
+        if let ClientAnswer::Leaves { leaves, .. } = answer { Ok(leaves) } else { Err(unexpected(&answer)) }
     }
 
     /// Makes this site leave the cluster. Nothing more is granted here; completes once everything held here is released and the other
@@ -122,8 +122,8 @@ impl Front {
     pub async fn leave(&self, caller: &Admitted) -> Result<(), NotAnswered> {
         self.check_subject(caller, Verb::Admin, Subject::Cluster)?;
         self.gate().audit().note(caller, None, AuditEvent::Removed { site: None });
-        let answer = self.question(|request| Call::Leave { request }).await?;
-        if let Answer::Left { .. } = answer { Ok(()) } else { Err(unexpected(&answer)) }
+        let answer = self.question(|request| ClientCall::Leave { request }).await?;
+        if let ClientAnswer::Left { .. } = answer { Ok(()) } else { Err(unexpected(&answer)) }
     }
 
     /// Revokes everything that clients hold here; they have the margin of a lease to stop. Returns the number of holders.
@@ -151,11 +151,14 @@ impl Front {
 
     /// Ends a watch. Its listener is told that it is cancelled.
     pub(crate) fn end_watch(&self, request: Request) {
-        self.node().with(|node| node.call(Call::Cancel(request)));
+        self.node().with(|node| node.call(ClientCall::Cancel(request)));
     }
 
     /// Asks the node and waits for the single answer.
-    pub(super) async fn question(&self, call: impl FnOnce(Request) -> Call) -> Result<Answer, NotAnswered> {
+    pub(super) async fn question(
+        &self,
+        call: impl FnOnce(Request) -> ClientCall,
+    ) -> Result<ClientAnswer, NotAnswered> {
         let (sender, answer) = oneshot::channel();
         let once = Arc::new(Once(Mutex::new(Some(sender))));
         self.node().with(|node| node.ask(once, call));
@@ -176,13 +179,13 @@ impl Front {
 }
 
 /// Reports an answer that does not belong to the question, which is a bug of the node. The client gets an error and can go on.
-fn unexpected(answer: &Answer) -> NotAnswered {
+fn unexpected(answer: &ClientAnswer) -> NotAnswered {
     debug_assert!(false, "the node answers another question: {answer:?}");
     NotAnswered::Refused("the node answers another question, which is a bug; please report it".to_owned())
 }
 
 /// Passes the single answer on.
-struct Once(Mutex<Option<oneshot::Sender<Answer>>>);
+struct Once(Mutex<Option<oneshot::Sender<ClientAnswer>>>);
 
 impl Listener for Once {
     fn on_answer(&self, answer: &ClientAnswer) {

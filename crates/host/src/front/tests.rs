@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use meshlock_cluster::access::{Access, Pace, RuleText, Tokens};
-use meshlock_cluster::node::{Answer, Config};
+use meshlock_cluster::node::{ClientAnswer, Config};
 use meshlock_cluster::table::Wait;
 use meshlock_testing::{eventually, eventually_some};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::gate::{Audit, AuditTarget, Each, Policy};
 struct NoAnswers;
 
 impl Listener for NoAnswers {
-    fn on_answer(&self, _: &Answer) {}
+    fn on_answer(&self, _: &ClientAnswer) {}
 }
 
 /// Starts the first of these sites, without a network.

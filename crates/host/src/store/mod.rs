@@ -84,7 +84,7 @@ impl Store {
     ///
     /// After an error that [is passing](StoreError::is_passing) the same batch may be written again, and must be before any
     /// other; writing it twice is harmless. After any other error every further write is refused.
-    pub(crate) fn write(&mut self, batch: &[Write]) -> Result<(), StoreError> {
+    pub(crate) fn write(&mut self, batch: &[DiskWrite]) -> Result<(), StoreError> {
         if batch.is_empty() {
             return Ok(());
         }

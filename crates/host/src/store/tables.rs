@@ -60,7 +60,7 @@ fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
 }
 
 /// Applies a write to the tables, as [`Disk::apply`] does to the pure disk.
-fn apply(transaction: &WriteTransaction, write: &Write) -> Result<(), redb::Error> {
+fn apply(transaction: &WriteTransaction, write: &DiskWrite) -> Result<(), redb::Error> {
     match write {
         DiskWrite::Founding(founding) => put(transaction, FOUNDING, &record::encode(founding)),
         DiskWrite::Registrations(registrations) => {

@@ -118,7 +118,7 @@ impl Voter {
         match step {
             Step::Found(voters) => founding(voters),
             Step::Register(voters) => registrations(voters),
-            Step::Begin(incarnation) => Write::Incarnation(Incarnation::new(incarnation)),
+            Step::Begin(incarnation) => DiskWrite::Incarnation(Incarnation::new(incarnation)),
             Step::Append(at, count, bytes) => {
                 let first = (self.commit + 1 + at).min(self.last + 1);
                 self.last = if count == 0 { self.last } else { first + count - 1 };
