@@ -13,8 +13,8 @@ use crate::proto::meshlock::{HoldEvent, Lost, Still};
 use crate::sessions::registry::KeyGrant;
 use crate::sessions::{AcquireState, why_over};
 
-/// A held lock. Dropping it ends the session and releases the lock.
-pub(super) struct HeldLock {
+/// A running `Hold` call. Dropping it ends the session and releases the lock.
+pub(super) struct HoldCall {
     caller: Admitted,
     session: CallSession,
     name: Vec<u8>,
@@ -29,7 +29,7 @@ enum HoldPhase {
     Lost,
 }
 
-impl HeldLock {
+impl HoldCall {
     pub(super) async fn get(
         caller: Admitted,
         session: CallSession,
@@ -38,7 +38,7 @@ impl HeldLock {
     ) -> Result<Self, Status> {
         let name = key(&asked.lock, session.lease);
         let granted = session.own.get(&caller, asked, session.lease, who).await?;
-        Ok(HeldLock { caller, session, name, granted, phase: HoldPhase::Nothing })
+        Ok(HoldCall { caller, session, name, granted, phase: HoldPhase::Nothing })
     }
 
     /// Streams the events of the lock: first that it is granted, then regularly that it is still held, finally that

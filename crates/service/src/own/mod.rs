@@ -186,7 +186,7 @@ impl Locks for Own {
         let lease = self.sessions.grant(&caller, LeaseDuration::UntilDisconnect, Some(who.clone()));
         let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
         let session = sessions::CallSession::new(self, lease);
-        let held = hold::HeldLock::get(caller.clone(), session, asked, who).await?;
+        let held = hold::HoldCall::get(caller.clone(), session, asked, who).await?;
         Ok(Response::new(self.while_read(caller, held.events(lock))))
     }
 

@@ -21,7 +21,7 @@ fn grpc_status(said: &TestResponse) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn whoever_shows_nothing_or_may_do_nothing_gets_nothing_but_health() {
+async fn clients_without_credentials_or_rights_may_only_ask_for_health() {
     let server = TestServer::new(&[("someone", "*", &ALL)], &["nobody"]);
     for (method, path, need) in ROUTES {
         let is_grpc = path.split('/').count() == 3 && path.contains('.') && *path != "/openapi.json";
@@ -163,7 +163,7 @@ async fn permits_that_no_rule_gives_a_lock_take_an_admin() {
 }
 
 #[tokio::test]
-async fn whoever_asks_too_fast_is_told_when_to_come_back_and_others_are_served() {
+async fn a_client_over_its_rate_limit_is_told_when_to_retry_and_others_are_served() {
     let each = Each { pace: Pace { rate: 1, burst: 20 }, ..Each::default() };
     let server = TestServer::with(&[("*", "*", &ALL)], &["flood", "other"], each);
     let (mut served, mut refused) = (0, 0);
