@@ -1,5 +1,5 @@
-//! Turns `proto/` into Rust, with a compiler that is itself Rust: no `protoc` is needed. All of it has a form in JSON
-//! too.
+//! Generates Rust code from `proto/` with a compiler written in Rust, so that `protoc` is not needed. All messages
+//! have a JSON form too.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = protox::compile(FILES, ["proto"])?;
     let descriptors = files.encode_to_vec();
     tonic_prost_build::configure().build_client(false).compile_fds(files)?;
-    // Also what is zero or empty is written, so that whoever reads an answer sees all that there could be.
+    // Write zero and empty fields too, so that a reader of an answer sees every field that there is.
     json(&descriptors)?.emit_fields().build(&OWN)?;
     json(&descriptors)?.ignore_unknown_fields().build(&ETCD)?;
     Ok(())

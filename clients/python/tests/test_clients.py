@@ -1,4 +1,4 @@
-"""Both clients against a node that runs: MESHLOCK_API is the address of its API."""
+"""Tests of both clients against a running node, whose API has the address MESHLOCK_API."""
 
 import asyncio
 import os
@@ -62,19 +62,19 @@ class Locks(unittest.TestCase):
             thread.join()
         self.assertEqual(counter["value"], 40)
 
-    def test_a_lock_that_is_broken_is_lost_and_its_holder_hears_of_it(self) -> None:
+    def test_a_lock_that_is_broken_is_lost_and_its_holder_is_told(self) -> None:
         with client().lock("py/broken") as held:
             client().break_lock("py/broken")
             self.assertTrue(held.wait_until_lost(30))
             self.assertTrue(held.is_lost())
             self.assertIsNotNone(held.why_lost)
 
-    def test_nobody_believes_in_a_lock_for_longer_than_the_node_said_that_it_is_safe(self) -> None:
+    def test_a_lock_counts_as_lost_when_the_time_that_the_node_called_safe_is_over(self) -> None:
         with client().lock("py/asleep") as held:
             self.assertFalse(held.is_lost())
             with mock.patch("meshlock._wire.now", lambda: time.monotonic() + 1e9):
                 self.assertTrue(held.is_lost())
-            # What is over stays over.
+            # A lost lock stays lost.
             self.assertTrue(held.is_lost())
 
     def test_a_program_that_is_killed_gives_its_lock_back(self) -> None:
@@ -150,7 +150,7 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
         async with client.lock("py/cancelled", wait=30):
             pass
 
-    async def test_a_task_that_was_kept_from_running_does_not_believe_what_it_has_not_heard(self) -> None:
+    async def test_a_task_that_was_kept_from_running_counts_its_lock_as_lost(self) -> None:
         async with meshlock.AsyncClient(API).lock("py/busy") as held:
             self.assertFalse(held.is_lost())
             with mock.patch("meshlock._wire.now", lambda: time.monotonic() + 1e9):

@@ -322,9 +322,9 @@ impl Limits {
 
     /// Returns the limits of the API.
     #[cfg(feature = "api")]
-    pub(crate) fn of_api(&self) -> meshlock_service::Limits {
+    pub(crate) fn of_api(&self) -> meshlock_service::ApiLimits {
         let LimitsOfEach { sessions, locks, waiters, watched_locks, .. } = self.each;
-        meshlock_service::Limits {
+        meshlock_service::ApiLimits {
             connections: self.connections,
             sessions: self.sessions,
             keys: self.locks,
@@ -332,7 +332,7 @@ impl Limits {
             watched_locks: self.watched_locks,
             request_bytes: self.request_bytes,
             slow_reader: self.slow_reader,
-            each: meshlock_service::EachClient {
+            each: meshlock_service::PrincipalLimits {
                 sessions,
                 keys: locks,
                 waiters_of_a_lock: waiters,

@@ -1,7 +1,9 @@
-//! The cause of what a request asks for: its client may name it, and finds it again in the logs of all sites.
+//! The cause of a request: an id that the client may choose, under which the request appears in the logs of all
+//! sites.
 //!
-//! It is the trace of the header `traceparent` (W3C's trace context), else what `X-Request-Id` says, else the number by which the audit log
-//! knows the request. The same headers are gRPC's metadata. Every answer says which it was, in `meshlock-cause`.
+//! It is taken from the trace id of the header `traceparent` (W3C trace context), else from `X-Request-Id`, else it
+//! is the number under which the audit log records the request. In gRPC the same headers are metadata. Every answer
+//! repeats the cause in the header `meshlock-cause`.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
@@ -10,22 +12,22 @@ use axum::response::Response;
 use meshlock_cluster::cause::Cause;
 use meshlock_host::front::Admitted;
 
-/// What lines of the log about acquisitions are asked for by.
+/// Log target of lines about acquisitions.
 const LOCK: &str = "meshlock::lock";
 
-/// The longest name that is looked at.
+/// Longer header values are ignored.
 const MAX_BYTES: usize = 256;
 
 tokio::task_local! {
     static CAUSE: Cause;
 }
 
-/// The cause of the request that is being served by this task.
+/// Returns the cause of the request that the current task serves.
 pub(crate) fn current() -> Option<Cause> {
     CAUSE.try_with(|cause| *cause).ok()
 }
 
-/// Serves a request under its cause.
+/// Serves a request and makes its cause available to [`current`].
 pub(crate) async fn follow(request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Admitted>();
     let cause = given(request.headers()).or_else(|| Cause::new(caller?.request.number()));
@@ -37,7 +39,7 @@ pub(crate) async fn follow(request: Request, next: Next) -> Response {
     response
 }
 
-/// What the client calls it, if it says so.
+/// Returns the cause that the client gave in a header, if any.
 fn given(headers: &HeaderMap) -> Option<Cause> {
     let text = |name: &str| headers.get(name)?.to_str().ok().filter(|text| text.len() <= MAX_BYTES);
     let parent = text("traceparent").and_then(|parent| Some((parent, trace_id(parent)?)));
@@ -52,7 +54,8 @@ fn given(headers: &HeaderMap) -> Option<Cause> {
     Some(cause)
 }
 
-/// The trace id of `version-trace-parent-flags`, if it is one and not all zeros, which means none.
+/// Returns the trace id of a `traceparent` (`version-trace-parent-flags`) if it is valid. All zeros means that there
+/// is no trace.
 fn trace_id(parent: &str) -> Option<&str> {
     let trace = parent.split('-').nth(1)?;
     let is_hex = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());

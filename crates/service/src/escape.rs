@@ -1,20 +1,21 @@
-//! Values of clients as printable text: a holder at another site is known here only by its label, and a label is text for people.
+//! Encodes client values as printable text. Other sites know a holder only by its label, and a label is printable
+//! text.
 
 use std::fmt::Write;
 
-/// A value that other sites could not be shown.
+/// A value does not fit into a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a value of {bytes} bytes is too long: other sites are shown it in {most} bytes, in which all but printable ASCII takes three"
+    "a value of {bytes} bytes is too long: it must fit into a label with {max} bytes left, in which every byte that is not printable ASCII takes three"
 )]
 pub(crate) struct ValueTooLong {
-    /// How long it is.
     pub(crate) bytes: usize,
-    /// For how much there is room.
-    pub(crate) most: usize,
+    /// Room that the label has for the value.
+    pub(crate) max: usize,
 }
 
-/// Printable ASCII stays as it is, every other byte and `%` becomes `%` and two digits.
+/// Encodes a value: printable ASCII except `%` stays as it is, every other byte becomes `%` and two hexadecimal
+/// digits.
 pub(crate) fn escaped(value: &[u8]) -> String {
     let mut text = String::with_capacity(value.len());
     for &byte in value {
@@ -29,7 +30,7 @@ pub(crate) fn escaped(value: &[u8]) -> String {
     text
 }
 
-/// What [`escaped`] was given; none if it cannot have said so.
+/// Decodes what [`escaped`] produced. Returns `None` for text that [`escaped`] cannot have produced.
 pub(crate) fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

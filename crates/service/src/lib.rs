@@ -1,14 +1,15 @@
-//! Meshlock's wire APIs: what other programs and other languages speak to a node.
+//! Meshlock's wire APIs: gRPC and HTTP for programs in any language.
 //!
-//! One listener ([`Serving`]) speaks gRPC and HTTP/JSON on one port: `meshlock.v1`, our own API (`docs/api.md`), and what clients of
-//! etcd (`docs/etcd.md`) and of Consul (`docs/consul.md`) use for locks. It asks the node through its [`Front`](meshlock_host::front::Front),
-//! as every door does, and decides nothing about who holds a lock.
+//! One listener ([`Serving`]) speaks gRPC and HTTP/JSON on one port: `meshlock.v1`, our own API (`docs/api.md`), and
+//! the parts of etcd's API (`docs/etcd.md`) and Consul's API (`docs/consul.md`) that lock clients use. It reaches the
+//! node through its [`Front`](meshlock_host::front::Front), as all other client interfaces do, and makes no decision
+//! about who holds a lock.
 //!
-//! - `registry`: leases (sessions), keys (one client's place at one lock) and limits. Pure.
-//! - `sessions`: the registry, the node and time together: all that the APIs call.
+//! - `sessions`: connects the APIs to the node and expires leases. `sessions::registry` is its pure part: leases (sessions), keys
+//!   (one client's request for one lock, waiting or granted) and limits.
 //! - `own`, `etcd`, `consul`: the APIs.
-//! - `correlation`, `metrics`: for those who watch.
-//! - `server`: the port, TLS, who is at the other end, and what each call takes. Every call carries its caller from there.
+//! - `correlation`, `metrics`: ids of requests in logs, and `/metrics`.
+//! - `server`: the port, TLS, authentication and the right that each call requires. It attaches the caller to every call.
 
 #![allow(
     missing_docs,
@@ -25,7 +26,7 @@ mod own;
 mod proto;
 mod server;
 mod sessions;
-mod slow;
+mod slow_reader;
 
-pub use server::{ServeError, Serving, Setup, listen};
-pub use sessions::registry::{EachClient, Limits};
+pub use server::{ApiSetup, ServeError, Serving};
+pub use sessions::registry::{ApiLimits, PrincipalLimits};

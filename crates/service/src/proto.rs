@@ -1,4 +1,4 @@
-//! What is said on the wire, as the compiler of `build.rs` has written it.
+//! The protobuf messages and gRPC services that `build.rs` generates from `proto/`.
 #![allow(
     missing_docs,
     unreachable_pub,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, NodeSetup};
-use meshlock_service::{Limits, ServeError, Serving};
+use meshlock_host::{Engine, Setup};
+use meshlock_service::{ApiLimits, ServeError, Serving};
 use meshlock_tls::Security;
 use serde_json::{Value, json};
 
@@ -20,14 +20,14 @@ struct Api {
 
 impl Api {
     fn start() -> Self {
-        Api::with(Limits::default())
+        Api::with(ApiLimits::default())
     }
 
-    fn with(limits: Limits) -> Self {
+    fn with(limits: ApiLimits) -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits };
+        let setup = meshlock_service::ApiSetup { listener, security: Security::Plain, limits };
         Api {
             serving: Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap(),
             _engine: engine,
@@ -218,7 +218,7 @@ fn a_semaphore_has_as_many_holders_as_permits_and_rules_follow() {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_a_code_and_a_sentence() {
-    let limits = Limits { sessions: 2, ..Limits::default() };
+    let limits = ApiLimits { sessions: 2, ..ApiLimits::default() };
     let api = Api::with(limits);
     for (path, body, code) in [
         ("/v1/locks/a/acquire", "{", "bad_request"),
@@ -267,7 +267,8 @@ fn a_site_whose_cluster_is_not_there_says_so() {
     let sites: [meshlock_cluster::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
     let engine = Engine::start(NodeSetup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let setup =
+        meshlock_service::ApiSetup { listener, security: Security::Plain, limits: ApiLimits::default() };
     let api = Api {
         serving: Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap(),
         _engine: engine,
@@ -290,7 +291,8 @@ fn without_protection_only_this_machine_is_served() {
     let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
     let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let setup =
+        meshlock_service::ApiSetup { listener, security: Security::Plain, limits: ApiLimits::default() };
     let error = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap_err();
     assert!(matches!(error, ServeError::Open(_)));
     assert!(error.to_string().contains("open to everyone who reaches 0.0.0.0:"), "{error}");

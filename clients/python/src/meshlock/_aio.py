@@ -12,7 +12,7 @@ from ._errors import Unreachable
 from ._wire import WITHIN
 
 class _Answer:
-    """What a node answers, as it comes: HTTP/1.1 with a length or in chunks."""
+    """An answer that is read as it arrives: HTTP/1.1 with a length or in chunks."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -22,11 +22,11 @@ class _Answer:
         self._buffer = b""
 
     async def head(self) -> None:
-        """Reads up to the content."""
+        """Reads the status line and the headers."""
         line = await self._reader.readline()
         parts = line.split()
         if len(parts) < 2 or not parts[1].isdigit():
-            raise Unreachable("the node has ended the connection before it answered; look at its log")
+            raise Unreachable("the node ended the connection before it answered; look at its log")
         self.status = int(parts[1])
         while True:
             name, _, value = (await self._reader.readline()).decode("latin-1").partition(":")
@@ -38,7 +38,7 @@ class _Answer:
                 self._chunked = "chunked" in value.lower()
 
     async def some(self) -> bytes:
-        """More of the content; nothing at its end."""
+        """Returns the next part of the body; empty at its end."""
         if self._chunked:
             size = int((await self._reader.readline()).split(b";")[0] or b"0", 16)
             chunk = await self._reader.readexactly(size)
@@ -52,7 +52,7 @@ class _Answer:
         return part
 
     async def line(self) -> bytes:
-        """The next line of the content; nothing at its end."""
+        """Returns the next line of the body; empty at its end."""
         while b"\n" not in self._buffer:
             more = await self.some()
             if not more:
@@ -62,7 +62,7 @@ class _Answer:
         return line + b"\n"
 
     async def all(self) -> bytes:
-        """The whole content."""
+        """Returns the rest of the body."""
         whole = self._buffer
         while True:
             more = await self.some()
@@ -92,13 +92,13 @@ class AsyncHeld(_wire.Granted):
         return self
 
     def is_lost(self) -> bool:
-        """Whether the lock is lost, or may be: for too long the node has not said that it is safe."""
+        """Whether the lock is lost, or may be lost because the node has not confirmed it for too long."""
         if self._is_too_late():
             self._lost.set()
         return self._lost.is_set()
 
     async def lost(self) -> None:
-        """Completes when the lock is lost, or may be."""
+        """Waits until the lock is lost, or may be lost."""
         while not self.is_lost():
             try:
                 await asyncio.wait_for(self._lost.wait(), max(self._safe_until - _wire.now(), 0.0))
@@ -106,7 +106,7 @@ class AsyncHeld(_wire.Granted):
                 pass
 
     def release(self) -> None:
-        """Gives the lock back."""
+        """Releases the lock."""
         self._released = True
         if self._task is not None:
             self._task.cancel()
@@ -120,7 +120,7 @@ class AsyncHeld(_wire.Granted):
         why = "the connection to the node has ended"
         try:
             while True:
-                # The node says a few times in that time that all is well.
+                # The node confirms the lock several times within this period.
                 line = await asyncio.wait_for(self._answer.line(), max(self._safe_until - _wire.now(), 0.0))
                 if not line:
                     break
@@ -142,7 +142,7 @@ class AsyncHeld(_wire.Granted):
 
 
 class AsyncClient:
-    """A node's API."""
+    """A client of a node's API."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class AsyncClient:
         key: Optional[str] = None,
         token: Optional[str] = None,
     ) -> None:
-        self._place = _wire.place(url, ca, certificate, key, token)
+        self._endpoint = _wire.endpoint(url, ca, certificate, key, token)
 
     @asynccontextmanager
     async def lock(
@@ -165,7 +165,7 @@ class AsyncClient:
         permits: Optional[int] = None,
         label: Optional[str] = None,
     ) -> AsyncIterator[AsyncHeld]:
-        """Holds a lock, or one of so many permits, in an `async with` block."""
+        """Holds a lock, or one of `permits` permits, in an `async with` block."""
         held = await self.acquire(name, blocking=blocking, wait=wait, permits=permits, label=label)
         try:
             yield held
@@ -181,8 +181,8 @@ class AsyncClient:
         permits: Optional[int] = None,
         label: Optional[str] = None,
     ) -> AsyncHeld:
-        """Waits for a lock. A task that is cancelled while it waits leaves no trace."""
-        asked = _wire.wish(blocking, wait, permits, label)
+        """Waits for a lock. Cancelling the task withdraws the request."""
+        asked = _wire.acquire_body(blocking, wait, permits, label)
         within = _wire.answered_within(blocking, wait)
         try:
             answer = await asyncio.wait_for(self._send("POST", _wire.path(name, "/hold"), asked), within)
@@ -191,34 +191,34 @@ class AsyncClient:
         try:
             line = await asyncio.wait_for(answer.line(), WITHIN)
             if not line:
-                raise Unreachable("the node has ended the connection before it granted anything; look at its log")
+                raise Unreachable("the node ended the connection before it granted the lock; look at its log")
             return await AsyncHeld(_wire.Grant.of(_wire.read(line)), self, answer)._begin()
         except BaseException:
             answer.close()
             raise
 
     async def queue(self, name: str) -> Dict[str, Any]:
-        """Who holds a lock, who waits for it, and why."""
+        """Returns who holds a lock, who waits for it, and why."""
         return await self._ask("GET", _wire.path(name))
 
     async def break_lock(self, name: str) -> Dict[str, Any]:
-        """Takes a lock away from whoever holds it."""
+        """Takes a lock away from its holders."""
         return await self._ask("POST", _wire.path(name, "/break"))
 
     async def status(self) -> Dict[str, Any]:
-        """How the site is."""
+        """Returns the status of the site."""
         return await self._ask("GET", "/v1/status")
 
     async def rules(self) -> Dict[str, Any]:
-        """What the cluster's locks run."""
+        """Returns the rules that say which algorithm each lock uses."""
         return await self._ask("GET", "/v1/rules")
 
     async def set_rules(self, rules: Dict[str, Any]) -> Dict[str, Any]:
-        """Changes what they run, while they are held."""
+        """Replaces the rules. This works while locks are held."""
         return await self._ask("PUT", "/v1/rules", rules)
 
     async def watch(self, name: str) -> AsyncIterator[Dict[str, Any]]:
-        """Who holds a lock, now and whenever that changes."""
+        """Yields the holders of a lock, now and whenever they change."""
         answer = await self._send("GET", _wire.path(name, "/watch"), None)
         try:
             while True:
@@ -238,12 +238,12 @@ class AsyncClient:
             answer.close()
 
     async def _send(self, method: str, path: str, body: Optional[Dict[str, Any]]) -> _Answer:
-        """Sends a request; gives back the answer's head, or raises what it says is wrong."""
-        place = self._place
-        where = f"{place.host}:{place.port}"
+        """Sends a request. Returns the answer without its body, or raises the error that it contains."""
+        endpoint = self._endpoint
+        where = f"{endpoint.host}:{endpoint.port}"
         try:
             reader, writer = await asyncio.wait_for(
-                asyncio.open_connection(place.host, place.port, ssl=place.tls), WITHIN
+                asyncio.open_connection(endpoint.host, endpoint.port, ssl=endpoint.tls), WITHIN
             )
         except (OSError, asyncio.TimeoutError) as error:
             raise Unreachable(f"no node answers at {where}: {error}") from error
@@ -251,9 +251,9 @@ class AsyncClient:
         sock = writer.get_extra_info("socket")
         try:
             if sock is not None:
-                _wire.watch_over(sock)
+                _wire.enable_keep_alive(sock)
             content = b"" if body is None else json.dumps(body).encode()
-            headers = {"Host": where, **place.headers(), "Content-Length": str(len(content))}
+            headers = {"Host": where, **endpoint.headers(), "Content-Length": str(len(content))}
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
             head = f"{method} {path} HTTP/1.1\r\n{lines}\r\n"
             writer.write(head.encode() + content)

@@ -1,4 +1,4 @@
-"""What can go wrong."""
+"""The errors that the clients raise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Error(Exception):
-    """The node refuses something: `code` is the API's, the text says why and what would be right."""
+    """The node refused a request. `code` is the code of the API; the text says why, and what to do."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -14,11 +14,11 @@ class Error(Exception):
 
 
 class Busy(Error):
-    """Someone else has the lock, and the caller did not want to wait."""
+    """Someone else holds the lock, and the caller did not want to wait."""
 
 
 class TimedOut(Error):
-    """The caller did not want to wait any longer."""
+    """The lock was not granted within the time that the caller gave."""
 
 
 class Unreachable(Error):
@@ -29,9 +29,9 @@ class Unreachable(Error):
 
 
 def of(status: int, said: Any) -> Error:
-    """The error that an answer tells."""
+    """Returns the error that an answer describes."""
     told = said if isinstance(said, dict) else {}
     code = str(told.get("code", f"http_{status}"))
-    message = str(told.get("message", f"the node answers with status {status}"))
+    message = str(told.get("message", f"the node answered with status {status}"))
     kinds = {"busy": Busy, "timed_out": TimedOut}
     return kinds.get(code, Error)(code, message)

@@ -31,18 +31,18 @@ class Held(_wire.Granted):
         self._released = False
         self._ask()
         if connection.sock is not None:
-            # The node says a few times in that time that all is well.
+            # The node confirms the lock several times within this period.
             connection.sock.settimeout(max(self._safe_until - _wire.now(), 1.0))
         threading.Thread(target=self._listen, name=f"meshlock {grant.lock}", daemon=True).start()
 
     def is_lost(self) -> bool:
-        """Whether the lock is lost, or may be: for too long the node has not said that it is safe."""
+        """Whether the lock is lost, or may be lost because the node has not confirmed it for too long."""
         if self._is_too_late():
             self._lost.set()
         return self._lost.is_set()
 
     def wait_until_lost(self, timeout: Optional[float] = None) -> bool:
-        """Waits until the lock is lost; false if it is not within `timeout` seconds."""
+        """Waits until the lock is lost. Returns `False` if it is not lost within `timeout` seconds."""
         until = None if timeout is None else _wire.now() + timeout
         while not self.is_lost():
             left = self._safe_until - _wire.now()
@@ -54,15 +54,15 @@ class Held(_wire.Granted):
         return True
 
     def release(self) -> None:
-        """Gives the lock back."""
+        """Releases the lock."""
         self._released = True
         if not self._lost.is_set():
             try:
-                # A connection that only ends may have been cut: then the lock would be free a little later.
+                # The node must assume that a connection that just ends was cut, and would free the lock later.
                 self._client._ask("DELETE", f"/v1/sessions/{self._grant.session}")
             except _errors.Error:
                 pass
-        # Whoever listens closes it then.
+        # The listening thread closes the connection then.
         _shut(self._connection)
 
     def _ask(self) -> None:
@@ -94,7 +94,7 @@ class Held(_wire.Granted):
 
 
 class Client:
-    """A node's API. Threads may share one client."""
+    """A client of a node's API. Threads may share one client."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Client:
         key: Optional[str] = None,
         token: Optional[str] = None,
     ) -> None:
-        self._place = _wire.place(url, ca, certificate, key, token)
+        self._endpoint = _wire.endpoint(url, ca, certificate, key, token)
 
     @contextmanager
     def lock(
@@ -117,7 +117,7 @@ class Client:
         permits: Optional[int] = None,
         label: Optional[str] = None,
     ) -> Iterator[Held]:
-        """Holds a lock, or one of so many permits, in a `with` block."""
+        """Holds a lock, or one of `permits` permits, in a `with` block."""
         held = self.acquire(name, blocking=blocking, wait=wait, permits=permits, label=label)
         try:
             yield held
@@ -133,14 +133,14 @@ class Client:
         permits: Optional[int] = None,
         label: Optional[str] = None,
     ) -> Held:
-        """Waits for a lock. Give it back with `release`; it goes with this process at the latest."""
-        asked = _wire.wish(blocking, wait, permits, label)
+        """Waits for a lock. It is held until `release` or the end of this process."""
+        asked = _wire.acquire_body(blocking, wait, permits, label)
         within = _wire.answered_within(blocking, wait)
         connection, response = self._send("POST", _wire.path(name, "/hold"), asked, within)
         try:
             line = response.readline()
             if not line:
-                raise Unreachable("the node has ended the connection before it granted anything; look at its log")
+                raise Unreachable("the node ended the connection before it granted the lock; look at its log")
             return Held(_wire.Grant.of(_wire.read(line)), self, connection, response)
         except OSError as error:
             _close(connection)
@@ -150,27 +150,27 @@ class Client:
             raise
 
     def queue(self, name: str) -> Dict[str, Any]:
-        """Who holds a lock, who waits for it, and why."""
+        """Returns who holds a lock, who waits for it, and why."""
         return self._ask("GET", _wire.path(name))
 
     def break_lock(self, name: str) -> Dict[str, Any]:
-        """Takes a lock away from whoever holds it."""
+        """Takes a lock away from its holders."""
         return self._ask("POST", _wire.path(name, "/break"))
 
     def status(self) -> Dict[str, Any]:
-        """How the site is."""
+        """Returns the status of the site."""
         return self._ask("GET", "/v1/status")
 
     def rules(self) -> Dict[str, Any]:
-        """What the cluster's locks run."""
+        """Returns the rules that say which algorithm each lock uses."""
         return self._ask("GET", "/v1/rules")
 
     def set_rules(self, rules: Dict[str, Any]) -> Dict[str, Any]:
-        """Changes what they run, while they are held."""
+        """Replaces the rules. This works while locks are held."""
         return self._ask("PUT", "/v1/rules", rules)
 
     def watch(self, name: str) -> Iterator[Dict[str, Any]]:
-        """Who holds a lock, now and whenever that changes."""
+        """Yields the holders of a lock, now and whenever they change."""
         connection, response = self._send("GET", _wire.path(name, "/watch"), None, None)
         try:
             while True:
@@ -187,29 +187,29 @@ class Client:
             answer: Dict[str, Any] = _wire.read(response.read())
             return answer
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"the node's answer has broken off: {error}") from error
+            raise Unreachable(f"the node's answer was cut off: {error}") from error
         finally:
             _close(connection)
 
     def _send(
         self, method: str, path: str, body: Optional[Dict[str, Any]], within: Optional[float]
     ) -> "tuple[http.client.HTTPConnection, http.client.HTTPResponse]":
-        """Sends a request; gives back the answer's head, or raises what it says is wrong."""
-        place = self._place
-        if place.tls is None:
-            connection = http.client.HTTPConnection(place.host, place.port, timeout=WITHIN)
+        """Sends a request. Returns the answer without its body, or raises the error that it contains."""
+        endpoint = self._endpoint
+        if endpoint.tls is None:
+            connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=WITHIN)
         else:
-            connection = http.client.HTTPSConnection(place.host, place.port, timeout=WITHIN, context=place.tls)
+            connection = http.client.HTTPSConnection(endpoint.host, endpoint.port, timeout=WITHIN, context=endpoint.tls)
         try:
             connection.connect()
             connection.sock.settimeout(within)
-            _wire.watch_over(connection.sock)
+            _wire.enable_keep_alive(connection.sock)
             text = None if body is None else json.dumps(body)
-            connection.request(method, path, text, place.headers())
+            connection.request(method, path, text, endpoint.headers())
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             _close(connection)
-            raise Unreachable(f"no node answers at {place.host}:{place.port}: {error}") from error
+            raise Unreachable(f"no node answers at {endpoint.host}:{endpoint.port}: {error}") from error
         if response.status != 200:
             said = response.read()
             _close(connection)
@@ -218,13 +218,13 @@ class Client:
 
 
 def _shut(connection: http.client.HTTPConnection) -> None:
-    """Ends a connection for both sides, also while another thread reads from it."""
+    """Shuts a connection down for both sides, even while another thread reads from it."""
     sock = connection.sock
     if sock is not None:
         try:
             sock.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # The other side was first.
+            # The other side closed it first.
             pass
 
 

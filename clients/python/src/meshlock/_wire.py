@@ -1,4 +1,4 @@
-"""What both clients share: where the node is, and how its answers are read."""
+"""Code that both clients share: the address of the node, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from urllib.parse import quote, urlsplit
 
 from ._errors import Error
 
-#: How long connecting, or a short answer, may take, in seconds.
+#: Timeout in seconds for connecting, or for a short answer.
 WITHIN = 10.0
 
-#: A clock that goes on while the machine sleeps, where there is one: others' clocks do.
+#: A clock that goes on while the machine is suspended, where there is one: the clocks of other machines go on.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> float:
-    """Seconds since some moment, sleep included."""
+    """Returns seconds since some fixed moment, including time in which the machine was suspended."""
     return time.clock_gettime(_CLOCK)
 
 
-def watch_over(sock: socket.socket) -> None:
-    """Lets the system end a connection whose other end is gone without a word."""
+def enable_keep_alive(sock: socket.socket) -> None:
+    """Lets the system end a connection whose other end is gone."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 5000)):
         if hasattr(socket, option):
@@ -33,8 +33,8 @@ def watch_over(sock: socket.socket) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a node serves its API."""
+class Endpoint:
+    """The address of a node's API."""
 
     host: str
     port: int
@@ -42,17 +42,17 @@ class Place:
     token: Optional[str] = field(default=None, repr=False)
 
     def headers(self) -> Dict[str, str]:
-        """What every request says beside what it asks for."""
+        """Returns the headers of every request."""
         said = {"Content-Type": "application/json"}
         if self.token is not None:
             said["Authorization"] = f"Bearer {self.token}"
         return said
 
 
-def place(
+def endpoint(
     url: str, ca: Optional[str], certificate: Optional[str], key: Optional[str], token: Optional[str]
-) -> Place:
-    """Reads an address such as `https://db-1:2379`."""
+) -> Endpoint:
+    """Parses an address such as `https://db-1:2379`."""
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
         raise ValueError("a token is printable ASCII without spaces; `meshlock token new NAME` makes one")
     parts = urlsplit(url if "//" in url else f"http://{url}")
@@ -63,16 +63,16 @@ def place(
         tls = ssl.create_default_context(cafile=ca)
         if certificate is not None:
             tls.load_cert_chain(certificate, key)
-    return Place(parts.hostname, parts.port or 2379, tls, token)
+    return Endpoint(parts.hostname, parts.port or 2379, tls, token)
 
 
 def path(lock: str, what: str = "") -> str:
-    """The path of a lock, or of something about it."""
+    """Returns the path of a lock, or of an operation on it."""
     return f"/v1/locks/{quote(lock, safe='')}{what}"
 
 
-def wish(blocking: bool, wait: Optional[float], permits: Optional[int], label: Optional[str]) -> Dict[str, Any]:
-    """What is asked for with a lock."""
+def acquire_body(blocking: bool, wait: Optional[float], permits: Optional[int], label: Optional[str]) -> Dict[str, Any]:
+    """Returns the body of an acquisition."""
     if not blocking and wait is not None:
         raise ValueError("give either blocking=False or wait, not both")
     if wait is not None and wait < 0:
@@ -90,23 +90,23 @@ def wish(blocking: bool, wait: Optional[float], permits: Optional[int], label: O
 
 
 def answered_within(blocking: bool, wait: Optional[float]) -> Optional[float]:
-    """For how long a node that is there may say nothing to a wish."""
+    """Returns how long a reachable node may take to answer an acquisition; `None` means forever."""
     if not blocking:
         return WITHIN
     return None if wait is None else wait + WITHIN
 
 
 def read(text: bytes) -> Any:
-    """The document in an answer."""
+    """Parses the JSON of an answer."""
     try:
         return json.loads(text) if text.strip() else {}
     except ValueError as error:
-        raise Error("not_understood", f"the node says what is no JSON; is it a node? {error}") from error
+        raise Error("not_understood", f"the answer is not JSON; check that the address is that of a node: {error}") from error
 
 
 @dataclass(frozen=True)
 class Grant:
-    """What was granted."""
+    """A grant of a lock."""
 
     lock: str
     fence: int
@@ -115,20 +115,20 @@ class Grant:
 
     @staticmethod
     def of(said: Dict[str, Any]) -> "Grant":
-        """From the first line of what a holder is told."""
+        """Reads the first line of the answer to an acquisition."""
         granted = said.get("granted")
         if not isinstance(granted, dict):
-            raise Error("not_understood", f"a grant was expected, and the node says {said}")
+            raise Error("not_understood", f"the node answered with {said} instead of a grant")
         slot = granted.get("slot")
         slot = None if slot is None else int(slot)
         return Grant(granted.get("lock", ""), int(granted.get("fence", 0)), slot, str(granted.get("session", "")))
 
 
 class Granted:
-    """What whoever holds a lock can ask, with asyncio or without.
+    """A held lock; the part that both clients share.
 
-    The node says for how long nobody else can have the lock, whatever happens. That is counted from when it was *asked*: an
-    answer may lie in a buffer for as long as this process was stopped.
+    The node says for how long nobody else can have the lock, whatever happens. This time is counted from when the request
+    was *sent*: the answer may have waited in a buffer while this process was paused.
     """
 
     def __init__(self, grant: Grant) -> None:
@@ -140,7 +140,7 @@ class Granted:
         return now() >= self._safe_until
 
     def _extend(self, asked: float, session: Dict[str, Any]) -> None:
-        """What the node has said of the session, when it was asked then. What is over stays over."""
+        """Extends the safe time by the answer to a keep-alive that was sent at `asked`. A lost lock stays lost."""
         if self._grant.lock not in session.get("locks", []):
             raise Error("lost", "the session does not hold the lock any more")
         self._safe_until = max(self._safe_until, asked + int(session.get("safe_ms", 0)) / 1000)
@@ -150,20 +150,20 @@ class Granted:
 
     @property
     def name(self) -> str:
-        """The lock."""
+        """The name of the lock."""
         return self._grant.lock
 
     @property
     def fence(self) -> int:
-        """Larger than that of every earlier holder: hand it to whatever the lock protects."""
+        """The fence: larger than that of every earlier holder. Pass it to whatever the lock protects."""
         return self._grant.fence
 
     @property
     def slot(self) -> Optional[int]:
-        """Which of the permits, where they are numbered."""
+        """The number of the permit, where permits are numbered."""
         return self._grant.slot
 
     @property
     def why_lost(self) -> Optional[str]:
-        """Why it was lost, once it is."""
+        """Why the lock was lost; `None` while it is held."""
         return self._why

@@ -63,7 +63,7 @@ pub(super) fn serve(
         Some(address) => {
             let listener = listen(&address).map_err(|error| refused(&error))?;
             let setup =
-                meshlock_service::Setup { listener, security: security.clone(), limits: limits.of_api() };
+                meshlock_service::ApiSetup { listener, security: security.clone(), limits: limits.of_api() };
             Some(meshlock_service::Serving::start(front, setup).map_err(|error| refused(&error))?)
         }
     };

@@ -1,15 +1,15 @@
-//! What clients ask before they begin, and what is refused.
+//! Calls that clients make before they lock something, and calls that are refused.
 
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use meshlock_cluster::names::fnv_1a;
 use serde_json::json;
 
-use super::errors::Fault;
+use super::errors::ConsulError;
 use super::{Consul, ids};
 
 impl Consul {
-    /// Who answers here.
+    /// Describes this site as a Consul agent.
     pub(super) fn this_node(&self) -> Response {
         let site = self.sessions.site().as_str();
         let version = concat!(env!("CARGO_PKG_VERSION"), "+meshlock");
@@ -24,20 +24,28 @@ impl Consul {
         .into_response()
     }
 
-    /// Where the site is reached that leads the cluster; nothing if none does.
-    pub(super) async fn leader(&self) -> Result<Response, Fault> {
-        let overview =
-            self.sessions.front().overview_for_checked().await.map_err(|error| Fault::unanswered(&error))?;
+    /// Returns the address of the leader; empty if there is none.
+    pub(super) async fn leader(&self) -> Result<Response, ConsulError> {
+        let overview = self
+            .sessions
+            .front()
+            .overview_for_checked()
+            .await
+            .map_err(|error| ConsulError::unanswered(&error))?;
         let leader = overview.leader.map(|leader| {
             overview.view.addresses.get(&leader).map_or_else(|| leader.to_string(), ToString::to_string)
         });
         Ok(axum::Json(leader.unwrap_or_default()).into_response())
     }
 
-    /// Where all members are reached.
-    pub(super) async fn peers(&self) -> Result<Response, Fault> {
-        let overview =
-            self.sessions.front().overview_for_checked().await.map_err(|error| Fault::unanswered(&error))?;
+    /// Returns the addresses of all members.
+    pub(super) async fn peers(&self) -> Result<Response, ConsulError> {
+        let overview = self
+            .sessions
+            .front()
+            .overview_for_checked()
+            .await
+            .map_err(|error| ConsulError::unanswered(&error))?;
         let address = |member: &meshlock_cluster::names::Member| {
             overview
                 .view
@@ -50,8 +58,8 @@ impl Consul {
     }
 }
 
-/// What Consul serves besides, and Meshlock does not.
-const ELSEWHERE: [&str; 13] = [
+/// Families of Consul's calls that Meshlock does not serve.
+const UNSUPPORTED: [&str; 13] = [
     "acl",
     "agent",
     "catalog",
@@ -67,13 +75,13 @@ const ELSEWHERE: [&str; 13] = [
     "txn",
 ];
 
-/// Whether a path that nobody serves here is one of Consul's.
-pub(crate) fn is_elsewhere(path: &str) -> bool {
+/// Returns whether a path that is not served is one of Consul's.
+pub(crate) fn is_unsupported(path: &str) -> bool {
     let family = path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next());
-    family.is_some_and(|family| ELSEWHERE.contains(&family))
+    family.is_some_and(|family| UNSUPPORTED.contains(&family))
 }
 
-/// What Consul has and Meshlock has not.
-pub(crate) fn not_here(method: &Method, path: &str) -> Response {
-    Fault::not_a_lock(&format!("{method} {path:.100} is none of its calls")).into_response()
+/// Answers a call that Consul has and Meshlock does not serve.
+pub(crate) fn unsupported(method: &Method, path: &str) -> Response {
+    ConsulError::not_a_lock(&format!("{method} {path:.100} is not supported")).into_response()
 }

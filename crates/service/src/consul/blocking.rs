@@ -1,4 +1,4 @@
-//! Reads, and reads that wait until something is different.
+//! Reads and blocking queries, which wait until something changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Consul;
-use super::calls::{About, Shown, Waits};
-use super::errors::Fault;
-use super::names::{Place, lock_of_prefix};
-use super::view::{Entry, Observed};
-use crate::sessions::{Holder, Watching};
+use super::calls::{ReadFormat, ReadTarget, Waits};
+use super::errors::ConsulError;
+use super::names::{KeyPath, lock_of_prefix};
+use super::view::{KvEntry, Observed};
+use crate::sessions::{Holder, HolderWatch};
 
-/// Where too many other locks are watched, a read that waits is answered after so long, and its client asks again.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// If too many other locks are watched, a blocking query is answered after this time, and its client asks again.
+const UNWATCHED_RETRY: Duration = Duration::from_secs(1);
 
-/// What a read found, and the number of that.
-pub(super) struct Answer {
+/// The result of a read, and its index.
+pub(super) struct IndexedAnswer {
     pub(super) index: u64,
     found: Found,
 }
@@ -34,20 +34,20 @@ enum Found {
     Raw(Vec<u8>),
 }
 
-impl Answer {
+impl IndexedAnswer {
     pub(super) fn json(index: u64, body: &impl Serialize) -> Self {
-        let found = serde_json::to_vec(body).expect("what is shown is text and numbers");
-        Answer { index, found: Found::Json(found) }
+        let found = serde_json::to_vec(body).expect("entries consist of text and numbers");
+        IndexedAnswer { index, found: Found::Json(found) }
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for IndexedAnswer {
     fn into_response(self) -> Response {
         let mut response = match self.found {
             Found::Nothing => StatusCode::NOT_FOUND.into_response(),
             Found::Json(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
             Found::Raw(body) => {
-                // What clients have put there is shown to nobody as a page.
+                // Values come from clients: no browser may render them as a page.
                 let headers = [
                     (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
                     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -65,100 +65,108 @@ impl IntoResponse for Answer {
 }
 
 impl Consul {
-    /// Reads a key or a tree of them.
+    /// Reads a key or all keys with a prefix; waits for a change if `waits` is given.
     pub(super) async fn read(
         &self,
         caller: &Admitted,
-        about: &About,
-        shown: &Shown,
+        target: &ReadTarget,
+        format: &ReadFormat,
         waits: Option<Waits>,
-    ) -> Result<Answer, Fault> {
-        let lock = match about {
-            About::Key { place, .. } => Some(place.lock().clone()),
-            About::Tree { prefix } => lock_of_prefix(prefix),
+    ) -> Result<IndexedAnswer, ConsulError> {
+        let lock = match target {
+            ReadTarget::Key { path, .. } => Some(path.lock().clone()),
+            ReadTarget::Tree { prefix } => lock_of_prefix(prefix),
         };
         if let Some(lock) = &lock {
             self.check(caller, Verb::Watch, lock)?;
         }
-        let Some(waits) = waits else { return self.look(caller, about, shown, lock.as_ref()).await };
-        // What else this site's sessions have, and want, matters to these.
-        let with_others = match about {
-            About::Key { place, .. } => matches!(place, Place::Contender(..)),
-            About::Tree { .. } => true,
+        let Some(waits) = waits else { return self.look(caller, target, format, lock.as_ref()).await };
+        // The other sessions of this site are part of the answer.
+        let with_others = match target {
+            ReadTarget::Key { path, .. } => matches!(path, KeyPath::Contender(..)),
+            ReadTarget::Tree { .. } => true,
         };
-        let mut change = Change::new((self, caller), lock, with_others, waits);
+        let mut change = BlockingQuery::new((self, caller), lock, with_others, waits);
         loop {
             let Some(seen) = change.see().await else {
-                return self.look(caller, about, shown, change.lock.as_ref()).await;
+                return self.look(caller, target, format, change.lock.as_ref()).await;
             };
-            let answer = self.answer(caller, about, shown, seen.as_ref());
+            let answer = self.answer(caller, target, format, seen.as_ref());
             if change.is_news(&answer) || !change.wait().await {
                 return Ok(answer);
             }
         }
     }
 
-    /// Reads what there is now.
+    /// Reads the current state.
     async fn look(
         &self,
         caller: &Admitted,
-        about: &About,
-        shown: &Shown,
+        target: &ReadTarget,
+        format: &ReadFormat,
         lock: Option<&LockName>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<IndexedAnswer, ConsulError> {
         let seen = match lock {
             Some(lock) => Some(self.observe(lock).await?),
             None => None,
         };
-        Ok(self.answer(caller, about, shown, seen.as_ref()))
+        Ok(self.answer(caller, target, format, seen.as_ref()))
     }
 
-    fn answer(&self, caller: &Admitted, about: &About, shown: &Shown, seen: Option<&Observed>) -> Answer {
-        match about {
-            About::Key { key, place } => {
+    fn answer(
+        &self,
+        caller: &Admitted,
+        target: &ReadTarget,
+        format: &ReadFormat,
+        seen: Option<&Observed>,
+    ) -> IndexedAnswer {
+        match target {
+            ReadTarget::Key { key, path } => {
                 let nobody = Observed::free(1);
-                let (entry, index) = self.entry(key, place, seen.unwrap_or(&nobody));
-                match (entry, shown) {
-                    (None, _) => Answer { index, found: Found::Nothing },
-                    (Some(entry), Shown::Raw) => Answer { index, found: Found::Raw(entry.value) },
-                    (Some(entry), Shown::Entries | Shown::Names { .. }) => Answer::json(index, &[entry]),
+                let (entry, index) = self.entry(key, path, seen.unwrap_or(&nobody));
+                match (entry, format) {
+                    (None, _) => IndexedAnswer { index, found: Found::Nothing },
+                    (Some(entry), ReadFormat::Raw) => IndexedAnswer { index, found: Found::Raw(entry.value) },
+                    (Some(entry), ReadFormat::Entries | ReadFormat::Names { .. }) => {
+                        IndexedAnswer::json(index, &[entry])
+                    }
                 }
             }
-            About::Tree { prefix } => {
+            ReadTarget::Tree { prefix } => {
                 let entries = self.tree(caller, prefix, seen);
                 let index = self
                     .indexes()
                     .of(&format!("tree of {}: {prefix}", caller.principal), &entries, None)
                     .modified;
-                match shown {
-                    Shown::Names { separator } => {
+                match format {
+                    ReadFormat::Names { separator } => {
                         let names = names(&entries, prefix, separator);
-                        // There is always a root.
+                        // The root always exists.
                         let is_there = !names.is_empty() || prefix.is_empty();
                         if is_there {
-                            Answer::json(index, &names)
+                            IndexedAnswer::json(index, &names)
                         } else {
-                            Answer { index, found: Found::Nothing }
+                            IndexedAnswer { index, found: Found::Nothing }
                         }
                     }
-                    Shown::Entries | Shown::Raw if entries.is_empty() => {
-                        Answer { index, found: Found::Nothing }
+                    ReadFormat::Entries | ReadFormat::Raw if entries.is_empty() => {
+                        IndexedAnswer { index, found: Found::Nothing }
                     }
-                    Shown::Entries | Shown::Raw => Answer::json(index, &entries),
+                    ReadFormat::Entries | ReadFormat::Raw => IndexedAnswer::json(index, &entries),
                 }
             }
         }
     }
 
-    /// Reads what only this site knows, and changes only here.
+    /// Reads state that only this site has.
     pub(super) async fn read_here(
         &self,
         caller: &Admitted,
         waits: Option<Waits>,
-        look: impl Fn() -> Answer,
-    ) -> Answer {
+        look: impl Fn() -> IndexedAnswer,
+    ) -> IndexedAnswer {
         let Some(waits) = waits else { return look() };
-        let mut change = Change::new((self, caller), None, true, waits);
+        let mut change = BlockingQuery::new((self, caller), None, true, waits);
         loop {
             change.see_here();
             let answer = look();
@@ -169,9 +177,9 @@ impl Consul {
     }
 }
 
-/// Names of keys, each cut off behind the first separator that follows the prefix.
-fn names(entries: &[Entry], prefix: &str, separator: &str) -> Vec<String> {
-    let cut = |entry: &Entry| {
+/// Returns the names of the keys, each cut after the first separator that follows the prefix, without duplicates.
+fn names(entries: &[KvEntry], prefix: &str, separator: &str) -> Vec<String> {
+    let cut = |entry: &KvEntry| {
         let rest = &entry.key[prefix.len()..];
         let end =
             if separator.is_empty() { None } else { rest.find(separator).map(|at| at + separator.len()) };
@@ -182,42 +190,42 @@ fn names(entries: &[Entry], prefix: &str, separator: &str) -> Vec<String> {
     names
 }
 
-/// Waits for a change.
-struct Change<'a> {
+/// A blocking query: a read that waits for a change.
+struct BlockingQuery<'a> {
     consul: &'a Consul,
     caller: &'a Admitted,
     lock: Option<LockName>,
-    /// Whether what this site's sessions have matters too, besides the lock.
+    /// Whether the other sessions of this site matter besides the lock.
     with_others: bool,
-    /// The client knows what was there at this number.
+    /// The index that the client has seen.
     known: u64,
-    /// It was given by this incarnation of the site.
+    /// The index was given by the running incarnation of this site.
     is_ours: bool,
     deadline: Instant,
     here: watch::Receiver<u64>,
     touched: watch::Receiver<u64>,
-    watching: Option<Watching>,
-    /// One of this site's clients had all of the lock.
+    watching: Option<HolderWatch>,
+    /// At the last look the lock was held by a client of this site.
     was_here: bool,
-    by: By,
+    by: ChangeSource,
 }
 
-/// What tells of the next change.
-enum By {
-    /// This site's own locks.
+/// Where the next change is noticed.
+enum ChangeSource {
+    /// At this site's own locks.
     Here,
-    /// Looks at the whole cluster, shared by all who wait for the same lock.
+    /// In polls of the whole cluster, shared by all who wait for the same lock.
     Watching,
 }
 
-impl<'a> Change<'a> {
+impl<'a> BlockingQuery<'a> {
     fn new(
         (consul, caller): (&'a Consul, &'a Admitted),
         lock: Option<LockName>,
         with_others: bool,
         waits: Waits,
     ) -> Self {
-        Change {
+        BlockingQuery {
             consul,
             caller,
             lock,
@@ -229,18 +237,19 @@ impl<'a> Change<'a> {
             touched: consul.touched.subscribe(),
             watching: None,
             was_here: false,
-            by: By::Here,
+            by: ChangeSource::Here,
         }
     }
 
-    /// What is to be told apart from what comes next begins now.
+    /// Marks the current state as seen.
     fn see_here(&mut self) {
         self.here.mark_unchanged();
         self.touched.mark_unchanged();
-        self.by = By::Here;
+        self.by = ChangeSource::Here;
     }
 
-    /// The lock now; none if it is not to be had within the time, and has to be asked for.
+    /// Returns the current state of the lock; `None` if it cannot be determined from what this site watches, so that
+    /// the cluster has to be asked.
     async fn see(&mut self) -> Option<Option<Observed>> {
         let was_here = std::mem::take(&mut self.was_here);
         self.see_here();
@@ -250,39 +259,40 @@ impl<'a> Change<'a> {
             return Some(Some(here));
         }
         if was_here {
-            // It is lost or given back. Who had it is told so at once, whether other sites can be asked or not.
+            // The lock was lost or released. The former holder is told at once, whether other sites can be asked or
+            // not.
             return Some(Some(Observed::free(1)));
         }
-        self.by = By::Watching;
+        self.by = ChangeSource::Watching;
         if self.watching.is_none() {
-            self.watching = self.consul.sessions.watch_as_seen(self.caller, lock).ok();
+            self.watching = self.consul.sessions.watch_checked(self.caller, lock).ok();
         }
         let Some(watching) = &mut self.watching else {
-            sleep_until(self.deadline.min(Instant::now() + LOOK_AGAIN_AFTER)).await;
+            sleep_until(self.deadline.min(Instant::now() + UNWATCHED_RETRY)).await;
             return None;
         };
         let holders: Arc<[Holder]> = timeout_at(self.deadline, watching.first()).await.ok()?;
         Some(Some(self.consul.as_observed(lock, &holders)))
     }
 
-    fn is_news(&self, answer: &Answer) -> bool {
+    fn is_news(&self, answer: &IndexedAnswer) -> bool {
         !self.is_ours || answer.index > self.known
     }
 
-    /// Waits for the next change; gives back whether there was one in time.
+    /// Waits for the next change. Returns whether there was one before the deadline.
     async fn wait(&mut self) -> bool {
-        let hears_here = self.with_others || matches!(self.by, By::Here);
-        let Change { here, touched, watching, by, deadline, with_others, .. } = self;
+        let listens_here = self.with_others || matches!(self.by, ChangeSource::Here);
+        let BlockingQuery { here, touched, watching, by, deadline, with_others, .. } = self;
         let with_others = *with_others;
         let elsewhere = async {
             match (by, watching) {
-                (By::Watching, Some(watching)) => watching.next().await.is_some(),
+                (ChangeSource::Watching, Some(watching)) => watching.next().await.is_some(),
                 _ => std::future::pending().await,
             }
         };
         tokio::select! {
             () = sleep_until(*deadline) => false,
-            changed = here.changed(), if hears_here => changed.is_ok(),
+            changed = here.changed(), if listens_here => changed.is_ok(),
             changed = touched.changed(), if with_others => changed.is_ok(),
             is_there = elsewhere => is_there,
         }

@@ -1,41 +1,40 @@
-//! What a call under `/v1/kv/` means: pure. All of them pass through [`KvCall`], which says which lock a call is about and what it
-//! does to it.
+//! Parses calls under `/v1/kv/`: pure. [`KvCall`] says which lock a call is about and what it does to it.
 
 use std::time::Duration;
 
 use axum::http::Method;
 
 use super::duration;
-use super::errors::Fault;
-use super::names::Place;
+use super::errors::ConsulError;
+use super::names::KeyPath;
 
-/// How long a call waits for a change if it does not say, and at most.
-const WAIT: Duration = Duration::from_mins(5);
-const LONGEST_WAIT: Duration = Duration::from_mins(10);
+/// How long a blocking query waits by default, and at most.
+const DEFAULT_WAIT: Duration = Duration::from_mins(5);
+const MAX_WAIT: Duration = Duration::from_mins(10);
 
-/// A call: which lock it is about ([`Place::lock`]), and what it does to it.
+/// A call: the lock that it is about ([`KeyPath::lock`]), and what it does to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KvCall {
-    Read { about: About, shown: Shown, waits: Option<Waits> },
-    Write { key: String, place: Place, write: Write },
+    Read { target: ReadTarget, format: ReadFormat, waits: Option<Waits> },
+    Write { key: String, path: KeyPath, write: KvWrite },
 }
 
-/// What is read.
+/// What a call reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum ReadTarget {
     Key {
         key: String,
-        place: Place,
+        path: KeyPath,
     },
-    /// All keys that begin so.
+    /// All keys with this prefix.
     Tree {
         prefix: String,
     },
 }
 
-/// What is done.
+/// What a call changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Write {
+pub(super) enum KvWrite {
     Acquire {
         session: String,
         flags: u64,
@@ -43,37 +42,36 @@ pub(super) enum Write {
     Release {
         session: String,
     },
-    /// Sets the value, if the key's index is this.
+    /// Sets the value if the key has this index.
     Change {
         index: u64,
     },
-    /// Only if the key's index is this, where one is given.
+    /// Deletes the key; if an index is given, only if the key has it.
     Delete {
         index: Option<u64>,
     },
 }
 
-/// How what is read is shown.
+/// The format of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum ReadFormat {
     Entries,
-    /// Only the value.
     Raw,
-    /// Only names, each up to the first separator behind the prefix.
+    /// Only names, each cut after the first separator that follows the prefix.
     Names {
         separator: String,
     },
 }
 
-/// Until when a read waits.
+/// How a blocking query waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waits {
-    /// Something is different from what it was when this was its number.
+    /// Waits until the state has another index than this.
     pub(super) index: u64,
     pub(super) wait: Duration,
 }
 
-/// What stands behind the question mark.
+/// The query parameters.
 pub(super) struct Parameters(pub(super) Vec<(String, String)>);
 
 impl Parameters {
@@ -85,106 +83,111 @@ impl Parameters {
         self.get(name).is_some()
     }
 
-    /// A number, if it is given.
-    fn number(&self, name: &str) -> Result<Option<u64>, Fault> {
+    /// Returns the value of a numeric parameter, if it is given.
+    fn number(&self, name: &str) -> Result<Option<u64>, ConsulError> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        let number = text
-            .parse()
-            .map_err(|_| Fault::bad(format!("?{name}={text:.40} is not a number from 0 to {}", u64::MAX)))?;
+        let number = text.parse().map_err(|_| {
+            ConsulError::bad(format!("?{name}={text:.40} is not a number from 0 to {}", u64::MAX))
+        })?;
         Ok(Some(number))
     }
 
-    /// Refuses what says two things at once.
-    fn one_of(&self, names: &[&str]) -> Result<(), Fault> {
+    /// Refuses parameters that contradict each other.
+    fn one_of(&self, names: &[&str]) -> Result<(), ConsulError> {
         let given: Vec<&str> = names.iter().copied().filter(|name| self.has(name)).collect();
         if given.len() > 1 {
-            return Err(Fault::bad(format!("Conflicting flags: {}; give one of them", given.join(", "))));
+            return Err(ConsulError::bad(format!(
+                "Conflicting flags: {}; give one of them",
+                given.join(", ")
+            )));
         }
         Ok(())
     }
 
-    /// Until when a read waits, if it does.
-    pub(super) fn waits(&self) -> Result<Option<Waits>, Fault> {
+    /// Returns how long to wait, if the call is a blocking query.
+    pub(super) fn waits(&self) -> Result<Option<Waits>, ConsulError> {
         if self.has("stale") && self.has("consistent") {
-            return Err(Fault::bad("Cannot specify ?stale with ?consistent, conflicting semantics."));
+            return Err(ConsulError::bad("Cannot specify ?stale with ?consistent, conflicting semantics."));
         }
         let index = match self.get("index") {
-            Some(index) => index.parse().map_err(|_| Fault::bad("Invalid index: give a number"))?,
+            Some(index) => index.parse().map_err(|_| ConsulError::bad("Invalid index: give a number"))?,
             None => 0,
         };
         let wait = match self.get("wait") {
             Some(wait) => duration::read(wait)
-                .ok_or_else(|| Fault::bad("Invalid wait time: give a duration such as 10s"))?,
+                .ok_or_else(|| ConsulError::bad("Invalid wait time: give a duration such as 10s"))?,
             None => meshlock_cluster::time::Span::ZERO,
         };
         let wait = match Duration::from_micros(wait.micros()) {
-            Duration::ZERO => WAIT,
-            wait => wait.min(LONGEST_WAIT),
+            Duration::ZERO => DEFAULT_WAIT,
+            wait => wait.min(MAX_WAIT),
         };
         Ok((index > 0).then_some(Waits { index, wait }))
     }
 }
 
 impl KvCall {
-    /// What a request asks for.
-    pub(super) fn read(method: &Method, key: &str, given: &Parameters) -> Result<Self, Fault> {
+    /// Parses a request.
+    pub(super) fn read(method: &Method, key: &str, given: &Parameters) -> Result<Self, ConsulError> {
         match method.as_str() {
             "GET" => KvCall::reads(key, given),
             "PUT" => {
                 given.one_of(&["cas", "acquire", "release"])?;
                 let flags = given.number("flags")?.unwrap_or(0);
                 let write = if let Some(session) = given.get("acquire") {
-                    Write::Acquire { session: session.to_owned(), flags }
+                    KvWrite::Acquire { session: session.to_owned(), flags }
                 } else if let Some(session) = given.get("release") {
-                    Write::Release { session: session.to_owned() }
+                    KvWrite::Release { session: session.to_owned() }
                 } else if let Some(index) = given.number("cas")? {
-                    Write::Change { index }
+                    KvWrite::Change { index }
                 } else {
-                    return Err(Fault::not_a_lock("a value is put under a key without ?acquire=SESSION"));
+                    return Err(ConsulError::not_a_lock(
+                        "a value is put under a key without ?acquire=SESSION",
+                    ));
                 };
                 KvCall::write(key, write)
             }
             "DELETE" => {
                 given.one_of(&["recurse", "cas"])?;
                 if given.has("recurse") {
-                    return Err(Fault::not_a_lock("all keys that begin so are deleted"));
+                    return Err(ConsulError::not_a_lock("all keys with a prefix are deleted"));
                 }
-                KvCall::write(key, Write::Delete { index: given.number("cas")? })
+                KvCall::write(key, KvWrite::Delete { index: given.number("cas")? })
             }
-            other => Err(Fault::new(
+            other => Err(ConsulError::new(
                 axum::http::StatusCode::METHOD_NOT_ALLOWED,
                 format!("method {other} not allowed; use GET, PUT or DELETE"),
             )),
         }
     }
 
-    fn reads(key: &str, given: &Parameters) -> Result<Self, Fault> {
+    fn reads(key: &str, given: &Parameters) -> Result<Self, ConsulError> {
         let waits = given.waits()?;
-        let tree = || About::Tree { prefix: key.to_owned() };
-        let (about, shown) = if given.has("keys") {
+        let tree = || ReadTarget::Tree { prefix: key.to_owned() };
+        let (target, format) = if given.has("keys") {
             let separator = given.get("separator").or_else(|| given.get("seperator"));
-            (tree(), Shown::Names { separator: separator.unwrap_or_default().to_owned() })
+            (tree(), ReadFormat::Names { separator: separator.unwrap_or_default().to_owned() })
         } else if given.has("recurse") {
-            (tree(), Shown::Entries)
+            (tree(), ReadFormat::Entries)
         } else {
-            let shown = if given.has("raw") { Shown::Raw } else { Shown::Entries };
-            (About::Key { key: key.to_owned(), place: place(key)? }, shown)
+            let format = if given.has("raw") { ReadFormat::Raw } else { ReadFormat::Entries };
+            (ReadTarget::Key { key: key.to_owned(), path: path(key)? }, format)
         };
-        Ok(KvCall::Read { about, shown, waits })
+        Ok(KvCall::Read { target, format, waits })
     }
 
-    fn write(key: &str, write: Write) -> Result<Self, Fault> {
-        Ok(KvCall::Write { key: key.to_owned(), place: place(key)?, write })
+    fn write(key: &str, write: KvWrite) -> Result<Self, ConsulError> {
+        Ok(KvCall::Write { key: key.to_owned(), path: path(key)?, write })
     }
 }
 
-fn place(key: &str) -> Result<Place, Fault> {
+fn path(key: &str) -> Result<KeyPath, ConsulError> {
     if key.is_empty() {
-        return Err(Fault::bad("Missing key name"));
+        return Err(ConsulError::bad("Missing key name"));
     }
-    let named = Place::of(key);
+    let named = KeyPath::of(key);
     named.map_err(|error| {
-        Fault::bad(format!("{error}; a key here is the name of a lock, text of 1 to 255 bytes"))
+        ConsulError::bad(format!("{error}; a key here is the name of a lock, text of 1 to 255 bytes"))
     })
 }
 
@@ -192,12 +195,12 @@ fn place(key: &str) -> Result<Place, Fault> {
 mod tests {
     use super::*;
 
-    fn call(method: &str, key: &str, given: &[(&str, &str)]) -> Result<KvCall, Fault> {
+    fn call(method: &str, key: &str, given: &[(&str, &str)]) -> Result<KvCall, ConsulError> {
         let given = given.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         KvCall::read(&Method::from_bytes(method.as_bytes()).unwrap(), key, &Parameters(given))
     }
 
-    fn act(method: &str, given: &[(&str, &str)]) -> Write {
+    fn act(method: &str, given: &[(&str, &str)]) -> KvWrite {
         match call(method, "jobs", given) {
             Ok(KvCall::Write { write, .. }) => write,
             other => panic!("{other:?}"),
@@ -209,15 +212,15 @@ mod tests {
         let session = || "S".to_owned();
         assert_eq!(
             act("PUT", &[("acquire", "S"), ("flags", "7")]),
-            Write::Acquire { session: session(), flags: 7 }
+            KvWrite::Acquire { session: session(), flags: 7 }
         );
-        assert_eq!(act("PUT", &[("release", "S"), ("dc", "dc1")]), Write::Release { session: session() });
-        assert_eq!(act("PUT", &[("cas", "0")]), Write::Change { index: 0 });
-        assert_eq!(act("DELETE", &[]), Write::Delete { index: None });
-        assert_eq!(act("DELETE", &[("cas", "9")]), Write::Delete { index: Some(9) });
+        assert_eq!(act("PUT", &[("release", "S"), ("dc", "dc1")]), KvWrite::Release { session: session() });
+        assert_eq!(act("PUT", &[("cas", "0")]), KvWrite::Change { index: 0 });
+        assert_eq!(act("DELETE", &[]), KvWrite::Delete { index: None });
+        assert_eq!(act("DELETE", &[("cas", "9")]), KvWrite::Delete { index: Some(9) });
         let read = call("GET", "jobs/.lock", &[]);
-        let Ok(KvCall::Read { about: About::Key { place, .. }, .. }) = read else { panic!("{read:?}") };
-        assert_eq!(place.lock().as_str(), "jobs");
+        let Ok(KvCall::Read { target: ReadTarget::Key { path, .. }, .. }) = read else { panic!("{read:?}") };
+        assert_eq!(path.lock().as_str(), "jobs");
     }
 
     #[test]

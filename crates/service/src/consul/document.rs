@@ -1,43 +1,44 @@
-//! The document of a semaphore: pure. The Go API keeps in the key `PREFIX/.lock` who has a permit, and everyone changes it by
-//! check-and-set. Here it is made up from who holds the lock, and a change of it is a wish for a permit or a permit given back.
+//! The document of a semaphore: pure. The Go API keeps the holders of permits in the key `PREFIX/.lock`, and every
+//! client changes it by check-and-set. Here the document is computed from the holders of the lock, and a change of it
+//! acquires or releases a permit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// As it is written.
+/// The document as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Written {
+struct DocumentJson {
     limit: u32,
     holders: BTreeMap<String, bool>,
 }
 
-/// How many permits there are, and which sessions have one.
+/// The number of permits, and the sessions that hold one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) limit: u32,
     pub(super) holders: BTreeSet<String>,
 }
 
-/// What a new document does to the one before.
+/// The difference between two documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum DocumentChange {
     Nothing,
-    /// This session wants a permit.
+    /// This session requests a permit.
     Add(String),
-    /// This one gives its permit back.
+    /// This session releases its permit.
     Remove(String),
 }
 
-/// Why a text is no document, or no change of one.
+/// Why a text is not a document or not a valid change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentError {
-    #[error("what is put there is not {{\"Limit\":n,\"Holders\":{{session:true}}}}: {0}")]
+    #[error("the value is not of the form {{\"Limit\":n,\"Holders\":{{session:true}}}}: {0}")]
     Unreadable(String),
     #[error("the semaphore has {has} permits and this program expects {wants}; change one of the two")]
     Limit { has: u32, wants: u32 },
-    #[error("it adds or removes more than one session: each says only what it has itself")]
+    #[error("it adds or removes more than one session, but a client may only add or remove its own")]
     SeveralAtOnce,
     #[error("it is held as a lock, by acquiring its key; give locks and semaphores different names")]
     HeldAsALock,
@@ -45,7 +46,7 @@ pub(super) enum DocumentError {
 
 impl Document {
     pub(super) fn read(body: &[u8]) -> Result<Self, DocumentError> {
-        let written: Written =
+        let written: DocumentJson =
             serde_json::from_slice(body).map_err(|error| DocumentError::Unreadable(error.to_string()))?;
         if written.limit == 0 {
             return Err(DocumentError::Unreadable("a limit of 0".to_owned()));
@@ -56,21 +57,21 @@ impl Document {
 
     pub(super) fn write(&self) -> Vec<u8> {
         let holders = self.holders.iter().map(|holder| (holder.clone(), true)).collect();
-        let written = Written { limit: self.limit, holders };
+        let written = DocumentJson { limit: self.limit, holders };
         serde_json::to_vec(&written).expect("its keys are text")
     }
 
-    /// What `next` does, if it is written over this.
-    pub(super) fn change_to(&self, next: &Document) -> Result<Change, DocumentError> {
+    /// Returns the change from this document to `next`.
+    pub(super) fn change_to(&self, next: &Document) -> Result<DocumentChange, DocumentError> {
         if next.limit != self.limit {
             return Err(DocumentError::Limit { has: self.limit, wants: next.limit });
         }
         let added: Vec<&String> = next.holders.difference(&self.holders).collect();
         let removed: Vec<&String> = self.holders.difference(&next.holders).collect();
         match (added.as_slice(), removed.as_slice()) {
-            ([], []) => Ok(Change::Nothing),
-            ([one], []) => Ok(Change::Add((*one).clone())),
-            ([], [one]) => Ok(Change::Remove((*one).clone())),
+            ([], []) => Ok(DocumentChange::Nothing),
+            ([one], []) => Ok(DocumentChange::Add((*one).clone())),
+            ([], [one]) => Ok(DocumentChange::Remove((*one).clone())),
             _ => Err(DocumentError::SeveralAtOnce),
         }
     }
@@ -115,9 +116,9 @@ mod tests {
     fn one_session_at_a_time_comes_or_goes() {
         let before = document(3, &["a", "b"]);
         let change = |next: Document| before.change_to(&next);
-        assert_eq!(change(document(3, &["a", "b", "c"])), Ok(Change::Add("c".to_owned())));
-        assert_eq!(change(document(3, &["b"])), Ok(Change::Remove("a".to_owned())));
-        assert_eq!(change(before.clone()), Ok(Change::Nothing));
+        assert_eq!(change(document(3, &["a", "b", "c"])), Ok(DocumentChange::Add("c".to_owned())));
+        assert_eq!(change(document(3, &["b"])), Ok(DocumentChange::Remove("a".to_owned())));
+        assert_eq!(change(before.clone()), Ok(DocumentChange::Nothing));
         assert_eq!(change(document(3, &[])), Err(DocumentError::SeveralAtOnce));
         assert_eq!(change(document(3, &["a", "c"])), Err(DocumentError::SeveralAtOnce));
         assert_eq!(change(document(2, &["a"])), Err(DocumentError::Limit { has: 3, wants: 2 }));

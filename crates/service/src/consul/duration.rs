@@ -2,12 +2,12 @@
 
 use meshlock_cluster::time::Span;
 
-/// Units and their microseconds; those that end as others do come first.
+/// Units in microseconds.
 const UNITS: [(&str, u64); 6] =
     [("ns", 0), ("us", 1), ("µs", 1), ("ms", 1000), ("s", 1_000_000), ("m", 60_000_000)];
 const HOUR: u64 = 3_600_000_000;
 
-/// Reads a duration; less than a microsecond is nothing.
+/// Parses a duration. Fractions of a microsecond are dropped.
 pub(super) fn read(text: &str) -> Option<Span> {
     if text == "0" {
         return Some(Span::ZERO);
@@ -28,14 +28,14 @@ pub(super) fn read(text: &str) -> Option<Span> {
     Some(Span::from_micros(micros))
 }
 
-/// A decimal number of units.
+/// Multiplies a decimal number with a unit.
 fn times(number: &str, unit: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && part.is_empty() {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()?.checked_mul(unit)? };
-    // More digits than microseconds have add nothing.
+    // Further digits are less than a microsecond.
     let part = part.get(..part.len().min(9))?;
     let part = if part.is_empty() {
         0

@@ -1,4 +1,5 @@
-//! Errors as text with a status, as Consul says them; in its words where clients know it by them.
+//! Errors as text with an HTTP status, as Consul reports them; in Consul's words where clients recognise errors by
+//! their text.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -9,45 +10,45 @@ use meshlock_host::front::Admitted;
 use super::Consul;
 use super::ids;
 use crate::sessions::registry::{LeaseId, RegistryError};
-use crate::sessions::{NotAnswered, NotHeld};
+use crate::sessions::{AcquireError, NotAnswered};
 
-/// What is said to whoever takes Meshlock for Consul as a whole.
+/// Explains what Meshlock serves of Consul's API.
 const WHAT_IT_IS: &str = "Meshlock keeps locks, not data: of Consul it knows sessions and the keys of locks and semaphores \
      (?acquire, ?release, and ?cas of PREFIX/.lock); see docs/consul.md";
 
-/// What a client is refused with.
+/// An error answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct ConsulError {
     pub(super) status: StatusCode,
     pub(super) message: String,
 }
 
-impl Fault {
+impl ConsulError {
     pub(super) fn new(status: StatusCode, message: impl std::fmt::Display) -> Self {
-        Fault { status, message: message.to_string() }
+        ConsulError { status, message: message.to_string() }
     }
 
-    /// What was given makes no sense.
+    /// Builds the error for invalid input.
     pub(super) fn bad(message: impl std::fmt::Display) -> Self {
-        Fault::new(StatusCode::BAD_REQUEST, message)
+        ConsulError::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// Consul does it, and Meshlock does not.
+    /// Builds the error for something that Consul does and Meshlock does not.
     pub(super) fn not_a_lock(what: &str) -> Self {
-        Fault::new(StatusCode::NOT_IMPLEMENTED, format!("meshlock: {what}. {WHAT_IT_IS}"))
+        ConsulError::new(StatusCode::NOT_IMPLEMENTED, format!("meshlock: {what}. {WHAT_IT_IS}"))
     }
 
-    /// The rules do not give it.
+    /// Builds the error for a caller that the access rules do not allow this.
     pub(super) fn denied(error: &Denied) -> Self {
-        Fault::new(StatusCode::FORBIDDEN, format!("Permission denied: {error}"))
+        ConsulError::new(StatusCode::FORBIDDEN, format!("Permission denied: {error}"))
     }
 
     pub(super) fn unanswered(error: &NotAnswered) -> Self {
-        Fault::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
+        ConsulError::new(StatusCode::SERVICE_UNAVAILABLE, format!("meshlock: {error}"))
     }
 }
 
-impl IntoResponse for Fault {
+impl IntoResponse for ConsulError {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
         (self.status, kind, self.message).into_response()
@@ -55,9 +56,9 @@ impl IntoResponse for Fault {
 }
 
 impl Consul {
-    /// The lease of a session's name, if it can be one's.
-    pub(super) fn lease(name: &str) -> Result<LeaseId, Fault> {
-        let invalid = |message: String| Fault::new(StatusCode::INTERNAL_SERVER_ERROR, message);
+    /// Parses the name of a session.
+    pub(super) fn lease(name: &str) -> Result<LeaseId, ConsulError> {
+        let invalid = |message: String| ConsulError::new(StatusCode::INTERNAL_SERVER_ERROR, message);
         if name.is_empty() {
             return Err(invalid("missing session".to_owned()));
         }
@@ -67,20 +68,20 @@ impl Consul {
         ids::lease(name).ok_or_else(|| invalid(no_such(name)))
     }
 
-    /// Whether the caller may do something with a lock.
-    pub(super) fn check(&self, caller: &Admitted, verb: Verb, lock: &LockName) -> Result<(), Fault> {
-        self.sessions.check(caller, verb, lock).map_err(|error| Fault::denied(&error))
+    /// Checks whether the caller may do something with a lock.
+    pub(super) fn check(&self, caller: &Admitted, verb: Verb, lock: &LockName) -> Result<(), ConsulError> {
+        self.sessions.check(caller, verb, lock).map_err(|error| ConsulError::denied(&error))
     }
 
-    /// The session is not there, or at another site.
-    pub(super) fn no_session(&self, lease: LeaseId) -> Fault {
+    /// Builds the error for a session that does not exist, or that another site keeps.
+    pub(super) fn no_session(&self, lease: LeaseId) -> ConsulError {
         let name = ids::session(lease);
-        let message = self.elsewhere(lease).unwrap_or_else(|| no_such(&name));
-        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+        let message = self.other_site_message(lease).unwrap_or_else(|| no_such(&name));
+        ConsulError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
-    /// If another site has the session: that it does.
-    pub(super) fn elsewhere(&self, lease: LeaseId) -> Option<String> {
+    /// Returns the error message for a session that another site keeps.
+    pub(super) fn other_site_message(&self, lease: LeaseId) -> Option<String> {
         let site = self.sessions.granted_by(lease)?;
         Some(format!(
             "invalid session \"{}\": it was created at the site '{site}', and this is '{}'; use the address of '{site}' for it, \
@@ -90,25 +91,25 @@ impl Consul {
         ))
     }
 
-    /// Why a lock is not held, where that is not simply an answer.
-    pub(super) fn not_held(&self, error: &NotHeld) -> Fault {
+    /// Builds the error for a lock that was not acquired, where the answer is not simply `false`.
+    pub(super) fn not_held(&self, error: &AcquireError) -> ConsulError {
         let status = match error {
-            NotHeld::Registry(RegistryError::NoLease(lease)) => return self.no_session(*lease),
-            NotHeld::Denied(error) => return Fault::denied(error),
-            NotHeld::Registry(error) if error.is_a_limit() => StatusCode::TOO_MANY_REQUESTS,
-            NotHeld::Registry(_)
-            | NotHeld::Permits(_)
-            | NotHeld::Busy
-            | NotHeld::TimedOut
-            | NotHeld::GoneAgain => StatusCode::CONFLICT,
-            NotHeld::SessionOver => StatusCode::INTERNAL_SERVER_ERROR,
-            NotHeld::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
+            AcquireError::Registry(RegistryError::NoLease(lease)) => return self.no_session(*lease),
+            AcquireError::Denied(error) => return ConsulError::denied(error),
+            AcquireError::Registry(error) if error.is_a_limit() => StatusCode::TOO_MANY_REQUESTS,
+            AcquireError::Registry(_)
+            | AcquireError::Permits(_)
+            | AcquireError::Busy
+            | AcquireError::TimedOut
+            | AcquireError::LostAtOnce => StatusCode::CONFLICT,
+            AcquireError::SessionOver => StatusCode::INTERNAL_SERVER_ERROR,
+            AcquireError::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Fault::new(status, format!("meshlock: {error}"))
+        ConsulError::new(status, format!("meshlock: {error}"))
     }
 }
 
-/// In exactly these words: clients know it by them, and some show nothing longer.
+/// The exact text matters: clients recognise it, and some show nothing longer.
 fn no_such(name: &str) -> String {
     format!("invalid session \"{name}\"")
 }

@@ -1,4 +1,4 @@
-//! Requests, taken apart for what answers them. Each carries its caller, put there by the server's guard.
+//! HTTP handlers of Consul's API. Each request carries its caller, attached by the server's guard.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -10,9 +10,9 @@ use meshlock_host::front::Admitted;
 
 use super::Consul;
 use super::calls::{KvCall, Parameters};
-use super::errors::Fault;
+use super::errors::ConsulError;
 
-/// All that is served.
+/// Returns all routes.
 pub(super) fn routes(consul: Consul) -> Router {
     Router::new()
         .route("/v1/session/create", put(create))
@@ -29,14 +29,14 @@ pub(super) fn routes(consul: Consul) -> Router {
         .with_state(consul)
 }
 
-/// What stands behind the question mark, in order.
+/// The query parameters in order.
 type Given = Query<Vec<(String, String)>>;
 
 async fn create(
     State(consul): State<Consul>,
     Extension(caller): Extension<Admitted>,
     body: Bytes,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     consul.create(&caller, &body)
 }
 
@@ -44,7 +44,7 @@ async fn destroy(
     State(consul): State<Consul>,
     Extension(caller): Extension<Admitted>,
     Path(session): Path<String>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     consul.destroy(&caller, &session)
 }
 
@@ -52,7 +52,7 @@ async fn renew(
     State(consul): State<Consul>,
     Extension(caller): Extension<Admitted>,
     Path(session): Path<String>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     consul.renew(&caller, &session)
 }
 
@@ -61,7 +61,7 @@ async fn info(
     Extension(caller): Extension<Admitted>,
     Path(session): Path<String>,
     Query(given): Given,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     consul.info(&caller, &session, Parameters(given).waits()?).await
 }
 
@@ -69,7 +69,7 @@ async fn list(
     State(consul): State<Consul>,
     Extension(caller): Extension<Admitted>,
     Query(given): Given,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     Ok(consul.list(&caller, Parameters(given).waits()?).await)
 }
 
@@ -78,7 +78,7 @@ async fn list_of(
     Extension(caller): Extension<Admitted>,
     Path(node): Path<String>,
     Query(given): Given,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     consul.list_of(&caller, &node, Parameters(given).waits()?).await
 }
 
@@ -88,7 +88,7 @@ async fn kv_root(
     method: Method,
     Query(given): Given,
     body: Bytes,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     answer((&consul, &caller), &method, "", given, &body).await
 }
 
@@ -99,24 +99,24 @@ async fn kv(
     Path(key): Path<String>,
     Query(given): Given,
     body: Bytes,
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     answer((&consul, &caller), &method, &key, given, &body).await
 }
 
-/// Every call about keys: here is known which lock it is about, and what it does to it.
+/// Answers all calls about keys: from here on the lock and the operation are known.
 async fn answer(
     (consul, caller): (&Consul, &Admitted),
     method: &Method,
     key: &str,
     given: Vec<(String, String)>,
     body: &[u8],
-) -> Result<Response, Fault> {
+) -> Result<Response, ConsulError> {
     match KvCall::read(method, key, &Parameters(given))? {
-        KvCall::Read { about, shown, waits } => {
-            Ok(consul.read(caller, &about, &shown, waits).await?.into_response())
+        KvCall::Read { target, format, waits } => {
+            Ok(consul.read(caller, &target, &format, waits).await?.into_response())
         }
-        KvCall::Write { key, place, write } => {
-            Ok(axum::Json(consul.write(caller, key, place, write, body).await?).into_response())
+        KvCall::Write { key, path, write } => {
+            Ok(axum::Json(consul.write(caller, key, path, write, body).await?).into_response())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What sessions are called: pure. Consul's are UUIDs, ours the number of a lease in the dress of one (version 8: "custom").
+//! Session ids: pure. Consul's are UUIDs, so ours are the number of a lease written as a UUID (version 8, "custom").
 //!
 //! ```text
 //!  1b2d71dd-acfd-8a22-8700-6d6573686c6b        the lease 1b2d71ddacfda227
@@ -7,32 +7,33 @@
 
 use crate::sessions::registry::LeaseId;
 
-/// The end of a session's name.
+/// The last group of a session's id.
 const SESSION: &str = "6d6573686c6b";
 
-/// The end of what stands for a holder that is no session of Consul's clients: "others" in ASCII.
+/// The last group of the id that stands for a holder without a Consul session: "others" in ASCII.
 const OTHER: &str = "6f7468657273";
 
-/// The name of a session.
+/// Returns the id of a session.
 pub(super) fn session(lease: LeaseId) -> String {
-    dressed(lease.number().unsigned_abs(), SESSION)
+    as_uuid(lease.number().unsigned_abs(), SESSION)
 }
 
-/// What is shown for the session of a holder that has none, such as `meshlock run`: another one for each grant.
+/// Returns the id that is shown for a holder without a Consul session, such as `meshlock run`; it differs for each
+/// grant.
 pub(super) fn other(fence: i64) -> String {
-    dressed(fence.unsigned_abs(), OTHER)
+    as_uuid(fence.unsigned_abs(), OTHER)
 }
 
-/// The lease that a session's name stands for.
+/// Returns the lease of a session id.
 pub(super) fn lease(name: &str) -> Option<LeaseId> {
     let digits: String = name.chars().filter(|&c| c != '-').collect();
-    // Both marks are fixed, so that no two names stand for the same lease.
+    // Version and variant are fixed, so that no two ids stand for the same lease.
     let number = format!("{}{}{}", digits.get(..12)?, digits.get(13..16)?, digits.get(17..18)?);
     let lease = LeaseId::new(i64::from_str_radix(&number, 16).ok()?)?;
     (session(lease) == name).then_some(lease)
 }
 
-/// Whether a name has the form of a session's, ours or another's: Consul says so before it looks for it.
+/// Returns whether a text is a UUID. Consul checks this before it looks a session up.
 pub(super) fn is_uuid(name: &str) -> bool {
     let is_at = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',
@@ -41,7 +42,7 @@ pub(super) fn is_uuid(name: &str) -> bool {
     name.len() == 36 && name.bytes().enumerate().all(is_at)
 }
 
-fn dressed(number: u64, end: &str) -> String {
+fn as_uuid(number: u64, end: &str) -> String {
     let digits = format!("{number:016x}");
     format!("{}-{}-8{}-8{}00-{end}", &digits[..8], &digits[8..12], &digits[12..15], &digits[15..])
 }

@@ -1,32 +1,34 @@
-//! Numbers by which clients tell earlier from later: pure.
+//! Indexes by which clients tell earlier from later: pure.
 //!
-//! Consul numbers every write to its store. Here nothing is written: a thing has a new number whenever it is seen to be different
-//! from what it was when it was last looked at. A number is never given twice, so a client that names the one it knows is told at
-//! once if anything is different, and can wait if not. What has been forgotten has a new number, which wakes somebody for nothing.
+//! Consul numbers every write to its store. Here nothing is written: a thing gets a new index whenever it differs
+//! from what it was when it was last looked at. An index is never given twice, so a client that names the index it
+//! knows is answered at once if anything has changed, and can wait otherwise. A thing that was forgotten gets a new
+//! index, which only wakes a client without need.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many things are remembered.
-const MOST: usize = 20_000;
+/// Maximum number of things that are remembered.
+const MAX_THINGS: usize = 20_000;
 
-/// What the numbers of one site are.
+/// The indexes of one site.
 #[derive(Debug)]
 pub(super) struct Indexes {
     last: u64,
     looks: u64,
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, IndexedThing>,
 }
 
+/// What is remembered of a thing.
 #[derive(Debug)]
-struct Seen {
+struct IndexedThing {
     digest: u64,
     holder: Option<i64>,
     numbers: Numbers,
     looked: u64,
 }
 
-/// When a thing was seen first, and when it changed.
+/// The indexes of a thing's creation and last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub(super) created: u64,
@@ -34,17 +36,19 @@ pub(super) struct Numbers {
 }
 
 impl Indexes {
-    /// Begins above `start`, which is larger for each incarnation of a site, so that an index of the incarnation before is none of this one.
+    /// Starts above `start`, which must be larger for each incarnation of a site, so that indexes of an earlier
+    /// incarnation are recognised.
     pub(super) fn new(start: u64) -> Self {
         Indexes { last: start, looks: 0, seen: BTreeMap::new() }
     }
 
-    /// The largest number that was given.
+    /// Returns the largest index that was given.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    /// The numbers of the thing `name`, which is now seen as `content`. With another `holder` it is another thing.
+    /// Returns the indexes of the thing `name`, whose content is now `content`. With another `holder` it counts as
+    /// newly created.
     pub(super) fn of(&mut self, name: &str, content: &impl Hash, holder: Option<i64>) -> Numbers {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
@@ -61,16 +65,16 @@ impl Indexes {
             }
             return seen.numbers;
         }
-        if self.seen.len() >= MOST {
+        if self.seen.len() >= MAX_THINGS {
             self.forget_half();
         }
         self.last += 1;
         let numbers = Numbers { created: self.last, modified: self.last };
-        self.seen.insert(name.to_owned(), Seen { digest, holder, numbers, looked });
+        self.seen.insert(name.to_owned(), IndexedThing { digest, holder, numbers, looked });
         numbers
     }
 
-    /// Forgets what nobody has looked at for longest.
+    /// Forgets the things that have not been looked at for longest.
     fn forget_half(&mut self) {
         let mut looked: Vec<u64> = self.seen.values().map(|seen| seen.looked).collect();
         looked.sort_unstable();
@@ -94,9 +98,9 @@ mod tests {
         let renamed = indexes.of("a", &"alice 2", Some(7));
         assert!(renamed.modified > held.modified && renamed.created == held.created);
         let again = indexes.of("a", &"alice 2", Some(8));
-        assert!(again.created > renamed.modified, "another holder is another thing");
+        assert!(again.created > renamed.modified, "with another holder it is created anew");
         let freed = indexes.of("a", &"", None);
-        assert!(freed.modified > again.modified, "though it was so before");
+        assert!(freed.modified > again.modified, "although the content is as before");
         assert_eq!(indexes.last(), freed.modified);
     }
 
@@ -104,10 +108,10 @@ mod tests {
     fn what_is_forgotten_has_a_new_number_and_memory_is_bounded() {
         let mut indexes = Indexes::new(0);
         let first = indexes.of("first", &1, None);
-        for at in 0..3 * MOST {
+        for at in 0..3 * MAX_THINGS {
             indexes.of(&format!("other {at}"), &1, None);
         }
-        assert!(indexes.seen.len() <= MOST);
+        assert!(indexes.seen.len() <= MAX_THINGS);
         assert!(indexes.of("first", &1, None).modified > first.modified);
     }
 }

@@ -1,15 +1,15 @@
-//! What Consul's clients speak, as far as it is about locks: sessions, keys that are acquired and released, and the document by
-//! which its Go API counts the permits of a semaphore.
+//! Consul's API, as far as it is about locks: sessions, keys that are acquired and released, and the document by
+//! which Consul's Go API counts the permits of a semaphore.
 //!
 //! ```text
 //!  PUT /v1/session/create                          a lease of the registry
-//!  PUT /v1/kv/jobs?acquire=SESSION                 try to get the lock `jobs`: true or false
-//!  GET /v1/kv/jobs?index=N&wait=10s                who holds it, as soon as that is different
-//!  PUT /v1/kv/pool/.lock?cas=N  {"Limit":2,…}      try to get a permit of the semaphore `pool`, or give it back
+//!  PUT /v1/kv/jobs?acquire=SESSION                 try to acquire the lock `jobs`: true or false
+//!  GET /v1/kv/jobs?index=N&wait=10s                who holds it, as soon as that changes
+//!  PUT /v1/kv/pool/.lock?cas=N  {"Limit":2,…}      acquire or release a permit of the semaphore `pool`
 //! ```
 //!
-//! Keys are virtual: each is somebody's place at a lock, and gone when it is given back. What Meshlock does not do is refused with
-//! a sentence that says so. `docs/consul.md` lists every difference.
+//! Keys are virtual: each stands for one client's request for a lock, and is gone when the lock is released. What
+//! Meshlock does not do is refused with a sentence that says so. `docs/consul.md` lists every difference.
 
 mod agent;
 mod blocking;
@@ -35,11 +35,11 @@ use axum::Router;
 use tokio::sync::watch;
 
 use crate::sessions::Sessions;
-pub(crate) use agent::{is_elsewhere, not_here};
+pub(crate) use agent::{is_unsupported, unsupported};
 use indexes::Indexes;
 use records::Records;
 
-/// Consul's API. Clones are the same.
+/// Consul's API. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Consul(Arc<Inner>);
 
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     cluster: String,
     records: Mutex<Records>,
     indexes: Mutex<Indexes>,
-    /// Rises whenever a session is created or destroyed, or what it has here changes.
+    /// Incremented whenever a session is created or destroyed, or its keys change.
     touched: watch::Sender<u64>,
 }
 
@@ -61,7 +61,7 @@ impl std::ops::Deref for Consul {
 
 impl Consul {
     pub(crate) fn new(sessions: Sessions, cluster: &str) -> Self {
-        // An index that a client has from an earlier incarnation of this site is not taken for one of this incarnation.
+        // Indexes of an earlier incarnation of this site must not be mistaken for indexes of this one.
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Consul(Arc::new(Inner {
             sessions,
@@ -72,7 +72,7 @@ impl Consul {
         }))
     }
 
-    /// All that is served.
+    /// Returns all routes.
     pub(crate) fn routes(&self) -> Router {
         http::routes(self.clone())
     }

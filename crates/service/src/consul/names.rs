@@ -1,7 +1,7 @@
-//! What keys and labels mean: pure.
+//! The meaning of keys and labels: pure.
 //!
-//! Consul's clients put locks and semaphores together from keys in three ways. Lock and document of one name are the same lock
-//! here, as `consul lock` has it: there, too, whoever takes both gets a conflict and not both.
+//! Consul's clients use keys for locks and semaphores in three ways. A lock and a document of the same name are the
+//! same lock here. `consul lock` keeps them apart in the same way: a client that uses both gets a conflict.
 
 use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
@@ -9,61 +9,62 @@ use super::ids;
 use crate::escape::{ValueTooLong, escaped, unescaped};
 use crate::sessions::registry::LeaseId;
 
-/// What the Go API puts behind the prefix of a semaphore; and `consul lock` behind that of a lock.
+/// The suffix that the Go API adds to the prefix of a semaphore, and `consul lock` to that of a lock.
 const DOCUMENT: &str = "/.lock";
 
-/// The flags that the Go API gives the keys of its locks, and those of its semaphores, by which it tells them apart.
+/// The flags by which the Go API distinguishes keys of locks from keys of semaphores.
 pub(super) const LOCK_FLAGS: u64 = 0x2ddc_cbc0_58a5_0c18;
 pub(super) const SEMAPHORE_FLAGS: u64 = 0xe0f6_9a2b_aa41_4de0;
 
-/// What a key is.
+/// What a key stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// A lock of this name.
+pub(super) enum KeyPath {
+    /// The lock of this name.
     Lock(LockName),
-    /// `X/.lock`: the lock X, or the document that says who has the permits of X.
+    /// `X/.lock`: the lock X, or the document with the holders of its permits.
     Document(LockName),
     /// `X/SESSION`: a session that wants a permit of X.
     Contender(LockName, LeaseId),
 }
 
-impl Place {
+impl KeyPath {
     pub(super) fn of(key: &str) -> Result<Self, NameError> {
         if let Some(name) = key.strip_suffix(DOCUMENT).filter(|name| !name.is_empty()) {
-            return Ok(Place::Document(name.parse()?));
+            return Ok(KeyPath::Document(name.parse()?));
         }
         let contender = key.rsplit_once('/').and_then(|(name, end)| Some((name, ids::lease(end)?)));
         match contender {
-            Some((name, lease)) => Ok(Place::Contender(name.parse()?, lease)),
-            None => Ok(Place::Lock(key.parse()?)),
+            Some((name, lease)) => Ok(KeyPath::Contender(name.parse()?, lease)),
+            None => Ok(KeyPath::Lock(key.parse()?)),
         }
     }
 
-    /// The lock that it is about.
+    /// Returns the lock that the key is about.
     pub(super) fn lock(&self) -> &LockName {
         match self {
-            Place::Lock(lock) | Place::Document(lock) | Place::Contender(lock, _) => lock,
+            KeyPath::Lock(lock) | KeyPath::Document(lock) | KeyPath::Contender(lock, _) => lock,
         }
     }
 }
 
-/// The key of a semaphore's document.
+/// Returns the key of a semaphore's document.
 pub(super) fn document_of(lock: &LockName) -> String {
     format!("{lock}{DOCUMENT}")
 }
 
-/// The key of a session that wants a permit, or has one.
+/// Returns the key of a session that wants or has a permit.
 pub(super) fn contender_of(lock: &LockName, session: &str) -> String {
     format!("{lock}/{session}")
 }
 
-/// What a list of all keys that begin so is about, besides what this site's own sessions have: the semaphore of that name.
+/// Returns the lock or semaphore that a listing of this prefix is about, besides the keys of this site's own
+/// sessions.
 pub(super) fn lock_of_prefix(prefix: &str) -> Option<LockName> {
     prefix.strip_suffix('/').unwrap_or(prefix).parse().ok()
 }
 
-/// Under what name a session's place at a lock is in the registry: the same as for our own API.
-pub(super) fn ledger_name(lock: &LockName, lease: LeaseId) -> Vec<u8> {
+/// Returns the name of a session's key in the registry, which is the same as for our own API.
+pub(super) fn registry_name(lock: &LockName, lease: LeaseId) -> Vec<u8> {
     format!("{lock}/{lease}").into_bytes()
 }
 
@@ -72,14 +73,14 @@ pub(super) fn ledger_name(lock: &LockName, lease: LeaseId) -> Vec<u8> {
 pub(super) enum Form {
     /// By acquiring its key.
     Whole,
-    /// As one of those in the document.
+    /// By being listed in the document.
     Permit,
 }
 
-/// How a label begins, for each form. The lease, the flags and the value follow.
+/// The beginning of a label for each form. The lease, the flags and the value follow.
 const LABELS: [(Form, &str); 2] = [(Form::Whole, "consul session "), (Form::Permit, "consul permit ")];
 
-/// What other sites and operators see of a session that holds a lock.
+/// Returns the label by which other sites and operators see a session that holds a lock.
 pub(super) fn label(
     form: Form,
     lease: LeaseId,
@@ -91,28 +92,28 @@ pub(super) fn label(
     if !value.is_empty() {
         label += ": ";
     }
-    let most = ClientLabel::MAX_BYTES - label.len();
+    let max = ClientLabel::MAX_BYTES - label.len();
     label += &escaped(value);
-    label.parse().map_err(|_| ValueTooLong { bytes: value.len(), most })
+    label.parse().map_err(|_| ValueTooLong { bytes: value.len(), max })
 }
 
-/// What a label says of a holder, if it is that of a session.
+/// What the label of a session says about a holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Labelled {
+pub(super) struct LabelInfo {
     pub(super) form: Form,
     pub(super) lease: LeaseId,
     pub(super) flags: u64,
     pub(super) value: Vec<u8>,
 }
 
-pub(super) fn read_label(label: &ClientLabel) -> Option<Labelled> {
+pub(super) fn read_label(label: &ClientLabel) -> Option<LabelInfo> {
     let (form, rest) =
         LABELS.iter().find_map(|(form, start)| Some((*form, label.as_str().strip_prefix(start)?)))?;
     let (numbers, value) = rest.split_once(": ").unwrap_or((rest, ""));
     let (lease, flags) = numbers.split_once(' ')?;
     let lease = LeaseId::new(i64::from_str_radix(lease, 16).ok()?)?;
     let flags = u64::from_str_radix(flags, 16).ok()?;
-    Some(Labelled { form, lease, flags, value: unescaped(value)? })
+    Some(LabelInfo { form, lease, flags, value: unescaped(value)? })
 }
 
 #[cfg(test)]
@@ -127,18 +128,18 @@ mod tests {
     fn keys_of_locks_and_semaphores_are_told_apart() {
         let lease = LeaseId::new(0x4d).unwrap();
         let contender = contender_of(&lock("a/b"), &ids::session(lease));
-        for (key, place) in [
-            ("jobs", Place::Lock(lock("jobs"))),
-            ("service/web/leader", Place::Lock(lock("service/web/leader"))),
-            ("jobs/.lock", Place::Document(lock("jobs"))),
-            ("/.lock", Place::Lock(lock("/.lock"))),
-            (".lock", Place::Lock(lock(".lock"))),
-            (&contender, Place::Contender(lock("a/b"), lease)),
-            (&contender[4..], Place::Lock(lock(&contender[4..]))),
+        for (key, path) in [
+            ("jobs", KeyPath::Lock(lock("jobs"))),
+            ("service/web/leader", KeyPath::Lock(lock("service/web/leader"))),
+            ("jobs/.lock", KeyPath::Document(lock("jobs"))),
+            ("/.lock", KeyPath::Lock(lock("/.lock"))),
+            (".lock", KeyPath::Lock(lock(".lock"))),
+            (&contender, KeyPath::Contender(lock("a/b"), lease)),
+            (&contender[4..], KeyPath::Lock(lock(&contender[4..]))),
         ] {
-            assert_eq!(Place::of(key), Ok(place), "{key}");
+            assert_eq!(KeyPath::of(key), Ok(path), "{key}");
         }
-        assert!(Place::of("").is_err() && Place::of(&"x".repeat(256)).is_err());
+        assert!(KeyPath::of("").is_err() && KeyPath::of(&"x".repeat(256)).is_err());
         assert_eq!(document_of(&lock("jobs")), "jobs/.lock");
     }
 
@@ -155,7 +156,7 @@ mod tests {
         for value in [&b""[..], b"host-3", b": 100%", &[0, 255]] {
             for form in [Form::Whole, Form::Permit] {
                 let said = read_label(&label(form, lease, u64::MAX, value).unwrap()).unwrap();
-                assert_eq!(said, Labelled { form, lease, flags: u64::MAX, value: value.to_vec() });
+                assert_eq!(said, LabelInfo { form, lease, flags: u64::MAX, value: value.to_vec() });
             }
         }
         for other in [

@@ -1,4 +1,5 @@
-//! What this site remembers of its sessions besides their leases: what clients said of them, and what they show in their keys. Pure.
+//! What this site remembers of Consul sessions besides their leases: their options, and the content of their keys.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,81 +9,82 @@ use meshlock_cluster::time::Span;
 use super::names::Form;
 use crate::sessions::registry::LeaseId;
 
-/// What a client said of its session when it created it.
+/// The options that a client gave when it created a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct About {
+pub(super) struct SessionOptions {
     pub(super) name: String,
     pub(super) behavior: &'static str,
     pub(super) lock_delay: Span,
-    /// As it was written.
+    /// As the client wrote it.
     pub(super) ttl: String,
-    /// The number of its creation.
+    /// The index of its creation.
     pub(super) created: u64,
 }
 
-/// What a session shows in one key.
+/// The content of a session's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct KeyContent {
     pub(super) key: String,
     pub(super) flags: u64,
     pub(super) value: Vec<u8>,
 }
 
+/// A session.
 #[derive(Debug)]
-struct Record {
-    about: About,
-    /// Locks and permits that it has, or had: whether it still does is the registry's to say.
-    held: BTreeMap<LockName, (Form, Mark)>,
+struct SessionRecord {
+    options: SessionOptions,
+    /// Locks and permits that it holds or held; the registry knows which it still holds.
+    held: BTreeMap<LockName, (Form, KeyContent)>,
     /// Semaphores of which it wants a permit.
-    contends: BTreeMap<LockName, Mark>,
+    contends: BTreeMap<LockName, KeyContent>,
 }
 
-/// All sessions of this site. Those that are over are forgotten now and then.
+/// All sessions of this site. Those that are over are forgotten from time to time.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    all: BTreeMap<LeaseId, Record>,
-    /// With so many it is time to forget those that are over.
-    crowded: usize,
+    all: BTreeMap<LeaseId, SessionRecord>,
+    /// Number of sessions at which those that are over are to be forgotten.
+    cleanup_at: usize,
     contenders: usize,
 }
 
-/// No more semaphores can be wanted at this site.
+/// The limit of requested permits at this site is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct TooManyContenders;
 
 impl Records {
-    /// Whether it is time to forget sessions that are over.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.all.len() >= self.crowded
+    /// Returns whether it is time to forget sessions that are over.
+    pub(super) fn needs_cleanup(&self) -> bool {
+        self.all.len() >= self.cleanup_at
     }
 
-    /// A session was created.
-    pub(super) fn add(&mut self, lease: LeaseId, about: About) {
-        self.all.insert(lease, Record { about, held: BTreeMap::new(), contends: BTreeMap::new() });
+    /// Adds a session.
+    pub(super) fn add(&mut self, lease: LeaseId, options: SessionOptions) {
+        self.all.insert(lease, SessionRecord { options, held: BTreeMap::new(), contends: BTreeMap::new() });
     }
 
     /// Forgets sessions that are over.
     pub(super) fn forget(&mut self, over: &BTreeSet<LeaseId>) {
         self.all.retain(|lease, _| !over.contains(lease));
         self.contenders = self.all.values().map(|record| record.contends.len()).sum();
-        self.crowded = 2 * self.all.len() + 64;
+        self.cleanup_at = 2 * self.all.len() + 64;
     }
 
-    pub(super) fn about(&self, lease: LeaseId) -> Option<&About> {
-        self.all.get(&lease).map(|record| &record.about)
+    pub(super) fn options(&self, lease: LeaseId) -> Option<&SessionOptions> {
+        self.all.get(&lease).map(|record| &record.options)
     }
 
     pub(super) fn ids(&self) -> BTreeSet<LeaseId> {
         self.all.keys().copied().collect()
     }
 
-    /// What the session shows of a lock that it holds.
-    pub(super) fn held(&self, lease: LeaseId, lock: &LockName) -> Option<&(Form, Mark)> {
+    /// Returns the content of the key by which a session holds a lock.
+    pub(super) fn held(&self, lease: LeaseId, lock: &LockName) -> Option<&(Form, KeyContent)> {
         self.all.get(&lease)?.held.get(lock)
     }
 
-    /// The session holds a lock.
-    pub(super) fn set_held(&mut self, lease: LeaseId, lock: LockName, form: Form, mark: Mark) {
+    /// Records that a session holds a lock.
+    pub(super) fn set_held(&mut self, lease: LeaseId, lock: LockName, form: Form, mark: KeyContent) {
         if let Some(record) = self.all.get_mut(&lease) {
             record.held.insert(lock, (form, mark));
         }
@@ -94,23 +96,23 @@ impl Records {
         }
     }
 
-    /// What the session shows while it wants a permit.
-    pub(super) fn contender(&self, lease: LeaseId, lock: &LockName) -> Option<&Mark> {
+    /// Returns the content of the key by which a session requests a permit.
+    pub(super) fn contender(&self, lease: LeaseId, lock: &LockName) -> Option<&KeyContent> {
         self.all.get(&lease)?.contends.get(lock)
     }
 
-    /// The session wants a permit; at most so many are wanted by all.
+    /// Records that a session wants a permit; fails if all sessions together want `max` already.
     pub(super) fn add_contender(
         &mut self,
         lease: LeaseId,
         lock: LockName,
-        mark: Mark,
-        most: usize,
-    ) -> Result<(), Full> {
+        mark: KeyContent,
+        max: usize,
+    ) -> Result<(), TooManyContenders> {
         let Some(record) = self.all.get_mut(&lease) else { return Ok(()) };
         if !record.contends.contains_key(&lock) {
-            if self.contenders >= most {
-                return Err(Full);
+            if self.contenders >= max {
+                return Err(TooManyContenders);
             }
             self.contenders += 1;
         }
@@ -124,10 +126,10 @@ impl Records {
         removed.is_some()
     }
 
-    /// All keys of sessions that begin so: those of contenders, and the locks of those that hold, or held, them.
+    /// Returns the keys of sessions that start with `prefix`: requests for permits, and locks that are or were held.
     pub(super) fn keys_from(&self, prefix: &str) -> Vec<(LeaseId, LockName, Option<Form>)> {
-        let of = |(&lease, record): (&LeaseId, &Record)| {
-            let begins = |mark: &Mark| mark.key.starts_with(prefix);
+        let of = |(&lease, record): (&LeaseId, &SessionRecord)| {
+            let begins = |mark: &KeyContent| mark.key.starts_with(prefix);
             let held = record.held.iter().filter(|(_, (_, mark))| begins(mark));
             let held = held.map(|(lock, (form, _))| (lease, lock.clone(), Some(*form)));
             let contends = record.contends.iter().filter(|(_, mark)| begins(mark));
@@ -142,13 +144,13 @@ impl Records {
 mod tests {
     use super::*;
 
-    fn about() -> About {
+    fn options() -> SessionOptions {
         let (name, ttl) = (String::new(), String::new());
-        About { name, behavior: "release", lock_delay: Span::ZERO, ttl, created: 1 }
+        SessionOptions { name, behavior: "release", lock_delay: Span::ZERO, ttl, created: 1 }
     }
 
-    fn mark(key: &str) -> Mark {
-        Mark { key: key.to_owned(), flags: 0, value: Vec::new() }
+    fn mark(key: &str) -> KeyContent {
+        KeyContent { key: key.to_owned(), flags: 0, value: Vec::new() }
     }
 
     #[test]
@@ -156,22 +158,25 @@ mod tests {
         let mut records = Records::default();
         for number in 1..10_000 {
             let lease = LeaseId::new(number).unwrap();
-            if records.is_crowded() {
+            if records.needs_cleanup() {
                 let over = records.ids();
                 records.forget(&over);
             }
-            records.add(lease, about());
+            records.add(lease, options());
             records.add_contender(lease, "a".parse().unwrap(), mark("a/s"), 1000).unwrap();
         }
         assert!(records.all.len() < 200 && records.contenders == records.all.len());
     }
 
     #[test]
-    fn so_many_contenders_and_no_more() {
+    fn the_number_of_contenders_is_limited() {
         let (mut records, lease) = (Records::default(), LeaseId::new(1).unwrap());
-        records.add(lease, about());
+        records.add(lease, options());
         let mut add = |name: &str| records.add_contender(lease, name.parse().unwrap(), mark(name), 2);
-        assert_eq!((add("a"), add("b"), add("a"), add("c")), (Ok(()), Ok(()), Ok(()), Err(Full)));
+        assert_eq!(
+            (add("a"), add("b"), add("a"), add("c")),
+            (Ok(()), Ok(()), Ok(()), Err(TooManyContenders))
+        );
         assert!(records.remove_contender(lease, &"a".parse().unwrap()));
         assert!(!records.remove_contender(lease, &"a".parse().unwrap()));
         assert_eq!(records.add_contender(lease, "c".parse().unwrap(), mark("c"), 2), Ok(()));

@@ -1,4 +1,4 @@
-//! Sessions: leases under another name, with a time to live as Consul's rules have it.
+//! Consul sessions. A session is a lease of the registry with a time to live as Consul defines it.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -8,45 +8,45 @@ use meshlock_system::now;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::blocking::Answer;
+use super::blocking::IndexedAnswer;
 use super::calls::Waits;
-use super::errors::Fault;
-use super::records::About;
+use super::errors::ConsulError;
+use super::records::SessionOptions;
 use super::{Consul, duration, ids};
-use crate::sessions::NotHeld;
-use crate::sessions::registry::{Lasts, LeaseId};
+use crate::sessions::AcquireError;
+use crate::sessions::registry::{LeaseDuration, LeaseId};
 
-/// The shortest and the longest time to live. A session without one lasts as long as the longest, unless it is renewed.
-const LEAST_TTL: Span = Span::from_millis(10_000);
+/// The shortest and the longest time to live. A session without one lasts for the longest time unless it is renewed.
+const MIN_TTL: Span = Span::from_millis(10_000);
 const MAX_TTL: Span = Span::from_millis(86_400_000);
 const WITHOUT_A_TTL: &str = "24h";
 
-/// For how long after a session's end nobody else gets its locks, if the client does not say, and at most.
+/// The default and the maximum of the lock delay: for how long after a session's end nobody else gets its locks.
 const LOCK_DELAY: Span = Span::from_millis(15_000);
 const MAX_LOCK_DELAY: Span = Span::from_millis(60_000);
 
-/// For so long at least a client without a TTL is given to hear that it has lost a lock.
-const LEAST_SILENCE: Span = Span::from_millis(10_000);
+/// Minimum time for a client without a TTL to notice that it has lost a lock.
+const MIN_SILENCE: Span = Span::from_millis(10_000);
 
-/// How long a session's name may be, in bytes.
+/// Maximum length of a session's name in bytes.
 const MAX_NAME: usize = 4096;
 
-/// The check that every node of Consul has: here, that the site is a member.
+/// The check that every Consul node has. Here it means that the site is a member.
 const NODE_CHECK: &str = "serfHealth";
 
-/// What a client wants of a session.
+/// A parsed request to create a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct NewKey {
+struct SessionRequest {
     name: String,
     behavior: &'static str,
     lock_delay: Span,
     ttl: Option<(String, Span)>,
 }
 
-/// A session as Consul shows it.
+/// A session in Consul's JSON.
 #[derive(Hash, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Session {
+pub(super) struct SessionEntry {
     #[serde(rename = "ID")]
     id: String,
     name: String,
@@ -63,28 +63,28 @@ pub(super) struct Session {
 }
 
 impl Consul {
-    pub(super) fn create(&self, caller: &Admitted, body: &[u8]) -> Result<Response, Fault> {
-        let wanted = NewKey::read(body, self.sessions.site().as_str())?;
+    pub(super) fn create(&self, caller: &Admitted, body: &[u8]) -> Result<Response, ConsulError> {
+        let wanted = SessionRequest::read(body, self.sessions.site().as_str())?;
         let delay = wanted.lock_delay.min(MAX_LOCK_DELAY);
-        // Without a TTL a client has not said when it stops by itself: the delay is what Consul would give it.
-        let silence = wanted.ttl.is_none().then(|| delay.max(LEAST_SILENCE));
+        // A client without a TTL has not said when it stops by itself, so it is given the delay, as with Consul.
+        let silence = wanted.ttl.is_none().then(|| delay.max(MIN_SILENCE));
         let (ttl, lasts) = wanted.ttl.unwrap_or_else(|| (WITHOUT_A_TTL.to_owned(), MAX_TTL));
-        let granted = self.sessions.grant(caller, Lasts::For(lasts), None);
-        let lease = granted.map_err(|error| self.not_held(&NotHeld::Registry(error)))?;
+        let granted = self.sessions.grant(caller, LeaseDuration::For(lasts), None);
+        let lease = granted.map_err(|error| self.not_held(&AcquireError::Registry(error)))?;
         self.sessions.set_delay(lease, delay, silence);
         let id = ids::session(lease);
         let created = self.indexes().of(&format!("session {id}"), &(), None).created;
-        let NewKey { name, behavior, lock_delay, .. } = wanted;
-        if self.records().is_crowded() {
+        let SessionRequest { name, behavior, lock_delay, .. } = wanted;
+        if self.records().needs_cleanup() {
             self.forget_sessions();
         }
-        self.records().add(lease, About { name, behavior, lock_delay, ttl, created });
+        self.records().add(lease, SessionOptions { name, behavior, lock_delay, ttl, created });
         self.touch();
         Ok(axum::Json(serde_json::json!({ "ID": id })).into_response())
     }
 
-    /// Ends a session; one that is not there is ended already.
-    pub(super) fn destroy(&self, caller: &Admitted, session: &str) -> Result<Response, Fault> {
+    /// Ends a session. Ending one that does not exist succeeds.
+    pub(super) fn destroy(&self, caller: &Admitted, session: &str) -> Result<Response, ConsulError> {
         let lease = match Consul::lease(session) {
             Ok(lease) => lease,
             Err(_) if ids::is_uuid(session) => return Ok(axum::Json(true).into_response()),
@@ -93,13 +93,13 @@ impl Consul {
         if self.is_alive(caller, lease) {
             self.sessions.retire(caller, lease);
             self.touch();
-        } else if self.elsewhere(lease).is_some() {
+        } else if self.other_site_message(lease).is_some() {
             return Err(self.no_session(lease));
         }
         Ok(axum::Json(true).into_response())
     }
 
-    pub(super) fn renew(&self, caller: &Admitted, session: &str) -> Result<Response, Fault> {
+    pub(super) fn renew(&self, caller: &Admitted, session: &str) -> Result<Response, ConsulError> {
         let lease = match Consul::lease(session) {
             Ok(lease) => lease,
             Err(_) if ids::is_uuid(session) => return Err(not_found(session)),
@@ -108,8 +108,12 @@ impl Consul {
         if self.is_alive(caller, lease) && self.sessions.renew(caller, lease).is_some() {
             return Ok(axum::Json(self.session(caller, lease).as_slice()).into_response());
         }
-        // Of another site's session nobody here can say that it is over.
-        Err(if self.elsewhere(lease).is_some() { self.no_session(lease) } else { not_found(session) })
+        // Another site may keep the session, so this one cannot say that it is over.
+        Err(if self.other_site_message(lease).is_some() {
+            self.no_session(lease)
+        } else {
+            not_found(session)
+        })
     }
 
     pub(super) async fn info(
@@ -117,14 +121,14 @@ impl Consul {
         caller: &Admitted,
         session: &str,
         waits: Option<Waits>,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, ConsulError> {
         let lease = match Consul::lease(session) {
             Ok(lease) => Some(lease),
             Err(_) if ids::is_uuid(session) => None,
             Err(fault) => return Err(fault),
         };
         if let Some(lease) = lease.filter(|&lease| !self.is_alive(caller, lease))
-            && self.elsewhere(lease).is_some()
+            && self.other_site_message(lease).is_some()
         {
             return Err(self.no_session(lease));
         }
@@ -133,7 +137,7 @@ impl Consul {
         Ok(self.read_here(caller, waits, look).await.into_response())
     }
 
-    /// All sessions of the caller at this site: those of others are theirs to list.
+    /// Lists the caller's sessions at this site. Sessions of others are not shown.
     pub(super) async fn list(&self, caller: &Admitted, waits: Option<Waits>) -> Response {
         self.read_here(caller, waits, || {
             self.listed(&format!("sessions of {}", caller.principal), &self.sessions(caller))
@@ -142,13 +146,13 @@ impl Consul {
         .into_response()
     }
 
-    /// The sessions of a node: ours are all of one.
+    /// Lists the sessions of a node. This site keeps only its own.
     pub(super) async fn list_of(
         &self,
         caller: &Admitted,
         node: &str,
         waits: Option<Waits>,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, ConsulError> {
         if node == self.sessions.site().as_str() {
             return Ok(self.list(caller, waits).await);
         }
@@ -158,7 +162,7 @@ impl Consul {
             .node()
             .look(|it| it.view().members.iter().any(|member| member.site.as_str() == node));
         if is_member {
-            return Err(Fault::new(
+            return Err(ConsulError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 format!("meshlock: the site '{node}' keeps its sessions itself; use its address for them"),
             ));
@@ -166,28 +170,31 @@ impl Consul {
         Ok(self.listed("no sessions", &[]).into_response())
     }
 
-    fn listed(&self, what: &str, sessions: &[Session]) -> Answer {
-        Answer::json(self.indexes().of(what, &sessions, None).modified, &sessions)
+    fn listed(&self, what: &str, sessions: &[SessionEntry]) -> IndexedAnswer {
+        IndexedAnswer::json(self.indexes().of(what, &sessions, None).modified, &sessions)
     }
 
-    /// The caller's session, if it is there.
-    fn session(&self, caller: &Admitted, lease: LeaseId) -> Option<Session> {
+    /// Returns the caller's session, if it is not over.
+    fn session(&self, caller: &Admitted, lease: LeaseId) -> Option<SessionEntry> {
         if !self.is_alive(caller, lease) {
             return None;
         }
-        self.records().about(lease).map(|about| Session::of(lease, about, self.sessions.site().as_str()))
+        self.records()
+            .options(lease)
+            .map(|options| SessionEntry::of(lease, options, self.sessions.site().as_str()))
     }
 
-    /// All sessions of the caller that are there.
-    fn sessions(&self, caller: &Admitted) -> Vec<Session> {
+    /// Returns all sessions of the caller that are not over.
+    fn sessions(&self, caller: &Admitted) -> Vec<SessionEntry> {
         let alive = self.sessions.registry().leases_of(&caller.principal, now());
         let records = self.records();
-        let show =
-            |lease: LeaseId| Some(Session::of(lease, records.about(lease)?, self.sessions.site().as_str()));
+        let show = |lease: LeaseId| {
+            Some(SessionEntry::of(lease, records.options(lease)?, self.sessions.site().as_str()))
+        };
         alive.into_iter().filter_map(show).collect()
     }
 
-    /// Forgets what is known of sessions that are over.
+    /// Forgets the records of sessions that are over.
     pub(super) fn forget_sessions(&self) {
         let known = self.records().ids();
         let mut over = known;
@@ -198,55 +205,56 @@ impl Consul {
         self.records().forget(&over);
     }
 
-    /// The lease of a session of the caller that is not over.
-    pub(super) fn living(&self, caller: &Admitted, session: &str) -> Result<LeaseId, Fault> {
+    /// Returns the lease of the caller's session, if it is not over.
+    pub(super) fn live_lease(&self, caller: &Admitted, session: &str) -> Result<LeaseId, ConsulError> {
         let lease = Consul::lease(session)?;
         if self.is_alive(caller, lease) { Ok(lease) } else { Err(self.no_session(lease)) }
     }
 
-    /// Whether it is a session of the caller, and not over.
+    /// Returns whether it is a session of the caller that is not over.
     pub(super) fn is_alive(&self, caller: &Admitted, lease: LeaseId) -> bool {
         let is_there = self.sessions.registry().lease(lease, &caller.principal, now()).is_some();
-        is_there && self.records().about(lease).is_some()
+        is_there && self.records().options(lease).is_some()
     }
 
-    /// Whether it is a session that is not over, whosever it is.
-    pub(super) fn is_anyones(&self, lease: LeaseId) -> bool {
+    /// Returns whether it is a session that is not over, regardless of its owner.
+    pub(super) fn is_alive_for_anyone(&self, lease: LeaseId) -> bool {
         let is_there = self.sessions.registry().is_alive(lease, now());
-        is_there && self.records().about(lease).is_some()
+        is_there && self.records().options(lease).is_some()
     }
 }
 
-impl Session {
-    fn of(lease: LeaseId, about: &About, site: &str) -> Self {
-        Session {
+impl SessionEntry {
+    fn of(lease: LeaseId, options: &SessionOptions, site: &str) -> Self {
+        SessionEntry {
             id: ids::session(lease),
-            name: about.name.clone(),
+            name: options.name.clone(),
             node: site.to_owned(),
-            lock_delay: about.lock_delay.micros().saturating_mul(1000),
-            behavior: about.behavior,
-            ttl: about.ttl.clone(),
+            lock_delay: options.lock_delay.micros().saturating_mul(1000),
+            behavior: options.behavior,
+            ttl: options.ttl.clone(),
             node_checks: [NODE_CHECK],
             service_checks: None,
-            create_index: about.created,
-            modify_index: about.created,
+            create_index: options.created,
+            modify_index: options.created,
         }
     }
 }
 
-fn not_found(session: &str) -> Fault {
-    Fault::new(StatusCode::NOT_FOUND, format!("Session id '{session}' not found"))
+fn not_found(session: &str) -> ConsulError {
+    ConsulError::new(StatusCode::NOT_FOUND, format!("Session id '{session}' not found"))
 }
 
-impl NewKey {
-    /// Reads what is wanted. Names of fields are written in any case, and those that nobody knows are passed over, as with Consul.
-    fn read(body: &[u8], site: &str) -> Result<Self, Fault> {
+impl SessionRequest {
+    /// Parses a request. As with Consul, the case of field names does not matter and unknown fields are ignored.
+    fn read(body: &[u8], site: &str) -> Result<Self, ConsulError> {
         let mut wanted =
-            NewKey { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
+            SessionRequest { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
         if body.is_empty() {
             return Ok(wanted);
         }
-        let unreadable = |error: serde_json::Error| Fault::bad(format!("Request decode failed: {error}"));
+        let unreadable =
+            |error: serde_json::Error| ConsulError::bad(format!("Request decode failed: {error}"));
         let fields: Option<Map<String, Value>> = serde_json::from_slice(body).map_err(unreadable)?;
         for (field, value) in fields.unwrap_or_default() {
             if value.is_null() {
@@ -260,7 +268,7 @@ impl NewKey {
                 "lockdelay" => wanted.lock_delay = lock_delay(&value)?,
                 "checks" | "nodechecks" => no_checks(&value)?,
                 "servicechecks" if value.as_array().is_none_or(|checks| !checks.is_empty()) => {
-                    return Err(Fault::not_a_lock("a session depends on the checks of a service"));
+                    return Err(ConsulError::not_a_lock("a session depends on the checks of a service"));
                 }
                 _ => {}
             }
@@ -269,14 +277,14 @@ impl NewKey {
     }
 }
 
-fn text<'a>(field: &str, value: &'a Value) -> Result<&'a str, Fault> {
-    value.as_str().ok_or_else(|| Fault::bad(format!("Request decode failed: {field:.40} is not text")))
+fn text<'a>(field: &str, value: &'a Value) -> Result<&'a str, ConsulError> {
+    value.as_str().ok_or_else(|| ConsulError::bad(format!("Request decode failed: {field:.40} is not text")))
 }
 
-fn name(value: &Value) -> Result<String, Fault> {
+fn name(value: &Value) -> Result<String, ConsulError> {
     let name = text("Name", value)?;
     if name.len() > MAX_NAME {
-        return Err(Fault::bad(format!(
+        return Err(ConsulError::bad(format!(
             "the name of a session has at most {MAX_NAME} bytes, and this one has {}",
             name.len()
         )));
@@ -284,39 +292,43 @@ fn name(value: &Value) -> Result<String, Fault> {
     Ok(name.to_owned())
 }
 
-fn own_node(node: &str, site: &str) -> Result<(), Fault> {
+fn own_node(node: &str, site: &str) -> Result<(), ConsulError> {
     if node.is_empty() || node == site {
         return Ok(());
     }
-    Err(Fault::bad(format!(
+    Err(ConsulError::bad(format!(
         "Missing node registration: a session belongs to the site that creates it, which is '{site}' and not '{node:.64}'"
     )))
 }
 
-fn behavior(text: &str) -> Result<&'static str, Fault> {
+fn behavior(text: &str) -> Result<&'static str, ConsulError> {
     match text {
         "" | "release" => Ok("release"),
         "delete" => Ok("delete"),
-        other => Err(Fault::bad(format!("Invalid Behavior setting '{other:.40}': give release or delete"))),
+        other => {
+            Err(ConsulError::bad(format!("Invalid Behavior setting '{other:.40}': give release or delete")))
+        }
     }
 }
 
-fn ttl(text: &str) -> Result<Option<(String, Span)>, Fault> {
+fn ttl(text: &str) -> Result<Option<(String, Span)>, ConsulError> {
     if text.is_empty() {
         return Ok(None);
     }
     let span = duration::read(text).ok_or_else(|| {
-        Fault::bad(format!("Session TTL '{text:.40}' invalid: give a duration such as 15s"))
+        ConsulError::bad(format!("Session TTL '{text:.40}' invalid: give a duration such as 15s"))
     })?;
     match span {
         Span::ZERO => Ok(None),
-        span if (LEAST_TTL..=MAX_TTL).contains(&span) => Ok(Some((text.to_owned(), span))),
-        _ => Err(Fault::bad(format!("Invalid Session TTL '{text:.40}', must be between [10s=24h0m0s]"))),
+        span if (MIN_TTL..=MAX_TTL).contains(&span) => Ok(Some((text.to_owned(), span))),
+        _ => {
+            Err(ConsulError::bad(format!("Invalid Session TTL '{text:.40}', must be between [10s=24h0m0s]")))
+        }
     }
 }
 
-/// A duration, or a number: of seconds if it is small, of nanoseconds if it is not.
-fn lock_delay(value: &Value) -> Result<Span, Fault> {
+/// Parses a lock delay: a duration, or a number, which means seconds if it is below 1000 and nanoseconds otherwise.
+fn lock_delay(value: &Value) -> Result<Span, ConsulError> {
     let span = match value {
         Value::String(text) => duration::read(text),
         Value::Number(number) => match number.as_u64() {
@@ -326,15 +338,17 @@ fn lock_delay(value: &Value) -> Result<Span, Fault> {
         },
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     };
-    span.ok_or_else(|| Fault::bad("LockDelay is not understood: give a duration such as 15s"))
+    span.ok_or_else(|| ConsulError::bad("LockDelay is not understood: give a duration such as 15s"))
 }
 
-/// A site knows of no checks but that it is a member itself.
-fn no_checks(value: &Value) -> Result<(), Fault> {
+/// Refuses health checks: the only check here is that the site is a member.
+fn no_checks(value: &Value) -> Result<(), ConsulError> {
     let is_ours = |check: &Value| check.as_str() == Some(NODE_CHECK);
     match value.as_array() {
         Some(checks) if checks.iter().all(is_ours) => Ok(()),
-        Some(_) | None => Err(Fault::not_a_lock("a session depends on health checks; give it a TTL instead")),
+        Some(_) | None => {
+            Err(ConsulError::not_a_lock("a session depends on health checks; give it a TTL instead"))
+        }
     }
 }
 
@@ -342,13 +356,14 @@ fn no_checks(value: &Value) -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<NewKey, Fault> {
-        NewKey::read(body.as_bytes(), "here")
+    fn read(body: &str) -> Result<SessionRequest, ConsulError> {
+        SessionRequest::read(body.as_bytes(), "here")
     }
 
     #[test]
     fn what_is_not_said_is_as_with_consul() {
-        let plain = NewKey { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
+        let plain =
+            SessionRequest { name: String::new(), behavior: "release", lock_delay: LOCK_DELAY, ttl: None };
         for body in ["", "{}", "null", r#"{"TTL":"0s","Checks":["serfHealth"],"Node":"here","Unknown":[1]}"#]
         {
             assert_eq!(read(body), Ok(plain.clone()), "{body}");
@@ -359,7 +374,7 @@ mod tests {
     fn fields_are_known_in_any_case() {
         let body = r#"{"name":"n","TTL":"1m","behavior":"delete","lockdelay":"0s","NodeChecks":[],"ServiceChecks":[]}"#;
         let ttl = Some(("1m".to_owned(), Span::from_millis(60_000)));
-        let wanted = NewKey { name: "n".to_owned(), behavior: "delete", lock_delay: Span::ZERO, ttl };
+        let wanted = SessionRequest { name: "n".to_owned(), behavior: "delete", lock_delay: Span::ZERO, ttl };
         assert_eq!(read(body), Ok(wanted));
         let delay = |body| read(body).unwrap().lock_delay;
         assert_eq!(delay(r#"{"LockDelay":5}"#), Span::from_millis(5000));

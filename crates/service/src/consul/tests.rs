@@ -1,14 +1,14 @@
-//! Whatever a client or another site sends is read or refused, and what is read is written again as it was.
+//! Random input is parsed or refused without panics, and what is parsed is written back unchanged.
 
 use axum::http::Method;
 
 use super::calls::{KvCall, Parameters};
 use super::document::Document;
-use super::names::{self, Place};
+use super::names::{self, KeyPath};
 use super::{duration, ids};
 use crate::escape::{escaped, unescaped};
 
-/// What clients send, to be cut up and put together.
+/// Typical input, which is cut up and recombined.
 const SEEDS: [&str; 12] = [
     "jobs/.lock",
     "service/web/leader",
@@ -36,7 +36,7 @@ fn no_text_makes_a_reader_panic_and_what_is_read_is_written_as_it_was() {
     let (mut sessions, mut documents, mut labels) = (0, 0, 0);
     for _ in 0..50_000 {
         let text: String = (0..chance.usize(1..4)).map(|_| piece(&mut chance)).collect();
-        // The whole of a seed is rare otherwise.
+        // A whole seed would be rare otherwise.
         let text = if chance.u8(..) < 32 { SEEDS[chance.usize(..SEEDS.len())].to_owned() } else { text };
         if let Some(lease) = ids::lease(&text) {
             assert_eq!(ids::session(lease), text);
@@ -48,12 +48,12 @@ fn no_text_makes_a_reader_panic_and_what_is_read_is_written_as_it_was() {
         }
         if let Some(said) = text.parse().ok().and_then(|label| names::read_label(&label)) {
             let label = names::label(said.form, said.lease, said.flags, &said.value);
-            // Written in full it may be too long.
+            // The escaped form may be too long.
             assert!(label.is_err() || label.is_ok_and(|label| names::read_label(&label) == Some(said)));
             labels += 1;
         }
         assert_eq!(unescaped(&escaped(text.as_bytes())), Some(text.clone().into_bytes()));
-        let _ = (duration::read(&text), Place::of(&text), unescaped(&text));
+        let _ = (duration::read(&text), KeyPath::of(&text), unescaped(&text));
         let given = ["index", "wait", "cas", "acquire", "flags", "keys", "separator"];
         let given = given.map(|name| (name.to_owned(), piece(&mut chance))).into_iter();
         let given = Parameters(given.filter(|_| chance.bool()).collect());

@@ -1,4 +1,4 @@
-//! Who holds a lock, as Consul's clients see it: entries of a store that is not there.
+//! Shows the holders of locks as entries of Consul's key-value store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,19 @@ use serde::Serialize;
 use serde::ser::Serializer;
 
 use super::document::Document;
-use super::errors::Fault;
+use super::errors::ConsulError;
 use super::names::{
-    Form, LOCK_FLAGS, Place, SEMAPHORE_FLAGS, contender_of, document_of, lock_of_prefix, read_label,
+    Form, KeyPath, LOCK_FLAGS, SEMAPHORE_FLAGS, contender_of, document_of, lock_of_prefix, read_label,
 };
 use super::{Consul, ids};
 use crate::sessions::registry::LeaseId;
 use crate::sessions::{Holder, SessionKey, holders_in};
 
-/// One that holds a lock.
+/// A holder of a lock as Consul's clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
-    /// Its session; made up for one that has none, and for one whose session is over and whose delay is not.
+pub(super) struct ConsulHolder {
+    /// Its session. It is made up for a holder without a Consul session, and for one whose session is over while its
+    /// lock delay is not.
     pub(super) session: String,
     form: Form,
     flags: u64,
@@ -30,20 +31,20 @@ pub(super) struct Held {
     fence: i64,
 }
 
-/// A lock as it was seen.
+/// The state of a lock at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) permits: u32,
-    pub(super) holders: Vec<Held>,
+    pub(super) holders: Vec<ConsulHolder>,
 }
 
 impl Observed {
-    /// Nobody holds it.
+    /// A lock without holders.
     pub(super) fn free(permits: u32) -> Self {
         Observed { permits, holders: Vec::new() }
     }
 
-    /// The document of the semaphore, if it is one.
+    /// Returns the document of the semaphore, if the lock is one.
     pub(super) fn document(&self) -> Option<Document> {
         let is_semaphore = self.permits > 1 || self.holders.iter().any(|held| held.form == Form::Permit);
         is_semaphore.then(|| {
@@ -53,10 +54,10 @@ impl Observed {
     }
 }
 
-/// An entry of the store, with Consul's names.
+/// An entry of the store in Consul's JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Entry {
+pub(super) struct KvEntry {
     lock_index: i64,
     pub(super) key: String,
     flags: u64,
@@ -70,25 +71,25 @@ pub(super) struct Entry {
 
 fn as_base64<S: Serializer>(value: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     use base64::Engine;
-    // Consul has no empty values.
+    // Consul writes `null` for an empty value.
     let text = (!value.is_empty()).then(|| base64::engine::general_purpose::STANDARD.encode(value));
     text.serialize(serializer)
 }
 
 impl Consul {
-    /// How many may hold a lock at once, as far as this site knows what the cluster has agreed on.
+    /// Returns the number of permits of a lock, as far as this site knows the cluster's rules.
     pub(super) fn permits_of(&self, lock: &LockName) -> Option<u32> {
         self.sessions.front().node().look(|node| {
             if let Some(rules) = node.table().rules() {
                 return Some(rules.rule(lock).permits);
             }
-            // While views change, those of the next one hold already. Before the first there are none.
+            // While the view changes, the rules of the next view already apply. Before the first view there are none.
             let view = Some(node.view()).filter(|view| view.epoch.number() > 0)?;
             Rules::new(view.rules.clone()).ok().map(|rules| rules.rule(lock).permits)
         })
     }
 
-    /// The lock, if one of this site's clients has all of it: then nobody else need be asked.
+    /// Returns the state of the lock if a client of this site holds all of it, so that no other site need be asked.
     pub(super) fn observe_here(&self, lock: &LockName) -> Option<Observed> {
         let permits = self.permits_of(lock).filter(|&permits| permits == 1)?;
         let mut held = self.keys_of(lock);
@@ -96,8 +97,8 @@ impl Consul {
         Some(Observed { permits, holders: vec![self.held_here(&held)] })
     }
 
-    /// The lock, as the whole cluster says now.
-    pub(super) async fn observe(&self, lock: &LockName) -> Result<Observed, Fault> {
+    /// Asks the whole cluster for the state of the lock.
+    pub(super) async fn observe(&self, lock: &LockName) -> Result<Observed, ConsulError> {
         if let Some(here) = self.observe_here(lock) {
             return Ok(here);
         }
@@ -106,13 +107,13 @@ impl Consul {
             .front()
             .queue_for_checked(lock.clone())
             .await
-            .map_err(|error| Fault::unanswered(&error))?;
+            .map_err(|error| ConsulError::unanswered(&error))?;
         let seen = self.as_observed(lock, &holders_in(&queue));
         if seen.holders.is_empty() && !queue.missing.is_empty() {
-            return Err(Fault::new(
+            return Err(ConsulError::new(
                 axum::http::StatusCode::SERVICE_UNAVAILABLE,
                 format!(
-                    "meshlock: whether '{lock}' is held is not known: no answer from {:?}; ask again",
+                    "meshlock: cannot determine whether '{lock}' is held: no answer from {:?}; try again",
                     queue.missing
                 ),
             ));
@@ -120,10 +121,10 @@ impl Consul {
         Ok(seen)
     }
 
-    /// What holders are for Consul's clients. Of this site's own keys the registry knows more, and sooner.
+    /// Converts holders. For this site's own keys the registry knows more, and earlier.
     pub(super) fn as_observed(&self, lock: &LockName, holders: &[Holder]) -> Observed {
         let permits = self.permits_of(lock).unwrap_or(1);
-        let mut here: BTreeMap<i64, Key> =
+        let mut here: BTreeMap<i64, HeldKey> =
             self.keys_of(lock).into_iter().map(|key| (key.fence, key)).collect();
         let mut seen = Vec::with_capacity(holders.len());
         for holder in holders {
@@ -132,7 +133,7 @@ impl Consul {
             } else if let Some(key) = here.remove(&holder.fence) {
                 seen.push(self.held_here(&key));
             } else if holder.label.as_ref().and_then(read_label).is_none() {
-                // A client of this machine that is none of the wire APIs'.
+                // A client on this machine that does not use the wire APIs.
                 seen.push(held_elsewhere(holder));
             }
         }
@@ -141,13 +142,13 @@ impl Consul {
         Observed { permits, holders: seen }
     }
 
-    /// All that hold the lock through this site's APIs.
-    fn keys_of(&self, lock: &LockName) -> Vec<Key> {
+    /// Returns all keys that hold the lock through this site's APIs.
+    fn keys_of(&self, lock: &LockName) -> Vec<HeldKey> {
         let (registry, now) = (self.sessions.registry(), now());
         let held = |key: &SessionKey| {
             let grant = key.grant().filter(|_| key.lock == *lock)?;
             let is_alive = registry.is_alive(key.lease, now);
-            Some(Key {
+            Some(HeldKey {
                 lock: lock.clone(),
                 lease: key.lease,
                 fence: grant.fence,
@@ -155,22 +156,26 @@ impl Consul {
                 is_alive,
             })
         };
-        // The key of a lock is its name, or its name and who has it.
+        // A key in the registry is the name of the lock, or that name and a lease.
         let below = format!("{lock}/");
         let named = registry.key(lock.as_str().as_bytes()).into_iter();
         named.chain(registry.keys_from(below.as_bytes())).filter_map(held).collect()
     }
 
-    fn held_here(&self, key: &Key) -> Held {
+    fn held_here(&self, key: &HeldKey) -> ConsulHolder {
         let records = self.records();
         let mark = records.held(key.lease, &key.lock);
         let session =
             if mark.is_some() && key.is_alive { ids::session(key.lease) } else { ids::other(key.fence) };
         match mark {
-            Some((form, mark)) => {
-                Held { session, form: *form, flags: mark.flags, value: mark.value.clone(), fence: key.fence }
-            }
-            None => Held {
+            Some((form, mark)) => ConsulHolder {
+                session,
+                form: *form,
+                flags: mark.flags,
+                value: mark.value.clone(),
+                fence: key.fence,
+            },
+            None => ConsulHolder {
                 session,
                 form: Form::Whole,
                 flags: LOCK_FLAGS,
@@ -180,31 +185,32 @@ impl Consul {
         }
     }
 
-    /// The entry of a key, and the number of what it is, or of that it is not there.
-    pub(super) fn entry(&self, key: &str, place: &Place, seen: &Observed) -> (Option<Entry>, u64) {
-        let shown = match place {
-            Place::Document(lock) => match seen.document() {
-                Some(document) => Some(Shown::document(lock, &document)),
-                None => seen.holders.first().map(|held| Shown::of(key.to_owned(), held)),
+    /// Returns the entry of a key, if it exists, and the index of this state.
+    pub(super) fn entry(&self, key: &str, path: &KeyPath, seen: &Observed) -> (Option<KvEntry>, u64) {
+        let shown = match path {
+            KeyPath::Document(lock) => match seen.document() {
+                Some(document) => Some(EntryContent::document(lock, &document)),
+                None => seen.holders.first().map(|held| EntryContent::of(key.to_owned(), held)),
             },
-            Place::Lock(_) => {
+            KeyPath::Lock(_) => {
                 let held = seen.holders.first().filter(|_| seen.permits == 1);
-                held.map(|held| Shown::of(key.to_owned(), held))
+                held.map(|held| EntryContent::of(key.to_owned(), held))
             }
-            Place::Contender(lock, lease) => {
+            KeyPath::Contender(lock, lease) => {
                 let session = ids::session(*lease);
                 let holder = seen.holders.iter().find(|held| held.session == session);
-                let holder = holder.map(|held| Shown::of(key.to_owned(), held));
+                let holder = holder.map(|held| EntryContent::of(key.to_owned(), held));
                 holder.or_else(|| self.shown_contender(*lease, lock))
             }
         };
         self.numbered(key, shown)
     }
 
-    /// All entries whose keys begin so: those of the semaphore of that name, and those of this site's own sessions.
-    pub(super) fn tree(&self, caller: &Admitted, prefix: &str, seen: Option<&Observed>) -> Vec<Entry> {
+    /// Returns all entries whose keys start with `prefix`: those of the lock of that name, and those of this site's
+    /// own sessions.
+    pub(super) fn tree(&self, caller: &Admitted, prefix: &str, seen: Option<&Observed>) -> Vec<KvEntry> {
         let mut shown = BTreeMap::new();
-        let mut show = |entry: Option<Shown>| {
+        let mut show = |entry: Option<EntryContent>| {
             if let Some(entry) = entry.filter(|entry| entry.key.starts_with(prefix)) {
                 shown.insert(entry.key.clone(), entry);
             }
@@ -212,14 +218,14 @@ impl Consul {
         if let (Some(lock), Some(seen)) = (lock_of_prefix(prefix), seen) {
             let document = seen.document();
             if let Some(document) = &document {
-                show(Some(Shown::document(&lock, document)));
+                show(Some(EntryContent::document(&lock, document)));
             } else if let Some(held) = seen.holders.first() {
-                // Whichever of its keys it was acquired by, neither can be acquired.
-                show(Some(Shown::of(lock.to_string(), held)));
-                show(Some(Shown::of(document_of(&lock), held)));
+                // Whichever of the two keys was used to acquire the lock, neither can be acquired now.
+                show(Some(EntryContent::of(lock.to_string(), held)));
+                show(Some(EntryContent::of(document_of(&lock), held)));
             }
             for held in seen.holders.iter().filter(|_| document.is_some()) {
-                show(Some(Shown::of(contender_of(&lock, &held.session), held)));
+                show(Some(EntryContent::of(contender_of(&lock, &held.session), held)));
             }
         }
         let here = self.records().keys_from(prefix);
@@ -230,42 +236,43 @@ impl Consul {
             match form {
                 None => show(self.shown_contender(lease, &lock)),
                 Some(Form::Whole) => show(self.shown_whole(lease, &lock)),
-                // Shown with its document, if that is what is asked for.
+                // Listed with its document, if that is requested.
                 Some(Form::Permit) => {}
             }
         }
         shown.into_values().filter_map(|entry| self.numbered(&entry.key.clone(), Some(entry)).0).collect()
     }
 
-    /// Whether the caller may see what a session has of a lock: its own it always may. Nobody is noted down for what it only passes over.
+    /// Returns whether the caller may see what a session has of a lock; its own it may always see. Entries that are
+    /// left out are not recorded as denied.
     fn may_see(&self, caller: &Admitted, lease: LeaseId, lock: &LockName) -> bool {
         let policy = self.sessions.gate().policy();
         let may_watch = policy.access.check(&caller.principal, Verb::Watch, Subject::Lock(lock));
         may_watch.is_ok() || self.sessions.registry().is_of(lease, &caller.principal)
     }
 
-    /// The lock that a session of this site holds by its key.
-    fn shown_whole(&self, lease: LeaseId, lock: &LockName) -> Option<Shown> {
+    /// Returns the entry of a lock that a session of this site holds by its key.
+    fn shown_whole(&self, lease: LeaseId, lock: &LockName) -> Option<EntryContent> {
         let held = self.keys_of(lock).into_iter().find(|key| key.lease == lease && key.is_alive)?;
         let key = self.records().held(lease, lock).map(|(_, mark)| mark.key.clone())?;
-        Some(Shown::of(key, &self.held_here(&held)))
+        Some(EntryContent::of(key, &self.held_here(&held)))
     }
 
-    /// A session of this site that wants a permit.
-    fn shown_contender(&self, lease: LeaseId, lock: &LockName) -> Option<Shown> {
-        if !self.is_anyones(lease) {
+    /// Returns the entry of a session of this site that wants a permit.
+    fn shown_contender(&self, lease: LeaseId, lock: &LockName) -> Option<EntryContent> {
+        if !self.is_alive_for_anyone(lease) {
             return None;
         }
         let mark = self.records().contender(lease, lock).cloned()?;
         let session = ids::session(lease);
-        Some(Shown { key: mark.key, session, flags: mark.flags, value: mark.value, fence: None })
+        Some(EntryContent { key: mark.key, session, flags: mark.flags, value: mark.value, fence: None })
     }
 
-    fn numbered(&self, key: &str, shown: Option<Shown>) -> (Option<Entry>, u64) {
+    fn numbered(&self, key: &str, shown: Option<EntryContent>) -> (Option<KvEntry>, u64) {
         let holder = shown.as_ref().and_then(|shown| shown.fence);
         let numbers = self.indexes().of(&format!("kv {key}"), &shown, holder);
-        let entry = shown.map(|shown| Entry {
-            // A contender has its key once and for all.
+        let entry = shown.map(|shown| KvEntry {
+            // A contender acquires its key exactly once.
             lock_index: shown.fence.unwrap_or(i64::from(!shown.session.is_empty())),
             key: shown.key,
             flags: shown.flags,
@@ -279,7 +286,7 @@ impl Consul {
 }
 
 /// A key of this site that holds a lock.
-struct Key {
+struct HeldKey {
     lock: LockName,
     lease: LeaseId,
     fence: i64,
@@ -287,9 +294,9 @@ struct Key {
     is_alive: bool,
 }
 
-/// An entry without its numbers.
+/// An entry without its indexes.
 #[derive(Clone, Debug, Hash)]
-struct Shown {
+struct EntryContent {
     key: String,
     session: String,
     flags: u64,
@@ -297,31 +304,32 @@ struct Shown {
     fence: Option<i64>,
 }
 
-impl Shown {
-    fn of(key: String, held: &Held) -> Self {
-        let Held { session, flags, value, fence, .. } = held.clone();
-        Shown { key, session, flags, value, fence: Some(fence) }
+impl EntryContent {
+    fn of(key: String, held: &ConsulHolder) -> Self {
+        let ConsulHolder { session, flags, value, fence, .. } = held.clone();
+        EntryContent { key, session, flags, value, fence: Some(fence) }
     }
 
     fn document(lock: &LockName, document: &Document) -> Self {
         let (key, value) = (document_of(lock), document.write());
-        Shown { key, session: String::new(), flags: SEMAPHORE_FLAGS, value, fence: None }
+        EntryContent { key, session: String::new(), flags: SEMAPHORE_FLAGS, value, fence: None }
     }
 }
 
-/// A holder of another site, or of another kind: whoever it is, Consul's clients wait for it.
-fn held_elsewhere(holder: &Holder) -> Held {
+/// Converts a holder at another site, or one that does not use this API. Consul's clients wait for it like for any
+/// other.
+fn held_elsewhere(holder: &Holder) -> ConsulHolder {
     let label = holder.label.as_ref();
     let fence = holder.fence;
     match label.and_then(read_label) {
-        Some(said) => Held {
+        Some(said) => ConsulHolder {
             session: ids::session(said.lease),
             form: said.form,
             flags: said.flags,
             value: said.value,
             fence,
         },
-        None => Held {
+        None => ConsulHolder {
             session: ids::other(fence),
             form: Form::Whole,
             flags: LOCK_FLAGS,

@@ -1,5 +1,6 @@
-//! How clients of etcd say who they are: a user and a password first, which they exchange for a token. Here a user is the name of a
-//! token and its password the token itself, so that `etcdctl --user ci-1:TOKEN` and its like work, and nothing has to be remembered.
+//! Authentication of etcd's clients: they exchange a user and a password for a token. Here the user is the name of a
+//! token and the password is the token itself, so that `etcdctl --user ci-1:TOKEN` and the like work, and nothing has
+//! to be remembered.
 
 use tonic::{Request, Response, Status, async_trait};
 
@@ -8,7 +9,7 @@ use crate::caller::caller_of;
 use crate::proto::etcdserverpb::auth_server::Auth;
 use crate::proto::etcdserverpb::{AuthenticateRequest, AuthenticateResponse};
 
-/// As etcd says it.
+/// etcd's error message.
 const FAILED: &str = "etcdserver: authentication failed, invalid user ID or password";
 
 #[async_trait]

@@ -1,11 +1,11 @@
-//! etcd's election service: a lock whose holder shows a value.
+//! etcd's election service: a lock whose holder publishes a value.
 
 use futures_util::stream;
 use meshlock_cluster::names::LockName;
 use meshlock_host::front::Admitted;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::errors::{as_its_services_say, bad_name, not_watched, too_long};
+use super::errors::{bad_name, not_watched, too_long, without_code};
 use super::names::{label, place_of};
 use super::{Answers, Etcd};
 use crate::caller::caller_of;
@@ -15,9 +15,9 @@ use crate::proto::v3electionpb::{
     CampaignRequest, CampaignResponse, LeaderKey, LeaderRequest, LeaderResponse, ProclaimRequest,
     ProclaimResponse, ResignRequest, ResignResponse,
 };
-use crate::sessions::{SessionKey, Watching};
+use crate::sessions::{HolderWatch, SessionKey};
 
-/// The lock of an election.
+/// Returns the lock of an election.
 fn lock(name: &[u8]) -> Result<LockName, Status> {
     std::str::from_utf8(name).map_err(bad_name)?.parse().map_err(bad_name)
 }
@@ -27,12 +27,12 @@ fn given(leader: Option<LeaderKey>) -> Result<LeaderKey, Status> {
 }
 
 impl Etcd {
-    /// The key that was created then, as the client knows it: by the number that it was told, or by its fence.
+    /// Returns the caller's key with this creation revision: the revision that it was told, or its fence.
     pub(super) fn key_created(&self, caller: &Admitted, name: &[u8], created: i64) -> Option<SessionKey> {
         self.sessions.key(caller, name).filter(|key| was_created(key, created))
     }
 
-    /// Shows another value for a key that is here.
+    /// Replaces the value of a key of this site.
     pub(super) fn proclaim_value(
         &self,
         caller: &Admitted,
@@ -63,7 +63,7 @@ impl Election for Etcd {
         if let Some(key) = known.filter(|key| key.value != value) {
             self.proclaim_value(&caller, &key, value.clone())?;
         }
-        let (key, grant) = self.hold(&caller, &name, lease, value).await.map_err(as_its_services_say)?;
+        let (key, grant) = self.hold(&caller, &name, lease, value).await.map_err(without_code)?;
         let leader = LeaderKey { name, key: key.name, rev: key.revisions.created, lease: key.lease.number() };
         Ok(Response::new(CampaignResponse { header: self.header(grant.fence), leader: Some(leader) }))
     }
@@ -121,22 +121,22 @@ impl Election for Etcd {
     }
 }
 
-/// Whether the key is the one that was created then.
+/// Returns whether the key has this creation revision.
 pub(super) fn was_created(key: &SessionKey, created: i64) -> bool {
     key.revisions.created == created || key.grant().is_some_and(|grant| grant.fence == created)
 }
 
-/// Somebody who observes an election.
+/// A client that observes an election.
 struct Observer {
     etcd: Etcd,
     lock: LockName,
-    watching: Watching,
+    watching: HolderWatch,
     last: Option<KeyValue>,
     first: bool,
 }
 
 impl Observer {
-    /// The next leader, or the next value of the same one.
+    /// Waits for the next leader, or the next value of the same leader.
     async fn next(&mut self) -> Option<KeyValue> {
         loop {
             let holders = if std::mem::take(&mut self.first) {

@@ -1,4 +1,4 @@
-//! Errors in etcd's words, which its clients tell apart by; and ours, where etcd has no word.
+//! Errors in etcd's words, by which its clients distinguish them, and in ours where etcd has no such error.
 
 use meshlock_cluster::access::Denied;
 use tonic::Status;
@@ -6,11 +6,11 @@ use tonic::Status;
 use super::Etcd;
 use crate::escape::ValueTooLong;
 use crate::sessions::registry::{LeaseId, RegistryError};
-use crate::sessions::{NotAnswered, NotHeld, NotWatched};
+use crate::sessions::{AcquireError, NotAnswered, WatchError};
 
 const LEASE_NOT_FOUND: &str = "etcdserver: requested lease not found";
 
-/// What is said to whoever takes Meshlock for a database.
+/// Explains what Meshlock serves of etcd's API.
 const WHAT_IT_IS: &str = "Meshlock keeps locks, not data: it knows the transactions of etcdctl lock and elect, Go's concurrency package, \
      python-etcd3 and Node etcd3, and the lock, election and lease services; see docs/etcd.md";
 
@@ -41,27 +41,28 @@ pub(super) fn no_answer(error: NotAnswered) -> Status {
     }
 }
 
-/// The rules do not give it. etcd's word for it would not say what is missing.
+/// Builds the error for a caller that the access rules do not allow this. etcd's own message would not say what is
+/// missing.
 pub(super) fn denied(error: &Denied) -> Status {
     Status::permission_denied(format!("meshlock: {error}"))
 }
 
-pub(super) fn not_watched(error: NotWatched) -> Status {
+pub(super) fn not_watched(error: WatchError) -> Status {
     match error {
-        NotWatched::Denied(error) => denied(&error),
-        NotWatched::TooMany(_) | NotWatched::TooManyOf { .. } => {
+        WatchError::Denied(error) => denied(&error),
+        WatchError::TooMany(_) | WatchError::TooManyOf { .. } => {
             Status::resource_exhausted(format!("meshlock: {error}"))
         }
     }
 }
 
-/// etcd's lock and election services do not say of what kind an error is.
-pub(super) fn as_its_services_say(status: Status) -> Status {
+/// Removes the code of an error, as etcd's lock and election services do.
+pub(super) fn without_code(status: Status) -> Status {
     if status.message().starts_with("etcdserver: ") { Status::unknown(status.message()) } else { status }
 }
 
 impl Etcd {
-    /// There is no such lease here.
+    /// Builds the error for a lease that does not exist, or that another site keeps.
     pub(super) fn no_lease(&self, id: LeaseId) -> Status {
         match self.sessions.granted_by(id) {
             None => lease_not_found(),
@@ -73,22 +74,23 @@ impl Etcd {
         }
     }
 
-    pub(super) fn not_held(&self, error: NotHeld) -> Status {
+    pub(super) fn not_held(&self, error: AcquireError) -> Status {
         match error {
-            NotHeld::Registry(RegistryError::NoLease(id)) => self.no_lease(id),
-            NotHeld::Registry(RegistryError::LeaseExists(_)) => {
+            AcquireError::Registry(RegistryError::NoLease(id)) => self.no_lease(id),
+            AcquireError::Registry(RegistryError::LeaseExists(_)) => {
                 Status::failed_precondition("etcdserver: lease already exists")
             }
-            NotHeld::SessionOver => lease_not_found(),
-            NotHeld::Denied(error) => denied(&error),
-            NotHeld::Registry(error) if error.is_a_limit() => {
+            AcquireError::SessionOver => lease_not_found(),
+            AcquireError::Denied(error) => denied(&error),
+            AcquireError::Registry(error) if error.is_a_limit() => {
                 Status::resource_exhausted(format!("meshlock: {error}"))
             }
-            NotHeld::Registry(error) => Status::failed_precondition(format!("meshlock: {error}")),
-            NotHeld::GoneAgain => Status::aborted(format!("meshlock: {error}")),
-            NotHeld::Busy | NotHeld::TimedOut | NotHeld::Permits(_) | NotHeld::Refused(_) => {
-                Status::unavailable(format!("meshlock: {error}"))
-            }
+            AcquireError::Registry(error) => Status::failed_precondition(format!("meshlock: {error}")),
+            AcquireError::LostAtOnce => Status::aborted(format!("meshlock: {error}")),
+            AcquireError::Busy
+            | AcquireError::TimedOut
+            | AcquireError::Permits(_)
+            | AcquireError::Refused(_) => Status::unavailable(format!("meshlock: {error}")),
         }
     }
 }

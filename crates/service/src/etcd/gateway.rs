@@ -1,4 +1,5 @@
-//! The same calls as JSON over HTTP, on etcd's paths: bytes are base64, 64-bit numbers strings, zero is left away.
+//! etcd's calls as JSON over HTTP, on etcd's paths: bytes are base64, 64-bit numbers are strings, and zeros are
+//! omitted.
 
 use std::future::Future;
 
@@ -29,7 +30,7 @@ use crate::proto::etcdserverpb::{LeaseKeepAliveRequest, WatchResponse};
 use crate::proto::v3electionpb::election_server::Election;
 use crate::proto::v3lockpb::lock_server::Lock;
 
-/// One path for a call that has one answer.
+/// Adds a route for each call that has one answer.
 macro_rules! unary {
     ($router:expr, $etcd:expr, $($path:literal => $call:ident),* $(,)?) => {{
         let router = $router;
@@ -127,7 +128,7 @@ fn read<Q: DeserializeOwned>(
     let message =
         serde_json::from_slice(text).map_err(|error| Status::invalid_argument(error.to_string()))?;
     let mut request = request_of(caller, message);
-    // What HTTP calls so is the gateway's name for the metadata of a call.
+    // The gateway's name for the metadata `hasleader`.
     if headers.get("grpc-metadata-hasleader").is_some_and(|value| value == "true") {
         let mut metadata = MetadataMap::new();
         metadata.insert("hasleader", MetadataValue::from_static("true"));
@@ -136,7 +137,7 @@ fn read<Q: DeserializeOwned>(
     Ok(request)
 }
 
-/// The one watch that a request can ask for.
+/// Starts the one watch that a request can contain.
 fn watch(etcd: Etcd, caller: Admitted, request: WatchRequest) -> Answers<WatchResponse> {
     let (out, answers) = mpsc::channel(1);
     let watched = etcd.clone();
@@ -155,27 +156,28 @@ fn streamed<T: Serialize>(answers: impl Stream<Item = Result<T, Status>> + Send 
     let lines = answers.map(|answer| {
         let line = match answer {
             Ok(result) => serde_json::json!({ "result": result }),
-            Err(status) => serde_json::json!({ "error": fault(&status) }),
+            Err(status) => serde_json::json!({ "error": gateway_error(&status) }),
         };
         Ok::<_, std::convert::Infallible>(format!("{line}\n"))
     });
     ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response()
 }
 
+/// The JSON body of an error.
 #[derive(Serialize)]
-struct Fault<'a> {
+struct GatewayError<'a> {
     error: &'a str,
     message: &'a str,
     code: i32,
 }
 
-fn fault(status: &Status) -> Fault<'_> {
-    Fault { error: status.message(), message: status.message(), code: status.code() as i32 }
+fn gateway_error(status: &Status) -> GatewayError<'_> {
+    GatewayError { error: status.message(), message: status.message(), code: status.code() as i32 }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped with")]
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_or_else`")]
 pub(crate) fn refuse(status: Status) -> Response {
-    json(http_code(status.code()), &fault(&status))
+    json(http_code(status.code()), &gateway_error(&status))
 }
 
 fn json(code: StatusCode, body: &impl Serialize) -> Response {
@@ -185,7 +187,7 @@ fn json(code: StatusCode, body: &impl Serialize) -> Response {
     }
 }
 
-/// As etcd's gateway translates them.
+/// Translates codes as etcd's gateway does.
 pub(crate) fn http_code(code: Code) -> StatusCode {
     match code {
         Code::Ok => StatusCode::OK,

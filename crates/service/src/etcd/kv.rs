@@ -1,4 +1,4 @@
-//! Keys: reading and removing those of locks, and the transactions of [`shapes`](super::shapes).
+//! Reading and deleting the keys of locks, and the transactions of [`shapes`](super::shapes).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::Etcd;
 use super::election::was_created;
 use super::errors::{bad_name, denied, not_a_lock, too_long};
 use super::names::{Form, behind, label, lock_of_prefix, place_of, prefix_of_range};
-use super::shapes::{Act, Shape, Which, shape};
+use super::shapes::{KeyMatch, Shape, TxnAction, shape};
 use super::view::{kv_before, kv_of_key};
 use crate::caller::caller_of;
 use crate::proto::etcdserverpb::kv_server::Kv;
@@ -22,42 +22,43 @@ use crate::proto::etcdserverpb::{
     ResponseOp, TxnRequest, TxnResponse, response_op,
 };
 use crate::proto::mvccpb::KeyValue;
-use crate::sessions::registry::{LeaseId, NewKey, RegistryError, State};
-use crate::sessions::{AcquireState, IfKnown, KeyRequest, NotHeld, SessionKey};
+use crate::sessions::registry::{KeyState, LeaseId, NewKey, RegistryError};
+use crate::sessions::{AcquireError, AcquireState, IfKnown, KeyRequest, SessionKey};
 
-/// How long a transaction that asks for a lock waits for it: as long as asking takes if nobody has it. A lock that comes
-/// within this time needs no watch, and its key's creation is its fence.
-const ASK_WITHIN: Duration = Duration::from_millis(200);
+/// How long a transaction that requests a lock waits for the grant: as long as a request takes if nobody holds the
+/// lock. If the lock is granted within this time, the client needs no watch, and its key's creation revision is its
+/// fence.
+const GRANT_WAIT: Duration = Duration::from_millis(200);
 
-/// How often a transaction is made again that found a key taken, and then that it is not there: in etcd nothing comes between the two,
-/// and clients count on it. Here whoever had it may have left.
-const MORE_TRIES: u32 = 3;
+/// How often a transaction is repeated that found a key taken and then could not read it. In etcd nothing happens
+/// between the two, and clients rely on it; here the holder may have left in between.
+const MAX_RETRIES: u32 = 3;
 
-/// What a transaction came to.
-struct Done {
+/// Result of a transaction.
+struct TxnOutcome {
     succeeded: bool,
     revision: i64,
-    /// What the write of its branch is answered with.
+    /// The answer to the write of its branch.
     written: Option<response_op::Response>,
-    /// The client's own key, if it has one now.
+    /// The client's own key, if it exists now.
     own: Option<SessionKey>,
 }
 
-impl Done {
+impl TxnOutcome {
     fn failed(revision: i64, own: Option<SessionKey>) -> Self {
-        Done { succeeded: false, revision, written: None, own }
+        TxnOutcome { succeeded: false, revision, written: None, own }
     }
 }
 
 impl Etcd {
-    /// Removes the key of a lock that this site has granted, or of one that waits here. Gives back what it was.
+    /// Removes a key of this site, held or waiting. Returns what it was.
     pub(super) async fn remove(&self, caller: &Admitted, name: &[u8]) -> Result<Option<KeyValue>, Status> {
         if let Some(key) = self.sessions.release(caller, name) {
             return Ok(Some(kv_of_key(&key)));
         }
         let lock = self.lock_of_base(behind(name).unwrap_or(name))?;
         self.sessions.check(caller, Verb::Acquire, &lock).map_err(|error| denied(&error))?;
-        // A site that does not answer may have it: nothing is known then, and nothing was done.
+        // If a site does not answer, it may have the key: then this fails and nothing was done.
         let Some(elsewhere) = self.find(name).await? else { return Ok(None) };
         let lease = LeaseId::new(elsewhere.lease);
         let by = lease.and_then(|lease| self.sessions.granted_by(lease));
@@ -66,7 +67,7 @@ impl Etcd {
             |site| format!("the site '{site}'; use its endpoint"),
         );
         Err(Status::failed_precondition(format!(
-            "meshlock: the key '{}' belongs to {whose}: only who has a lock gives it back (operators: meshlock break)",
+            "meshlock: the key '{}' belongs to {whose}: only its holder can release it (operators: meshlock break)",
             String::from_utf8_lossy(name)
         )))
     }
@@ -76,7 +77,7 @@ impl Etcd {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
         }
         if request.range_end.is_empty() {
-            self.check_sight(caller, &request.key)?;
+            self.check_visible(caller, &request.key)?;
             let found = self.find(&request.key).await?;
             let own = self.sessions.anyones_key(&request.key);
             let revision = own.map_or_else(|| self.sessions.revision(), |key| self.revision_of(&key));
@@ -85,25 +86,25 @@ impl Etcd {
         let lock = lock_of_range(request)?;
         let revision = self.sessions.revision();
         if let Some(key) = self.asks_who_is_before(caller, request.max_create_revision, &lock) {
-            let before = if key.state == State::Waiting { vec![kv_before(&key)] } else { Vec::new() };
+            let before = if key.state == KeyState::Waiting { vec![kv_before(&key)] } else { Vec::new() };
             return Ok(self.found(request, before, revision));
         }
         let mut all = self.holders(caller, &lock).await?;
         let waiting: Vec<KeyValue> = {
             let registry = self.sessions.registry();
-            let waits = |key: &&SessionKey| key.lock == lock && key.state == State::Waiting;
+            let waits = |key: &&SessionKey| key.lock == lock && key.state == KeyState::Waiting;
             registry.keys_from(lock.as_str().as_bytes()).filter(waits).map(kv_of_key).collect()
         };
-        // Who holds the lock came before all who wait, whatever the numbers of two sites say.
-        let most = request.max_create_revision;
-        all.extend(waiting.into_iter().filter(|kv| most == 0 || kv.create_revision <= most));
+        // Holders come before all waiters, whatever the revisions of two sites say.
+        let max = request.max_create_revision;
+        all.extend(waiting.into_iter().filter(|kv| max == 0 || kv.create_revision <= max));
         if request.sort_order() == SortOrder::Descend {
             all.reverse();
         }
         Ok(self.found(request, all, revision))
     }
 
-    /// Whoever waits asks for the keys that were created before its own, which says whose question it is.
+    /// Recognises a waiting client by its question for the keys that were created before its own. Returns its key.
     fn asks_who_is_before(&self, caller: &Admitted, before: i64, lock: &LockName) -> Option<SessionKey> {
         let created = before.checked_add(1).filter(|_| before > 0)?;
         self.sessions.registry().created_as(lock, created, &caller.principal).cloned()
@@ -122,7 +123,7 @@ impl Etcd {
         RangeResponse { header: self.header(revision), kvs, more, count }
     }
 
-    /// What a transaction reads after it has acted: about its own key nobody need be asked.
+    /// Reads after a write in the same transaction. For the client's own key no other site need be asked.
     async fn read_after(
         &self,
         caller: &Admitted,
@@ -136,32 +137,32 @@ impl Etcd {
         }
         let is_its_lock = !request.range_end.is_empty() && lock_of_range(request)? == key.lock;
         match key.state {
-            State::Waiting if is_its_lock => Ok(self.found(request, vec![kv_before(key)], revision)),
-            State::Held(_) if is_its_lock => Ok(self.found(request, vec![kv_of_key(key)], revision)),
-            State::Waiting | State::Held(_) => self.read(caller, request).await,
+            KeyState::Waiting if is_its_lock => Ok(self.found(request, vec![kv_before(key)], revision)),
+            KeyState::Held(_) if is_its_lock => Ok(self.found(request, vec![kv_of_key(key)], revision)),
+            KeyState::Waiting | KeyState::Held(_) => self.read(caller, request).await,
         }
     }
 
-    async fn act(&self, caller: &Admitted, key: &[u8], act: Act) -> Result<Done, Status> {
+    async fn act(&self, caller: &Admitted, key: &[u8], act: TxnAction) -> Result<TxnOutcome, Status> {
         let (which, act) = match act {
-            Act::Create { value, lease } => return self.create(caller, key, value, lease).await,
-            Act::SetValue { which, value } => (which, Some(Some(value))),
-            Act::Delete { which } => (which, Some(None)),
-            Act::Look { which } => (which, None),
+            TxnAction::Create { value, lease } => return self.create(caller, key, value, lease).await,
+            TxnAction::SetValue { which, value } => (which, Some(Some(value))),
+            TxnAction::Delete { which } => (which, Some(None)),
+            TxnAction::Look { which } => (which, None),
         };
         let its = match (self.sessions.key(caller, key), &act) {
-            // Whoever only looks may look at another's.
+            // A client that only reads may read the key of another.
             (None, None) => {
-                self.check_sight(caller, key)?;
+                self.check_visible(caller, key)?;
                 self.sessions.anyones_key(key)
             }
             (its, _) => its,
         };
         let meant = its.filter(|key| match &which {
-            Which::Created(created) => was_created(key, *created),
-            Which::HasValue(value) => key.value == *value,
+            KeyMatch::Created(created) => was_created(key, *created),
+            KeyMatch::HasValue(value) => key.value == *value,
         });
-        let Some(own) = meant else { return Ok(Done::failed(self.sessions.revision(), None)) };
+        let Some(own) = meant else { return Ok(TxnOutcome::failed(self.sessions.revision(), None)) };
         let (written, own) = match act {
             Some(Some(value)) => {
                 let own = self.proclaim_value(caller, &own, value)?.unwrap_or(own);
@@ -174,69 +175,71 @@ impl Etcd {
             }
             None => (None, Some(own)),
         };
-        Ok(Done { succeeded: true, revision: self.sessions.revision(), written, own })
+        Ok(TxnOutcome { succeeded: true, revision: self.sessions.revision(), written, own })
     }
 
-    /// Asks for the lock of a key that is not there yet.
+    /// Requests the lock of a key that does not exist yet.
     async fn create(
         &self,
         caller: &Admitted,
         name: &[u8],
         value: Vec<u8>,
         lease: LeaseId,
-    ) -> Result<Done, Status> {
+    ) -> Result<TxnOutcome, Status> {
         let (lock, form) = place_of(name, lease).map_err(bad_name)?;
         let who = label(lease, form, &value).map_err(too_long)?;
         let wanted = NewKey { name: name.to_vec(), lock, lease, value };
-        // Only where the key is the client's alone can it wait in it.
+        // A client can wait in a key only if the key is its own.
         let wait = if form == Form::Direct { Wait::Try } else { Wait::Forever };
-        let order = KeyRequest { wanted, wait, who, if_known: IfKnown::Refuse };
+        let request = KeyRequest { wanted, wait, who, if_known: IfKnown::Refuse };
         let asked = match form {
-            Form::Direct => self.sessions.acquire(caller, order, None).await.map(|(key, _)| key),
-            Form::Hex | Form::Decimal => self.sessions.ask(caller, order, ASK_WITHIN).await,
+            Form::Direct => self.sessions.acquire(caller, request, None).await.map(|(key, _)| key),
+            Form::Hex | Form::Decimal => self.sessions.ask(caller, request, GRANT_WAIT).await,
         };
-        if form == Form::Direct && matches!(asked, Err(NotHeld::Registry(RegistryError::KeyTaken))) {
+        if form == Form::Direct && matches!(asked, Err(AcquireError::Registry(RegistryError::KeyTaken))) {
             return Ok(self.taken(caller, name).await);
         }
         match asked {
-            Ok(own) => Ok(Done {
+            Ok(own) => Ok(TxnOutcome {
                 succeeded: true,
                 revision: own.revisions.created,
                 written: Some(response_op::Response::ResponsePut(PutResponse::default())),
                 own: Some(own),
             }),
-            Err(NotHeld::Registry(RegistryError::KeyTaken)) => {
-                let own = self.sessions.registry().tell_creation(name, &caller.principal);
+            Err(AcquireError::Registry(RegistryError::KeyTaken)) => {
+                let own = self.sessions.registry().fix_creation_revision(name, &caller.principal);
                 let revision =
                     own.as_ref().map_or_else(|| self.sessions.revision(), |own| own.revisions.created);
-                Ok(Done::failed(revision, own))
+                Ok(TxnOutcome::failed(revision, own))
             }
-            Err(NotHeld::Busy | NotHeld::TimedOut) => Ok(Done::failed(self.sessions.revision(), None)),
+            Err(AcquireError::Busy | AcquireError::TimedOut) => {
+                Ok(TxnOutcome::failed(self.sessions.revision(), None))
+            }
             Err(error) => Err(self.not_held(error)),
         }
     }
 }
 
 impl Etcd {
-    /// What whoever wants a key that has the name of its lock finds: another client here has it, or only tries for it, in which case
-    /// what comes of that decides.
-    async fn taken(&self, caller: &Admitted, name: &[u8]) -> Done {
+    /// Result of creating a key that has the name of its lock and that another client of this site already has. If
+    /// that client is still trying to get the lock, waits for the result.
+    async fn taken(&self, caller: &Admitted, name: &[u8]) -> TxnOutcome {
         if let Some(key) = self.sessions.anyones_key(name) {
             key.driver.until(|state| *state != AcquireState::Waiting).await;
         }
-        // Of a key that is another's, what is read next says whether the client may see it.
-        let held = self.sessions.key(caller, name).filter(|key| key.state != State::Waiting);
-        Done::failed(self.sessions.revision(), held)
+        // Whether the client may see the key of another is checked when it is read.
+        let held = self.sessions.key(caller, name).filter(|key| key.state != KeyState::Waiting);
+        TxnOutcome::failed(self.sessions.revision(), held)
     }
 }
 
-/// Whether something was read, and nothing was there.
-fn shows_nothing(responses: &[ResponseOp]) -> bool {
+/// Returns whether something was read and nothing was found.
+fn read_nothing(responses: &[ResponseOp]) -> bool {
     let is_empty = |response: &ResponseOp| matches!(&response.response, Some(response_op::Response::ResponseRange(read)) if read.kvs.is_empty() && read.count == 0);
     !responses.is_empty() && responses.iter().all(is_empty)
 }
 
-/// The lock whose keys a range is about, if it is about those of a lock.
+/// Returns the lock that a range is about, if it covers the keys of one lock.
 pub(super) fn lock_of_range(request: &RangeRequest) -> Result<LockName, Status> {
     let lock = prefix_of_range(&request.key, &request.range_end).and_then(lock_of_prefix);
     let lock =
@@ -281,23 +284,24 @@ impl Kv for Etcd {
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
         self.check_leader(&request)?;
         let caller = caller_of(&request)?;
-        let Shape { key, act, then, otherwise } =
+        let Shape { key, action, then, otherwise } =
             shape(request.into_inner()).map_err(|why| not_a_lock(&format!("a transaction: {why}")))?;
         if key.is_empty() {
             return Err(Status::invalid_argument("etcdserver: key is not provided"));
         }
-        let mut more_tries = MORE_TRIES;
+        let mut retries_left = MAX_RETRIES;
         loop {
-            let Done { succeeded, revision, written, own } = self.act(&caller, &key, act.clone()).await?;
+            let TxnOutcome { succeeded, revision, written, own } =
+                self.act(&caller, &key, action.clone()).await?;
             let mut responses: Vec<ResponseOp> =
                 written.into_iter().map(|written| ResponseOp { response: Some(written) }).collect();
             for range in if succeeded { &then } else { &otherwise } {
                 let read = self.read_after(&caller, range, own.as_ref()).await?;
                 responses.push(ResponseOp { response: Some(response_op::Response::ResponseRange(read)) });
             }
-            let creates = matches!(act, Act::Create { .. });
-            if creates && !succeeded && shows_nothing(&responses) && more_tries > 0 {
-                more_tries -= 1;
+            let creates = matches!(action, TxnAction::Create { .. });
+            if creates && !succeeded && read_nothing(&responses) && retries_left > 0 {
+                retries_left -= 1;
                 continue;
             }
             return Ok(Response::new(TxnResponse { header: self.header(revision), succeeded, responses }));
@@ -305,7 +309,7 @@ impl Kv for Etcd {
     }
 }
 
-/// Which lock a single key that is not here is about; none for the key in front of one that waits.
+/// Returns the lock that a single key is about; `None` for the virtual key in front of a waiting one.
 pub(super) fn lock_of_key(etcd: &Etcd, name: &[u8]) -> Result<Option<LockName>, Status> {
     if behind(name).is_some() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Leases.
+//! etcd's lease service.
 
 use futures_util::StreamExt;
 use meshlock_cluster::time::Span;
@@ -15,23 +15,23 @@ use crate::proto::etcdserverpb::{
     LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse,
 };
-use crate::sessions::NotHeld;
-use crate::sessions::registry::{Lasts, LeaseId};
+use crate::sessions::AcquireError;
+use crate::sessions::registry::{LeaseDuration, LeaseId};
 
-/// The shortest lease, in seconds, as of an etcd with its default pace: what is shorter lasts so long.
-const LEAST_TTL: i64 = 2;
+/// The shortest lease in seconds, as with an etcd of default settings; shorter ones are extended to it.
+const MIN_TTL: i64 = 2;
 
-/// The longest, as etcd has it.
+/// The longest lease, as with etcd.
 const MAX_TTL: i64 = 9_000_000_000;
 
-/// How long a lease of so many seconds lasts.
-pub(super) fn lasts(seconds: i64) -> Lasts {
-    Lasts::For(Span::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)))
+/// Converts a time to live in seconds.
+pub(super) fn lasts(seconds: i64) -> LeaseDuration {
+    LeaseDuration::For(Span::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)))
 }
 
-/// Whole seconds, as etcd counts them.
+/// Converts to whole seconds, as etcd does.
 fn seconds(span: Option<Span>) -> i64 {
-    // What lasts as long as a connection has no end in sight.
+    // A lease that lasts as long as its connection has no end.
     span.map_or(MAX_TTL, |span| i64::try_from(span.micros() / 1_000_000).unwrap_or(MAX_TTL))
 }
 
@@ -40,7 +40,7 @@ impl Etcd {
         let renewed = LeaseId::new(id).map(|lease| (lease, self.sessions.renew(caller, lease)));
         let ttl = match renewed {
             Some((_, Some(lasts))) => seconds(lasts.span()),
-            // Of another site's lease nobody here can say that it is over.
+            // Another site may keep the lease, so this one cannot say that it is over.
             Some((lease, None)) if self.sessions.granted_by(lease).is_some() => {
                 return Err(self.no_lease(lease));
             }
@@ -62,7 +62,7 @@ impl Lease for Etcd {
         if ttl > MAX_TTL {
             return Err(Status::out_of_range("etcdserver: too large lease TTL"));
         }
-        let ttl = ttl.max(LEAST_TTL);
+        let ttl = ttl.max(MIN_TTL);
         let granted = match id {
             0 => self.sessions.grant(&caller, lasts(ttl), None),
             id => {
@@ -74,7 +74,7 @@ impl Lease for Etcd {
                 self.sessions.grant_as(&caller, id, lasts(ttl), None).map(|()| id)
             }
         };
-        let id = granted.map_err(|error| self.not_held(NotHeld::Registry(error)))?.number();
+        let id = granted.map_err(|error| self.not_held(AcquireError::Registry(error)))?.number();
         Ok(Response::new(LeaseGrantResponse { header: self.plain_header(), id, ttl, error: String::new() }))
     }
 

@@ -1,4 +1,4 @@
-//! How this site is, in etcd's words.
+//! The status of this site in etcd's format.
 
 use meshlock_cluster::names::fnv_1a;
 use tonic::{Request, Response, Status, async_trait};
@@ -8,7 +8,7 @@ use super::errors::no_answer;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
 use crate::proto::etcdserverpb::{StatusRequest, StatusResponse};
 
-/// The version of etcd whose clients are at home here, and ours.
+/// The version of etcd whose clients are supported, and ours.
 const VERSION: &str = concat!("3.5.0+meshlock.", env!("CARGO_PKG_VERSION"));
 
 #[async_trait]
@@ -28,7 +28,7 @@ impl Maintenance for Etcd {
             // There is no database.
             db_size: 0,
             leader: overview.leader.map_or(0, |leader| fnv_1a(leader.as_str().bytes())),
-            // What is agreed on is views.
+            // The agreed state consists of views.
             raft_index: epoch,
             raft_term: epoch,
             raft_applied_index: epoch,

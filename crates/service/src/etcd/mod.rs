@@ -1,11 +1,11 @@
-//! What etcd's clients speak, as far as it is about locks: leases, the lock and election services, and the part of keys,
-//! transactions and watches that lock recipes use.
+//! etcd's API, as far as it is about locks: leases, the lock and election services, and those keys, transactions and
+//! watches that lock recipes use.
 //!
-//! Keys are virtual: each is somebody's place at a lock. Whoever waits for a lock sees one key in front of its own, whose
-//! deletion is the grant, whoever had the lock and wherever:
+//! Keys are virtual: each stands for one client's request for a lock. A waiting client sees one key in front of its
+//! own. The deletion of that key is the grant, whoever held the lock before and at whatever site:
 //!
 //! ```text
-//!  jobs/4d.before   created at 6        gone once the node has granted `jobs` to the lease 4d
+//!  jobs/4d.before   created at 6        deleted when the node grants `jobs` to the lease 4d
 //!  jobs/4d          created at 7
 //! ```
 //!
@@ -41,10 +41,10 @@ use crate::proto::etcdserverpb::watch_server::WatchServer;
 use crate::proto::v3electionpb::election_server::ElectionServer;
 use crate::proto::v3lockpb::lock_server::LockServer;
 use crate::sessions::Sessions;
-use crate::slow::{Answers, while_read};
+use crate::slow_reader::{Answers, while_read};
 pub(crate) use gateway::{http_code, refuse as refused};
 
-/// All of etcd's services. Clones are the same.
+/// etcd's services. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Etcd {
     sessions: Sessions,
@@ -58,49 +58,49 @@ impl Etcd {
         Etcd { sessions, cluster_id: fnv_1a(cluster.bytes()), member_id }
     }
 
-    /// The gRPC services.
+    /// Adds the gRPC services.
     pub(crate) fn grpc(&self, routes: Routes) -> Routes {
-        let most = self.sessions.limits().request_bytes;
+        let max = self.sessions.limits().request_bytes;
         routes
-            .add_service(AuthServer::new(self.clone()).max_decoding_message_size(most))
-            .add_service(LockServer::new(self.clone()).max_decoding_message_size(most))
-            .add_service(LeaseServer::new(self.clone()).max_decoding_message_size(most))
-            .add_service(ElectionServer::new(self.clone()).max_decoding_message_size(most))
-            .add_service(KvServer::new(self.clone()).max_decoding_message_size(most))
-            .add_service(WatchServer::new(self.clone()).max_decoding_message_size(most))
-            .add_service(MaintenanceServer::new(self.clone()).max_decoding_message_size(most))
+            .add_service(AuthServer::new(self.clone()).max_decoding_message_size(max))
+            .add_service(LockServer::new(self.clone()).max_decoding_message_size(max))
+            .add_service(LeaseServer::new(self.clone()).max_decoding_message_size(max))
+            .add_service(ElectionServer::new(self.clone()).max_decoding_message_size(max))
+            .add_service(KvServer::new(self.clone()).max_decoding_message_size(max))
+            .add_service(WatchServer::new(self.clone()).max_decoding_message_size(max))
+            .add_service(MaintenanceServer::new(self.clone()).max_decoding_message_size(max))
     }
 
-    /// The same as JSON over HTTP.
+    /// Returns the same calls as JSON over HTTP.
     pub(crate) fn gateway(&self) -> axum::Router {
         gateway::routes(self.clone())
     }
 
-    /// The header of an answer that carries this number.
-    #[expect(clippy::unnecessary_wraps, reason = "messages have it so")]
+    /// Builds the header of an answer with this revision.
+    #[expect(clippy::unnecessary_wraps, reason = "the field of the messages is optional")]
     fn header(&self, revision: i64) -> Option<ResponseHeader> {
         let raft_term = self.sessions.front().node().look(|node| u64::from(node.view().epoch.number()));
         Some(ResponseHeader { cluster_id: self.cluster_id, member_id: self.member_id, revision, raft_term })
     }
 
-    /// The header of an answer that is not about a grant.
+    /// Builds the header of an answer that is not about a grant.
     fn plain_header(&self) -> Option<ResponseHeader> {
         let revision = self.sessions.revision();
         self.header(revision)
     }
 
-    /// What a client is streamed, for as long as it reads it.
+    /// Streams `answers` for as long as the client reads them.
     fn while_read<T: Send + 'static>(&self, answers: Answers<T>) -> Answers<T> {
         while_read(answers, self.sessions.limits().slow_reader, || {})
     }
 
-    /// Counts something that is asked within a call that lasts, as if it were a call of its own.
-    fn pace(&self, caller: &Admitted, kind: RequestKind) -> Result<(), Status> {
+    /// Applies the rate limit to a request within a long call, as if it were a call of its own.
+    fn pace(&self, caller: &Admitted, kind: Kind) -> Result<(), Status> {
         let counted = self.sessions.front().admit_again(caller, kind);
         counted.map_err(|error| Status::resource_exhausted(format!("meshlock: {error}")))
     }
 
-    /// A client that asks only where there is a leader gets an error where there is none.
+    /// Fails if the client requires a leader and this site is not ready.
     fn check_leader<T>(&self, request: &Request<T>) -> Result<(), Status> {
         if wants_leader(request) && !self.sessions.front().is_ready() {
             Err(errors::no_leader())

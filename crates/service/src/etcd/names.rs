@@ -1,14 +1,14 @@
-//! What keys and labels look like: pure.
+//! The form of keys and labels: pure.
 //!
-//! etcd's clients put a lock's key together in one of three ways, and take it apart again; so must we. A holder at another site
-//! is known here only by the label that its site shows, so the label says all that makes its key.
+//! etcd's clients build a lock's key in one of three ways and parse it again, so we must do the same. A holder at
+//! another site is known here only by its label, so the label contains everything that is needed to build its key.
 
 use meshlock_cluster::names::{ClientLabel, LockName, NameError};
 
 use crate::escape::{ValueTooLong, escaped, unescaped};
 use crate::sessions::registry::LeaseId;
 
-/// How a key is made of a lock's name and a lease.
+/// How a key is built from a lock's name and a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `name/` and the lease in lower-case hexadecimal: etcd itself, Go's `concurrency`, `etcdctl`.
@@ -19,17 +19,17 @@ pub(crate) enum Form {
     Direct,
 }
 
-/// How a label begins, for each form. The lease and the value follow.
+/// The beginning of a label for each form. The lease and the value follow.
 const LABELS: [(Form, &str); 3] =
     [(Form::Hex, "etcd lease "), (Form::Decimal, "etcd3 lease "), (Form::Direct, "etcd key of ")];
 
-/// What the key in front of one that waits is called: by the name of the one behind it, and this.
+/// Suffix of the virtual key in front of a waiting one.
 const BEFORE: &[u8] = b".before";
 
-/// Leases that this project and etcd choose have so many digits at least, but for one in thousands.
+/// Leases chosen by Meshlock or etcd have at least this many digits, with one exception in thousands.
 const DIGITS_OF_A_LEASE: usize = 11;
 
-/// The key of a lock for a lease.
+/// Returns the key of a lock for a lease.
 pub(crate) fn key_of(lock: &LockName, lease: LeaseId, form: Form) -> Vec<u8> {
     match form {
         Form::Hex => format!("{lock}/{lease}").into_bytes(),
@@ -38,7 +38,7 @@ pub(crate) fn key_of(lock: &LockName, lease: LeaseId, form: Form) -> Vec<u8> {
     }
 }
 
-/// Which lock the key is for, that a client makes for its lease.
+/// Returns the lock and the form of a key that a client uses with its lease.
 pub(crate) fn place_of(key: &[u8], lease: LeaseId) -> Result<(LockName, Form), NameError> {
     let text = text(key)?;
     let form = match text.rsplit_once('/') {
@@ -50,7 +50,7 @@ pub(crate) fn place_of(key: &[u8], lease: LeaseId) -> Result<(LockName, Form), N
     Ok((name.parse()?, form))
 }
 
-/// Which lock a key of another site is for, as far as it can be told.
+/// Returns the lock that a key of another site is for, as far as the key tells.
 pub(crate) fn lock_of(key: &[u8]) -> Result<LockName, NameError> {
     let text = text(key)?;
     match text.rsplit_once('/') {
@@ -63,49 +63,49 @@ pub(crate) fn lock_of(key: &[u8]) -> Result<LockName, NameError> {
     }
 }
 
-/// The lock whose keys begin so: `name/`.
+/// Returns the lock whose keys have this prefix, which must be `name/`.
 pub(crate) fn lock_of_prefix(prefix: &[u8]) -> Option<LockName> {
     text(prefix.strip_suffix(b"/")?).ok()?.parse().ok()
 }
 
 fn text(key: &[u8]) -> Result<&str, NameError> {
-    // A name that is not text is as good as none: the caller says that names are text.
+    // A name that is not UTF-8 counts as missing; the caller's error says that names are text.
     std::str::from_utf8(key).or(Err(NameError::Empty { what: "lock" }))
 }
 
-/// The key that whoever waits sees in front of its own.
+/// Returns the virtual key that is shown in front of a waiting one.
 pub(crate) fn before(key: &[u8]) -> Vec<u8> {
     [key, BEFORE].concat()
 }
 
-/// The key behind one that is seen in front.
+/// Returns the waiting key behind a virtual key.
 pub(crate) fn behind(key: &[u8]) -> Option<&[u8]> {
     key.strip_suffix(BEFORE)
 }
 
-/// With what all keys of `[start, end)` begin, if these are all that do.
+/// Returns the prefix of the keys in `[start, end)`, if these are exactly the keys with that prefix.
 pub(crate) fn prefix_of_range<'a>(start: &'a [u8], end: &[u8]) -> Option<&'a [u8]> {
-    // Where nothing stands for everything, a zero byte is put behind the prefix: nothing is smaller.
+    // Some clients append a zero byte to the prefix. No key lies between.
     let prefix = start.strip_suffix(b"\0").unwrap_or(start);
-    // The first key that does not begin so: the last byte that can be raised is.
+    // The first key without the prefix: its last byte below 255 is incremented.
     let at = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
     let raised = [&prefix[..at], &[prefix[at] + 1]].concat();
     (end == raised).then_some(prefix)
 }
 
-/// What other sites and operators see of a key.
+/// Returns the label by which other sites and operators see a key.
 pub(crate) fn label(lease: LeaseId, form: Form, value: &[u8]) -> Result<ClientLabel, ValueTooLong> {
     let start = LABELS.iter().find(|(other, _)| *other == form).map_or("", |(_, start)| start);
     let mut label = format!("{start}{lease}");
     if !value.is_empty() {
         label += ": ";
     }
-    let most = ClientLabel::MAX_BYTES - label.len();
+    let max = ClientLabel::MAX_BYTES - label.len();
     label += &escaped(value);
-    label.parse().map_err(|_| ValueTooLong { bytes: value.len(), most })
+    label.parse().map_err(|_| ValueTooLong { bytes: value.len(), max })
 }
 
-/// What a label says of a key, if it is that of one.
+/// Parses the label of a key.
 pub(crate) fn read_label(label: &ClientLabel) -> Option<(LeaseId, Form, Vec<u8>)> {
     let (form, rest) =
         LABELS.iter().find_map(|(form, start)| Some((*form, label.as_str().strip_prefix(start)?)))?;

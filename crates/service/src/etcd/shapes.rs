@@ -1,4 +1,4 @@
-//! The few transactions that locks are made of, told apart: pure. Everything else is refused.
+//! Recognises the few transactions that lock recipes use: pure. Everything else is refused.
 
 use crate::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use crate::proto::etcdserverpb::{
@@ -6,40 +6,41 @@ use crate::proto::etcdserverpb::{
 };
 use crate::sessions::registry::LeaseId;
 
-/// A transaction that locks are made of, all about one key.
+/// A transaction of a lock recipe. It is about one key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) key: Vec<u8>,
-    pub(crate) act: Act,
-    /// What is read after the act.
+    pub(crate) action: TxnAction,
+    /// Reads after the action.
     pub(crate) then: Vec<RangeRequest>,
-    /// What is read instead if the condition does not hold.
+    /// Reads if the condition does not hold.
     pub(crate) otherwise: Vec<RangeRequest>,
 }
 
+/// What a transaction does if its condition holds.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Act {
-    /// If the key is not there: make it.
+pub(crate) enum TxnAction {
+    /// Creates the key if it does not exist.
     Create { value: Vec<u8>, lease: LeaseId },
-    /// If the key is there and is the one that is meant: give it another value.
-    SetValue { which: Which, value: Vec<u8> },
-    /// If so: remove it.
-    Delete { which: Which },
-    /// Only whether it is.
-    Look { which: Which },
+    /// Sets the value of the key if it matches.
+    SetValue { which: KeyMatch, value: Vec<u8> },
+    /// Deletes the key if it matches.
+    Delete { which: KeyMatch },
+    /// Only checks whether the key matches.
+    Look { which: KeyMatch },
 }
 
-/// Which key of a name is meant.
+/// Which key of a name is meant: keys of the same name follow one another.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Which {
+pub(crate) enum KeyMatch {
     Created(i64),
     HasValue(Vec<u8>),
 }
 
-/// Why a transaction is refused: the end of a sentence.
+/// Why a transaction is refused; the end of a sentence.
 pub(crate) type NotALock = &'static str;
 
-/// Tells what a transaction is for.
+/// Recognises a transaction.
 pub(crate) fn shape(txn: TxnRequest) -> Result<Shape, NotALock> {
     let [compare]: [Compare; 1] =
         txn.compare.try_into().map_err(|_| "it does not have exactly one comparison")?;
@@ -50,34 +51,38 @@ pub(crate) fn shape(txn: TxnRequest) -> Result<Shape, NotALock> {
     let key = compare.key;
     let (write, then) = split(txn.success)?;
     let (None, otherwise) = split(txn.failure)? else { return Err("its failure branch writes") };
-    let act = match (condition, write) {
-        (None, Some(Write::Put(put))) if put.key == key => {
+    let action = match (condition, write) {
+        (None, Some(WriteOp::Put(put))) if put.key == key => {
             let lease = LeaseId::new(put.lease).ok_or("it puts a key without a lease, which a lock needs")?;
-            Act::Create { value: put.value, lease }
+            TxnAction::Create { value: put.value, lease }
         }
-        (Some(which), Some(Write::Put(put))) if put.key == key => Act::SetValue { which, value: put.value },
-        (Some(which), Some(Write::Delete(delete))) if delete.key == key => Act::Delete { which },
-        (Some(which), None) => Act::Look { which },
-        (Some(_) | None, Some(Write::Put(_) | Write::Delete(_))) => {
-            return Err("it writes another key than it compares, or what is not there");
+        (Some(which), Some(WriteOp::Put(put))) if put.key == key => {
+            TxnAction::SetValue { which, value: put.value }
         }
-        (None, None) => Act::Look { which: Which::Created(0) },
+        (Some(which), Some(WriteOp::Delete(delete))) if delete.key == key => TxnAction::Delete { which },
+        (Some(which), None) => TxnAction::Look { which },
+        (Some(_) | None, Some(WriteOp::Put(_) | WriteOp::Delete(_))) => {
+            return Err("it writes another key than it compares, or deletes one that must not exist");
+        }
+        (None, None) => TxnAction::Look { which: KeyMatch::Created(0) },
     };
-    Ok(Shape { key, act, then, otherwise })
+    Ok(Shape { key, action, then, otherwise })
 }
 
-/// None if the key must not exist.
-fn condition(compare: &Compare) -> Result<Option<Which>, NotALock> {
+/// Returns the condition of a comparison; `None` if the key must not exist.
+fn condition(compare: &Compare) -> Result<Option<KeyMatch>, NotALock> {
     match (compare.target(), &compare.target_union) {
-        // Zero is not sent.
+        // Protobuf omits zero.
         (CompareTarget::Create | CompareTarget::Version, None)
         | (CompareTarget::Create, Some(TargetUnion::CreateRevision(0)))
         | (CompareTarget::Version, Some(TargetUnion::Version(0))) => Ok(None),
         (CompareTarget::Create, Some(TargetUnion::CreateRevision(created))) => {
-            Ok(Some(Which::Created(*created)))
+            Ok(Some(KeyMatch::Created(*created)))
         }
-        (CompareTarget::Value, Some(TargetUnion::Value(value))) => Ok(Some(Which::HasValue(value.clone()))),
-        (CompareTarget::Value, None) => Ok(Some(Which::HasValue(Vec::new()))),
+        (CompareTarget::Value, Some(TargetUnion::Value(value))) => {
+            Ok(Some(KeyMatch::HasValue(value.clone())))
+        }
+        (CompareTarget::Value, None) => Ok(Some(KeyMatch::HasValue(Vec::new()))),
         (
             CompareTarget::Create
             | CompareTarget::Version
@@ -89,31 +94,32 @@ fn condition(compare: &Compare) -> Result<Option<Which>, NotALock> {
     }
 }
 
-enum Write {
+/// A write in a branch.
+enum WriteOp {
     Put(PutRequest),
     Delete(DeleteRangeRequest),
 }
 
-/// The write that a branch begins with, if any, and the reads behind it.
-fn split(branch: Vec<RequestOp>) -> Result<(Option<Write>, Vec<RangeRequest>), NotALock> {
+/// Splits a branch into the write at its beginning, if any, and the reads after it.
+fn split(branch: Vec<RequestOp>) -> Result<(Option<WriteOp>, Vec<RangeRequest>), NotALock> {
     let (mut write, mut reads) = (None, Vec::new());
     for (at, op) in branch.into_iter().enumerate() {
         match op.request {
             Some(request_op::Request::RequestRange(range)) => reads.push(range),
             Some(request_op::Request::RequestPut(put)) if at == 0 && is_plain(&put) => {
-                write = Some(Write::Put(put));
+                write = Some(WriteOp::Put(put));
             }
             Some(request_op::Request::RequestDeleteRange(delete))
                 if at == 0 && delete.range_end.is_empty() =>
             {
-                write = Some(Write::Delete(delete));
+                write = Some(WriteOp::Delete(delete));
             }
             Some(
                 request_op::Request::RequestPut(_)
                 | request_op::Request::RequestDeleteRange(_)
                 | request_op::Request::RequestTxn(_),
             )
-            | None => return Err("it does more than one lock's key needs"),
+            | None => return Err("it does more than a lock needs"),
         }
     }
     Ok((write, reads))
@@ -166,22 +172,22 @@ mod tests {
         let lease = LeaseId::new(0x4d).unwrap();
         let lock = txn(created(b"a/4d", 0), &[put(b"a/4d", 0x4d), get(b"a/")], &[get(b"a/4d"), get(b"a/")]);
         let lock = lock.unwrap();
-        assert_eq!(lock.act, Act::Create { value: b"v".to_vec(), lease });
+        assert_eq!(lock.action, TxnAction::Create { value: b"v".to_vec(), lease });
         assert_eq!((lock.then.len(), lock.otherwise.len()), (1, 2));
-        let which = Which::Created(7);
+        let which = KeyMatch::Created(7);
         let proclaim = txn(created(b"a/4d", 7), &[put(b"a/4d", 0x4d)], &[]).unwrap();
-        assert_eq!(proclaim.act, Act::SetValue { which: which.clone(), value: b"v".to_vec() });
+        assert_eq!(proclaim.action, TxnAction::SetValue { which: which.clone(), value: b"v".to_vec() });
         let resign = txn(created(b"a/4d", 7), &[delete(b"a/4d")], &[]).unwrap();
-        assert_eq!(resign.act, Act::Delete { which });
+        assert_eq!(resign.action, TxnAction::Delete { which });
     }
 
     #[test]
     fn what_python_s_and_node_s_lock_do_is_known() {
         let lock = txn(created(b"/locks/a", 0), &[put(b"/locks/a", 9)], &[get(b"/locks/a")]).unwrap();
-        assert!(matches!(lock.act, Act::Create { .. }));
+        assert!(matches!(lock.action, TxnAction::Create { .. }));
         let release = txn(has_value(b"/locks/a", b"v"), &[delete(b"/locks/a")], &[]).unwrap();
-        assert_eq!(release.act, Act::Delete { which: Which::HasValue(b"v".to_vec()) });
-        // Zero is what is not sent.
+        assert_eq!(release.action, TxnAction::Delete { which: KeyMatch::HasValue(b"v".to_vec()) });
+        // Protobuf omits zero.
         let unsaid = Compare { target_union: None, ..created(b"a", 0) };
         assert!(txn(unsaid, &[put(b"a", 9)], &[]).is_ok());
     }

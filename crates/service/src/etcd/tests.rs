@@ -1,4 +1,4 @@
-//! What clients see of keys in moments that no client can hold on to.
+//! What clients see of keys in states that last too short to be observed from outside.
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use meshlock_cluster::table::Wait;
@@ -10,14 +10,14 @@ use crate::proto::etcdserverpb::watch_request::RequestUnion;
 use crate::proto::etcdserverpb::{WatchCancelRequest, WatchCreateRequest, WatchResponse};
 use crate::sessions::KeyRequest;
 use crate::sessions::registry::NewKey;
-use crate::sessions::tests::{lease, me, order, poll, sessions};
+use crate::sessions::tests::{key_request, lease, me, poll, sessions};
 
 #[tokio::test]
 async fn a_key_with_the_name_of_its_lock_is_not_there_while_it_only_tries() {
     let (_engine, sessions) = sessions();
     let (etcd, caller) = (Etcd::new(sessions.clone(), "test"), &me(&sessions));
-    let held = sessions.acquire(caller, order(lease(&sessions), Wait::Forever), None).await.unwrap().0;
-    let direct = order(lease(&sessions), Wait::Forever);
+    let held = sessions.acquire(caller, key_request(lease(&sessions), Wait::Forever), None).await.unwrap().0;
+    let direct = key_request(lease(&sessions), Wait::Forever);
     let wanted = NewKey { name: b"a".to_vec(), ..direct.wanted };
     let mut tries = Box::pin(sessions.acquire(caller, KeyRequest { wanted, ..direct }, None));
     assert!(poll(tries.as_mut()).is_pending());
@@ -47,6 +47,6 @@ async fn a_watch_whose_number_is_taken_is_refused_and_the_one_that_has_it_goes_o
         let WatchResponse { watch_id, created, canceled, .. } = answer.unwrap();
         answers.push((watch_id, created, canceled));
     }
-    // The second cancel finds nothing.
+    // The second cancel finds no watch.
     assert_eq!(answers, [(7, true, false), (-1, true, true), (7, false, true)]);
 }

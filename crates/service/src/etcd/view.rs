@@ -1,4 +1,4 @@
-//! How the holders of locks and those who wait look as keys.
+//! Shows holders and waiters of locks as keys.
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::names::LockName;
@@ -9,10 +9,10 @@ use super::Etcd;
 use super::errors::{bad_name, denied, no_answer};
 use super::names::{self, before, behind};
 use crate::proto::mvccpb::KeyValue;
-use crate::sessions::registry::State;
+use crate::sessions::registry::KeyState;
 use crate::sessions::{AcquireState, Holder, SessionKey, holders_in};
 
-/// A key of this site.
+/// Converts a key of this site.
 pub(super) fn kv_of_key(key: &SessionKey) -> KeyValue {
     KeyValue {
         key: key.name.clone(),
@@ -24,7 +24,7 @@ pub(super) fn kv_of_key(key: &SessionKey) -> KeyValue {
     }
 }
 
-/// The key that `key` sees in front of it while it waits.
+/// Returns the virtual key that `key` sees in front of it while it waits.
 pub(super) fn kv_before(key: &SessionKey) -> KeyValue {
     let revision = key.revisions.created - 1;
     KeyValue {
@@ -37,7 +37,7 @@ pub(super) fn kv_before(key: &SessionKey) -> KeyValue {
     }
 }
 
-/// A holder somewhere. One that is not a client of etcd has a key too, with its label for a value.
+/// Converts a holder at any site. A holder that does not use etcd's API has a key too, with its label as the value.
 fn kv_of_holder(lock: &LockName, holder: &Holder) -> KeyValue {
     let known = holder.label.as_ref().and_then(names::read_label);
     let (key, lease, value) = if let Some((lease, form, value)) = known {
@@ -52,12 +52,12 @@ fn kv_of_holder(lock: &LockName, holder: &Holder) -> KeyValue {
 }
 
 impl Etcd {
-    /// The number that an answer about this key of this site carries: the fence, once there is one.
+    /// Returns the revision of an answer about a key of this site: its fence, once it has one.
     pub(super) fn revision_of(&self, key: &SessionKey) -> i64 {
         key.grant().map_or_else(|| self.sessions.revision(), |grant| grant.fence)
     }
 
-    /// All that hold the lock, as keys. Of this site's own keys the registry knows more, and sooner.
+    /// Converts holders to keys. For this site's own keys the registry knows more, and earlier.
     pub(super) fn as_keys(&self, lock: &LockName, holders: &[Holder]) -> Vec<KeyValue> {
         let as_key = |holder: &Holder| {
             if holder.site != *self.sessions.site() {
@@ -73,38 +73,39 @@ impl Etcd {
         holders.iter().filter_map(as_key).collect()
     }
 
-    /// All that hold the lock, wherever they are.
+    /// Returns the keys of all holders in the cluster, if the caller may watch the lock.
     pub(super) async fn holders(&self, caller: &Admitted, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
         self.sessions.check(caller, Verb::Watch, lock).map_err(|error| denied(&error))?;
         self.all_holders(lock).await
     }
 
-    /// The same, for whoever has been checked.
+    /// Returns the keys of all holders in the cluster without checking the caller's rights.
     async fn all_holders(&self, lock: &LockName) -> Result<Vec<KeyValue>, Status> {
         let queue = self.sessions.front().queue_for_checked(lock.clone()).await.map_err(no_answer)?;
         let holders = holders_in(&queue);
         if holders.is_empty() && !queue.missing.is_empty() {
             return Err(Status::unavailable(format!(
-                "meshlock: whether '{lock}' is held is not known: no answer from {:?}; ask again",
+                "meshlock: cannot determine whether '{lock}' is held: no answer from {:?}; try again",
                 queue.missing
             )));
         }
         Ok(self.as_keys(lock, &holders))
     }
 
-    /// A key that is known here without asking anyone.
+    /// Returns a key that this site knows without asking others.
     pub(super) fn local(&self, name: &[u8]) -> Option<KeyValue> {
         if let Some(key) = self.sessions.anyones_key(name) {
-            // One that has the name of its lock is there once it is held: until then it only tries.
-            let is_there = key.state != State::Waiting || key.name != key.lock.as_str().as_bytes();
+            // A key with the name of its lock exists only once it is held: until then its client is only trying.
+            let is_there = key.state != KeyState::Waiting || key.name != key.lock.as_str().as_bytes();
             return is_there.then(|| kv_of_key(&key));
         }
         let waits = self.sessions.anyones_key(behind(name)?)?;
         (waits.driver.state() == AcquireState::Waiting).then(|| kv_before(&waits))
     }
 
-    /// Whether somebody may see a key of this name: its own, and the one in front of it, always; others if it may watch their lock.
-    pub(super) fn check_sight(&self, caller: &Admitted, name: &[u8]) -> Result<(), Status> {
+    /// Checks whether the caller may see a key. It may always see its own and the virtual key in front of it, others
+    /// if it may watch their lock.
+    pub(super) fn check_visible(&self, caller: &Admitted, name: &[u8]) -> Result<(), Status> {
         let base = behind(name).unwrap_or(name);
         if self.sessions.key(caller, base).is_some() {
             return Ok(());
@@ -113,7 +114,7 @@ impl Etcd {
         self.sessions.check(caller, Verb::Watch, &lock).map_err(|error| denied(&error))
     }
 
-    /// Which lock the key of this name is for.
+    /// Returns the lock that a key is for.
     pub(super) fn lock_of_base(&self, base: &[u8]) -> Result<LockName, Status> {
         match self.sessions.anyones_key(base) {
             Some(key) => Ok(key.lock),
@@ -121,7 +122,7 @@ impl Etcd {
         }
     }
 
-    /// A key by its name, wherever it is, for whoever may know.
+    /// Finds a key in the whole cluster, without checking the caller's rights.
     pub(super) async fn find(&self, name: &[u8]) -> Result<Option<KeyValue>, Status> {
         if let Some(local) = self.local(name) {
             return Ok(Some(local));
@@ -135,7 +136,8 @@ impl Etcd {
     }
 }
 
-/// The key of this name among those of a lock's holders. If the name is the lock's own, whoever holds it has the key.
+/// Returns the key of this name among those of a lock's holders. If it is the name of the lock itself, any holder's
+/// key is returned.
 pub(super) fn pick(lock: &LockName, name: &[u8], holders: &[KeyValue]) -> Option<KeyValue> {
     let exact = holders.iter().find(|kv| kv.key == name);
     let any = || holders.first().filter(|_| lock.as_str().as_bytes() == name);

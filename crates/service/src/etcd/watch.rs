@@ -1,4 +1,4 @@
-//! Watches on keys of locks.
+//! Watches on the keys of locks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::proto::etcdserverpb::watch_server::Watch;
 use crate::proto::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::proto::mvccpb::event::EventType;
 use crate::proto::mvccpb::{Event, KeyValue};
-use crate::sessions::{AcquireState, Holder, Watching};
-use crate::slow::AHEAD;
+use crate::sessions::{AcquireState, Holder, HolderWatch};
+use crate::slow_reader::MAX_BUFFERED;
 
-/// How many keys one stream may watch.
+/// Maximum number of watches on one stream.
 const MAX_WATCHES: usize = 256;
 
 type Out = Sender<Result<WatchResponse, Status>>;
 
-/// The reader has gone.
+/// The reader of the stream has gone.
 pub(super) struct Hangup;
 
 #[async_trait]
@@ -46,7 +46,7 @@ impl Watch for Etcd {
         request: Request<Streaming<WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         self.check_leader(&request)?;
-        let (out, answers) = mpsc::channel(AHEAD);
+        let (out, answers) = mpsc::channel(MAX_BUFFERED);
         let caller = caller_of(&request)?;
         let mut asked = request.into_inner();
         let mut watches = Watches::new(self.clone(), caller, out.clone());
@@ -57,7 +57,7 @@ impl Watch for Etcd {
                     () = out.closed() => return,
                 };
                 let Ok(Some(WatchRequest { request_union })) = message else { return };
-                // One that asks for nothing changes nothing.
+                // A request without content changes nothing.
                 let Some(request) = request_union else { continue };
                 if watches.on_request(request).await.is_err() {
                     return;
@@ -68,7 +68,7 @@ impl Watch for Etcd {
     }
 }
 
-/// What etcd calls no watch at all.
+/// etcd's id for "no watch".
 const NO_WATCH: i64 = -1;
 
 /// All watches of one stream. They end with it.
@@ -110,7 +110,7 @@ impl Watches {
     }
 
     async fn create(&mut self, create: WatchCreateRequest) -> Result<(), Hangup> {
-        // A stream lasts long, and those that have ended would be kept.
+        // Streams are long-lived, so ended tasks must be removed.
         while self.tasks.try_join_next().is_some() {}
         let watch_id = if create.watch_id != 0 { create.watch_id } else { self.next };
         self.next = self.next.max(watch_id.saturating_add(1));
@@ -121,17 +121,17 @@ impl Watches {
         } else if self.open.contains_key(&watch_id) {
             Err(Status::invalid_argument("etcdserver: duplicate watch ID"))
         } else {
-            Watched::new(&self.etcd, &self.caller, &create).await
+            WatchTarget::new(&self.etcd, &self.caller, &create).await
         };
-        // The watch that has the number goes on: it is not what was refused.
+        // An existing watch with this id goes on: it is not the one that was refused.
         let told_id = if self.open.contains_key(&watch_id) { NO_WATCH } else { watch_id };
         let created = WatchResponse { watch_id: told_id, created: true, ..WatchResponse::default() };
         match watched {
             Ok(watched) => {
                 self.say(created).await?;
-                let teller = Teller { etcd: self.etcd.clone(), out: self.out.clone(), watch_id, create };
+                let sender = EventSender { etcd: self.etcd.clone(), out: self.out.clone(), watch_id, create };
                 let task = self.tasks.spawn(async move {
-                    let _ = watched.run(teller).await;
+                    let _ = watched.run(sender).await;
                 });
                 self.open.insert(watch_id, task);
                 Ok(())
@@ -149,33 +149,38 @@ impl Watches {
     }
 }
 
-/// What is watched. What it is has been looked at before the client is told that the watch is there: whatever happens from then on
-/// is told.
-enum Watched {
-    /// The key in front of one that waits.
-    Before { waits: Vec<u8> },
-    /// One key.
+/// What a watch observes. Its state is read before the client is told that the watch exists, so every later change is
+/// reported.
+enum WatchTarget {
+    /// The virtual key in front of a waiting one.
+    Before {
+        waits: Vec<u8>,
+    },
     Key(Box<WatchedKey>),
-    /// All who hold a lock.
-    Lock { lock: LockName, holders: Watching, seen: Option<Seen> },
+    /// All holders of a lock.
+    Lock {
+        lock: LockName,
+        holders: HolderWatch,
+        seen: Option<HolderList>,
+    },
 }
 
-/// Who holds a lock.
-type Seen = Arc<[Holder]>;
+/// The holders of a lock.
+type HolderList = Arc<[Holder]>;
 
 struct WatchedKey {
     name: Vec<u8>,
     lock: LockName,
-    holders: Watching,
+    holders: HolderWatch,
     here: watch::Receiver<u64>,
     local: Option<KeyValue>,
-    seen: Option<Seen>,
+    seen: Option<HolderList>,
 }
 
-/// How long a watch waits for a first look at other sites before it is said to be there.
-const LOOK_WITHIN: Duration = Duration::from_millis(1500);
+/// How long a watch waits for the first answer of other sites before the client is told that it exists.
+const FIRST_LOOK_TIMEOUT: Duration = Duration::from_millis(1500);
 
-impl Watched {
+impl WatchTarget {
     async fn new(etcd: &Etcd, caller: &Admitted, create: &WatchCreateRequest) -> Result<Self, Status> {
         if create.key.is_empty() {
             return Err(not_a_lock("a watch on all keys"));
@@ -184,43 +189,43 @@ impl Watched {
             let (key, range_end) = (create.key.clone(), create.range_end.clone());
             let lock = lock_of_range(&RangeRequest { key, range_end, ..RangeRequest::default() })?;
             let mut holders = etcd.sessions.watch(caller, &lock).map_err(not_watched)?;
-            let seen = timeout(LOOK_WITHIN, holders.first()).await.ok();
-            return Ok(Watched::Lock { lock, holders, seen });
+            let seen = timeout(FIRST_LOOK_TIMEOUT, holders.first()).await.ok();
+            return Ok(WatchTarget::Lock { lock, holders, seen });
         }
-        etcd.check_sight(caller, &create.key)?;
+        etcd.check_visible(caller, &create.key)?;
         let Some(lock) = lock_of_key(etcd, &create.key)? else {
-            return Ok(Watched::Before { waits: behind(&create.key).unwrap_or_default().to_vec() });
+            return Ok(WatchTarget::Before { waits: behind(&create.key).unwrap_or_default().to_vec() });
         };
-        let holders = etcd.sessions.watch_as_seen(caller, &lock).map_err(not_watched)?;
+        let holders = etcd.sessions.watch_checked(caller, &lock).map_err(not_watched)?;
         let (mut holders, here) = (holders, etcd.sessions.changes());
         let local = etcd.local(&create.key);
         let seen = match local {
             Some(_) => None,
-            None => timeout(LOOK_WITHIN, holders.first()).await.ok(),
+            None => timeout(FIRST_LOOK_TIMEOUT, holders.first()).await.ok(),
         };
         let name = create.key.clone();
-        Ok(Watched::Key(Box::new(WatchedKey { name, lock, holders, here, local, seen })))
+        Ok(WatchTarget::Key(Box::new(WatchedKey { name, lock, holders, here, local, seen })))
     }
 
-    async fn run(self, teller: Teller) -> Result<(), Hangup> {
+    async fn run(self, sender: EventSender) -> Result<(), Hangup> {
         match self {
-            Watched::Before { waits } => {
-                if let Some(key) = teller.etcd.sessions.anyones_key(&waits) {
+            WatchTarget::Before { waits } => {
+                if let Some(key) = sender.etcd.sessions.anyones_key(&waits) {
                     key.driver.until(|state| *state != AcquireState::Waiting).await;
                 }
-                teller.gone(&KeyValue { key: teller.create.key.clone(), ..KeyValue::default() }).await
+                sender.gone(&KeyValue { key: sender.create.key.clone(), ..KeyValue::default() }).await
             }
-            Watched::Key(watched) => watch_key(&teller, *watched).await,
-            Watched::Lock { lock, holders, seen } => watch_lock(&teller, &lock, holders, seen).await,
+            WatchTarget::Key(watched) => watch_key(&sender, *watched).await,
+            WatchTarget::Lock { lock, holders, seen } => watch_lock(&sender, &lock, holders, seen).await,
         }
     }
 }
 
-async fn watch_key(teller: &Teller, watched: WatchedKey) -> Result<(), Hangup> {
+async fn watch_key(sender: &EventSender, watched: WatchedKey) -> Result<(), Hangup> {
     let WatchedKey { name, lock, mut holders, mut here, local, mut seen } = watched;
-    let (etcd, since) = (&teller.etcd, teller.create.start_revision);
-    // What has happened since a number that the client knows, it is told: of a key of this site exactly that, of another's all,
-    // because numbers of two sites say nothing about each other.
+    let (etcd, since) = (&sender.etcd, sender.create.start_revision);
+    // With a start revision the client is told what has changed since: exactly, for a key of this site; for a key of
+    // another site its current state, because revisions of two sites cannot be compared.
     let is_news = local.as_ref().is_none_or(|kv| kv.mod_revision >= since);
     let mut last = local;
     if last.is_none() {
@@ -230,8 +235,8 @@ async fn watch_key(teller: &Teller, watched: WatchedKey) -> Result<(), Hangup> {
         last = pick(&lock, &name, &etcd.as_keys(&lock, seen.as_deref().unwrap_or_default()));
     }
     match &last {
-        Some(kv) if since > 0 && is_news => teller.tell(None, Some(kv)).await?,
-        None if since > 0 => teller.gone(&KeyValue { key: name.clone(), ..KeyValue::default() }).await?,
+        Some(kv) if since > 0 && is_news => sender.tell(None, Some(kv)).await?,
+        None if since > 0 => sender.gone(&KeyValue { key: name.clone(), ..KeyValue::default() }).await?,
         Some(_) | None => {}
     }
     loop {
@@ -241,50 +246,50 @@ async fn watch_key(teller: &Teller, watched: WatchedKey) -> Result<(), Hangup> {
         }
         let held = || pick(&lock, &name, &etcd.as_keys(&lock, seen.as_deref().unwrap_or_default()));
         let now = etcd.local(&name).or_else(held);
-        teller.tell(last.as_ref(), now.as_ref()).await?;
+        sender.tell(last.as_ref(), now.as_ref()).await?;
         last = now;
     }
 }
 
 async fn watch_lock(
-    teller: &Teller,
+    sender: &EventSender,
     lock: &LockName,
-    mut holders: Watching,
-    seen: Option<Seen>,
+    mut holders: HolderWatch,
+    seen: Option<HolderList>,
 ) -> Result<(), Hangup> {
     let first = match seen {
         Some(seen) => seen,
         None => holders.first().await,
     };
-    let mut seen = teller.etcd.as_keys(lock, &first);
-    if teller.create.start_revision > 0 {
+    let mut seen = sender.etcd.as_keys(lock, &first);
+    if sender.create.start_revision > 0 {
         for kv in &seen {
-            teller.tell(None, Some(kv)).await?;
+            sender.tell(None, Some(kv)).await?;
         }
     }
     while let Some(next) = holders.next().await {
-        let now = teller.etcd.as_keys(lock, &next);
+        let now = sender.etcd.as_keys(lock, &next);
         for before in seen.iter().filter(|before| !now.iter().any(|kv| kv.key == before.key)) {
-            teller.tell(Some(before), None).await?;
+            sender.tell(Some(before), None).await?;
         }
         for kv in &now {
-            teller.tell(seen.iter().find(|before| before.key == kv.key), Some(kv)).await?;
+            sender.tell(seen.iter().find(|before| before.key == kv.key), Some(kv)).await?;
         }
         seen = now;
     }
     Ok(())
 }
 
-/// Tells one watch's events.
-struct Teller {
+/// Sends the events of one watch.
+struct EventSender {
     etcd: Etcd,
     out: Out,
     watch_id: i64,
     create: WatchCreateRequest,
 }
 
-impl Teller {
-    /// Tells what has happened to a key between two looks at it.
+impl EventSender {
+    /// Reports what happened to a key between two looks at it.
     async fn tell(&self, before: Option<&KeyValue>, now: Option<&KeyValue>) -> Result<(), Hangup> {
         let is_same = match (before, now) {
             (Some(before), Some(now)) => {

@@ -1,4 +1,4 @@
-//! Calls of the APIs, by service and code. Whatever a client asks for, there are only so many of both.
+//! Counts API calls by service and code. Both come from fixed sets, whatever clients send.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use super::page::Labels;
 use crate::server::is_grpc;
 use crate::sessions::Sessions;
 
-/// The services of gRPC that are served, or that clients of etcd ask for.
+/// The gRPC services that are served, or that etcd's clients ask for.
 const GRPC: &[&str] = &[
     "meshlock.v1.Locks",
     "v3lockpb.Lock",
@@ -25,7 +25,7 @@ const GRPC: &[&str] = &[
     "etcdserverpb.Cluster",
 ];
 
-/// What is served over HTTP, by how its path begins; what is below comes after what it is part of.
+/// Services of HTTP paths by prefix; a longer prefix comes before its beginning.
 const HTTP: &[(&str, &str)] = &[
     ("/v1/sessions", "http"),
     ("/v1/locks", "http"),
@@ -40,32 +40,32 @@ const HTTP: &[(&str, &str)] = &[
     ("/openapi.json", "operator"),
 ];
 
-/// What is none of these.
+/// The service of all other paths.
 const OTHER: &str = "other";
 
-/// How a call came out: a code of gRPC, or a status of HTTP.
+/// Result of a call: a gRPC code or an HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Out {
+enum CallOutcome {
     Grpc(i32),
     Http(u16),
 }
 
-/// How many calls there were.
+/// Number of calls by service and result.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Mutex<BTreeMap<(&'static str, Out), u64>>);
+pub(super) struct Calls(Mutex<BTreeMap<(&'static str, CallOutcome), u64>>);
 
 impl Calls {
-    fn add(&self, service: &'static str, out: Out) {
+    fn add(&self, service: &'static str, out: CallOutcome) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *calls.entry((service, out)).or_default() += 1;
     }
 
     pub(super) fn counts(&self) -> Vec<(Labels, u64)> {
         let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let labels = |service: &str, out: Out| {
+        let labels = |service: &str, out: CallOutcome| {
             let code = match out {
-                Out::Grpc(code) => format!("{:?}", Code::from(code)),
-                Out::Http(status) => status.to_string(),
+                CallOutcome::Grpc(code) => format!("{:?}", Code::from(code)),
+                CallOutcome::Http(status) => status.to_string(),
             };
             vec![("service", service.to_owned()), ("code", code)]
         };
@@ -73,13 +73,13 @@ impl Calls {
     }
 }
 
-/// Counts a call once its answer begins: one that streams has come out well by then.
+/// Counts a call when its answer begins. A streaming call counts as successful at that point.
 pub(crate) async fn count(State(sessions): State<Sessions>, request: Request, next: Next) -> Response {
     let (is_grpc, service) = (is_grpc(request.headers()), service(request.uri().path()));
     let response = next.run(request).await;
     let status = response.headers().get("grpc-status");
     let code = status.and_then(|status| status.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let out = if is_grpc { Out::Grpc(code) } else { Out::Http(response.status().as_u16()) };
+    let out = if is_grpc { CallOutcome::Grpc(code) } else { CallOutcome::Http(response.status().as_u16()) };
     sessions.meter().calls.add(service, out);
     response
 }
@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn codes_have_the_names_that_grpc_gives_them() {
         let calls = Calls::default();
-        calls.add("v3lockpb.Lock", Out::Grpc(10));
-        calls.add("http", Out::Http(409));
+        calls.add("v3lockpb.Lock", CallOutcome::Grpc(10));
+        calls.add("http", CallOutcome::Http(409));
         let codes: Vec<String> = calls.counts().into_iter().map(|(labels, _)| labels[1].1.clone()).collect();
         assert_eq!(codes, ["409", "Aborted"]);
     }

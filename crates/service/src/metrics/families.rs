@@ -1,4 +1,4 @@
-//! Every family that is exported, in the order in which it is.
+//! All metric families, in the order in which they are exported.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::SessionEnd;
-use super::page::{Family, Labels, Page, label, seconds};
+use super::page::{Labels, MetricFamily, Page, label, seconds};
 use crate::sessions::Sessions;
 
-/// Everything that is exported, at one moment.
+/// The values of all metrics at one moment.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     readings: Readings,
@@ -46,37 +46,41 @@ impl Snapshot {
     fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
         let tally = &self.readings.tally;
         page.counters(
-            Family { name: "acquisitions", help: "Wishes for locks, by how they came out" },
-            AcquireOutcome::ALL
-                .iter()
-                .map(|outcome| (label("outcome", outcome.label()), tally.outcomes(*outcome))),
+            MetricFamily { name: "acquisitions", help: "Lock acquisitions by outcome." },
+            Outcome::ALL.iter().map(|outcome| (label("outcome", outcome.label()), tally.outcomes(*outcome))),
         )?;
         page.histograms(
-            Family { name: "wait", help: "From asking for a lock to having it, by what let the waiter in" },
-            ServedBy::ALL.iter().map(|served| (label("served", served.label()), tally.waits(*served))),
+            MetricFamily {
+                name: "wait",
+                help: "Time from the request for a lock to its grant, by what let the waiter in.",
+            },
+            Served::ALL.iter().map(|served| (label("served", served.label()), tally.waits(*served))),
         )?;
         page.histograms(
-            Family { name: "hold", help: "From being granted a lock to having left it" },
+            MetricFamily { name: "hold", help: "Time from the grant of a lock to its release." },
             [(Labels::new(), &tally.holds)],
         )?;
         page.histograms(
-            Family {
+            MetricFamily {
                 name: "hand_over",
-                help: "Within this site, from the release or the message that lets a waiter in until it is told",
+                help: "Time within this site from the release or message that lets a waiter in until the waiter is notified.",
             },
             Via::ALL.iter().map(|via| (label("via", via.label()), self.readings.hand_overs(*via))),
         )?;
-        page.gauge(Family { name: "waiters", help: "Wishes that wait now" }, self.readings.waiters)?;
         page.gauge(
-            Family { name: "holders", help: "Wishes that are granted and not given back now" },
+            MetricFamily { name: "waiters", help: "Acquisitions that are waiting now." },
+            self.readings.waiters,
+        )?;
+        page.gauge(
+            MetricFamily { name: "holders", help: "Acquisitions that are granted and not yet released." },
             self.readings.holders,
         )?;
         page.gauge(
-            Family { name: "locks", help: "Locks that this site keeps, in use or idle" },
+            MetricFamily { name: "locks", help: "Locks that this site has state for, in use or idle." },
             self.readings.locks,
         )?;
         page.counters(
-            Family { name: "lost_locks", help: "Locks that were taken from their holders, by why" },
+            MetricFamily { name: "lost_locks", help: "Locks lost by their holders, by reason." },
             LossReason::ALL.iter().map(|by| (label("reason", by.label()), self.readings.losses(*by))),
         )
     }
@@ -90,36 +94,48 @@ impl Snapshot {
             messages.counts().map(|(algorithm, kind, count)| (labels(algorithm, kind), count)).collect()
         };
         page.counters(
-            Family { name: "messages_sent", help: "Messages of the algorithms to other sites" },
+            MetricFamily {
+                name: "messages_sent",
+                help: "Messages of the lock algorithms sent to other sites.",
+            },
             kinds(&tally.sent),
         )?;
         page.counters(
-            Family { name: "messages_received", help: "Messages of the algorithms from other sites" },
+            MetricFamily {
+                name: "messages_received",
+                help: "Messages of the lock algorithms received from other sites.",
+            },
             kinds(&tally.received),
         )?;
         let peers = |count: fn(&Traffic) -> u64| -> Vec<(Labels, u64)> {
             self.readings.traffic.iter().map(|peer| (label("peer", &peer.site), count(peer))).collect()
         };
         page.counters(
-            Family { name: "peer_frames_sent", help: "Frames for another member" },
+            MetricFamily { name: "peer_frames_sent", help: "Frames sent to another member." },
             peers(|peer| peer.sent.0),
         )?;
         page.counters(
-            Family { name: "peer_frames_received", help: "Frames from another member" },
+            MetricFamily { name: "peer_frames_received", help: "Frames received from another member." },
             peers(|peer| peer.received.0),
         )?;
         page.counters(
-            Family { name: "peer_bytes_sent", help: "Bytes of frames for another member, before TLS" },
+            MetricFamily {
+                name: "peer_bytes_sent",
+                help: "Bytes of frames sent to another member, before TLS.",
+            },
             peers(|peer| peer.sent.1),
         )?;
         page.counters(
-            Family { name: "peer_bytes_received", help: "Bytes of frames from another member, after TLS" },
+            MetricFamily {
+                name: "peer_bytes_received",
+                help: "Bytes of frames received from another member, after TLS.",
+            },
             peers(|peer| peer.received.1),
         )?;
         page.gauges(
-            Family {
+            MetricFamily {
                 name: "peer_wire_version",
-                help: "Version of the wire spoken with another member; 0 without a connection",
+                help: "Wire protocol version spoken with another member; 0 without a connection.",
             },
             peers(|peer| u64::from(peer.version.unwrap_or(0))),
         )
@@ -128,58 +144,70 @@ impl Snapshot {
     fn membership(&self, page: &mut Page<'_>) -> fmt::Result {
         let Readings { tally, epoch, members, is_member, is_open, leads, lease_left, .. } = &self.readings;
         page.counters(
-            Family { name: "views_installed", help: "Views that this site has learnt of" },
+            MetricFamily { name: "views_installed", help: "Views that this site has installed." },
             [(Labels::new(), tally.views_installed)],
         )?;
         page.counters(
-            Family { name: "views_opened", help: "Views in which this site has let its locks run" },
+            MetricFamily {
+                name: "views_opened",
+                help: "Views that this site has opened, so that its locks run.",
+            },
             [(Labels::new(), tally.views_opened)],
         )?;
-        page.gauge(Family { name: "view_epoch", help: "Number of the view that is installed" }, *epoch)?;
-        page.gauge(Family { name: "view_members", help: "Members of the view that is installed" }, *members)?;
+        page.gauge(MetricFamily { name: "view_epoch", help: "Epoch of the installed view." }, *epoch)?;
         page.gauge(
-            Family { name: "in_view", help: "1 if this site is a member of the view that is installed" },
+            MetricFamily { name: "view_members", help: "Number of members of the installed view." },
+            *members,
+        )?;
+        page.gauge(
+            MetricFamily { name: "in_view", help: "1 if this site is a member of the installed view." },
             u64::from(*is_member),
         )?;
         page.gauge(
-            Family { name: "view_open", help: "1 if the locks of this site run" },
+            MetricFamily {
+                name: "view_open",
+                help: "1 if the installed view is open, so that the locks of this site run.",
+            },
             u64::from(*is_open),
         )?;
         page.gauge(
-            Family { name: "leader", help: "1 if this site leads, as far as it knows" },
+            MetricFamily { name: "leader", help: "1 if this site considers itself the leader." },
             u64::from(*leads),
         )?;
         page.gauge(
-            Family {
+            MetricFamily {
                 name: "lease_left_seconds",
-                help: "How long the lease of this site lasts yet; 0 without one",
+                help: "Remaining time of this site's lease; 0 without a lease.",
             },
             seconds(*lease_left),
         )?;
         page.histograms(
-            Family { name: "lease_margin", help: "How much of the lease was left whenever it was renewed" },
+            MetricFamily {
+                name: "lease_margin",
+                help: "Remaining time of this site's lease when it was renewed.",
+            },
             [(Labels::new(), &tally.lease_left)],
         )
     }
 
     fn sessions(&self, page: &mut Page<'_>) -> fmt::Result {
         page.gauges(
-            Family {
+            MetricFamily {
                 name: "sessions",
-                help: "Sessions that are open: at the node, where each wish of the APIs is one, and of the APIs",
+                help: "Open sessions of the node, which has one for each acquisition of the APIs, and of the APIs.",
             },
             [(label("of", "node"), self.readings.sessions), (label("of", "api"), self.sessions)],
         )?;
         page.gauge(
-            Family { name: "api_keys", help: "Locks that are held or waited for through the APIs" },
+            MetricFamily { name: "api_keys", help: "Locks held or waited for through the APIs." },
             self.keys,
         )?;
         page.counters(
-            Family { name: "session_ends", help: "Sessions that ended, by whose they were and why" },
+            MetricFamily { name: "session_ends", help: "Sessions that ended, by kind and reason." },
             self.ends.clone(),
         )?;
         page.counters(
-            Family { name: "api_calls", help: "Calls of the APIs, by service and how they came out" },
+            MetricFamily { name: "api_calls", help: "API calls by service and result code." },
             self.calls.clone(),
         )
     }
@@ -188,7 +216,7 @@ impl Snapshot {
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Page(encoder);
-        page.info(Family { name: "build", help: "What runs here" }, &self.build)?;
+        page.info(MetricFamily { name: "build", help: "Version and identity of this site." }, &self.build)?;
         self.clients(&mut page)?;
         self.network(&mut page)?;
         self.membership(&mut page)?;

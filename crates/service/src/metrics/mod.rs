@@ -1,7 +1,7 @@
-//! `GET /metrics`: what a site says of itself to Prometheus.
+//! `GET /metrics`: the metrics of a site for Prometheus.
 //!
-//! Everything is counted where it happens, in plain numbers; a scrape copies them and writes them down. No label is a lock's or a
-//! client's name: how many series there are follows from the members of the view and from this program.
+//! Everything is counted where it happens, in plain numbers; a scrape copies and formats them. No label is the name
+//! of a lock or of a client, so the number of series depends only on this program and on the members of the view.
 
 mod calls;
 mod families;
@@ -21,14 +21,14 @@ use calls::Calls;
 pub(crate) use calls::count;
 use families::Snapshot;
 
-/// How the session of a client of these APIs ended.
+/// Why a session of the APIs ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
-    /// Its client said so.
+    /// Its client ended it.
     Closed,
     /// It was not renewed in time.
     Expired,
-    /// The one call that it was made for ended.
+    /// The call that it was made for ended.
     CallEnded,
     /// This site stopped.
     Stopped,
@@ -47,7 +47,7 @@ impl SessionEnd {
         }
     }
 
-    /// The same, for people.
+    /// The same for people.
     pub(crate) fn why(self) -> &'static str {
         match self {
             SessionEnd::Closed => "its client ended it",
@@ -58,14 +58,14 @@ impl SessionEnd {
     }
 }
 
-/// What these APIs count.
+/// Counters of the APIs.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct ApiMeter {
     ends: [AtomicU64; SessionEnd::ALL.len()],
     calls: Calls,
 }
 
-impl Meter {
+impl ApiMeter {
     pub(crate) fn session_ended(&self, end: SessionEnd) {
         self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -75,13 +75,13 @@ impl Meter {
     }
 }
 
-/// The page.
+/// Returns the route of the metrics page.
 pub(crate) fn routes(sessions: &Sessions) -> Router {
     let sessions = sessions.clone();
     Router::new().route("/metrics", get(|| async move { page(&sessions) }))
 }
 
-/// What the page says.
+/// Renders the metrics page.
 pub(crate) fn text(sessions: &Sessions) -> Result<String, std::fmt::Error> {
     let (mut text, mut registry) = (String::new(), Registry::with_prefix("meshlock"));
     registry.register_collector(Box::new(Snapshot::take(sessions)));

@@ -1,4 +1,4 @@
-//! Families of metrics in the words of the text that Prometheus reads.
+//! Writes metric families in the text format of OpenMetrics.
 
 use std::fmt;
 
@@ -10,33 +10,33 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-/// Names of labels, and their values.
+/// Label names and values.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// One label.
+/// A set of one label.
 pub(super) fn label(name: &'static str, value: impl ToString) -> Labels {
     vec![(name, value.to_string())]
 }
 
-/// What is written.
+/// The page that is being written.
 pub(super) struct Page<'a>(pub(super) DescriptorEncoder<'a>);
 
-/// A family: its name without what its kind adds, and what it tells.
-pub(super) struct Family {
+/// A metric family: its name without the suffix that its type adds, and its help text.
+pub(super) struct MetricFamily {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
 }
 
 impl Page<'_> {
-    /// What this is, in labels.
-    pub(super) fn info(&mut self, family: Family, labels: &Labels) -> fmt::Result {
+    /// Writes an info metric.
+    pub(super) fn info(&mut self, family: MetricFamily, labels: &Labels) -> fmt::Result {
         self.begin(family, None, MetricType::Info)?.encode_info(&labels.as_slice())
     }
 
-    /// What only rises.
+    /// Writes counters.
     pub(super) fn counters<V: EncodeCounterValue>(
         &mut self,
-        family: Family,
+        family: MetricFamily,
         values: impl IntoIterator<Item = (Labels, V)>,
     ) -> fmt::Result {
         let mut encoder = self.begin(family, None, MetricType::Counter)?;
@@ -48,10 +48,10 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// How something is now.
+    /// Writes gauges.
     pub(super) fn gauges<V: EncodeGaugeValue>(
         &mut self,
-        family: Family,
+        family: MetricFamily,
         values: impl IntoIterator<Item = (Labels, V)>,
     ) -> fmt::Result {
         let mut encoder = self.begin(family, None, MetricType::Gauge)?;
@@ -61,15 +61,15 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// One number.
-    pub(super) fn gauge(&mut self, family: Family, value: impl EncodeGaugeValue) -> fmt::Result {
+    /// Writes a gauge without labels.
+    pub(super) fn gauge(&mut self, family: MetricFamily, value: impl EncodeGaugeValue) -> fmt::Result {
         self.gauges(family, [(Labels::new(), value)])
     }
 
-    /// How long things took.
+    /// Writes histograms of durations.
     pub(super) fn histograms<'h>(
         &mut self,
-        family: Family,
+        family: MetricFamily,
         values: impl IntoIterator<Item = (Labels, &'h Histogram)>,
     ) -> fmt::Result {
         let mut encoder = self.begin(family, Some(&Unit::Seconds), MetricType::Histogram)?;
@@ -87,7 +87,7 @@ impl Page<'_> {
 
     fn begin<'s>(
         &'s mut self,
-        family: Family,
+        family: MetricFamily,
         unit: Option<&'s Unit>,
         kind: MetricType,
     ) -> Result<MetricEncoder<'s>, fmt::Error> {
@@ -95,7 +95,7 @@ impl Page<'_> {
     }
 }
 
-/// Does something with the encoder of a series; one without labels has none of its own.
+/// Calls `act` with the encoder of one series; a series without labels uses the encoder of its family.
 fn within(
     encoder: &mut MetricEncoder<'_>,
     labels: &Labels,
@@ -107,7 +107,7 @@ fn within(
     act(&mut encoder.encode_family(labels)?)
 }
 
-/// A length of time as Prometheus counts it.
+/// Converts a duration to seconds, the unit of Prometheus.
 pub(super) fn seconds(span: Span) -> f64 {
     span.micros() as f64 / 1e6
 }

@@ -1,4 +1,4 @@
-//! What our own API says about locks, sites and rules.
+//! Our own API about queues, holders, site status and rules.
 
 use futures_util::stream;
 use meshlock_cluster::names::{LockName, SiteName};
@@ -9,12 +9,12 @@ use meshlock_cluster::time::Span;
 use meshlock_host::front::{Admitted, BrokenLock};
 use tonic::{Code, Status};
 
-use super::fault::{bad, denied, fault, unanswered};
+use super::errors::{api_error, bad, denied, unanswered};
 use super::{Answers, Own};
 use crate::proto::meshlock::{
     BreakResponse, Holder, Holders, QueueResponse, Rule, Rules, StatusResponse, Waiter,
 };
-use crate::sessions::{self, NotAnswered, NotWatched};
+use crate::sessions::{self, NotAnswered, WatchError};
 
 fn millis(span: Span) -> u64 {
     span.micros() / 1000
@@ -64,9 +64,9 @@ impl Own {
 
     pub(super) fn holders_of(&self, caller: &Admitted, lock: LockName) -> Result<Answers<Holders>, Status> {
         let watching = self.sessions.watch(caller, &lock).map_err(|error| match error {
-            NotWatched::Denied(error) => denied(error),
-            NotWatched::TooMany(_) | NotWatched::TooManyOf { .. } => {
-                fault("too_many", Code::ResourceExhausted, error)
+            WatchError::Denied(error) => denied(error),
+            WatchError::TooMany(_) | WatchError::TooManyOf { .. } => {
+                api_error("too_many", Code::ResourceExhausted, error)
             }
         })?;
         let seen = |lock: &LockName, holders: &[sessions::Holder]| {
@@ -87,7 +87,11 @@ impl Own {
         Ok(Box::pin(changes))
     }
 
-    pub(super) async fn take_away(&self, caller: &Admitted, lock: LockName) -> Result<BreakResponse, Status> {
+    pub(super) async fn break_lock(
+        &self,
+        caller: &Admitted,
+        lock: LockName,
+    ) -> Result<BreakResponse, Status> {
         let BrokenLock { cut_off, missing } =
             self.sessions.front().break_lock(caller, lock.clone()).await.map_err(unanswered)?;
         let holder = |CutOff { site, label, fence }: &CutOff| Holder {
@@ -102,7 +106,7 @@ impl Own {
         Ok(BreakResponse { lock: lock.to_string(), cut_off, missing: names(&missing) })
     }
 
-    pub(super) async fn how_it_is(&self) -> Result<StatusResponse, Status> {
+    pub(super) async fn status_response(&self) -> Result<StatusResponse, Status> {
         let overview = self.sessions.front().overview_for_checked().await.map_err(unanswered)?;
         let counts = overview.counts;
         Ok(StatusResponse {
@@ -131,7 +135,7 @@ impl Own {
         let text = text_of(rules)?;
         let epoch =
             self.sessions.front().set_rules(caller, text.clone()).await.map_err(|error| match error {
-                NotAnswered::Refused(_) => fault("bad_rules", Code::FailedPrecondition, error),
+                NotAnswered::Refused(_) => api_error("bad_rules", Code::FailedPrecondition, error),
                 NotAnswered::Stopping | NotAnswered::Denied(_) => unanswered(error),
             })?;
         Ok(rules_of(epoch.number(), &text))
@@ -158,7 +162,7 @@ fn text_of(rules: Rules) -> Result<RulesText, Status> {
     let mut defaults = rules.rules.iter().filter(|rule| rule.pattern.is_empty());
     let (Some(default), None) = (defaults.next(), defaults.next()) else {
         return Err(bad(
-            "give exactly one rule with an empty pattern: that of all names that no other rule matches",
+            "give exactly one rule with an empty pattern, which applies to all names that no other rule matches",
         ));
     };
     let named = rules.rules.iter().filter(|rule| !rule.pattern.is_empty());

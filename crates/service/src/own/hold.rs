@@ -1,4 +1,4 @@
-//! A lock that is held for as long as a call lasts.
+//! `Hold`: a lock that is held for as long as a call lasts.
 
 use futures_util::stream;
 use meshlock_cluster::names::ClientLabel;
@@ -6,41 +6,43 @@ use meshlock_host::front::Admitted;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::sessions::{Made, millis};
-use super::{Answers, Asked, key};
+use super::sessions::{CallSession, millis};
+use super::{AcquireParams, Answers, key};
 use crate::proto::meshlock::hold_event::Event;
 use crate::proto::meshlock::{HoldEvent, Lost, Still};
-use crate::sessions::registry::Grant as Granted;
+use crate::sessions::registry::KeyGrant;
 use crate::sessions::{AcquireState, why_over};
 
-/// A lock that is held. The session ends when it is dropped, and with it the lock.
-pub(super) struct Held {
+/// A running `Hold` call. Dropping it ends the session and releases the lock.
+pub(super) struct HoldCall {
     caller: Admitted,
-    session: Made,
+    session: CallSession,
     name: Vec<u8>,
-    granted: Granted,
-    said: Said,
+    granted: KeyGrant,
+    phase: HoldPhase,
 }
 
-enum Said {
+/// What the client has been told last.
+enum HoldPhase {
     Nothing,
     Granted,
     Lost,
 }
 
-impl Held {
+impl HoldCall {
     pub(super) async fn get(
         caller: Admitted,
-        session: Made,
-        asked: Asked,
+        session: CallSession,
+        asked: AcquireParams,
         who: ClientLabel,
     ) -> Result<Self, Status> {
         let name = key(&asked.lock, session.lease);
         let granted = session.own.get(&caller, asked, session.lease, who).await?;
-        Ok(Held { caller, session, name, granted, said: Said::Nothing })
+        Ok(HoldCall { caller, session, name, granted, phase: HoldPhase::Nothing })
     }
 
-    /// What the client is told: first that it holds the lock, then that it still does, in the end that it does not.
+    /// Streams the events of the lock: first that it is granted, then regularly that it is still held, finally that
+    /// it is lost.
     pub(super) fn events(self, lock: String) -> Answers<HoldEvent> {
         let events = stream::unfold((self, lock), |(mut held, lock)| async move {
             let event = held.next(&lock).await?;
@@ -50,9 +52,9 @@ impl Held {
     }
 
     async fn next(&mut self, lock: &str) -> Option<Event> {
-        match self.said {
-            Said::Nothing => {
-                self.said = Said::Granted;
+        match self.phase {
+            HoldPhase::Nothing => {
+                self.phase = HoldPhase::Granted;
                 Some(Event::Granted(self.session.own.grant(
                     &self.caller,
                     lock.to_owned(),
@@ -60,25 +62,25 @@ impl Held {
                     self.granted,
                 )))
             }
-            Said::Granted => {
+            HoldPhase::Granted => {
                 let sessions = &self.session.own.sessions;
                 let gone = tokio::select! {
                     gone = self.gone() => gone,
-                    () = sleep(sessions.say_so_every()) => {
+                    () = sleep(sessions.safety_interval()) => {
                         return Some(Event::Still(Still { safe_ms: millis(sessions.front().safe_for()) }));
                     }
                 };
-                self.said = Said::Lost;
+                self.phase = HoldPhase::Lost;
                 Some(Event::Lost(Lost { why: gone }))
             }
-            Said::Lost => None,
+            HoldPhase::Lost => None,
         }
     }
 
-    /// Completes when the lock is not held any more.
+    /// Waits until the lock is not held any more. Returns why.
     async fn gone(&self) -> String {
         let Some(key) = self.session.own.sessions.key(&self.caller, &self.name) else {
-            return "it was given back".to_owned();
+            return "it was released".to_owned();
         };
         let is_over =
             |state: &AcquireState| matches!(state, AcquireState::Lost { .. } | AcquireState::Ended(_));

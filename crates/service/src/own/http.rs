@@ -1,4 +1,5 @@
-//! Our own API as JSON over HTTP. A request's body is the message of the gRPC call without what the path says already.
+//! Our own API as JSON over HTTP. The body of a request is the message of the gRPC call without the fields that the
+//! path contains.
 
 use std::future::Future;
 
@@ -14,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::{Code, Request, Status};
 
-use super::fault::{bad, code_of, fault};
+use super::errors::{api_error, bad, code_of};
 use super::{Answers, Own};
 use crate::caller::request_of;
 use crate::proto::meshlock::locks_server::Locks;
@@ -23,16 +24,16 @@ use crate::proto::meshlock::{
     SessionRequest, StatusRequest,
 };
 
-/// What describes this API for programs.
+/// The OpenAPI description of this API.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-/// A path of this API: its method, and what happens there.
+/// Adds routes: method, path and handler.
 macro_rules! paths {
     ($own:expr, $($method:ident $path:literal => |$api:ident, $given:ident| $run:expr;)*) => {{
         let router = Router::new();
         $(
             let own = $own.clone();
-            let router = router.route($path, $method(move |given: Given| {
+            let router = router.route($path, $method(move |given: HttpRequest| {
                 let $api = own.clone();
                 async move {
                     let $given = given;
@@ -44,16 +45,16 @@ macro_rules! paths {
     }};
 }
 
-/// What a request brings.
-struct Given {
+/// A request with its caller.
+struct HttpRequest {
     caller: Admitted,
-    /// The lock's or session's name in the path.
+    /// The name of the lock or session in the path.
     path: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl<S: Send + Sync> FromRequest<S> for Given {
+impl<S: Send + Sync> FromRequest<S> for HttpRequest {
     type Rejection = Response;
 
     async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Response> {
@@ -65,12 +66,12 @@ impl<S: Send + Sync> FromRequest<S> for Given {
         let headers = parts.headers.clone();
         let body = Bytes::from_request(axum::extract::Request::from_parts(parts, body), state).await;
         let body = body.map_err(|error| refused(&error))?;
-        Ok(Given { caller, path: path.map(|Path(path)| path).unwrap_or_default(), headers, body })
+        Ok(HttpRequest { caller, path: path.map(|Path(path)| path).unwrap_or_default(), headers, body })
     }
 }
 
-impl Given {
-    /// The body, as a message, with what the path says.
+impl HttpRequest {
+    /// Parses the body as a message; `with` adds what the path says.
     fn read<T: DeserializeOwned + Default>(&self, with: impl FnOnce(T) -> T) -> Result<Request<T>, Status> {
         let message = if self.body.is_empty() {
             T::default()
@@ -126,12 +127,12 @@ pub(super) fn routes(own: Own) -> Router {
     router
         .route(
             "/v1/status",
-            get(|given: Given| async move { done(status.status(given.request(StatusRequest {}))).await }),
+            get(|given: HttpRequest| async move { done(status.status(given.request(StatusRequest {}))).await }),
         )
         .route(
             "/v1/rules",
-            get(|given: Given| async move { done(rules.get_rules(given.request(GetRulesRequest {}))).await })
-                .put(|given: Given| async move {
+            get(|given: HttpRequest| async move { done(rules.get_rules(given.request(GetRulesRequest {}))).await })
+                .put(|given: HttpRequest| async move {
                     answer(given.read(|rules: Rules| rules), |request| changed.set_rules(request)).await
                 }),
         )
@@ -147,7 +148,7 @@ fn health(own: &Own, good: bool) -> Response {
     json(code, &serde_json::json!({ "site": own.sessions.site(), "ok": good, "why": why }))
 }
 
-/// Makes a call of what was read.
+/// Makes a call with a parsed request.
 async fn answer<Q, A, F>(request: Result<Request<Q>, Status>, call: impl FnOnce(Request<Q>) -> F) -> Response
 where
     A: Serialize,
@@ -166,7 +167,7 @@ async fn done<A: Serialize>(call: impl Future<Output = Result<tonic::Response<A>
     }
 }
 
-/// A stream: one JSON object a line, or server-sent events for those who want them.
+/// Answers with a stream: one JSON object per line, or server-sent events if the client accepts them.
 async fn lines<Q, A, F>(
     headers: &HeaderMap,
     request: Result<Request<Q>, Status>,
@@ -193,40 +194,40 @@ where
     let lines = answers.map(move |answer| {
         let line = match answer {
             Ok(answer) => serde_json::to_string(&answer),
-            Err(status) => serde_json::to_string(&Fault::of(&status)),
+            Err(status) => serde_json::to_string(&ErrorBody::of(&status)),
         };
         line.map(|line| format!("{start}{line}{end}"))
     });
     ([(header::CONTENT_TYPE, kind)], Body::from_stream(lines)).into_response()
 }
 
-/// An error, for programs and for people.
+/// The JSON body of an error.
 #[derive(Serialize)]
-struct Fault<'a> {
+struct ErrorBody<'a> {
     code: &'a str,
     message: &'a str,
 }
 
-impl<'a> Fault<'a> {
+impl<'a> ErrorBody<'a> {
     fn of(status: &'a Status) -> Self {
-        Fault { code: code_of(status), message: status.message() }
+        ErrorBody { code: code_of(status), message: status.message() }
     }
 }
 
-/// An error as JSON.
+/// Answers with an error.
 pub(crate) fn refused(status: &Status) -> Response {
     let code = match (code_of(status), status.code()) {
         ("busy", _) => StatusCode::CONFLICT,
         ("too_large", _) => StatusCode::PAYLOAD_TOO_LARGE,
         (_, code) => crate::etcd::http_code(code),
     };
-    json(code, &Fault::of(status))
+    json(code, &ErrorBody::of(status))
 }
 
-/// There is nothing at this path.
-pub(crate) fn nowhere(method: &str, path: &str) -> Response {
+/// Answers that there is no such path.
+pub(crate) fn not_found(method: &str, path: &str) -> Response {
     let path: String = path.chars().take(100).collect();
-    refused(&fault(
+    refused(&api_error(
         "no_such_path",
         Code::NotFound,
         format!("there is no {method} {path} here; see /openapi.json"),
@@ -248,7 +249,7 @@ mod tests {
 
     use super::OPENAPI;
 
-    /// What stands between the first pair of quotation marks after each `before`.
+    /// Returns the text from each `before` to the next quotation mark.
     fn quoted<'a>(text: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
         text.split(before).skip(1).filter_map(|rest| rest.split('"').next())
     }

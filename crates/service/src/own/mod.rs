@@ -1,7 +1,7 @@
 //! Our own API: gRPC `meshlock.v1`, and the same calls as JSON over HTTP.
 
 mod cluster;
-mod fault;
+mod errors;
 mod hold;
 mod http;
 mod sessions;
@@ -19,27 +19,27 @@ use crate::proto::meshlock::{
     Holders, LockRequest, OpenSessionRequest, QueueResponse, ReleaseRequest, ReleaseResponse, Rules, Session,
     SessionRequest, StatusRequest, StatusResponse,
 };
-use crate::sessions::registry::{Grant as Granted, Lasts, LeaseId, NewKey};
+use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId, NewKey};
 use crate::sessions::{IfKnown, KeyRequest, Sessions};
-use crate::slow::{Answers, while_read};
-use fault::{bad, not_held};
-pub(crate) use fault::{denied, fault};
-pub(crate) use http::{nowhere, refused};
+use crate::slow_reader::{Answers, while_read};
+pub(crate) use errors::{api_error, denied};
+use errors::{bad, not_held};
+pub(crate) use http::{not_found, refused};
 
-/// Our own API. Clones are the same.
+/// Our own API. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Own {
     sessions: Sessions,
 }
 
-/// What a call asks for.
-struct Asked {
+/// The parsed parameters of an acquisition.
+struct AcquireParams {
     lock: LockName,
     wait: Wait,
     permits: Option<u32>,
 }
 
-impl Asked {
+impl AcquireParams {
     fn new(lock: &str, try_only: bool, wait_ms: Option<u32>, permits: Option<u32>) -> Result<Self, Status> {
         let wait = match (try_only, wait_ms) {
             (true, Some(_)) => return Err(bad("give either 'try' or 'wait_ms', not both")),
@@ -48,9 +48,9 @@ impl Asked {
             (false, None) => Wait::Forever,
         };
         if permits == Some(0) {
-            return Err(bad("a lock has 1 permit or more; give 'permits' so"));
+            return Err(bad("'permits' is 0; give 1 or more"));
         }
-        Ok(Asked { lock: lock.parse().map_err(bad)?, wait, permits })
+        Ok(AcquireParams { lock: lock.parse().map_err(bad)?, wait, permits })
     }
 }
 
@@ -59,20 +59,20 @@ impl Own {
         Own { sessions }
     }
 
-    /// The gRPC service.
+    /// Returns the gRPC service.
     pub(crate) fn grpc(&self) -> LocksServer<Own> {
         LocksServer::new(self.clone()).max_decoding_message_size(self.sessions.limits().request_bytes)
     }
 
-    /// The same as JSON over HTTP.
+    /// Returns the same calls as JSON over HTTP.
     pub(crate) fn http(&self) -> axum::Router {
         http::routes(self.clone())
     }
 
-    /// What a client is streamed, for as long as it reads it.
+    /// Streams `answers` for as long as the client reads them.
     fn while_read<T: Send + 'static>(&self, caller: Admitted, answers: Answers<T>) -> Answers<T> {
         let sessions = self.sessions.clone();
-        // What it was told last it may believe for a while: it has not heard that this is over.
+        // The client may rely for a while on what it was told last, because it does not know that it was cut off.
         while_read(answers, sessions.limits().slow_reader, move || sessions.on_cut_off(&caller))
     }
 
@@ -80,26 +80,26 @@ impl Own {
     async fn get(
         &self,
         caller: &Admitted,
-        asked: Asked,
+        asked: AcquireParams,
         lease: LeaseId,
         who: ClientLabel,
-    ) -> Result<Granted, Status> {
-        let Asked { lock, wait, permits } = asked;
+    ) -> Result<KeyGrant, Status> {
+        let AcquireParams { lock, wait, permits } = asked;
         let name = key(&lock, lease);
         let text = lock.to_string();
         let wanted = NewKey { name, lock, lease, value: Vec::new() };
-        let order = KeyRequest { wanted, wait, who, if_known: IfKnown::Join };
-        let held = self.sessions.acquire(caller, order, permits).await;
+        let request = KeyRequest { wanted, wait, who, if_known: IfKnown::Join };
+        let held = self.sessions.acquire(caller, request, permits).await;
         held.map(|(_, grant)| grant).map_err(|error| not_held(&text, error))
     }
 }
 
-/// The key of a lock in a session: the same that etcd's clients would have for the lease of that number.
+/// Returns the key of a lock in a session. It is the same that etcd's clients would use for the lease of that number.
 fn key(lock: &LockName, lease: LeaseId) -> Vec<u8> {
     format!("{lock}/{lease}").into_bytes()
 }
 
-/// Who a client says it is.
+/// Parses the label that a client gives itself.
 fn label(text: &str) -> Result<ClientLabel, Status> {
     let text = if text.is_empty() { "a client of the API" } else { text };
     text.parse().map_err(bad)
@@ -123,7 +123,7 @@ impl Locks for Own {
     async fn keep_alive(&self, request: Request<SessionRequest>) -> Result<Response<Session>, Status> {
         let caller = caller_of(&request)?;
         let lease = sessions::lease(&request.into_inner().session)?;
-        // Of one that is over, the session is not found either.
+        // If the session is over, looking it up fails.
         self.sessions.renew(&caller, lease);
         self.session(&caller, lease).map(Response::new)
     }
@@ -144,18 +144,19 @@ impl Locks for Own {
     async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<Grant>, Status> {
         let caller = caller_of(&request)?;
         let AcquireRequest { lock, session, r#try, wait_ms, permits, ttl_ms, label } = request.into_inner();
-        let asked = Asked::new(&lock, r#try, wait_ms, permits)?;
+        let asked = AcquireParams::new(&lock, r#try, wait_ms, permits)?;
         let (lease, made) = if session.is_empty() {
             let lasts = sessions::lasts(ttl_ms)?;
-            // While it waits the client is there for as long as its call is; its time begins when it has the lock.
-            let lease = self.open_lease(&caller, Lasts::WithItsConnection, &label)?;
-            (lease, Some((sessions::Made::new(self, lease), lasts)))
+            // While the call waits, its connection shows that the client is alive; the time to live starts with the
+            // grant.
+            let lease = self.open_lease(&caller, LeaseDuration::UntilDisconnect, &label)?;
+            (lease, Some((sessions::CallSession::new(self, lease), lasts)))
         } else {
             (sessions::lease(&session)?, None)
         };
         let granted = self.get(&caller, asked, lease, self.who(&caller, lease)?).await?;
         if let Some((mut made, lasts)) = made {
-            self.sessions.begin_time(lease, lasts);
+            self.sessions.start_ttl(lease, lasts);
             made.keep();
         }
         Ok(Response::new(self.grant(&caller, lock, lease, granted)))
@@ -166,7 +167,7 @@ impl Locks for Own {
         let ReleaseRequest { lock, session } = request.into_inner();
         let (lock, lease): (LockName, _) = (lock.parse().map_err(bad)?, sessions::lease(&session)?);
         let Some(key) = self.sessions.release(&caller, &key(&lock, lease)) else {
-            return Err(fault(
+            return Err(api_error(
                 "not_held",
                 Code::NotFound,
                 format!("the session {lease} neither holds '{lock}' nor waits for it; it may have lost it"),
@@ -180,12 +181,12 @@ impl Locks for Own {
     async fn hold(&self, request: Request<HoldRequest>) -> Result<Response<Self::HoldStream>, Status> {
         let caller = caller_of(&request)?;
         let HoldRequest { lock, r#try, wait_ms, permits, label: who } = request.into_inner();
-        let asked = Asked::new(&lock, r#try, wait_ms, permits)?;
+        let asked = AcquireParams::new(&lock, r#try, wait_ms, permits)?;
         let who = label(&who)?;
-        let lease = self.sessions.grant(&caller, Lasts::WithItsConnection, Some(who.clone()));
+        let lease = self.sessions.grant(&caller, LeaseDuration::UntilDisconnect, Some(who.clone()));
         let lease = lease.map_err(|error| not_held(&lock, error.into()))?;
-        let session = sessions::Made::new(self, lease);
-        let held = hold::Held::get(caller.clone(), session, asked, who).await?;
+        let session = sessions::CallSession::new(self, lease);
+        let held = hold::HoldCall::get(caller.clone(), session, asked, who).await?;
         Ok(Response::new(self.while_read(caller, held.events(lock))))
     }
 
@@ -204,11 +205,11 @@ impl Locks for Own {
 
     async fn r#break(&self, request: Request<LockRequest>) -> Result<Response<BreakResponse>, Status> {
         let caller = caller_of(&request)?;
-        self.take_away(&caller, request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
+        self.break_lock(&caller, request.into_inner().lock.parse().map_err(bad)?).await.map(Response::new)
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        self.how_it_is().await.map(Response::new)
+        self.status_response().await.map(Response::new)
     }
 
     async fn get_rules(&self, _: Request<GetRulesRequest>) -> Result<Response<Rules>, Status> {

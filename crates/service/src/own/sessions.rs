@@ -1,4 +1,4 @@
-//! Sessions of our own API: leases under another name.
+//! Sessions of our own API. A session is a lease of the registry.
 
 use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::Span;
@@ -6,39 +6,44 @@ use meshlock_host::front::Admitted;
 use meshlock_system::now;
 use tonic::{Code, Status};
 
-use super::fault::{bad, fault, no_session, not_held};
+use super::errors::{api_error, bad, no_session, not_held};
 use super::{Own, label};
 use crate::proto::meshlock::{Grant, Session};
-use crate::sessions::registry::{Grant as Granted, Lasts, LeaseId};
+use crate::sessions::registry::{KeyGrant, LeaseDuration, LeaseId};
 
-/// How long a session lasts if its client does not say.
+/// Time to live of a session whose client gives none.
 const TTL_MS: u32 = 60_000;
 
-/// The shortest: less than it takes to hear of a client that is still there.
-const LEAST_TTL_MS: u32 = 500;
+/// The shortest time to live. A shorter session would end before its client could renew it.
+const MIN_TTL_MS: u32 = 500;
 
-/// In whole milliseconds.
+/// Converts to whole milliseconds.
 pub(super) fn millis(span: Span) -> u32 {
     u32::try_from(span.micros() / 1000).unwrap_or(u32::MAX)
 }
 
-/// The lease that a session's text stands for.
+/// Parses the id of a session.
 pub(super) fn lease(session: &str) -> Result<LeaseId, Status> {
     let number = i64::from_str_radix(session, 16).ok().and_then(LeaseId::new);
     number.ok_or_else(|| no_session(session))
 }
 
-/// How long a session lasts for which so many milliseconds were asked.
-pub(super) fn lasts(ttl_ms: u32) -> Result<Lasts, Status> {
+/// Converts the requested time to live.
+pub(super) fn lasts(ttl_ms: u32) -> Result<LeaseDuration, Status> {
     let ttl_ms = if ttl_ms == 0 { TTL_MS } else { ttl_ms };
-    if ttl_ms < LEAST_TTL_MS {
-        return Err(bad(format!("a time to live of {ttl_ms} ms is too short; give {LEAST_TTL_MS} or more")));
+    if ttl_ms < MIN_TTL_MS {
+        return Err(bad(format!("a time to live of {ttl_ms} ms is too short; give {MIN_TTL_MS} or more")));
     }
-    Ok(Lasts::For(Span::from_millis(u64::from(ttl_ms))))
+    Ok(LeaseDuration::For(Span::from_millis(u64::from(ttl_ms))))
 }
 
 impl Own {
-    pub(super) fn open_lease(&self, caller: &Admitted, lasts: Lasts, who: &str) -> Result<LeaseId, Status> {
+    pub(super) fn open_lease(
+        &self,
+        caller: &Admitted,
+        lasts: LeaseDuration,
+        who: &str,
+    ) -> Result<LeaseId, Status> {
         self.sessions.grant(caller, lasts, Some(label(who)?)).map_err(|error| not_held("", error.into()))
     }
 
@@ -59,7 +64,7 @@ impl Own {
         })
     }
 
-    /// Who has the session, for operators.
+    /// Returns the label of the client that owns the session.
     pub(super) fn who(&self, caller: &Admitted, lease: LeaseId) -> Result<ClientLabel, Status> {
         let who =
             self.sessions.registry().lease(lease, &caller.principal, now()).map(|lease| lease.who.clone());
@@ -73,7 +78,7 @@ impl Own {
     pub(super) fn no_session(&self, lease: LeaseId) -> Status {
         match self.sessions.granted_by(lease) {
             None => no_session(&lease.to_string()),
-            Some(site) => fault(
+            Some(site) => api_error(
                 "other_site",
                 Code::FailedPrecondition,
                 format!(
@@ -84,29 +89,29 @@ impl Own {
         }
     }
 
-    pub(super) fn grant(&self, caller: &Admitted, lock: String, lease: LeaseId, granted: Granted) -> Grant {
+    pub(super) fn grant(&self, caller: &Admitted, lock: String, lease: LeaseId, granted: KeyGrant) -> Grant {
         let (now, safe) = (now(), self.sessions.front().safe_for());
         let registry = self.sessions.registry();
         let lasts = registry.lease(lease, &caller.principal, now);
         let ttl = lasts.and_then(|lease| lease.lasts.span());
-        // One that is over is not safe for any time.
+        // A session that is over is not safe at all.
         let safe = lasts.map_or(Span::ZERO, |lease| lease.left(now).map_or(safe, |left| left.min(safe)));
-        let Granted { fence, slot } = granted;
+        let KeyGrant { fence, slot } = granted;
         let (ttl_ms, safe_ms) = (ttl.map_or(0, millis), millis(safe));
         Grant { lock, session: lease.to_string(), fence, slot, ttl_ms, safe_ms }
     }
 }
 
-/// A session that was made for one call, and ends with this unless it is kept.
-pub(super) struct Made {
+/// A session made for one call. It ends when this is dropped, unless it is kept.
+pub(super) struct CallSession {
     pub(super) own: Own,
     pub(super) lease: LeaseId,
     kept: bool,
 }
 
-impl Made {
+impl CallSession {
     pub(super) fn new(own: &Own, lease: LeaseId) -> Self {
-        Made { own: own.clone(), lease, kept: false }
+        CallSession { own: own.clone(), lease, kept: false }
     }
 
     pub(super) fn keep(&mut self) {
@@ -114,7 +119,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CallSession {
     fn drop(&mut self) {
         if !self.kept {
             self.own.sessions.end_with_call(self.lease);

@@ -1,4 +1,4 @@
-//! Connections: who is let in, and how they are served.
+//! Connections: accepting them, identifying the client, and serving its requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,93 +24,93 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use super::farewell::Farewell;
-use super::patient::Patient;
-use crate::sessions::registry::Limits;
+use super::cut_detector::CutDetector;
+use super::write_timeout::WriteTimeout;
+use crate::sessions::registry::ApiLimits;
 
-/// How long a client may take for its side of the handshake, and to say what it wants.
-const GREET_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client may take for the TLS handshake, and until its first request that is allowed.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that has not been heard of for so long is asked whether it is there, and has as long again to say so.
-const ASK_AFTER: Duration = Duration::from_secs(20);
+/// A silent client is pinged after this time, and cut off if it does not answer within the same time again.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How many calls one connection may have open.
+/// Maximum number of simultaneous calls on one connection.
 const MAX_CALLS: u32 = 1024;
 
-/// How much is kept for one connection that reads slowly, before its calls wait for it; and by the system beside it.
-const MAX_UNREAD: usize = 64 << 10;
+/// Maximum size of the send buffer of one connection, before its calls wait for the client to read; and of the
+/// system's buffer for it.
+const MAX_SEND_BUFFER: usize = 64 << 10;
 
-/// Who is at the other end of a connection.
-pub(super) struct Peer {
+/// The client at the other end of a connection.
+pub(super) struct RemoteClient {
     pub(super) address: SocketAddr,
-    shown: Shown,
-    /// Whom the connection counts for.
+    shown: Credentials,
+    /// The principal whose limit the connection counts towards.
     charged: Mutex<Charged>,
 }
 
-/// What a connection shows before anything is asked.
-enum Shown {
-    /// That it is of this machine: it is not protected.
+/// What a connection shows about the client before its first request.
+enum Credentials {
+    /// An unprotected connection from this machine.
     ThisMachine,
-    /// A certificate.
     Certificate(Bearer),
-    /// Nothing: a token may follow.
+    /// No certificate; requests may carry a token.
     Nothing,
 }
 
-/// Whom a connection counts for, and that there is room for it.
+/// The limit that a connection counts towards.
 enum Charged {
-    /// Nobody yet: it has one of the places of those who may do nothing.
-    Nobody(#[expect(dead_code, reason = "it is taken until it is dropped")] Option<PendingSlot>),
-    /// Whose certificate it shows, before anything is asked.
-    AtFirst(Connected),
-    /// Whoever asked first, and might.
-    To(#[expect(dead_code, reason = "it counts until it is dropped")] Connected),
+    /// No principal yet: it takes one of the places for connections that have not been used.
+    Pending(#[expect(dead_code, reason = "the place is taken until this is dropped")] Option<PendingSlot>),
+    /// The principal of its certificate, before the first request.
+    Provisional(Connected),
+    /// The principal of the first request that was allowed.
+    Principal(#[expect(dead_code, reason = "the connection counts until this is dropped")] Connected),
 }
 
-impl Peer {
-    fn new(address: SocketAddr, shown: Shown, slot: Option<PendingSlot>) -> Arc<Self> {
-        Arc::new(Peer { address, shown, charged: Mutex::new(Charged::Nobody(slot)) })
+impl RemoteClient {
+    fn new(address: SocketAddr, shown: Credentials, slot: Option<PendingSlot>) -> Arc<Self> {
+        Arc::new(RemoteClient { address, shown, charged: Mutex::new(Charged::Pending(slot)) })
     }
 
-    /// Who it is without a token; a site is nobody.
+    /// Returns the principal of a request without a token. A site's certificate is an error.
     pub(super) fn principal(&self) -> Result<Principal, Bearer> {
         match &self.shown {
-            Shown::ThisMachine => Ok(Principal::Local),
-            Shown::Certificate(Bearer::Client(name)) => Ok(Principal::Named(name.clone())),
-            Shown::Certificate(site @ Bearer::Site(_)) => Err(site.clone()),
-            Shown::Nothing => Ok(Principal::Anyone),
+            Credentials::ThisMachine => Ok(Principal::Local),
+            Credentials::Certificate(Bearer::Client(name)) => Ok(Principal::Named(name.clone())),
+            Credentials::Certificate(site @ Bearer::Site(_)) => Err(site.clone()),
+            Credentials::Nothing => Ok(Principal::Anyone),
         }
     }
 
-    /// Counts the connection of somebody who has shown a certificate, before anything is asked. One who has too many is told so, from
-    /// the places of those who may do nothing.
-    fn charge_at_first(&self, gate: &Arc<Gate>) {
+    /// Counts a connection with a client certificate before its first request. A client with too many connections
+    /// keeps one of the places for unused connections, and is refused at its first request.
+    fn charge_provisionally(&self, gate: &Arc<Gate>) {
         if let Ok(to @ Principal::Named(_)) = self.principal()
             && let Ok(connected) = gate.connect(&to)
         {
-            *self.charged() = Charged::AtFirst(connected);
+            *self.charged() = Charged::Provisional(connected);
         }
     }
 
-    /// Counts the connection for whoever asks first and may, which a token may say.
+    /// Counts the connection for the principal of the first allowed request, which a token may determine.
     pub(super) fn charge(&self, gate: &Arc<Gate>, to: &Principal) -> Result<(), TooManyConnections> {
         let mut charged = self.charged();
         let connected = match &*charged {
-            Charged::To(_) => return Ok(()),
-            Charged::AtFirst(at_first) if at_first.principal() == to => None,
-            Charged::AtFirst(_) | Charged::Nobody(_) => Some(gate.connect(to)?),
+            Charged::Principal(_) => return Ok(()),
+            Charged::Provisional(provisional) if provisional.principal() == to => None,
+            Charged::Provisional(_) | Charged::Pending(_) => Some(gate.connect(to)?),
         };
-        *charged = match (std::mem::replace(&mut *charged, Charged::Nobody(None)), connected) {
-            (_, Some(connected)) | (Charged::AtFirst(connected), None) => Charged::To(connected),
-            (other @ (Charged::Nobody(_) | Charged::To(_)), None) => other,
+        *charged = match (std::mem::replace(&mut *charged, Charged::Pending(None)), connected) {
+            (_, Some(connected)) | (Charged::Provisional(connected), None) => Charged::Principal(connected),
+            (other @ (Charged::Pending(_) | Charged::Principal(_)), None) => other,
         };
         Ok(())
     }
 
-    /// Whether somebody has asked something, and there was room for its connection.
+    /// Returns whether a request was allowed on this connection.
     fn is_used(&self) -> bool {
-        matches!(&*self.charged(), Charged::To(_))
+        matches!(&*self.charged(), Charged::Principal(_))
     }
 
     fn charged(&self) -> MutexGuard<'_, Charged> {
@@ -119,47 +119,47 @@ impl Peer {
 }
 
 #[cfg(test)]
-impl Peer {
-    /// A connection that shows nothing.
+impl RemoteClient {
+    /// A connection without a certificate.
     pub(super) fn unknown() -> Arc<Self> {
-        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Nothing, None)
+        RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Nothing, None)
     }
 
-    /// One that shows this certificate.
+    /// A connection with this certificate.
     pub(super) fn of(bearer: Bearer) -> Arc<Self> {
-        Peer::new(([10, 0, 0, 1], 4000).into(), Shown::Certificate(bearer), None)
+        RemoteClient::new(([10, 0, 0, 1], 4000).into(), Credentials::Certificate(bearer), None)
     }
 }
 
-/// What every connection is served by.
+/// Serves connections.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(super) struct ConnectionServer {
     tls: Option<Acceptors>,
     router: Router,
     builder: Arc<Builder<TokioExecutor>>,
     gate: Arc<Gate>,
     slow_reader: Duration,
-    /// For those of whom nothing has been heard that they might ask for.
+    /// Places for connections on which no request has been allowed yet.
     pending: Arc<PendingConnections>,
-    /// Told of connections over a network that end without a word.
+    /// Called when a connection over a network ends without being closed.
     on_cut: OnCut,
 }
 
-/// Hears that the connection to this client was cut.
+/// Called with the address of a client whose connection was cut.
 pub(super) type OnCut = Arc<dyn Fn(SocketAddr) + Send + Sync>;
 
-/// For those who show a certificate, and for those who may show a token instead: as soon as there are tokens.
+/// One TLS acceptor that requires a certificate, and one, used as soon as there are tokens, that does not.
 #[derive(Clone)]
 struct Acceptors {
     certificates: TlsAcceptor,
     tokens: TlsAcceptor,
 }
 
-impl Door {
+impl ConnectionServer {
     pub(super) fn new(
         security: &Security,
         router: Router,
-        limits: Limits,
+        limits: ApiLimits,
         gate: Arc<Gate>,
         on_cut: OnCut,
     ) -> Self {
@@ -173,79 +173,85 @@ impl Door {
             }
         };
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(GREET_WITHIN).max_buf_size(MAX_UNREAD);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HANDSHAKE_TIMEOUT)
+            .max_buf_size(MAX_SEND_BUFFER);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_CALLS)
             .max_header_list_size(u32::try_from(limits.request_bytes).unwrap_or(u32::MAX))
-            .max_send_buf_size(MAX_UNREAD)
-            .keep_alive_interval(ASK_AFTER)
-            .keep_alive_timeout(ASK_AFTER);
+            .max_send_buf_size(MAX_SEND_BUFFER)
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_INTERVAL);
         let builder = Arc::new(builder);
-        // One address cannot take all places by asking for nothing that it may have, nor can all who do so.
+        // Neither one address nor all of them together can take all places with connections that are not used.
         let pending =
             PendingConnections::new((limits.connections / 2).max(1), (limits.connections / 4).max(1));
         let pending = Arc::new(pending);
-        Door { tls, router, builder, gate, slow_reader: limits.slow_reader, pending, on_cut }
+        ConnectionServer { tls, router, builder, gate, slow_reader: limits.slow_reader, pending, on_cut }
     }
 
-    pub(super) async fn keep_accepting(&self, listener: TcpListener, places: Arc<Semaphore>) {
+    pub(super) async fn accept_connections(&self, listener: TcpListener, slots: Arc<Semaphore>) {
         loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take a connection to the API");
+                    tracing::warn!(%error, "cannot accept a connection to the API");
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
-            let (Ok(place), Some(slot)) =
-                (places.clone().try_acquire_owned(), self.pending.enter(address.ip()))
+            let (Ok(permit), Some(slot)) =
+                (slots.clone().try_acquire_owned(), self.pending.enter(address.ip()))
             else {
-                tracing::warn!(%address, "a connection to the API is refused: there are too many");
+                tracing::warn!(%address, "a connection to the API is refused: too many connections");
                 continue;
             };
-            let door = self.clone();
+            let server = self.clone();
             tokio::spawn(async move {
-                if let Err(error) = door.serve(stream, address, slot).await {
+                if let Err(error) = server.serve(stream, address, slot).await {
                     tracing::debug!(%error, "a connection to the API ended");
                 }
-                drop(place);
+                drop(permit);
             });
         }
     }
 
     async fn serve(&self, stream: TcpStream, address: SocketAddr, slot: PendingSlot) -> io::Result<()> {
-        // The system ends what leads nowhere; it would wait for a quarter of an hour otherwise.
+        // Make the system end a dead connection; by default it would take a quarter of an hour.
         meshlock_host::tune(&stream, self.slow_reader)?;
-        // Without this the system would keep megabytes for each of those who do not read.
-        rustix::net::sockopt::set_socket_send_buffer_size(&stream, MAX_UNREAD)?;
+        // Otherwise the system would buffer megabytes for each client that does not read.
+        rustix::net::sockopt::set_socket_send_buffer_size(&stream, MAX_SEND_BUFFER)?;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         let Some(tls) = &self.tls else {
-            let stream = Patient::new(stream, self.slow_reader);
-            return self.talk(stream, Peer::new(address, Shown::ThisMachine, Some(slot))).await;
+            let stream = WriteTimeout::new(stream, self.slow_reader);
+            return self
+                .serve_http(stream, RemoteClient::new(address, Credentials::ThisMachine, Some(slot)))
+                .await;
         };
         let tls = if self.gate.policy().tokens.is_empty() { &tls.certificates } else { &tls.tokens };
-        let stream = Patient::new(stream, self.slow_reader);
-        let stream = timeout(GREET_WITHIN, tls.accept(stream)).await.map_err(late)??;
+        let stream = WriteTimeout::new(stream, self.slow_reader);
+        let stream = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await.map_err(late)??;
         let shown = match bearer_of_chain(stream.get_ref().1.peer_certificates()) {
-            Ok(bearer) => Shown::Certificate(bearer),
-            Err(TlsError::Anonymous) => Shown::Nothing,
+            Ok(bearer) => Credentials::Certificate(bearer),
+            Err(TlsError::Anonymous) => Credentials::Nothing,
             Err(error) => return Err(io::Error::other(error)),
         };
         let on_cut = self.on_cut.clone();
-        let stream = Farewell::new(stream, move || on_cut(address));
-        self.talk(stream, Peer::new(address, shown, Some(slot))).await
+        let stream = CutDetector::new(stream, move || on_cut(address));
+        self.serve_http(stream, RemoteClient::new(address, shown, Some(slot))).await
     }
 
-    async fn talk(
+    async fn serve_http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        peer: Arc<Peer>,
+        peer: Arc<RemoteClient>,
     ) -> io::Result<()> {
         let (router, known) = (self.router.clone(), peer.clone());
-        peer.charge_at_first(&self.gate);
+        peer.charge_provisionally(&self.gate);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
             router.clone().call(request.map(Body::new))
@@ -254,11 +260,11 @@ impl Door {
         tokio::pin!(serving);
         tokio::select! {
             served = &mut serving => return served.map_err(io::Error::other),
-            () = sleep(GREET_WITHIN) => {}
+            () = sleep(HANDSHAKE_TIMEOUT) => {}
         }
-        // Whoever asks for nothing, or may have nothing, does not keep a place.
+        // A connection without an allowed request does not keep its place.
         if !known.is_used() {
-            return Err(io::Error::other("nobody who is known has asked anything"));
+            return Err(io::Error::other("no request was allowed in time"));
         }
         serving.await.map_err(io::Error::other)
     }

@@ -1,4 +1,5 @@
-//! Who makes a request, and whether it may: asked before anything of it is read. [`routes`](super::routes) says what each call takes.
+//! Identifies who makes a request and checks whether it is allowed, before its body is read.
+//! [`routes`](super::routes) says which right each call requires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,38 +18,39 @@ use tokio::time::timeout;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
-use super::connection::Peer;
+use super::connection::RemoteClient;
 use super::routes::{Need, is_known, need};
 use super::{NO_SUCH_CALL, is_grpc};
-use crate::own::{denied, fault};
+use crate::own::{api_error, denied};
 use crate::{etcd, own};
 
-/// How long a request of HTTP may take to arrive.
-const ARRIVE_WITHIN: Duration = Duration::from_secs(10);
+/// How long the body of an HTTP request may take to arrive.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much is heard of a request that is refused: some clients do not read an answer that comes before they have said everything.
-const MAX_HEARD: usize = 64 << 10;
+/// How much of a refused request is read and discarded: some clients do not read an answer before they have sent
+/// everything.
+const MAX_DISCARDED: usize = 64 << 10;
 
-/// Where the answer says under which number the audit log has the request.
+/// Header of the answer with the number of the request in the audit log.
 const REQUEST_ID: &str = "x-request-id";
 
-/// What the guard knows.
+/// State of the guard.
 #[derive(Clone)]
 pub(super) struct Guard {
     pub(super) front: Front,
     pub(super) request_bytes: usize,
 }
 
-/// Lets a request through to what it asks for, or not.
+/// Middleware that passes a request on or refuses it.
 pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let id = RequestId::new();
     let (mut parts, body) = request.into_parts();
     let grpc = is_grpc(&parts.headers);
-    let judged = guard.judge(&parts, id);
-    let mut response = match judged {
+    let authorized = guard.authorize(&parts, id);
+    let mut response = match authorized {
         Ok(caller) => {
             parts.extensions.insert(caller);
-            // Calls of gRPC are read one message after the other, each within its limit.
+            // gRPC calls are read message by message, each with its own limit.
             let body = if grpc { Ok(body) } else { guard.read(body).await };
             match body {
                 Ok(body) => next.run(Request::from_parts(parts, body)).await,
@@ -56,7 +58,7 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
             }
         }
         Err(status) => {
-            let _ = timeout(ARRIVE_WITHIN, to_bytes(body, MAX_HEARD)).await;
+            let _ = timeout(REQUEST_TIMEOUT, to_bytes(body, MAX_DISCARDED)).await;
             refuse(&parts, status)
         }
     };
@@ -67,10 +69,10 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
 }
 
 impl Guard {
-    fn judge(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
-        let peer = parts.extensions.get::<Arc<Peer>>().ok_or_else(nobody)?;
-        let need = what_it_takes(parts)?;
-        let origin = CallerOrigin::Network(peer.address);
+    fn authorize(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
+        let peer = parts.extensions.get::<Arc<RemoteClient>>().ok_or_else(unidentified)?;
+        let need = required_right(parts)?;
+        let origin = Origin::Network(peer.address);
         let shown = |principal| Caller { principal, origin, request };
         if need == Need::Nothing {
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));
@@ -82,20 +84,21 @@ impl Guard {
         let checked = match need {
             Need::Nothing => Ok(()),
             Need::Renewal => self.front.check_subject(&caller, Verb::Acquire, Subject::Some),
-            Need::Something => self.knows(&caller),
+            Need::Something => self.check_any_right(&caller),
             Need::Right(verb) => self.front.check_subject(&caller, verb, Subject::Some),
         };
-        checked.map_err(|error| if_anyone(&caller, error))?;
-        // Last: whoever may do nothing does not keep its connection for long.
+        checked.map_err(|error| denied_or_unknown(&caller, error))?;
+        // Last, so that a client without rights does not keep its connection for long.
         peer.charge(self.front.gate(), &caller.principal)
-            .map_err(|error| fault("too_many", Code::ResourceExhausted, error))?;
+            .map_err(|error| api_error("too_many", Code::ResourceExhausted, error))?;
         Ok(caller)
     }
 
-    /// Who asks: by its token, or else by what its connection has shown. A token that nobody knows is worse than none.
+    /// Returns the principal of a request: that of its token, or else that of its connection. An unknown token is an
+    /// error even if the connection has a certificate.
     fn who(
         &self,
-        peer: &Peer,
+        peer: &RemoteClient,
         parts: &Parts,
         caller: &dyn Fn(Principal) -> Caller,
     ) -> Result<Principal, Status> {
@@ -105,19 +108,19 @@ impl Guard {
         if let Some(name) = token.and_then(|token| policy.tokens.bearer(token)) {
             return Ok(Principal::Named(name.clone()));
         }
-        // Whoever guesses tokens is slowed down as one who shows nothing, and does not fill the log.
+        // Guessing tokens is rate-limited like requests without credentials, and does not fill the log.
         let anyone = caller(Principal::Anyone);
         let anyone = self.front.admit(anyone, RequestKind::Ask).map_err(|error| too_fast(&error))?;
         self.front.gate().note_unknown(&anyone);
-        Err(fault(
+        Err(api_error(
             "unauthenticated",
             Code::Unauthenticated,
-            "this site does not know the token; look whether it is whole, and whether the site's [[tokens]] have its hash",
+            "this site does not know the token; check that it is complete, and that the site's [[tokens]] contain its hash",
         ))
     }
 
-    /// Whether the caller may do anything at all.
-    fn knows(&self, caller: &Admitted) -> Result<(), Denied> {
+    /// Checks whether the caller has any right at all.
+    fn check_any_right(&self, caller: &Admitted) -> Result<(), Denied> {
         let access = &self.front.gate().policy().access;
         let may = |verb: &Verb| access.check(&caller.principal, *verb, Subject::Some).is_ok();
         if [Verb::Watch, Verb::Break, Verb::Admin].iter().any(may) {
@@ -126,88 +129,91 @@ impl Guard {
         self.front.check_subject(caller, Verb::Acquire, Subject::Some)
     }
 
-    /// Reads what was sent, all of it and within its time, so that whoever sends slowly keeps nothing but its connection.
+    /// Reads the whole body within its time limit, so that a slow sender occupies nothing but its connection.
     async fn read(&self, body: Body) -> Result<Body, Status> {
-        let most = self.request_bytes;
-        match timeout(ARRIVE_WITHIN, to_bytes(body, most)).await {
+        let max = self.request_bytes;
+        match timeout(REQUEST_TIMEOUT, to_bytes(body, max)).await {
             Ok(Ok(bytes)) => Ok(Body::from(bytes)),
             Ok(Err(_)) => {
-                let message = format!("the request broke off, or is longer than {most} bytes; send less");
-                Err(fault("too_large", Code::OutOfRange, message))
+                let message =
+                    format!("the request was cut off, or is longer than {max} bytes; send a shorter one");
+                Err(api_error("too_large", Code::OutOfRange, message))
             }
             Err(_) => {
-                let message = format!("the request did not arrive within {} s", ARRIVE_WITHIN.as_secs());
-                Err(fault("too_slow", Code::DeadlineExceeded, message))
+                let message = format!("the request did not arrive within {} s", REQUEST_TIMEOUT.as_secs());
+                Err(api_error("too_slow", Code::DeadlineExceeded, message))
             }
         }
     }
 }
 
-/// What the call takes. A call of a service that is here and does not have it is as good as one of none.
-fn what_it_takes(parts: &Parts) -> Result<Need, Status> {
+/// Returns the right that a call requires. An unknown method of a known gRPC service is treated like an unknown
+/// service.
+fn required_right(parts: &Parts) -> Result<Need, Status> {
     let Some(matched) = parts.extensions.get::<MatchedPath>() else { return Ok(Need::Nothing) };
-    // All methods of a service of gRPC are one route; keys of Consul's are, too, and that is in the list.
+    // All methods of a gRPC service share one route. So do Consul's keys, but their route is in the list.
     let of_service = matched.as_str().contains("{*") && !is_known(matched.as_str());
     let path = if of_service { parts.uri.path() } else { matched.as_str() };
     match need(parts.method.as_str(), path) {
         Some(need) => Ok(need),
-        // Answered that there is no such method.
+        // The router answers that the method is not allowed.
         None if is_known(path) => Ok(Need::Nothing),
         None if of_service => Err(Status::unimplemented(NO_SUCH_CALL)),
-        None => Err(fault(
+        None => Err(api_error(
             "unguarded",
             Code::Internal,
-            "nobody has said who may call this, so nobody may; report it",
+            "no access right is assigned to this call, so it is not served; please report this bug",
         )),
     }
 }
 
-/// The token that a request shows, if it does: nothing at all, or something that is none.
+/// Returns the token of a request: `None` without one, `Some(None)` if it cannot be read.
 #[expect(clippy::option_option, reason = "no token and one that cannot be read are not the same")]
 fn token(headers: &HeaderMap) -> Option<Option<&str>> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let text = value.to_str().ok();
         return Some(text.and_then(|text| match text.split_once(' ') {
             Some((scheme, token)) => scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()),
-            // As etcd's clients write it over HTTP.
+            // As etcd's clients send it over HTTP.
             None => Some(text),
         }));
     }
-    // As etcd's clients write it in gRPC, and Consul's over HTTP.
+    // As etcd's clients send it in gRPC, and Consul's over HTTP.
     let other = headers.get("token").or_else(|| headers.get("x-consul-token"))?;
     Some(other.to_str().ok())
 }
 
-fn nobody() -> Status {
-    fault("unauthenticated", Code::Unauthenticated, "nobody knows who asks")
+fn unidentified() -> Status {
+    api_error("unauthenticated", Code::Unauthenticated, "the connection does not identify its client")
 }
 
 fn not_a_client(site: &Bearer) -> Status {
     let message = format!(
         "this is the certificate of {site}, and sites are not clients; make one with: meshlock ca issue --client NAME"
     );
-    fault("not_a_client", Code::PermissionDenied, message)
+    api_error("not_a_client", Code::PermissionDenied, message)
 }
 
 fn too_fast(error: &TooFast) -> Status {
-    let mut status = fault("too_fast", Code::ResourceExhausted, error);
+    let mut status = api_error("too_fast", Code::ResourceExhausted, error);
     let millis = error.wait.micros().div_ceil(1000);
     status.metadata_mut().insert(RETRY_AFTER_MS, MetadataValue::from(millis));
     status
 }
 
-/// When to ask again: gRPC has a name of its own for it.
+/// Metadata key of the time to wait before a retry, as gRPC names it.
 const RETRY_AFTER_MS: &str = "grpc-retry-pushback-ms";
 
-/// Of somebody who has shown nothing it is not said that it may not, but that nobody knows who it is.
-fn if_anyone(caller: &Admitted, error: Denied) -> Status {
+/// Builds the error for a denied request: a caller without credentials is told to identify itself, not that it lacks
+/// a right.
+fn denied_or_unknown(caller: &Admitted, error: Denied) -> Status {
     if caller.principal == Principal::Anyone {
-        return fault("unauthenticated", Code::Unauthenticated, error);
+        return api_error("unauthenticated", Code::Unauthenticated, error);
     }
     denied(error)
 }
 
-/// In the words of whoever asked.
+/// Answers with an error in the format of the API that was called.
 fn refuse(parts: &Parts, status: Status) -> Response {
     let after = status.metadata().get(RETRY_AFTER_MS).and_then(|millis| millis.to_str().ok()?.parse().ok());
     if is_grpc(&parts.headers) {

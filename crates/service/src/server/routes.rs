@@ -1,36 +1,36 @@
-//! Which right each call takes: every route and every method of gRPC, in one place. What does not stand here is not served.
+//! The right that each call requires: every HTTP route and every gRPC method, in one place. What is not listed is not
+//! served.
 //!
-//! This is the first of two looks, before a request is read: whether there is any lock with which its sender may do such a thing.
-//! The second, with the lock's name, is the [sessions](crate::sessions)'s, which all calls go through.
+//! This is the first of two checks, before a request is read: whether the caller has the right for any lock at all.
+//! The second check, with the name of the lock, is made by [sessions](crate::sessions), which all calls use.
 
 use meshlock_cluster::access::Verb;
 use meshlock_cluster::access::Verb::{Acquire, Admin, Break, Watch};
 
-/// What somebody has to be allowed.
+/// What a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nothing: it says nothing of locks and changes nothing.
+    /// Nothing: the call reveals nothing about locks and changes nothing.
     Nothing,
-    /// Anything at all: what exactly depends on what is asked.
+    /// Any right: which one exactly depends on the request.
     Something,
-    /// This.
     Right(Verb),
-    /// To acquire, by somebody who keeps what it has.
+    /// The right to acquire. Renewals have a rate limit of their own.
     Renewal,
 }
 
 use Need::{Nothing, Renewal, Right, Something};
 
-/// Method, path and right. A method of gRPC is a path that is posted to.
+/// Method, path and requirement. A gRPC method is a POST to its path.
 pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/healthz", Nothing),
     ("GET", "/readyz", Nothing),
     ("GET", "/openapi.json", Nothing),
     ("GET", "/metrics", Right(Watch)),
-    // How clients of etcd say who they are, before they show it.
+    // etcd's clients exchange a name and a password for a token first.
     ("POST", "/etcdserverpb.Auth/Authenticate", Nothing),
     ("POST", "/v3/auth/authenticate", Nothing),
-    // Our own, as JSON.
+    // Our own API as JSON.
     ("POST", "/v1/sessions", Right(Acquire)),
     ("GET", "/v1/sessions/{session}", Right(Acquire)),
     ("DELETE", "/v1/sessions/{session}", Right(Acquire)),
@@ -44,7 +44,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/status", Right(Watch)),
     ("GET", "/v1/rules", Right(Watch)),
     ("PUT", "/v1/rules", Right(Admin)),
-    // The same in gRPC.
+    // Our own API in gRPC.
     ("POST", "/meshlock.v1.Locks/OpenSession", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/GetSession", Right(Acquire)),
     ("POST", "/meshlock.v1.Locks/KeepAlive", Renewal),
@@ -58,7 +58,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/meshlock.v1.Locks/Status", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/GetRules", Right(Watch)),
     ("POST", "/meshlock.v1.Locks/SetRules", Right(Admin)),
-    // etcd's. Keys are read by those who wait for a lock and by those who watch one.
+    // etcd's API in gRPC. Keys are read by clients that wait for a lock and by clients that watch one.
     ("POST", "/v3lockpb.Lock/Lock", Right(Acquire)),
     ("POST", "/v3lockpb.Lock/Unlock", Right(Acquire)),
     ("POST", "/etcdserverpb.Lease/LeaseGrant", Right(Acquire)),
@@ -77,7 +77,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/etcdserverpb.KV/Txn", Something),
     ("POST", "/etcdserverpb.Watch/Watch", Something),
     ("POST", "/etcdserverpb.Maintenance/Status", Something),
-    // The same as JSON.
+    // etcd's API as JSON.
     ("POST", "/v3/lock/lock", Right(Acquire)),
     ("POST", "/v3/lock/unlock", Right(Acquire)),
     ("POST", "/v3/lease/grant", Right(Acquire)),
@@ -99,7 +99,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v3/kv/txn", Something),
     ("POST", "/v3/watch", Something),
     ("POST", "/v3/maintenance/status", Something),
-    // Consul's. Keys are read by those who wait for a lock and by those who watch one.
+    // Consul's API. Keys are read by clients that wait for a lock and by clients that watch one.
     ("PUT", "/v1/session/create", Right(Acquire)),
     ("PUT", "/v1/session/destroy/{session}", Right(Acquire)),
     ("PUT", "/v1/session/renew/{session}", Renewal),
@@ -115,14 +115,14 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/status/peers", Something),
 ];
 
-/// What the call takes, if there is such a call. Whoever only wants the head of an answer needs what the answer takes.
+/// Returns what a call requires, if there is such a call. `HEAD` requires the same as `GET`.
 pub(super) fn need(method: &str, path: &str) -> Option<Need> {
     let method = if method == "HEAD" { "GET" } else { method };
     let found = ROUTES.iter().find(|(of, at, _)| *at == path && *of == method);
     found.map(|(_, _, need)| *need)
 }
 
-/// Whether something is served at the path, be it by another method.
+/// Returns whether something is served at the path, possibly with another method.
 pub(super) fn is_known(path: &str) -> bool {
     ROUTES.iter().any(|(_, at, _)| *at == path)
 }

@@ -1,7 +1,7 @@
-//! Who holds a lock, as a stream of changes. Whoever watches the same lock shares one look at the cluster.
+//! Watches on the holders of a lock. All watchers of the same lock share one poll of the cluster.
 //!
-//! The node does not tell holders of other sites by itself, so the cluster is asked, as often as [`LOOK_EVERY`] and at once when
-//! something changes here; only while somebody watches.
+//! The node does not report holders at other sites by itself. So the cluster is asked every [`POLL_INTERVAL`], and at
+//! once when something changes at this site, while somebody watches the lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,53 +17,53 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Sessions;
 
-/// How often the cluster is asked about a lock that is watched.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the cluster is asked about a watched lock.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// And not more often than so.
-const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(20);
+/// The shortest time between two such questions.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A client that holds a lock, somewhere.
+/// A client that holds a lock, at any site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) site: SiteName,
     pub(crate) label: Option<ClientLabel>,
     pub(crate) fence: i64,
     pub(crate) slot: Option<u32>,
-    /// It was told that it has lost the lock.
+    /// The client was told that it has lost the lock.
     pub(crate) lost: bool,
 }
 
-/// The holders of a lock, those with smaller fences first; none before the cluster has been asked.
-pub(crate) type Seen = Option<Arc<[Holder]>>;
+/// The holders of a lock in the order of their fences; `None` before the cluster has answered for the first time.
+pub(crate) type HolderSnapshot = Option<Arc<[Holder]>>;
 
-/// Locks that are watched.
+/// All locks that are watched at this site.
 #[derive(Default)]
-pub(crate) struct Watched(Mutex<BTreeMap<LockName, Watch>>);
+pub(crate) struct WatchedLocks(Mutex<BTreeMap<LockName, WatchedLock>>);
 
-/// A lock that is watched.
-struct Watch {
-    seen: watch::Sender<Seen>,
-    /// Who watched it first, and is charged for it.
+/// A lock that somebody watches.
+struct WatchedLock {
+    seen: watch::Sender<HolderSnapshot>,
+    /// The principal that watched it first; the watch counts towards its limit.
     by: Principal,
 }
 
-/// Why a lock is not watched.
+/// Why a lock cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotWatched {
+pub(crate) enum WatchError {
     #[error(transparent)]
     Denied(#[from] Denied),
     #[error("{0} locks are watched at this site already; watch fewer, or ask another site")]
     TooMany(usize),
-    #[error("'{of}' watches {most} locks, which is what one client may at this site; watch fewer")]
-    TooManyOf { of: Principal, most: usize },
+    #[error("'{of}' watches {max} locks, the limit for one client at this site; watch fewer")]
+    TooManyOf { of: Principal, max: usize },
 }
 
-/// Somebody who watches a lock.
-pub(crate) struct Watching(watch::Receiver<Seen>);
+/// One watch on the holders of a lock.
+pub(crate) struct HolderWatch(watch::Receiver<HolderSnapshot>);
 
-impl Watching {
-    /// The holders now; waits for the first look at them.
+impl HolderWatch {
+    /// Returns the current holders; waits until the cluster has answered once.
     pub(crate) async fn first(&mut self) -> Arc<[Holder]> {
         match self.0.wait_for(Option::is_some).await {
             Ok(seen) => seen.clone().unwrap_or_default(),
@@ -71,14 +71,15 @@ impl Watching {
         }
     }
 
-    /// The holders when they have changed. Who is slow misses those between.
+    /// Waits for the next change and returns the holders. A slow reader misses intermediate states. Returns `None`
+    /// when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Arc<[Holder]>> {
         self.0.changed().await.ok()?;
         self.0.borrow_and_update().clone()
     }
 }
 
-/// All that hold the lock of a queue, those with smaller fences first.
+/// Returns all holders in a queue in the order of their fences.
 pub(crate) fn holders_in(queue: &LockQueue) -> Vec<Holder> {
     let of_site = |queue: &SiteQueue| {
         let site = queue.site.clone();
@@ -97,37 +98,42 @@ pub(crate) fn holders_in(queue: &LockQueue) -> Vec<Holder> {
 }
 
 impl Sessions {
-    /// Watches a lock, unless too many others are watched.
-    pub(crate) fn watch(&self, caller: &Admitted, lock: &LockName) -> Result<Watching, NotWatched> {
+    /// Watches a lock for a caller that has the right to; fails if too many other locks are watched.
+    pub(crate) fn watch(&self, caller: &Admitted, lock: &LockName) -> Result<HolderWatch, WatchError> {
         self.check(caller, Verb::Watch, lock)?;
-        self.watch_as_seen(caller, lock)
+        self.watch_checked(caller, lock)
     }
 
-    /// The same, for whoever has been checked: a client may watch its own key, whatever else of the lock it may see.
-    pub(crate) fn watch_as_seen(&self, caller: &Admitted, lock: &LockName) -> Result<Watching, NotWatched> {
+    /// Watches a lock without checking the caller's rights again. A client may always watch its own key, even if it
+    /// may see nothing else of the lock.
+    pub(crate) fn watch_checked(
+        &self,
+        caller: &Admitted,
+        lock: &LockName,
+    ) -> Result<HolderWatch, WatchError> {
         let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(watch) = watched.get(lock) {
-            return Ok(Watching(watch.seen.subscribe()));
+            return Ok(HolderWatch(watch.seen.subscribe()));
         }
         let limits = self.0.limits;
         if watched.len() >= limits.watched_locks {
-            return Err(NotWatched::TooMany(limits.watched_locks));
+            return Err(WatchError::TooMany(limits.watched_locks));
         }
-        let (of, most) = (&caller.principal, limits.each.watched_locks);
-        if watched.values().filter(|watch| watch.by == *of).count() >= most {
-            return Err(NotWatched::TooManyOf { of: of.clone(), most });
+        let (of, max) = (&caller.principal, limits.each.watched_locks);
+        if watched.values().filter(|watch| watch.by == *of).count() >= max {
+            return Err(WatchError::TooManyOf { of: of.clone(), max });
         }
         let (seen, receiver) = watch::channel(None);
-        watched.insert(lock.clone(), Watch { seen, by: of.clone() });
+        watched.insert(lock.clone(), WatchedLock { seen, by: of.clone() });
         drop(watched);
-        tokio::spawn(keep_looking(self.clone(), lock.clone()));
-        Ok(Watching(receiver))
+        tokio::spawn(poll_holders(self.clone(), lock.clone()));
+        Ok(HolderWatch(receiver))
     }
 
-    /// Tells those who watch what is seen now. Gives back whether there are any.
-    fn show(&self, lock: &LockName, seen: Option<Vec<Holder>>) -> bool {
+    /// Publishes the holders to all watchers. Returns whether there are any watchers left.
+    fn publish(&self, lock: &LockName, seen: Option<Vec<Holder>>) -> bool {
         let mut watched = self.0.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Watch { seen: sender, .. }) = watched.get(lock) else { return false };
+        let Some(WatchedLock { seen: sender, .. }) = watched.get(lock) else { return false };
         if sender.receiver_count() == 0 {
             watched.remove(lock);
             return false;
@@ -145,21 +151,21 @@ impl Sessions {
     }
 }
 
-async fn keep_looking(sessions: Sessions, lock: LockName) {
+async fn poll_holders(sessions: Sessions, lock: LockName) {
     let mut changes = sessions.0.changes.subscribe();
     loop {
         let looked = Instant::now();
         changes.mark_unchanged();
-        // Without an answer of all, what was seen before stands: a silent site may have the holder.
+        // Unless all sites have answered, keep the previous state: the holder may be at a site that did not answer.
         let queue = sessions.front().queue_for_checked(lock.clone()).await;
         let seen = queue.ok().filter(|queue| queue.missing.is_empty()).map(|queue| holders_in(&queue));
-        if !sessions.show(&lock, seen) {
+        if !sessions.publish(&lock, seen) {
             return;
         }
-        if timeout(LOOK_EVERY, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {
-            sleep(LOOK_EVERY).await;
+        if timeout(POLL_INTERVAL, changes.changed()).await.is_ok_and(|changed| changed.is_err()) {
+            sleep(POLL_INTERVAL).await;
         }
-        // Any lock of this site may have changed: a busy one must not make this site ask all others without a pause.
-        sleep_until(looked + LOOK_AT_MOST_EVERY).await;
+        // `changes` covers all locks of this site: a busy one must not make this site ask all others without a pause.
+        sleep_until(looked + MIN_POLL_INTERVAL).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One key's acquisition at the node: what was asked there, and what the node has said of it.
+//! The acquisition behind a key: passes the node's events on to the registry.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{OnceLock, Weak};
@@ -7,19 +7,20 @@ use meshlock_host::front::{AcquireEvent, Acquisition, Ended, LockGrant, Observer
 use meshlock_system::now;
 
 use super::Inner;
-use super::registry::{Grant, KeyId};
+use super::registry::{KeyGrant, KeyId};
 
-/// What a key has at the node: a session of its own, so that it has a label of its own and ends alone.
+/// The acquisition of a key at the node. Each key has a node session of its own, so that it has its own label and can
+/// end alone.
 pub(crate) type KeyAcquisition = Acquisition<KeyObserver>;
 
-/// Tells the registry what becomes of a key, and counts who waits for it.
+/// Reports the events of a key's acquisition to the registry, and counts the calls that wait for the key.
 pub(crate) struct KeyObserver {
     sessions: Weak<Inner>,
-    /// Set before the node is asked.
+    /// Set before the acquisition is started.
     pub(super) key: OnceLock<KeyId>,
-    /// How many calls wait for it.
+    /// Number of calls that wait for the key.
     callers: AtomicUsize,
-    /// It stays though nobody waits for it: a client was told of it.
+    /// The key stays even if no call waits for it, because a client has been told of it.
     kept: AtomicBool,
 }
 
@@ -33,18 +34,19 @@ impl KeyObserver {
         self.callers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A client is told of the key.
+    /// Keeps the key although no call may wait for it: a client is told of it.
     pub(super) fn keep(&self) {
         self.kept.store(true, Ordering::Relaxed);
     }
 
-    /// A call waits no more. Returns whether it was the last one, and nobody was told of the key.
-    pub(super) fn is_left_by_all(&self) -> bool {
+    /// Removes a call that waited. Returns whether it was the last one and no client was told of the key.
+    pub(super) fn remove_caller(&self) -> bool {
         self.callers.fetch_sub(1, Ordering::Relaxed) == 1 && !self.kept.load(Ordering::Relaxed)
     }
 }
 
-/// Called with the node's lock held. The registry's may be taken: whoever has that never calls the node.
+/// Called with the node's lock held. Locking the registry here is safe: whoever holds the registry never calls the
+/// node.
 impl Observer for KeyObserver {
     fn on_event(&self, _: &KeyAcquisition, event: &AcquireEvent) {
         if let (Some(sessions), Some(key)) = (self.sessions.upgrade(), self.key.get()) {
@@ -54,16 +56,16 @@ impl Observer for KeyObserver {
 }
 
 impl Inner {
-    /// Something has happened to a key.
+    /// Handles an event of a key's acquisition.
     fn on_event(&self, id: KeyId, event: &AcquireEvent) {
         let over = match event {
-            AcquireEvent::Granted(LockGrant { fence, slot, .. }) => {
-                self.registry().on_granted(id, Grant { fence: fence.value(), slot: *slot });
+            AcquireEvent::Granted(NodeGrant { fence, slot, .. }) => {
+                self.registry().on_granted(id, KeyGrant { fence: fence.value(), slot: *slot });
                 return self.note_change();
             }
             AcquireEvent::Lost { act_by, .. } => self.registry().on_lost(id).map(|key| (key, *act_by)),
             AcquireEvent::Ended(Ended::NotGranted(_)) => self.registry().on_over(id).map(|key| (key, now())),
-            // Whoever ended it has taken it out of the registry.
+            // The caller that ended the acquisition has already removed the key from the registry.
             AcquireEvent::Ended(Ended::Released | Ended::Cancelled | Ended::SessionOver) => return,
         };
         if let Some((key, by)) = over {

@@ -1,4 +1,4 @@
-//! Leases at the sessions: granted, renewed, ended, by their owners or by time.
+//! Granting, renewing and ending leases, by their owners or because their time is up.
 
 use std::net::SocketAddr;
 use std::sync::{PoisonError, Weak};
@@ -13,18 +13,18 @@ use tokio::time::sleep;
 
 use super::{Inner, SessionKey, Sessions};
 use crate::metrics::SessionEnd;
-use crate::sessions::registry::{Expired, Lasts, LeaseId, RegistryError};
+use crate::sessions::registry::{Expired, LeaseDuration, LeaseId, RegistryError};
 
-/// How many bits of a lease's number say which site has granted it; below them is chance.
+/// The upper bits of a lease's number say which site has granted it; the bits below are random.
 const SITE_BITS: u32 = 15;
-const CHANCE_BITS: u32 = 63 - SITE_BITS;
+const RANDOM_BITS: u32 = 63 - SITE_BITS;
 
 impl Sessions {
-    /// Grants a lease with a number of this site's choice.
+    /// Grants a lease with a number chosen by this site.
     pub(crate) fn grant(
         &self,
         caller: &Admitted,
-        lasts: Lasts,
+        lasts: LeaseDuration,
         who: Option<ClientLabel>,
     ) -> Result<LeaseId, RegistryError> {
         loop {
@@ -36,12 +36,12 @@ impl Sessions {
         }
     }
 
-    /// Grants a lease with a number of the client's choice.
+    /// Grants a lease with a number chosen by the client.
     pub(crate) fn grant_as(
         &self,
         caller: &Admitted,
         id: LeaseId,
-        lasts: Lasts,
+        lasts: LeaseDuration,
         who: Option<ClientLabel>,
     ) -> Result<(), RegistryError> {
         self.0.registry().grant(id, lasts, who, caller, now())?;
@@ -49,19 +49,19 @@ impl Sessions {
         Ok(())
     }
 
-    /// Begins the time of the caller's lease anew; gives back how long it lasts from now.
-    pub(crate) fn renew(&self, caller: &Admitted, id: LeaseId) -> Option<Lasts> {
+    /// Restarts the caller's lease. Returns how long it lasts from now, or `None` if the caller has no such lease.
+    pub(crate) fn renew(&self, caller: &Admitted, id: LeaseId) -> Option<LeaseDuration> {
         self.0.registry().renew(id, &caller.principal, now())
     }
 
-    /// Ends the caller's lease and all that hangs on it; gives back whether there was one.
+    /// Ends the caller's lease and all of its keys. Returns whether there was such a lease.
     pub(crate) fn revoke(&self, caller: &Admitted, id: LeaseId) -> bool {
         let is_its = self.0.registry().is_of(id, &caller.principal);
         is_its && self.end_lease(id, SessionEnd::Closed)
     }
 
-    /// The connection of a client was cut: it may believe in what it has for as long as it was told, which is never longer than this
-    /// site's own lease is now.
+    /// Notes that a client's connection was cut. The client may go on relying on its locks for as long as it was
+    /// told, which is never longer than this site's own lease lasts now.
     pub(crate) fn on_cut(&self, client: SocketAddr) {
         let now = now();
         let until = self.0.front().lease_end().unwrap_or(now);
@@ -70,25 +70,25 @@ impl Sessions {
         cut.insert(client, until);
     }
 
-    /// The same of a client that does not read what it is told.
+    /// Like [`Sessions::on_cut`], for a client that was cut off because it does not read what it is sent.
     pub(crate) fn on_cut_off(&self, client: &Caller) {
         if let CallerOrigin::Network(address) = client.origin {
             self.on_cut(address);
         }
     }
 
-    /// Until when the client may believe in what it has, if its connection was cut.
-    fn believes_until(&self, client: &Caller) -> Option<Time> {
-        let CallerOrigin::Network(address) = client.origin else { return None };
+    /// Returns until when a client may rely on its locks, if its connection was cut.
+    fn relies_until(&self, client: &Caller) -> Option<Time> {
+        let Origin::Network(address) = client.origin else { return None };
         let cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
         cut.get(&address).copied()
     }
 
-    /// Ends a lease that lasted as long as a call, which is over.
+    /// Ends a lease that was made for one call, when the call has ended.
     pub(crate) fn end_with_call(&self, id: LeaseId) {
         let revoked = self.0.registry().revoke(id);
         let Some((owner, keys)) = revoked else { return };
-        let Some(until) = self.believes_until(&owner) else {
+        let Some(until) = self.relies_until(&owner) else {
             return self.0.end_all(id, &owner, keys, SessionEnd::CallEnded);
         };
         self.0.note_end(id, &owner, SessionEnd::CallEnded);
@@ -97,7 +97,7 @@ impl Sessions {
         }
     }
 
-    /// Ends a lease, whosever it is.
+    /// Ends a lease regardless of its owner. Returns whether it existed.
     pub(crate) fn end_lease(&self, id: LeaseId, why: SessionEnd) -> bool {
         let revoked = self.0.registry().revoke(id);
         let Some((owner, keys)) = revoked else { return false };
@@ -105,7 +105,7 @@ impl Sessions {
         true
     }
 
-    /// Ends all leases: nobody can be heard of any more.
+    /// Ends all leases because this site stops serving: clients cannot renew them any more.
     pub(crate) fn close(&self) {
         let leases = self.0.registry().all_leases();
         for id in leases {
@@ -113,15 +113,16 @@ impl Sessions {
         }
     }
 
-    /// The time of a lease that has lasted with its connection begins.
-    pub(crate) fn begin_time(&self, id: LeaseId, lasts: Lasts) {
-        self.0.registry().begin_time(id, lasts, now());
+    /// Gives a lease that lasted as long as its connection a time to live, which starts now.
+    pub(crate) fn start_ttl(&self, id: LeaseId, lasts: LeaseDuration) {
+        self.0.registry().start_ttl(id, lasts, now());
         self.0.alarm.notify_one();
     }
 
-    /// Another site that has granted the lease, by the lease's number.
+    /// Returns the other site that granted a lease, according to the lease's number. `None` if it is this site or
+    /// unknown.
     pub(crate) fn granted_by(&self, id: LeaseId) -> Option<SiteName> {
-        let number = id.number() >> CHANCE_BITS;
+        let number = id.number() >> RANDOM_BITS;
         if number == site_number(self.0.front.site()) {
             return None;
         }
@@ -135,14 +136,15 @@ impl Sessions {
 impl Inner {
     fn choose_lease(&self) -> LeaseId {
         loop {
-            let chance = fastrand::i64(0..1 << CHANCE_BITS);
-            if let Some(id) = LeaseId::new(site_number(self.front.site()) << CHANCE_BITS | chance) {
+            let random = fastrand::i64(0..1 << RANDOM_BITS);
+            if let Some(id) = LeaseId::new(site_number(self.front.site()) << RANDOM_BITS | random) {
                 return id;
             }
         }
     }
 
-    /// A key has been taken out of the registry, and its client does not know: until then nobody else has the lock.
+    /// Ends a key that was removed from the registry while its client does not know: the lock stays taken until
+    /// `until`.
     fn end_at(&self, key: SessionKey, until: Time) {
         key.driver.end(Ended::SessionOver);
         let _ = self.over.send((key.driver, until));
@@ -159,7 +161,7 @@ impl Inner {
         );
     }
 
-    /// A lease has been taken out of the registry, with all that hung on it.
+    /// Ends the keys of a lease that was removed from the registry.
     pub(super) fn end_all(&self, lease: LeaseId, owner: &Caller, keys: Vec<SessionKey>, why: SessionEnd) {
         self.note_end(lease, owner, why);
         self.end_keys(keys);
@@ -172,13 +174,14 @@ impl Inner {
     }
 }
 
-/// The lower bits: in the upper ones names that differ only at their end do not.
+/// Returns a number for a site name. It uses the lower bits of the hash: names that differ only at their end have the
+/// same upper bits.
 pub(super) fn site_number(site: &SiteName) -> i64 {
     i64::try_from(fnv_1a(site.as_str().bytes()) & ((1 << SITE_BITS) - 1)).unwrap_or(0)
 }
 
 /// Ends leases when their time is up.
-pub(super) async fn keep_time(sessions: Weak<Inner>) {
+pub(super) async fn expire_leases(sessions: Weak<Inner>) {
     loop {
         let Some(sessions) = sessions.upgrade() else { return };
         while let Some(Expired { lease, owner, keys, after_delay }) =
@@ -190,10 +193,10 @@ pub(super) async fn keep_time(sessions: Weak<Inner>) {
                 tracing::info!(%lease, keys = keys.len(), "a session was not renewed and is over");
                 sessions.end_all(lease, &owner, keys, SessionEnd::Expired);
             }
-            // Also if all that hangs on it stays for a while, its client is to see that the session is over.
+            // Wake those who watch the session: it is over, even if all of its keys stay for the delay.
             sessions.note_change();
         }
-        // Looked at now and then also without an end in sight: the sessions may be gone.
+        // Wake up once a second even if no lease is about to end, to notice that the sessions were dropped.
         let idle = Span::from_millis(1000);
         let due = sessions.registry().next_end().map_or(idle, |end| end.since(now()).min(idle));
         tokio::select! {

@@ -1,8 +1,8 @@
-//! Sessions of the wire APIs: where all of them meet the node. Drives the [registry], asks the node for what keys want, and keeps
-//! the time of leases.
+//! Sessions of the wire APIs: the layer between the APIs and the node. It drives the [registry], starts acquisitions
+//! at the node for keys, and expires leases.
 //!
-//! Two locks, always in this order: the node's, then the registry's. So whoever has the registry never calls the node, which
-//! `order.rs` checks.
+//! There are two locks, always taken in this order: the node's, then the registry's. So whoever holds the registry
+//! never calls the node; `order.rs` checks it.
 
 mod delay;
 mod holders;
@@ -30,58 +30,58 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::correlation;
-use crate::metrics::Meter;
-pub(crate) use holders::{Holder, NotWatched, Watching, holders_in};
+use crate::metrics::ApiMeter;
+pub(crate) use holders::{Holder, HolderWatch, WatchError, holders_in};
 pub(crate) use key::{KeyAcquisition, KeyObserver};
 use order::{RegistryGuard, assert_registry_is_free};
-use registry::{Begun, Grant, Key, Limits, NewKey, Registry, RegistryError};
+use registry::{ApiLimits, BeginOutcome, KeyGrant, NewKey, Registry, RegistryError, RegistryKey};
 
 /// A key and its acquisition at the node.
-pub(crate) type SessionKey = Key<Arc<KeyAcquisition>>;
+pub(crate) type SessionKey = RegistryKey<Arc<KeyAcquisition>>;
 
-/// All sessions of a site. Clones are the same.
+/// All sessions of a site. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Sessions(Arc<Inner>);
 
 pub(crate) struct Inner {
-    /// Called through `front()`.
+    /// Use `front()`, which checks the lock order.
     front: Front,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ApiLimits,
     registry: Mutex<Registry<Arc<KeyAcquisition>>>,
-    /// Rises whenever somebody here gets a lock or loses or gives back one.
+    /// Incremented whenever a client of this site is granted a lock, loses one or releases one.
     changes: watch::Sender<u64>,
-    /// Acquisitions of which the node has said the last, and when they are to be closed.
+    /// Acquisitions that have ended at the node, and when each is to be closed.
     over: mpsc::UnboundedSender<(Arc<KeyAcquisition>, Time)>,
-    /// A lease may end before the one that is waited for.
+    /// Notified when a lease may end earlier than the one that the timer waits for.
     alarm: Notify,
-    watched: holders::Watched,
-    /// Clients whose connections were cut, and until when they may rely on what they were granted.
+    watched: holders::WatchedLocks,
+    /// Clients whose connections were cut, and until when each may rely on its locks.
     cut: Mutex<BTreeMap<SocketAddr, Time>>,
-    meter: Meter,
+    meter: ApiMeter,
 }
 
-/// What a client asks for.
+/// A request for a key.
 #[derive(Clone)]
 pub(crate) struct KeyRequest {
     pub(crate) wanted: NewKey,
     pub(crate) wait: Wait,
-    /// Who asks, for operators.
+    /// Label of the client, for operators.
     pub(crate) who: ClientLabel,
     pub(crate) if_known: IfKnown,
 }
 
-/// What is done for a lease that has asked for the same before.
+/// What to do if the lease already has a key of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfKnown {
-    /// Both wait for the same key.
+    /// Both calls wait for the same key.
     Join,
-    /// It is refused.
+    /// The request is refused.
     Refuse,
 }
 
-/// Why there is no lock.
+/// Why a lock was not acquired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotHeld {
+pub(crate) enum AcquireError {
     #[error(transparent)]
     Denied(#[from] Denied),
     #[error(transparent)]
@@ -94,15 +94,15 @@ pub(crate) enum NotHeld {
     TimedOut,
     #[error("the session ended while it waited for the lock; begin a new one")]
     SessionOver,
-    #[error("the lock was given back, or lost, as it was granted; ask again")]
-    GoneAgain,
+    #[error("the lock was released or lost as soon as it was granted; try again")]
+    LostAtOnce,
     #[error(transparent)]
     Refused(RequestRefusal),
 }
 
 impl Sessions {
-    /// Begins to serve a node. Its own tasks run on this runtime until the last clone is dropped.
-    pub(crate) fn open(front: Front, limits: Limits) -> Self {
+    /// Starts serving a node. Background tasks run on the current runtime until the last clone is dropped.
+    pub(crate) fn open(front: Front, limits: ApiLimits) -> Self {
         let (over, closing) = mpsc::unbounded_channel();
         let inner = Arc::new(Inner {
             front,
@@ -111,16 +111,16 @@ impl Sessions {
             changes: watch::Sender::new(0),
             over,
             alarm: Notify::new(),
-            watched: holders::Watched::default(),
+            watched: holders::WatchedLocks::default(),
             cut: Mutex::default(),
-            meter: Meter::default(),
+            meter: ApiMeter::default(),
         });
-        tokio::spawn(leases::keep_time(Arc::downgrade(&inner)));
+        tokio::spawn(leases::expire_leases(Arc::downgrade(&inner)));
         tokio::spawn(close_all(closing));
         Sessions(inner)
     }
 
-    /// Whether the caller may do something with a lock.
+    /// Checks whether the caller may do something with a lock.
     pub(crate) fn check(&self, caller: &Admitted, verb: Verb, lock: &LockName) -> Result<(), Denied> {
         self.0.front.check(caller, verb, lock)
     }
@@ -129,59 +129,63 @@ impl Sessions {
         self.0.front.gate()
     }
 
-    /// Waits for a lock. If all who wait for the same key go away before one of them has it, so does the key.
+    /// Waits for a lock. The key is removed if all calls that wait for it go away before one of them has the lock.
     pub(crate) async fn acquire(
         &self,
         caller: &Admitted,
-        order: KeyRequest,
+        request: KeyRequest,
         permits: Option<u32>,
-    ) -> Result<(SessionKey, Grant), NotHeld> {
+    ) -> Result<(SessionKey, KeyGrant), AcquireError> {
         let since = now();
         loop {
-            let wait = order.wait.after(now().since(since));
-            let (key, is_new) = self.begin(caller, KeyRequest { wait, ..order.clone() }, permits)?;
+            let wait = request.wait.after(now().since(since));
+            let (key, is_new) = self.begin(caller, KeyRequest { wait, ..request.clone() }, permits)?;
             let waiting = Waiting::begin(self, &key);
             let decided = key.driver.until(|state| *state != AcquireState::Waiting);
             let state = match wait {
-                // The node knows for how long.
+                // The node applies the time limit.
                 _ if is_new => decided.await,
-                Wait::Try if key.driver.state() == AcquireState::Waiting => return Err(NotHeld::Busy),
+                Wait::Try if key.driver.state() == AcquireState::Waiting => return Err(AcquireError::Busy),
                 Wait::Try | Wait::Forever => decided.await,
                 Wait::Within(longest) => {
                     let longest = Duration::from_micros(longest.micros());
-                    timeout(longest, decided).await.map_err(|_| NotHeld::TimedOut)?
+                    timeout(longest, decided).await.map_err(|_| AcquireError::TimedOut)?
                 }
             };
             let gave_up = AcquireState::Ended(Ended::NotGranted(NotGranted::TimedOut));
             let found_it_busy = AcquireState::Ended(Ended::NotGranted(NotGranted::Busy));
             if !is_new && (state == gave_up || state == found_it_busy) {
-                // That was how long whoever asked first was ready to wait.
+                // The first call gave up, with its own time limit; this one may wait longer.
                 continue;
             }
             let grant = held(state)?;
-            let key = self.key(caller, &key.name).filter(|now| now.id == key.id).ok_or(NotHeld::GoneAgain)?;
-            waiting.has_it();
+            let key =
+                self.key(caller, &key.name).filter(|now| now.id == key.id).ok_or(AcquireError::LostAtOnce)?;
+            waiting.keep();
             return Ok((key, grant));
         }
     }
 
-    /// Asks for a lock and waits only so long for an answer: then the key waits on, without the caller.
+    /// Requests a lock and waits for the answer at most `longest`. After that the key goes on waiting without the
+    /// caller.
     pub(crate) async fn ask(
         &self,
         caller: &Admitted,
-        order: KeyRequest,
+        request: KeyRequest,
         longest: Duration,
-    ) -> Result<SessionKey, NotHeld> {
-        let name = order.wanted.name.clone();
-        let (key, _) = self.begin(caller, order, None)?;
+    ) -> Result<SessionKey, AcquireError> {
+        let name = request.wanted.name.clone();
+        let (key, _) = self.begin(caller, request, None)?;
         key.driver.observer().keep();
         let _ = timeout(longest, key.driver.until(|state| *state != AcquireState::Waiting)).await;
         match key.driver.state() {
-            AcquireState::Waiting | AcquireState::Held(_) => {
-                self.0.registry().tell_creation(&name, &caller.principal).ok_or(NotHeld::GoneAgain)
-            }
+            AcquireState::Waiting | AcquireState::Held(_) => self
+                .0
+                .registry()
+                .fix_creation_revision(&name, &caller.principal)
+                .ok_or(AcquireError::LostAtOnce),
             gone @ (AcquireState::Lost { .. } | AcquireState::Ended(_)) => {
-                Err(held(gone).err().unwrap_or(NotHeld::GoneAgain))
+                Err(held(gone).err().unwrap_or(AcquireError::LostAtOnce))
             }
         }
     }
@@ -189,20 +193,20 @@ impl Sessions {
     fn begin(
         &self,
         caller: &Admitted,
-        order: KeyRequest,
+        request: KeyRequest,
         permits: Option<u32>,
-    ) -> Result<(SessionKey, bool), NotHeld> {
-        let KeyRequest { wanted, wait, who, if_known } = order;
+    ) -> Result<(SessionKey, bool), AcquireError> {
+        let KeyRequest { wanted, wait, who, if_known } = request;
         let lock = wanted.lock.clone();
-        // Before there is a key: whoever may not have the lock leaves nothing behind.
+        // Check before the key exists, so that a denied request leaves nothing behind.
         self.check(caller, Verb::Acquire, &lock)?;
         let observer = KeyObserver::new(Arc::downgrade(&self.0));
         let acquisition = self.0.front().prepare(caller, &lock, observer);
         let begun = self.0.registry().begin(wanted, &caller.principal, acquisition.clone(), now())?;
         let key = match begun {
-            Begun::Known(key) if if_known == IfKnown::Join => return Ok((key, false)),
-            Begun::Known(_) => return Err(RegistryError::KeyTaken.into()),
-            Begun::New(key) => key,
+            BeginOutcome::Known(key) if if_known == IfKnown::Join => return Ok((key, false)),
+            BeginOutcome::Known(_) => return Err(RegistryError::KeyTaken.into()),
+            BeginOutcome::New(key) => key,
         };
         let _ = acquisition.observer().key.set(key.id);
         let owner = Owner::Own { label: who, silence: self.0.silence(&key) };
@@ -211,14 +215,15 @@ impl Sessions {
         Ok((key, true))
     }
 
-    /// Gives the caller's key back, or stops waiting; gives back whether it was there. What somebody has it may always give back.
+    /// Releases the caller's key, or stops waiting for it. Returns the key if it existed. Releasing needs no right: a
+    /// client may always release what it holds.
     pub(crate) fn release(&self, caller: &Admitted, name: &[u8]) -> Option<SessionKey> {
         let key = self.0.registry().remove_of(name, &caller.principal)?;
         self.0.end(&key, Ended::Released);
         Some(key)
     }
 
-    /// Gives the caller's key another value, and shows it to the others.
+    /// Replaces the value of the caller's key, and the label by which other sites know it.
     pub(crate) fn set_value(
         &self,
         caller: &Admitted,
@@ -233,27 +238,27 @@ impl Sessions {
         Some(key)
     }
 
-    /// What is known of the caller's key.
+    /// Returns the caller's key of this name.
     pub(crate) fn key(&self, caller: &Admitted, name: &[u8]) -> Option<SessionKey> {
         self.0.registry().key_of(name, &caller.principal).cloned()
     }
 
-    /// What is known of a key, whosever it is: for those who may watch its lock.
+    /// Returns the key of this name regardless of its owner. Only for callers that may watch its lock.
     pub(crate) fn anyones_key(&self, name: &[u8]) -> Option<SessionKey> {
         self.0.registry().key(name).cloned()
     }
 
-    /// The largest number that a client was told here.
+    /// Returns the largest revision that a client of this site was told.
     pub(crate) fn revision(&self) -> i64 {
         self.0.registry().revision()
     }
 
-    /// The registry, to look something up. The node must not be called meanwhile.
+    /// Locks the registry for lookups. The node must not be called meanwhile.
     pub(crate) fn registry(&self) -> RegistryGuard<'_> {
         self.0.registry()
     }
 
-    /// Rises whenever somebody here gets a lock or loses or gives back one.
+    /// A counter that is incremented whenever a client of this site is granted a lock, loses one or releases one.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
@@ -266,16 +271,16 @@ impl Sessions {
         self.0.front.site()
     }
 
-    pub(crate) fn meter(&self) -> &Meter {
+    pub(crate) fn meter(&self) -> &ApiMeter {
         &self.0.meter
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> ApiLimits {
         self.0.limits
     }
 
-    /// How often a client is told what is safe: a few times while that lasts.
-    pub(crate) fn say_so_every(&self) -> Duration {
+    /// How often a holder is told for how long its lock is safe: four times per lease.
+    pub(crate) fn safety_interval(&self) -> Duration {
         let length = self.0.front().node().look(|node| node.lease().terms().length);
         Duration::from_micros(length.micros() / 4)
     }
@@ -286,7 +291,7 @@ impl Inner {
         RegistryGuard::lock(&self.registry)
     }
 
-    /// The way to the node: never with the registry in hand.
+    /// Returns the interface to the node. Panics if this thread holds the registry.
     fn front(&self) -> &Front {
         assert_registry_is_free();
         &self.front
@@ -296,15 +301,16 @@ impl Inner {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// For how long without a message the client of a key relies on what it holds: until it could not renew its lease for the
-    /// lease's time, or, if it goes by what is safe, not for longer than this site's own lease was when it was told.
+    /// Returns for how long the client of a key relies on its lock without a message from this site: the time to live
+    /// of its lease, after which it knows that it could not renew it. `None` for a client that goes by `safe_ms`,
+    /// which never exceeds this site's own lease.
     fn silence(&self, key: &SessionKey) -> Option<Span> {
         let registry = self.registry();
         let lease = registry.lease(key.lease, &key.owner, now());
         lease.map_or(Some(Span::ZERO), |lease| lease.silence.or(lease.lasts.span()))
     }
 
-    /// A key has been taken out of the registry.
+    /// Ends the acquisition of a key that was removed from the registry.
     fn end(&self, key: &SessionKey, why: Ended) {
         assert_registry_is_free();
         key.driver.close(why);
@@ -312,22 +318,24 @@ impl Inner {
     }
 }
 
-fn held(state: AcquireState) -> Result<Grant, NotHeld> {
+fn held(state: AcquireState) -> Result<KeyGrant, AcquireError> {
     match state {
-        AcquireState::Held(grant) => Ok(Grant { fence: grant.fence.value(), slot: grant.slot }),
+        AcquireState::Held(grant) => Ok(KeyGrant { fence: grant.fence.value(), slot: grant.slot }),
         AcquireState::Ended(Ended::NotGranted(error)) => Err(match error {
-            NotGranted::Busy => NotHeld::Busy,
-            NotGranted::TimedOut => NotHeld::TimedOut,
-            NotGranted::Denied(denied) => NotHeld::Denied(denied),
-            NotGranted::Permits(error) => NotHeld::Permits(error),
-            NotGranted::Refused(refusal) => NotHeld::Refused(refusal),
+            NotGranted::Busy => AcquireError::Busy,
+            NotGranted::TimedOut => AcquireError::TimedOut,
+            NotGranted::Denied(denied) => AcquireError::Denied(denied),
+            NotGranted::Permits(error) => AcquireError::Permits(error),
+            NotGranted::Refused(refusal) => AcquireError::Refused(refusal),
         }),
-        AcquireState::Ended(Ended::SessionOver) => Err(NotHeld::SessionOver),
-        AcquireState::Lost { .. } | AcquireState::Waiting | AcquireState::Ended(_) => Err(NotHeld::GoneAgain),
+        AcquireState::Ended(Ended::SessionOver) => Err(AcquireError::SessionOver),
+        AcquireState::Lost { .. } | AcquireState::Waiting | AcquireState::Ended(_) => {
+            Err(AcquireError::LostAtOnce)
+        }
     }
 }
 
-/// Why a key is not held any more, for people.
+/// Explains to a person why a key is not held any more.
 pub(crate) fn why_over(state: &AcquireState) -> String {
     match state {
         AcquireState::Lost { why: LossReason::LeaseEnd | LossReason::Broken, .. } => {
@@ -336,11 +344,12 @@ pub(crate) fn why_over(state: &AcquireState) -> String {
         AcquireState::Lost { why, .. } => why.to_string(),
         AcquireState::Ended(Ended::SessionOver) => "the session was ended".to_owned(),
         AcquireState::Ended(_) | AcquireState::Waiting | AcquireState::Held(_) => {
-            "it was given back".to_owned()
+            "it was released".to_owned()
         }
     }
 }
-/// Someone waits for a key. When the last one goes away and none has it, the key goes too.
+
+/// A call that waits for a key. If the last such call goes away and none has the lock, the key is removed.
 struct Waiting<'a> {
     sessions: &'a Sessions,
     key: &'a SessionKey,
@@ -352,15 +361,15 @@ impl<'a> Waiting<'a> {
         Waiting { sessions, key }
     }
 
-    /// The client is told that it has the lock.
-    fn has_it(self) {
+    /// Keeps the key: the client is told that it has the lock.
+    fn keep(self) {
         self.key.driver.observer().keep();
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.key.driver.observer().is_left_by_all() {
+        if !self.key.driver.observer().remove_caller() {
             return;
         }
         let mut registry = self.sessions.0.registry();
@@ -373,7 +382,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Closes acquisitions that are over, each when it is time.
+/// Closes ended acquisitions, each at its time.
 async fn close_all(mut closing: mpsc::UnboundedReceiver<(Arc<KeyAcquisition>, Time)>) {
     while let Some((acquisition, by)) = closing.recv().await {
         let left = Duration::from_micros(by.since(now()).micros());

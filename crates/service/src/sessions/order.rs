@@ -1,5 +1,6 @@
-//! The order of the two locks, held by a check instead of a promise: whoever has the registry never calls the node, whose lock comes
-//! first. A temporary that lives a little longer than it seems is enough to break it, and two threads then wait for each other.
+//! Checks the order of the two locks at run time: the node's lock comes first, so whoever holds the registry must not
+//! call the node. A temporary that is dropped a little later than it seems would be enough to break the order, and
+//! two threads would deadlock.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -9,11 +10,11 @@ use super::KeyAcquisition;
 use super::registry::Registry;
 
 thread_local! {
-    /// How often this thread has the registry.
+    /// How often this thread has the registry locked.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The registry, for as long as this is there.
+/// The locked registry.
 pub(crate) struct RegistryGuard<'a>(MutexGuard<'a, Registry<Arc<KeyAcquisition>>>);
 
 impl<'a> RegistryGuard<'a> {
@@ -43,7 +44,7 @@ impl DerefMut for RegistryGuard<'_> {
     }
 }
 
-/// The node may be called now.
+/// Asserts that this thread does not hold the registry, so that the node may be called.
 pub(super) fn assert_registry_is_free() {
-    assert_eq!(HELD.get(), 0, "whoever has the registry never calls the node");
+    assert_eq!(HELD.get(), 0, "a thread that holds the registry must not call the node");
 }

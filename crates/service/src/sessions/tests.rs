@@ -1,4 +1,4 @@
-//! Several calls for the same key, and what becomes of it when some of them go away.
+//! Several calls for the same key, and what happens to the key when some of them go away.
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use std::collections::BTreeSet;
@@ -14,33 +14,33 @@ use meshlock_host::gate::{Caller, CallerOrigin, RequestId, RequestKind};
 
 use super::leases::site_number;
 use super::*;
-use crate::sessions::registry::{Lasts, LeaseId};
+use crate::sessions::registry::{LeaseDuration, LeaseId};
 
-/// A program of this machine.
+/// A program on this machine.
 pub(crate) fn me(sessions: &Sessions) -> Admitted {
     from(sessions, ([127, 0, 0, 1], 4000).into())
 }
 
-/// A program of this machine, by what the node knows of it, that comes from this address.
+/// A caller that the node takes for a program on this machine, with the given address.
 fn from(sessions: &Sessions, address: SocketAddr) -> Admitted {
     let origin = CallerOrigin::Network(address);
     let caller = Caller { principal: Principal::Local, origin, request: RequestId::new() };
     sessions.front().admit(caller, RequestKind::Ask).unwrap()
 }
 
-/// A node of one site, and its sessions.
+/// Starts a node of one site, and its sessions.
 pub(crate) fn sessions() -> (Engine, Sessions) {
     let site: SiteName = "local".parse().unwrap();
-    let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
-    let sessions = Sessions::open(Front::new((*engine).clone(), Arc::default()), Limits::default());
+    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let sessions = Sessions::open(Front::new((*engine).clone(), Arc::default()), ApiLimits::default());
     (engine, sessions)
 }
 
 pub(crate) fn lease(sessions: &Sessions) -> LeaseId {
-    sessions.grant(&me(sessions), Lasts::For(Span::from_millis(3_600_000)), None).unwrap()
+    sessions.grant(&me(sessions), LeaseDuration::For(Span::from_millis(3_600_000)), None).unwrap()
 }
 
-pub(crate) fn order(lease: LeaseId, wait: Wait) -> KeyRequest {
+pub(crate) fn key_request(lease: LeaseId, wait: Wait) -> KeyRequest {
     let wanted = NewKey {
         name: format!("a/{lease}").into_bytes(),
         lock: "a".parse().unwrap(),
@@ -50,18 +50,18 @@ pub(crate) fn order(lease: LeaseId, wait: Wait) -> KeyRequest {
     KeyRequest { wanted, wait, who: "a test".parse().unwrap(), if_known: IfKnown::Join }
 }
 
-/// A call that waits for a lock that another has.
+/// Starts a call that waits for a lock that somebody else holds.
 fn waits<'a>(
     sessions: &'a Sessions,
     me: &'a Admitted,
     waiter: LeaseId,
-) -> Pin<Box<impl Future<Output = Result<(SessionKey, Grant), NotHeld>> + use<'a>>> {
-    let mut call = Box::pin(sessions.acquire(me, order(waiter, Wait::Forever), None));
+) -> Pin<Box<impl Future<Output = Result<(SessionKey, KeyGrant), AcquireError>> + use<'a>>> {
+    let mut call = Box::pin(sessions.acquire(me, key_request(waiter, Wait::Forever), None));
     assert!(poll(call.as_mut()).is_pending());
     call
 }
 
-/// Looks once whether it is ready.
+/// Polls a call once.
 pub(crate) fn poll<T>(call: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     call.poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -71,7 +71,7 @@ async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let held = sessions.acquire(caller, key_request(holder, Wait::Forever), None).await.unwrap().0;
     let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
     drop(first);
     sessions.release(caller, &held.name).unwrap();
@@ -80,11 +80,11 @@ async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away
 }
 
 #[tokio::test]
-async fn a_lock_that_one_of_two_calls_has_told_its_client_of_stays_when_the_other_goes_away() {
+async fn a_lock_that_one_of_two_calls_was_granted_stays_when_the_other_goes_away() {
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let held = sessions.acquire(caller, key_request(holder, Wait::Forever), None).await.unwrap().0;
     let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
     sessions.release(caller, &held.name).unwrap();
     let (key, _) = second.await.unwrap();
@@ -97,9 +97,9 @@ async fn a_key_goes_with_the_last_call_that_waits_for_it() {
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let _held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap();
+    let _held = sessions.acquire(caller, key_request(holder, Wait::Forever), None).await.unwrap();
     let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
-    let name = order(waiter, Wait::Forever).wanted.name;
+    let name = key_request(waiter, Wait::Forever).wanted.name;
     drop(second);
     assert!(sessions.key(caller, &name).is_some());
     drop(first);
@@ -107,25 +107,25 @@ async fn a_key_goes_with_the_last_call_that_waits_for_it() {
 }
 
 #[tokio::test]
-async fn every_call_waits_as_long_as_it_said_itself() {
+async fn every_call_has_its_own_time_limit() {
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
-    let mut patient = Box::pin(sessions.acquire(caller, order(waiter, Wait::Forever), None));
+    let held = sessions.acquire(caller, key_request(holder, Wait::Forever), None).await.unwrap().0;
+    let mut patient = Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
     assert!(poll(patient.as_mut()).is_pending());
-    let hasty = sessions.acquire(caller, order(waiter, Wait::Try), None).await;
-    assert_eq!(hasty.err(), Some(NotHeld::Busy));
-    let late = sessions.acquire(caller, order(waiter, Wait::Within(Span::ZERO)), None).await;
-    assert_eq!(late.err(), Some(NotHeld::TimedOut));
-    // And whoever joins one that is hasty waits on when that one has given up.
+    let hasty = sessions.acquire(caller, key_request(waiter, Wait::Try), None).await;
+    assert_eq!(hasty.err(), Some(AcquireError::Busy));
+    let late = sessions.acquire(caller, key_request(waiter, Wait::Within(Span::ZERO)), None).await;
+    assert_eq!(late.err(), Some(AcquireError::TimedOut));
+    // A call that joins another one goes on waiting when the first one has given up.
     drop(patient);
     let mut hasty =
-        Box::pin(sessions.acquire(caller, order(waiter, Wait::Within(Span::from_millis(20))), None));
+        Box::pin(sessions.acquire(caller, key_request(waiter, Wait::Within(Span::from_millis(20))), None));
     assert!(poll(hasty.as_mut()).is_pending());
-    let mut patient = pin!(sessions.acquire(caller, order(waiter, Wait::Forever), None));
+    let mut patient = pin!(sessions.acquire(caller, key_request(waiter, Wait::Forever), None));
     assert!(poll(patient.as_mut()).is_pending());
-    assert_eq!(hasty.await.err(), Some(NotHeld::TimedOut));
+    assert_eq!(hasty.await.err(), Some(AcquireError::TimedOut));
     assert!(poll(patient.as_mut()).is_pending());
     sessions.release(caller, &held.name).unwrap();
     assert!(patient.await.is_ok());
@@ -141,22 +141,25 @@ fn sites_of_like_names_have_numbers_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_a_client_held_by_a_connection_that_was_cut_is_nobody_s_until_it_can_rely_on_it_no_more() {
+async fn a_lock_whose_connection_was_cut_stays_taken_until_its_client_must_have_stopped() {
     let (_engine, sessions) = sessions();
     let me = me(&sessions);
     let clients = [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], 4000)));
     for (client, is_cut) in clients.into_iter().zip([false, true]) {
         let client = from(&sessions, client);
-        let held = sessions.grant(&client, Lasts::WithItsConnection, None).unwrap();
-        sessions.acquire(&client, order(held, Wait::Forever), None).await.unwrap();
+        let held = sessions.grant(&client, LeaseDuration::UntilDisconnect, None).unwrap();
+        sessions.acquire(&client, key_request(held, Wait::Forever), None).await.unwrap();
         let until = sessions.front().lease_end().unwrap();
         if is_cut {
             sessions.on_cut(clients[1]);
         }
         sessions.end_with_call(held);
         let wait = if is_cut { Wait::Forever } else { Wait::Try };
-        let (key, _) = sessions.acquire(&me, order(lease(&sessions), wait), None).await.unwrap();
-        assert!(!is_cut || now() >= until, "others have it before the client has stopped");
+        let (key, _) = sessions.acquire(&me, key_request(lease(&sessions), wait), None).await.unwrap();
+        assert!(
+            !is_cut || now() >= until,
+            "another client has the lock before the first one must have stopped"
+        );
         sessions.release(&me, &key.name).unwrap();
     }
 }

@@ -9,8 +9,8 @@ use meshlock_cluster::access::{Pace, Verb};
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::Each;
-use meshlock_host::{Engine, NodeSetup};
-use meshlock_service::{EachClient, Limits, Serving};
+use meshlock_host::{Engine, Setup};
+use meshlock_service::{ApiLimits, PrincipalLimits, Serving};
 use meshlock_tls::Security;
 use prost::Message;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -28,14 +28,14 @@ struct Api {
 
 impl Api {
     /// With tokens of three clients, which may do everything.
-    fn start(limits: Limits, each: Each) -> Self {
+    fn start(limits: ApiLimits, each: Each) -> Self {
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let verbs = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
         let names = ["flood", "other", "slow"].map(|name| (name, name));
         let gate = gate(policy(&[("*", "*", &verbs)], &names), each);
-        let setup = meshlock_service::Setup { listener, security: Security::Plain, limits };
+        let setup = meshlock_service::ApiSetup { listener, security: Security::Plain, limits };
         let front = Front::new((*engine).clone(), gate);
         Api { serving: Serving::start(&front, setup).unwrap(), _engine: engine }
     }
@@ -114,8 +114,8 @@ fn resident_bytes() -> usize {
 #[test]
 fn a_flood_of_connections_and_requests_leaves_room_for_others() {
     let each = Each { connections: 20, pace: Pace { rate: 50, burst: 500 } };
-    let one = EachClient { sessions: 50, ..Limits::default().each };
-    let api = Api::start(Limits { each: one, ..Limits::default() }, each);
+    let one = PrincipalLimits { sessions: 50, ..ApiLimits::default().each };
+    let api = Api::start(ApiLimits { each: one, ..ApiLimits::default() }, each);
     let first = api.client("other").acquire("ready");
     let before = resident_bytes();
 
@@ -156,8 +156,8 @@ fn a_flood_of_connections_and_requests_leaves_room_for_others() {
 
 #[test]
 fn one_client_s_watches_and_waits_leave_room_for_others() {
-    let one = EachClient { waiters_of_a_lock: 3, watched_locks: 2, ..Limits::default().each };
-    let limits = Limits { watched_locks: 3, waiters_of_a_lock: 4, each: one, ..Limits::default() };
+    let one = PrincipalLimits { waiters_of_a_lock: 3, watched_locks: 2, ..ApiLimits::default().each };
+    let limits = ApiLimits { watched_locks: 3, waiters_of_a_lock: 4, each: one, ..ApiLimits::default() };
     let api = Api::start(limits, Each::default());
     let mut other = api.client("other");
     let held = other.acquire("a");
@@ -196,7 +196,7 @@ fn one_client_s_watches_and_waits_leave_room_for_others() {
 
 #[test]
 fn those_who_say_nothing_keep_nobody_else_out() {
-    let api = Api::start(Limits { connections: 8, ..Limits::default() }, Each::default());
+    let api = Api::start(ApiLimits { connections: 8, ..ApiLimits::default() }, Each::default());
     let address = api.serving.address();
     // As many as there are places; all but a share of them are refused.
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -227,8 +227,8 @@ fn until_cut_off(api: &Api, lock: &str) {
     panic!("a client that reads nothing is still served");
 }
 
-fn impatient() -> Limits {
-    Limits { watched_locks: 1, slow_reader: std::time::Duration::from_millis(50), ..Limits::default() }
+fn impatient() -> ApiLimits {
+    ApiLimits { watched_locks: 1, slow_reader: std::time::Duration::from_millis(50), ..ApiLimits::default() }
 }
 
 /// No limits of pace: a test may ask as fast as it can.

@@ -8,8 +8,8 @@ use meshlock_cluster::access::Verb;
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Each, Policy};
-use meshlock_host::{Engine, NodeSetup};
-use meshlock_service::{Limits, Serving};
+use meshlock_host::{Engine, Setup};
+use meshlock_service::{ApiLimits, Serving};
 use meshlock_tls::Security;
 use meshlock_tls::ca::{self, BEARER_DAYS};
 use meshlock_tls::{Bearer, Files, Identity};
@@ -44,7 +44,7 @@ impl Protected {
         // Protected, it may listen everywhere.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let security = Security::Tls(Identity::load(&site).unwrap());
-        let setup = meshlock_service::Setup { listener, security, limits: Limits::default() };
+        let setup = meshlock_service::ApiSetup { listener, security, limits: ApiLimits::default() };
         let serving =
             Serving::start(&Front::new((*engine).clone(), gate(policy, Each::default())), setup).unwrap();
         Protected { _dir: dir, site, client, serving, _engine: engine }

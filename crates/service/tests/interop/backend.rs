@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, NodeSetup};
-use meshlock_service::{Limits, Serving};
+use meshlock_host::{Engine, Setup};
+use meshlock_service::{ApiLimits, Serving};
 use meshlock_tls::Security;
 
 use super::programs;
@@ -94,7 +94,8 @@ impl Backend {
 /// Serves a node on a free port.
 pub(crate) fn serve(engine: &Engine) -> Serving {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let setup = meshlock_service::Setup { listener, security: Security::Plain, limits: Limits::default() };
+    let setup =
+        meshlock_service::ApiSetup { listener, security: Security::Plain, limits: ApiLimits::default() };
     Serving::start(&Front::new((**engine).clone(), Arc::default()), setup).unwrap()
 }
 

@@ -1,18 +1,18 @@
-//! Who may do what through Consul's API.
+//! Access rights in Consul's API.
 
 use serde_json::json;
 
 use super::*;
 
-async fn session(house: &House, who: &str) -> String {
-    let created = house.call(Some(who), "PUT", "/v1/session/create", r#"{"LockDelay":"0s"}"#).await;
+async fn session(server: &TestServer, who: &str) -> String {
+    let created = server.call(Some(who), "PUT", "/v1/session/create", r#"{"LockDelay":"0s"}"#).await;
     created.body["ID"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn a_lock_that_no_rule_names_is_out_of_reach_through_consul_s_calls_too() {
-    let house = House::new(&[("ci", "mine/*", &[Verb::Acquire, Verb::Watch])], &["ci"]);
-    let id = session(&house, "ci").await;
+    let server = TestServer::new(&[("ci", "mine/*", &[Verb::Acquire, Verb::Watch])], &["ci"]);
+    let id = session(&server, "ci").await;
     let document = json!({ "Limit": 1, "Holders": { &id: true } }).to_string();
     for (method, path) in [
         ("GET", "/v1/kv/other".to_owned()),
@@ -24,52 +24,52 @@ async fn a_lock_that_no_rule_names_is_out_of_reach_through_consul_s_calls_too() 
         ("PUT", "/v1/kv/other/.lock?cas=0".to_owned()),
         ("DELETE", "/v1/kv/other".to_owned()),
     ] {
-        let said = house.call(Some("ci"), method, &path, &document).await;
+        let said = server.call(Some("ci"), method, &path, &document).await;
         assert_eq!(said.status, 403, "{method} {path}: {said:?}");
     }
-    let mine = house.call(Some("ci"), "PUT", &format!("/v1/kv/mine/a?acquire={id}"), "").await;
+    let mine = server.call(Some("ci"), "PUT", &format!("/v1/kv/mine/a?acquire={id}"), "").await;
     assert_eq!(mine.body, true, "{mine:?}");
-    assert_eq!(house.call(Some("ci"), "GET", "/v1/kv/mine/a", "").await.body[0]["Session"], id);
+    assert_eq!(server.call(Some("ci"), "GET", "/v1/kv/mine/a", "").await.body[0]["Session"], id);
 }
 
 #[tokio::test]
 async fn acquiring_reading_and_new_semaphores_take_a_verb_each() {
     let rules: &[(&str, &str, &[Verb])] =
         &[("asker", "*", &[Verb::Acquire]), ("watcher", "*", &[Verb::Watch]), ("ops", "*", &ALL)];
-    let house = House::new(rules, &["asker", "watcher", "ops"]);
-    let (asks, ops) = (session(&house, "asker").await, session(&house, "ops").await);
+    let server = TestServer::new(rules, &["asker", "watcher", "ops"]);
+    let (asks, ops) = (session(&server, "asker").await, session(&server, "ops").await);
     let acquire = format!("/v1/kv/a?acquire={asks}");
-    assert_eq!(house.call(Some("watcher"), "PUT", &acquire, "").await.status, 403);
-    assert_eq!(house.call(Some("asker"), "PUT", &acquire, "").await.body, true);
-    assert_eq!(house.call(Some("asker"), "GET", "/v1/kv/a", "").await.status, 403);
-    assert_eq!(house.call(Some("watcher"), "GET", "/v1/kv/a", "").await.body[0]["Session"], asks);
-    // How many permits a new semaphore has is a matter of the cluster's rules.
+    assert_eq!(server.call(Some("watcher"), "PUT", &acquire, "").await.status, 403);
+    assert_eq!(server.call(Some("asker"), "PUT", &acquire, "").await.body, true);
+    assert_eq!(server.call(Some("asker"), "GET", "/v1/kv/a", "").await.status, 403);
+    assert_eq!(server.call(Some("watcher"), "GET", "/v1/kv/a", "").await.body[0]["Session"], asks);
+    // The number of permits of a new semaphore is part of the cluster's rules.
     let enter = |id: &str| json!({ "Limit": 2, "Holders": { id: true } }).to_string();
-    let said = house.call(Some("asker"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&asks)).await;
+    let said = server.call(Some("asker"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&asks)).await;
     assert_eq!(said.status, 403, "{said:?}");
-    let said = house.call(Some("ops"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&ops)).await;
+    let said = server.call(Some("ops"), "PUT", "/v1/kv/pool/.lock?cas=0", &enter(&ops)).await;
     assert!(said.body.is_boolean(), "{said:?}");
 }
 
 #[tokio::test]
 async fn a_session_of_consul_s_is_its_principal_s_alone() {
     let rules: &[(&str, &str, &[Verb])] = &[("owner", "*", &ALL), ("thief", "*", &[Verb::Acquire])];
-    let house = House::new(rules, &["owner", "thief"]);
-    let id = session(&house, "owner").await;
-    assert_eq!(house.call(Some("owner"), "PUT", &format!("/v1/kv/a?acquire={id}"), "").await.body, true);
-    let steal = async |method: &str, path: String| house.call(Some("thief"), method, &path, "").await;
+    let server = TestServer::new(rules, &["owner", "thief"]);
+    let id = session(&server, "owner").await;
+    assert_eq!(server.call(Some("owner"), "PUT", &format!("/v1/kv/a?acquire={id}"), "").await.body, true);
+    let steal = async |method: &str, path: String| server.call(Some("thief"), method, &path, "").await;
     assert_eq!(steal("PUT", format!("/v1/session/renew/{id}")).await.status, 404);
     assert_eq!(steal("GET", format!("/v1/session/info/{id}")).await.body, json!([]));
     assert_eq!(steal("GET", "/v1/session/list".to_owned()).await.body, json!([]));
     assert_eq!(steal("GET", "/v1/kv/?keys".to_owned()).await.body, json!([]));
     assert_eq!(steal("PUT", format!("/v1/kv/b?acquire={id}")).await.status, 500);
     assert_eq!(steal("PUT", format!("/v1/kv/a?release={id}")).await.body, false);
-    // As of one that is not there.
+    // The same answer as for a session that does not exist.
     assert_eq!(steal("PUT", format!("/v1/session/destroy/{id}")).await.body, true);
-    let held = house.call(Some("owner"), "GET", "/v1/kv/a", "").await;
+    let held = server.call(Some("owner"), "GET", "/v1/kv/a", "").await;
     assert_eq!(held.body[0]["Session"], id, "{held:?}");
-    let listed = house.call(Some("owner"), "GET", "/v1/kv/?keys", "").await;
+    let listed = server.call(Some("owner"), "GET", "/v1/kv/?keys", "").await;
     assert_eq!(listed.body, json!(["a"]), "{listed:?}");
-    assert_eq!(house.call(Some("owner"), "PUT", &format!("/v1/session/destroy/{id}"), "").await.body, true);
-    assert_eq!(house.call(Some("owner"), "GET", "/v1/kv/a", "").await.status, 404);
+    assert_eq!(server.call(Some("owner"), "PUT", &format!("/v1/session/destroy/{id}"), "").await.body, true);
+    assert_eq!(server.call(Some("owner"), "GET", "/v1/kv/a", "").await.status, 404);
 }

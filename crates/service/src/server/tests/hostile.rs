@@ -1,5 +1,5 @@
-//! Nonsense for every call of every API: nobody panics, what is refused is refused as an error of the client's, and nothing grows beyond its
-//! limits. Calls that would wait are dropped, as of clients that go away.
+//! Malformed requests for every call of every API: nothing panics, refusals are client errors, and nothing grows
+//! beyond its limits. Calls that would wait are dropped, like calls of clients that go away.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,13 +17,13 @@ use crate::proto::etcdserverpb::{
 use crate::proto::meshlock::{AcquireRequest, HoldRequest, LockRequest};
 use crate::proto::v3lockpb::LockRequest as EtcdLock;
 
-/// How many changed requests each call gets here, unless `MESHLOCK_FUZZ_CASES` says otherwise.
+/// Number of mutated requests for each call, unless `MESHLOCK_FUZZ_CASES` is set.
 const CASES: usize = 150;
 
-/// How often a call is looked at before its client goes away.
+/// How often a call is polled before its client goes away.
 const LOOKS: usize = 40;
 
-/// What programs send, as JSON.
+/// Typical JSON bodies.
 const JSON: &[&str] = &[
     "{}",
     r#"{"name":"YQ==","lease":7587848390789}"#,
@@ -37,7 +37,7 @@ const JSON: &[&str] = &[
     r#"{"key":"YQ==","range_end":"Yg==","max_create_revision":"9223372036854775807","sort_order":"DESCEND"}"#,
 ];
 
-/// Keys, and what is done to them.
+/// Typical keys of Consul's API with query parameters.
 const CONSUL: [&str; 6] = [
     "a",
     "a?acquire=1b2d71dd-acfd-8a22-8700-6d6573686c6b&flags=7",
@@ -47,7 +47,7 @@ const CONSUL: [&str; 6] = [
     "a/1b2d71dd-acfd-8a22-8700-6d6573686c6b?cas=%00",
 ];
 
-/// What they send as messages of gRPC: whether compressed, the length, the message.
+/// Typical gRPC messages, framed: a compression flag, the length, the message.
 fn messages() -> Vec<Vec<u8>> {
     let (key, lease) = (b"a/5".to_vec(), 5);
     let txn = TxnRequest {
@@ -95,7 +95,7 @@ fn messages() -> Vec<Vec<u8>> {
     all.map(framed).to_vec()
 }
 
-/// What comes of a call that is looked at a few times. The node answers on the caller's own thread, so that most need no more.
+/// Polls a call a few times. The node answers on the caller's own thread, so most calls need no more.
 async fn briefly<T>(call: impl Future<Output = T>) -> Option<T> {
     let mut call = pin!(call);
     for _ in 0..LOOKS {
@@ -111,9 +111,9 @@ async fn briefly<T>(call: impl Future<Output = T>) -> Option<T> {
 #[tokio::test]
 async fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
     let pace = Pace { rate: 1_000_000, burst: 1_000_000 };
-    let house = House::with(&[("anyone", "*", &ALL)], &[], Each { pace, ..Each::default() });
-    // Until the node takes part, some calls rightly say that it does not.
-    house.sessions.front().node().until(|state| state.open).await;
+    let server = TestServer::with(&[("anyone", "*", &ALL)], &[], Each { pace, ..Each::default() });
+    // Until the node is a member, some calls correctly fail with a server error.
+    server.sessions.front().node().until(|state| state.open).await;
     let json: Vec<Vec<u8>> = JSON.iter().map(|text| text.as_bytes().to_vec()).collect();
     let cases = std::env::var("MESHLOCK_FUZZ_CASES").map_or(CASES, |text| text.parse().unwrap());
     let (mut answered, mut refused) = (0, 0);
@@ -130,10 +130,10 @@ async fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
                 .replace("{*key}", CONSUL[at % CONSUL.len()]);
             let request = Request::builder().method(*method).uri(&path).header("content-type", kind);
             let mut request = request.body(Body::from(bytes)).unwrap();
-            request.extensions_mut().insert(Peer::unknown());
-            let Some(response) = briefly(house.router.clone().call(request)).await else { continue };
+            request.extensions_mut().insert(RemoteClient::unknown());
+            let Some(response) = briefly(server.router.clone().call(request)).await else { continue };
             let (parts, body) = response.unwrap().into_parts();
-            // etcd's gateway says so of leases that are not there, and Consul of sessions.
+            // etcd's gateway answers with a server error for unknown leases, and Consul for unknown sessions.
             let may_fail = ["/v3/", "/v1/kv/", "/v1/session/"].iter().any(|start| path.starts_with(start));
             assert!(may_fail || !parts.status.is_server_error(), "{method} {path}: {}", parts.status);
             if parts.status.is_success() {
@@ -145,7 +145,7 @@ async fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
         }
     }
     assert!(answered > 1000 && refused > 1000, "{answered} answered, {refused} refused");
-    let limits = Limits::default();
-    let (leases, keys) = house.sessions.registry().counts();
+    let limits = ApiLimits::default();
+    let (leases, keys) = server.sessions.registry().counts();
     assert!(leases <= limits.sessions && keys <= limits.keys, "{leases} sessions, {keys} keys");
 }

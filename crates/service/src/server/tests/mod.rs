@@ -1,4 +1,4 @@
-//! Calls through all of the server but its sockets: who may make them.
+//! Calls through the whole server except its sockets: who may make them.
 
 mod consul;
 mod hostile;
@@ -19,24 +19,24 @@ use meshlock_host::{Engine, NodeSetup};
 use serde_json::Value;
 use tower_service::Service;
 
-use super::connection::Peer;
+use super::connection::RemoteClient;
 use super::router;
 use crate::sessions::Sessions;
-use crate::sessions::registry::Limits;
+use crate::sessions::registry::ApiLimits;
 
 const ALL: [Verb; 4] = [Verb::Acquire, Verb::Watch, Verb::Break, Verb::Admin];
 
-/// A node and its API without a port. The token of a client is its name, thrice.
-struct House {
+/// A node and its API without a port. The token of a client is its name, three times.
+struct TestServer {
     router: Router,
     gate: Arc<Gate>,
     sessions: Sessions,
     _engine: Engine,
 }
 
-/// What was answered.
+/// An answer.
 #[derive(Debug)]
-struct Said {
+struct TestResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: Value,
@@ -46,9 +46,9 @@ fn token_of(name: &str) -> String {
     [name, name, name].concat()
 }
 
-impl House {
+impl TestServer {
     fn new(rules: &[(&str, &str, &[Verb])], names: &[&str]) -> Self {
-        House::with(rules, names, Each::default())
+        TestServer::with(rules, names, Each::default())
     }
 
     fn with(rules: &[(&str, &str, &[Verb])], names: &[&str], each: Each) -> Self {
@@ -62,25 +62,31 @@ impl House {
         let tokens = Tokens::new(names.iter().map(token).collect()).unwrap();
         let gate = Arc::new(Gate::new(Policy { access, tokens }, each, Audit::default()));
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
-        let sessions = Sessions::open(Front::new(engine.clone(), gate.clone()), Limits::default());
-        House { router: router(&sessions), gate, sessions, _engine: engine }
+        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let sessions = Sessions::open(Front::new(engine.clone(), gate.clone()), ApiLimits::default());
+        TestServer { router: router(&sessions), gate, sessions, _engine: engine }
     }
 
-    /// A call of JSON, by whoever shows this token over a connection that shows nothing.
-    async fn call(&self, who: Option<&str>, method: &str, path: &str, body: &str) -> Said {
-        self.send(Peer::unknown(), who.map(token_of).as_deref(), method, path, ("application/json", body))
-            .await
+    /// Makes a JSON call with the token of `who`, over a connection without a certificate.
+    async fn call(&self, who: Option<&str>, method: &str, path: &str, body: &str) -> TestResponse {
+        self.send(
+            RemoteClient::unknown(),
+            who.map(token_of).as_deref(),
+            method,
+            path,
+            ("application/json", body),
+        )
+        .await
     }
 
     async fn send(
         &self,
-        peer: Arc<Peer>,
+        peer: Arc<RemoteClient>,
         token: Option<&str>,
         method: &str,
         path: &str,
         (kind, body): (&str, &str),
-    ) -> Said {
+    ) -> TestResponse {
         let mut request = Request::builder().method(method).uri(path).header("content-type", kind);
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
@@ -89,14 +95,14 @@ impl House {
         request.extensions_mut().insert(peer);
         let response = self.router.clone().call(request).await.unwrap();
         let (parts, body) = response.into_parts();
-        // A stream has no end, and whoever is refused is not streamed anything.
+        // A stream does not end, and a refused call is not answered with a stream.
         let is_stream = parts.headers.get("content-type").is_some_and(|kind| kind == "application/x-ndjson");
         let bytes = if is_stream { Vec::new() } else { to_bytes(body, 1 << 20).await.unwrap().to_vec() };
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        Said { status: parts.status, headers: parts.headers, body }
+        TestResponse { status: parts.status, headers: parts.headers, body }
     }
 
-    async fn post(&self, who: &str, path: &str, body: Value) -> Said {
+    async fn post(&self, who: &str, path: &str, body: Value) -> TestResponse {
         self.call(Some(who), "POST", path, &body.to_string()).await
     }
 }

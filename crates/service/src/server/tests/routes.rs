@@ -1,4 +1,4 @@
-//! That every call is guarded.
+//! Every call is guarded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::super::routes::{Need, ROUTES, need};
 
-/// Every method of every service in `proto/`, as its path.
+/// Returns the path of every method of every service in `proto/`.
 fn methods_of_grpc() -> BTreeSet<String> {
     fn read(dir: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -33,7 +33,7 @@ fn methods_of_grpc() -> BTreeSet<String> {
     found
 }
 
-/// Every path that a source file gives to a router: all texts in it that begin with a slash and a letter.
+/// Returns every path that a source file gives to a router: all strings in it that begin with a slash.
 fn paths_of_http() -> BTreeSet<String> {
     fn read(dir: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -65,11 +65,11 @@ fn every_method_and_every_path_is_in_the_list_and_nothing_else_is() {
     let served: BTreeSet<&str> = methods.iter().chain(&paths).map(String::as_str).collect();
     let listed: BTreeSet<&str> = ROUTES.iter().map(|(_, path, _)| *path).collect();
     let without: Vec<&&str> = served.difference(&listed).collect();
-    assert!(without.is_empty(), "nobody says who may call these: {without:?}");
+    assert!(without.is_empty(), "no right is assigned to these: {without:?}");
     let nowhere: Vec<&&str> = listed.difference(&served).collect();
     assert!(nowhere.is_empty(), "these are not served: {nowhere:?}");
     let pairs: BTreeSet<(&str, &str)> = ROUTES.iter().map(|(method, path, _)| (*method, *path)).collect();
-    assert_eq!(pairs.len(), ROUTES.len(), "one of them stands there twice");
+    assert_eq!(pairs.len(), ROUTES.len(), "one of them is listed twice");
 }
 
 #[test]

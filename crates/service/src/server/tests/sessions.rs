@@ -1,4 +1,4 @@
-//! A session is its principal's alone, through both APIs.
+//! A session is visible only to the principal that opened it, through all APIs.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::*;
 
 #[tokio::test]
 async fn nobody_else_renews_ends_uses_or_sees_a_session() {
-    let house = House::new(&[("*", "*", &ALL)], &["owner", "thief"]);
-    let held = house.post("owner", "/v1/locks/a/acquire", json!({})).await;
+    let server = TestServer::new(&[("*", "*", &ALL)], &["owner", "thief"]);
+    let held = server.post("owner", "/v1/locks/a/acquire", json!({})).await;
     let session = held.body["session"].as_str().unwrap().to_owned();
     let number = i64::from_str_radix(&session, 16).unwrap().to_string();
     let at = format!("/v1/sessions/{session}");
@@ -22,8 +22,8 @@ async fn nobody_else_renews_ends_uses_or_sees_a_session() {
         ("POST", "/v3/lease/revoke", json!({ "ID": number })),
         ("POST", "/v3/lock/lock", json!({ "name": "Yg==", "lease": number })),
     ] {
-        let said = house.call(Some("thief"), method, path, &body.to_string()).await;
-        // etcd's lock service has no kind for an error.
+        let said = server.call(Some("thief"), method, path, &body.to_string()).await;
+        // etcd's lock service answers all errors with the same code.
         assert!([404, 500].contains(&said.status.as_u16()), "{method} {path}: {said:?}");
         let message = said.body["message"].as_str().unwrap();
         assert!(
@@ -33,29 +33,29 @@ async fn nobody_else_renews_ends_uses_or_sees_a_session() {
             "{path}: {message}"
         );
     }
-    let alive = house.post("thief", "/v3/lease/keepalive", json!({ "ID": number })).await;
+    let alive = server.post("thief", "/v3/lease/keepalive", json!({ "ID": number })).await;
     assert!(alive.body["result"]["TTL"].is_null(), "as of a lease that is over: {alive:?}");
-    let left = house.post("thief", "/v3/lease/timetolive", json!({ "ID": number, "keys": true })).await;
+    let left = server.post("thief", "/v3/lease/timetolive", json!({ "ID": number, "keys": true })).await;
     assert!(left.body["TTL"] == "-1" && left.body["keys"].is_null(), "{left:?}");
-    let all = house.post("thief", "/v3/lease/leases", json!({})).await;
+    let all = server.post("thief", "/v3/lease/leases", json!({})).await;
     assert!(all.body["leases"].is_null(), "{all:?}");
-    // Neither by the key's name: "a/" and the session.
+    // Nor with the name of the key: "a/" and the session.
     let key = base64(&format!("a/{session}"));
-    let said = house.post("thief", "/v3/lock/unlock", json!({ "key": key })).await;
+    let said = server.post("thief", "/v3/lock/unlock", json!({ "key": key })).await;
     assert!(said.status == 412 && said.body["message"].as_str().unwrap().contains("belongs to"), "{said:?}");
     let steal = json!({
         "compare": [{ "target": "CREATE", "key": key, "create_revision": held.body["fence"] }],
         "success": [{ "request_delete_range": { "key": key } }],
     });
-    assert_ne!(house.post("thief", "/v3/kv/txn", steal.clone()).await.body["succeeded"], true);
-    // All is as it was for the owner, who can do the same.
-    let seen = house.call(Some("owner"), "GET", &at, "").await;
+    assert_ne!(server.post("thief", "/v3/kv/txn", steal.clone()).await.body["succeeded"], true);
+    // Nothing has changed for the owner, who can do the same.
+    let seen = server.call(Some("owner"), "GET", &at, "").await;
     assert_eq!(seen.body["locks"], json!(["a"]), "{seen:?}");
-    assert_eq!(house.post("owner", "/v3/lease/leases", json!({})).await.body["leases"][0]["ID"], number);
-    assert_eq!(house.post("owner", "/v3/kv/txn", steal).await.body["succeeded"], true);
+    assert_eq!(server.post("owner", "/v3/lease/leases", json!({})).await.body["leases"][0]["ID"], number);
+    assert_eq!(server.post("owner", "/v3/kv/txn", steal).await.body["succeeded"], true);
 }
 
-/// Without padding where that is not needed, as short texts are enough here.
+/// Encodes in base64; good enough for the short texts here.
 fn base64(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();

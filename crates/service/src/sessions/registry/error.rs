@@ -1,39 +1,37 @@
-//! What the registry refuses.
+//! Errors of the registry.
 
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::LockName;
 
 use super::LeaseId;
 
-/// Why something about leases and keys cannot be done. Nothing has changed.
+/// Why an operation on leases or keys was refused. The registry is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RegistryError {
-    #[error("there is no session {0}; it may be over: begin a new one")]
+    #[error("there is no session {0}; it may have ended: begin a new one")]
     NoLease(LeaseId),
-    #[error("the session {0} exists")]
+    #[error("the session {0} already exists")]
     LeaseExists(LeaseId),
-    #[error("this site has {0} sessions, and takes no more; end some, or ask another site")]
+    #[error("this site has {0} sessions, which is its limit; end some, or use another site")]
     TooManyLeases(usize),
     #[error("the key belongs to another session")]
     KeyTaken,
-    #[error("{0} locks are held or waited for through this site's API, and it takes no more; give some back")]
+    #[error("{0} locks are held or waited for through this site's API, which is its limit; release some")]
     TooManyKeys(usize),
-    #[error("{most} clients wait for '{lock}' at this site, and it takes no more; try again later")]
-    TooManyWaiters { lock: LockName, most: usize },
-    #[error("'{of}' has {most} sessions, which is what one client may have at this site; end some")]
-    TooManyLeasesOf { of: Principal, most: usize },
+    #[error("{max} clients wait for '{lock}' at this site, which is its limit; try again later")]
+    TooManyWaiters { lock: LockName, max: usize },
+    #[error("'{of}' has {max} sessions, the limit for one client at this site; end some")]
+    TooManyLeasesOf { of: Principal, max: usize },
     #[error(
-        "'{of}' holds {most} locks or waits for them, which is what one client may have at this site; give some back"
+        "'{of}' holds {max} locks or waits for them, the limit for one client at this site; release some"
     )]
-    TooManyKeysOf { of: Principal, most: usize },
-    #[error(
-        "'{of}' waits {most} times for '{lock}', which is what one client may at this site; let the others wait their turn"
-    )]
-    TooManyWaitersOf { of: Principal, lock: LockName, most: usize },
+    TooManyKeysOf { of: Principal, max: usize },
+    #[error("'{of}' waits {max} times for '{lock}', the limit for one client at this site; wait fewer times")]
+    TooManyWaitersOf { of: Principal, lock: LockName, max: usize },
 }
 
 impl RegistryError {
-    /// Whether a limit is in the way, and waiting or asking less would help.
+    /// Returns whether a limit was reached, so that a later or smaller request may succeed.
     pub(crate) fn is_a_limit(&self) -> bool {
         match self {
             RegistryError::NoLease(_) | RegistryError::LeaseExists(_) | RegistryError::KeyTaken => false,

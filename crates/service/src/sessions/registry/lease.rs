@@ -1,4 +1,4 @@
-//! Leases: for how long a client that may have gone is believed to be there.
+//! Leases: for how long a silent client is assumed to be alive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,12 +8,12 @@ use meshlock_cluster::names::ClientLabel;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
 
-/// The number of a lease: positive, because clients of etcd take zero for none.
+/// The number of a lease. It is positive, because etcd's clients take zero for "no lease".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LeaseId(i64);
 
 impl LeaseId {
-    /// The lease `number`, if it is one.
+    /// Returns `None` unless `number` is positive.
     pub(crate) fn new(number: i64) -> Option<Self> {
         (number > 0).then_some(LeaseId(number))
     }
@@ -23,7 +23,7 @@ impl LeaseId {
     }
 }
 
-/// As etcd writes it in keys: lower-case hexadecimal.
+/// Formats it as etcd does in keys: lower-case hexadecimal.
 impl fmt::Display for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}", self.0)
@@ -36,51 +36,52 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-/// When a lease ends if nobody ends it before.
+/// How long a lease lasts unless it is ended earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lasts {
-    /// So long after it was granted or renewed.
+pub(crate) enum LeaseDuration {
+    /// This long after it was granted or last renewed.
     For(Span),
-    /// As long as the connection that it belongs to.
-    WithItsConnection,
+    /// As long as the connection it belongs to.
+    UntilDisconnect,
 }
 
-/// One lease.
+/// A lease, or session, of a client.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    pub(crate) lasts: Lasts,
-    /// Not for one that lasts as long as a connection.
+pub(crate) struct ClientLease {
+    pub(crate) lasts: LeaseDuration,
+    /// `None` for a lease that lasts as long as its connection.
     end: Option<Time>,
-    /// For so long after its end nobody else gets what hangs on it.
+    /// For how long after its end its locks stay taken.
     delay: Span,
-    /// It is over, and the delay has begun.
+    /// The lease is over and its delay has begun.
     delayed: bool,
-    /// For so long its client may believe in what it has without a word from here, if not for as long as the lease lasts.
+    /// For how long its client may rely on its locks without a message from this site; `None` means as long as the
+    /// lease lasts.
     pub(crate) silence: Option<Span>,
-    /// Its client has lost something, and is told so by not being able to renew it.
-    doomed: bool,
-    /// Who has it, for operators.
+    /// A lock of this lease was lost. The client learns of it by not being able to renew the lease.
+    unrenewable: bool,
+    /// Label of the client, for operators.
     pub(crate) who: Option<ClientLabel>,
-    /// Whose it is, and the request that it began with. For everyone else it is not there.
+    /// The owner, and the request that opened the lease. For everyone else the lease does not exist.
     pub(crate) owner: Caller,
-    /// What hangs on it.
+    /// Names of the keys that depend on it.
     pub(crate) keys: BTreeSet<Vec<u8>>,
 }
 
 /// All leases that this site has granted.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    all: BTreeMap<LeaseId, Lease>,
-    /// In the order in which they end.
+    all: BTreeMap<LeaseId, ClientLease>,
+    /// Ordered by when they end.
     ends: BTreeSet<(Time, LeaseId)>,
 }
 
 impl Leases {
-    /// Adds a lease whose number is free.
+    /// Adds a lease. Its number must be free.
     pub(crate) fn add(
         &mut self,
         id: LeaseId,
-        lasts: Lasts,
+        lasts: LeaseDuration,
         who: Option<ClientLabel>,
         owner: Caller,
         now: Time,
@@ -88,25 +89,35 @@ impl Leases {
         let end = lasts.from(now);
         self.ends.extend(end.map(|end| (end, id)));
         let (delay, keys) = (Span::ZERO, BTreeSet::new());
-        let lease =
-            Lease { lasts, end, delay, delayed: false, silence: None, doomed: false, who, owner, keys };
+        let lease = ClientLease {
+            lasts,
+            end,
+            delay,
+            delayed: false,
+            silence: None,
+            unrenewable: false,
+            who,
+            owner,
+            keys,
+        };
         let before = self.all.insert(id, lease);
-        assert!(before.is_none(), "the caller has looked");
+        assert!(before.is_none(), "the caller checks that the number is free");
     }
 
-    /// The lease, unless it is over or doomed; also if nobody has noticed yet that its time is up.
-    pub(crate) fn get(&self, id: LeaseId, now: Time) -> Option<&Lease> {
+    /// Returns the lease if its time is not up and it can still be renewed, whether or not its end has been processed
+    /// yet.
+    pub(crate) fn get(&self, id: LeaseId, now: Time) -> Option<&ClientLease> {
         self.all.get(&id).filter(|lease| lease.is_alive(now))
     }
 
-    /// A key hangs on the lease from now on.
-    pub(crate) fn hang(&mut self, id: LeaseId, key: Vec<u8>) {
+    /// Makes a key depend on the lease.
+    pub(crate) fn attach(&mut self, id: LeaseId, key: Vec<u8>) {
         if let Some(lease) = self.all.get_mut(&id) {
             lease.keys.insert(key);
         }
     }
 
-    /// Whether the number is taken, be it by a lease whose time is up.
+    /// Returns whether the number is taken, even by a lease whose time is up.
     pub(crate) fn knows(&self, id: LeaseId) -> bool {
         self.all.contains_key(&id)
     }
@@ -119,19 +130,19 @@ impl Leases {
         self.all.keys().copied()
     }
 
-    /// Those of somebody that are not over.
+    /// Returns the leases of `owner` that are not over.
     pub(crate) fn ids_of(&self, owner: &Principal, now: Time) -> impl Iterator<Item = LeaseId> {
-        let is_its = move |(_, lease): &(&LeaseId, &Lease)| lease.is_alive(now) && lease.is_of(owner);
+        let is_its = move |(_, lease): &(&LeaseId, &ClientLease)| lease.is_alive(now) && lease.is_of(owner);
         self.all.iter().filter(is_its).map(|(&id, _)| id)
     }
 
-    /// Whether the lease is somebody's, be it that its time is up.
+    /// Returns whether the lease belongs to `owner`, even if its time is up.
     pub(crate) fn is_of(&self, id: LeaseId, owner: &Principal) -> bool {
         self.all.get(&id).is_some_and(|lease| lease.is_of(owner))
     }
 
-    /// Begins the time of a lease anew, if it is not over: nothing brings one back.
-    pub(crate) fn renew(&mut self, id: LeaseId, now: Time) -> Option<&Lease> {
+    /// Restarts the time of a lease that is not over. A lease that is over cannot be renewed.
+    pub(crate) fn renew(&mut self, id: LeaseId, now: Time) -> Option<&ClientLease> {
         let lease = self.all.get_mut(&id).filter(|lease| lease.is_alive(now))?;
         if let Some(end) = lease.end {
             self.ends.remove(&(end, id));
@@ -141,30 +152,30 @@ impl Leases {
         Some(lease)
     }
 
-    /// The time of a lease that has lasted with its connection begins.
-    pub(crate) fn begin_time(&mut self, id: LeaseId, lasts: Lasts, now: Time) {
+    /// Gives a lease that lasted as long as its connection a time to live, which starts now.
+    pub(crate) fn start_ttl(&mut self, id: LeaseId, lasts: LeaseDuration, now: Time) {
         let Some(lease) = self.all.get_mut(&id).filter(|lease| lease.end.is_none()) else { return };
         (lease.lasts, lease.end) = (lasts, lasts.from(now));
         self.ends.extend(lease.end.map(|end| (end, id)));
     }
 
-    /// Nothing can be done with a lease any more. What hangs on it stays until its time is up: until then its client may believe
-    /// that it has it.
-    pub(crate) fn doom(&mut self, id: LeaseId) {
+    /// Makes the lease unusable. Its keys stay until its time is up, because its client may rely on them until then.
+    pub(crate) fn forbid_renewal(&mut self, id: LeaseId) {
         if let Some(lease) = self.all.get_mut(&id) {
-            lease.doomed = true;
+            lease.unrenewable = true;
         }
     }
 
-    /// What hangs on the lease stays for so long after its end, and its client believes in it so long without a word from here.
+    /// Sets for how long the keys of a lease stay after its end, and for how long its client relies on its locks
+    /// without a message from this site.
     pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span, silence: Option<Span>) {
         if let Some(lease) = self.all.get_mut(&id) {
             (lease.delay, lease.silence) = (delay, silence);
         }
     }
 
-    /// The lease is over now, and what hangs on it stays for its delay, if there is such a time and such a thing: gives back whose it
-    /// is. The delay is taken only once.
+    /// Ends the lease and starts its delay, during which its keys stay. Returns the owner, or `None` if the lease has
+    /// no delay or no keys. A delay is used only once.
     pub(crate) fn begin_delay(&mut self, id: LeaseId, now: Time) -> Option<Caller> {
         let lease = self.all.get_mut(&id)?;
         let delay = std::mem::replace(&mut lease.delay, Span::ZERO);
@@ -174,15 +185,15 @@ impl Leases {
         if let Some(end) = lease.end {
             self.ends.remove(&(end, id));
         }
-        (lease.doomed, lease.delayed) = (true, true);
+        (lease.unrenewable, lease.delayed) = (true, true);
         let free = now + delay;
         lease.end = Some(free);
         self.ends.insert((free, id));
         Some(lease.owner.clone())
     }
 
-    /// Ends a lease.
-    pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Lease> {
+    /// Removes a lease.
+    pub(crate) fn remove(&mut self, id: LeaseId) -> Option<ClientLease> {
         let lease = self.all.remove(&id)?;
         if let Some(end) = lease.end {
             self.ends.remove(&(end, id));
@@ -190,35 +201,35 @@ impl Leases {
         Some(lease)
     }
 
-    /// Whether the lease is over, and what hangs on it stays for a while.
+    /// Returns whether the lease is over and its keys stay for its delay.
     pub(crate) fn is_delayed(&self, id: LeaseId) -> bool {
         self.all.get(&id).is_some_and(|lease| lease.delayed)
     }
 
-    /// One whose time is up.
+    /// Returns a lease whose time is up.
     pub(crate) fn next_over(&self, now: Time) -> Option<LeaseId> {
         self.ends.first().filter(|(end, _)| *end <= now).map(|&(_, id)| id)
     }
 
-    /// When the time of the next one is up.
+    /// Returns when the next lease ends.
     pub(crate) fn next_end(&self) -> Option<Time> {
         self.ends.first().map(|&(end, _)| end)
     }
 
-    /// A key hangs on the lease no more. The lease itself may be gone.
-    pub(crate) fn drop_key(&mut self, id: LeaseId, key: &[u8]) {
+    /// Removes a key from its lease, which may not exist any more.
+    pub(crate) fn detach(&mut self, id: LeaseId, key: &[u8]) {
         if let Some(lease) = self.all.get_mut(&id) {
             lease.keys.remove(key);
         }
     }
 }
 
-impl Lasts {
-    /// How long from each renewal on; none if that is up to a connection.
+impl LeaseDuration {
+    /// Returns the time to live; `None` for a lease that lasts as long as its connection.
     pub(crate) fn span(self) -> Option<Span> {
         match self {
-            Lasts::For(span) => Some(span),
-            Lasts::WithItsConnection => None,
+            LeaseDuration::For(span) => Some(span),
+            LeaseDuration::UntilDisconnect => None,
         }
     }
 
@@ -227,17 +238,17 @@ impl Lasts {
     }
 }
 
-impl Lease {
-    /// Whether it is somebody's.
+impl ClientLease {
+    /// Returns whether the lease belongs to `owner`.
     pub(crate) fn is_of(&self, owner: &Principal) -> bool {
         self.owner.principal == *owner
     }
 
     fn is_alive(&self, now: Time) -> bool {
-        !self.doomed && self.end.is_none_or(|end| now < end)
+        !self.unrenewable && self.end.is_none_or(|end| now < end)
     }
 
-    /// How long it still lasts; none if that is up to its connection.
+    /// Returns the remaining time; `None` for a lease that lasts as long as its connection.
     pub(crate) fn left(&self, now: Time) -> Option<Span> {
         self.end.map(|end| end.since(now))
     }

@@ -1,47 +1,46 @@
-//! How much clients may have, all together and each.
+//! Limits of a site for all clients together and for each of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use meshlock_cluster::access::Principal;
 
-/// How much the clients of the wire APIs may have at one site.
+/// Limits of the wire APIs at one site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections at once.
+pub struct ApiLimits {
     pub connections: usize,
-    /// Sessions (leases of etcd's clients) at once.
+    /// Simultaneous sessions (leases of etcd's clients).
     pub sessions: usize,
-    /// Locks that are held or waited for, over all sessions.
+    /// Locks held or waited for, over all sessions.
     pub keys: usize,
     /// Clients that wait for one lock at this site.
     pub waiters_of_a_lock: usize,
-    /// Locks whose holders are watched at once.
+    /// Locks whose holders are watched at the same time.
     pub watched_locks: usize,
-    /// Bytes of one request.
+    /// Size of one request.
     pub request_bytes: usize,
-    /// How long a client may leave unread what it is sent, before it is cut off.
+    /// How long a client may leave data unread before it is cut off.
     pub slow_reader: Duration,
-    /// How much of it one client may have, that is, one principal.
-    pub each: EachClient,
+    /// The part of these limits that one principal may use.
+    pub each: PrincipalLimits,
 }
 
-/// How much one principal may have, of what the wire APIs count. [`Each`](meshlock_host::gate::Each) is what all doors count.
+/// Limits of the wire APIs for one principal. [`Each`](meshlock_host::gate::Each) has the limits that all client
+/// interfaces share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EachClient {
-    /// Sessions at once.
+pub struct PrincipalLimits {
     pub sessions: usize,
-    /// Locks that are held or waited for.
+    /// Locks held or waited for.
     pub keys: usize,
-    /// How often it may wait for one lock.
+    /// Simultaneous requests for the same lock.
     pub waiters_of_a_lock: usize,
-    /// Locks that it watches and nobody watched before.
+    /// Watched locks that nobody else watched before.
     pub watched_locks: usize,
 }
 
-impl Default for Limits {
+impl Default for ApiLimits {
     fn default() -> Self {
-        Limits {
+        ApiLimits {
             connections: 4096,
             sessions: 10_000,
             keys: 50_000,
@@ -49,19 +48,19 @@ impl Default for Limits {
             watched_locks: 64,
             request_bytes: 64 << 10,
             slow_reader: Duration::from_secs(30),
-            each: EachClient { sessions: 5000, keys: 25_000, waiters_of_a_lock: 500, watched_locks: 32 },
+            each: PrincipalLimits { sessions: 5000, keys: 25_000, waiters_of_a_lock: 500, watched_locks: 32 },
         }
     }
 }
 
-/// What one principal has.
+/// What one principal uses at this site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct PrincipalUsage {
     pub(super) leases: usize,
     pub(super) keys: usize,
 }
 
-/// Who waits for a lock.
+/// Number of waiters of a lock, in total and by principal.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     all: usize,

@@ -1,77 +1,79 @@
-//! The registry: which leases this site has granted and which keys hang on them. Pure: whoever drives it says what time it is.
+//! The registry: the leases that this site has granted, and the keys that depend on them. It is pure: its caller
+//! passes the time.
 //!
-//! A *key* is one client's place at one lock, from asking to giving back: `jobs/694d` is the place of lease 694d at the lock
-//! `jobs`. Clients of etcd see keys as such; Meshlock's own clients see a session (a lease) and the lock's name. The node
-//! decides who holds what; the registry only remembers what the node has said, and for how long a silent client may stay.
+//! A *key* is one client's request for one lock, from the acquisition to the release: `jobs/694d` is the request of
+//! lease 694d for the lock `jobs`. Clients of etcd see keys as such; Meshlock's own clients see a session (a lease)
+//! and the lock's name. The node decides who holds what; the registry only records what the node has reported, and
+//! for how long a silent client may keep its keys.
 //!
 //! ```text
-//!            asked ──▶ waiting ──granted──▶ held
-//!                         │                   │      both end with the lease, by a release, or because the node says so:
-//!                         └────▶ gone ◀───────┘      taken away, too late, busy
+//!        requested ──▶ waiting ──granted──▶ held
+//!                         │                   │      both end with the lease, by a release, or by the node:
+//!                         └──▶ removed ◀──────┘      lost, timed out, busy
 //! ```
 
 mod error;
 mod lease;
 mod limits;
-mod look;
+mod lookup;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
 pub(crate) use error::RegistryError;
-pub(crate) use lease::{Lasts, Lease, LeaseId, Leases};
-pub use limits::{EachClient, Limits};
-use limits::{Usage, Waiters};
+pub(crate) use lease::{ClientLease, LeaseDuration, LeaseId, Leases};
+pub use limits::{ApiLimits, PrincipalLimits};
+use limits::{PrincipalUsage, Waiters};
 use meshlock_cluster::access::Principal;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_cluster::time::{Span, Time};
 use meshlock_host::gate::Caller;
 
-/// How far a key is.
+/// State of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum KeyState {
     Waiting,
-    Held(Grant),
+    Held(KeyGrant),
 }
 
-/// What was granted.
+/// A grant of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub(crate) struct KeyGrant {
     pub(crate) fence: i64,
     pub(crate) slot: Option<u32>,
 }
 
-/// Which key, for whoever has begun it: never used twice, in contrast to its name.
+/// Identifies a key. In contrast to names, ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyId(u64);
 
-/// One client's place at one lock, with whatever its driver has to remember of it.
+/// One client's request for one lock, waiting or granted, and the data `W` of its driver.
 #[derive(Clone, Debug)]
-pub(crate) struct Key<W> {
+pub(crate) struct RegistryKey<W> {
     pub(crate) id: KeyId,
     pub(crate) name: Vec<u8>,
     pub(crate) lock: LockName,
     pub(crate) lease: LeaseId,
-    /// Whose it is, as the lease is.
+    /// The owner, which is also the owner of its lease.
     pub(crate) owner: Principal,
     pub(crate) value: Vec<u8>,
-    pub(crate) state: State,
+    pub(crate) state: KeyState,
     pub(crate) revisions: Revisions,
     pub(crate) driver: W,
 }
 
-/// The numbers by which etcd's clients tell earlier from later.
+/// The revisions by which etcd's clients order keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Revisions {
     pub(crate) created: i64,
     pub(crate) modified: i64,
     pub(crate) version: i64,
-    /// A client knows when it was created: that does not change any more.
-    told: bool,
+    /// A client was told the creation revision, so it must not change any more.
+    creation_told: bool,
 }
 
-/// What is asked for.
+/// A request for a key.
 #[derive(Clone, Debug)]
 pub(crate) struct NewKey {
     pub(crate) name: Vec<u8>,
@@ -80,41 +82,41 @@ pub(crate) struct NewKey {
     pub(crate) value: Vec<u8>,
 }
 
-/// What came of asking.
+/// Result of [`Registry::begin`].
 #[derive(Debug)]
-pub(crate) enum Begun<W> {
-    /// A new key waits, and the node is to be asked.
-    New(Key<W>),
-    /// The lease has asked before.
-    Known(Key<W>),
+pub(crate) enum BeginOutcome<W> {
+    /// The key is new: the node has to be asked for the lock.
+    New(RegistryKey<W>),
+    /// The lease already has this key.
+    Known(RegistryKey<W>),
 }
 
-/// A lease whose time was up.
+/// A lease whose time is up.
 #[derive(Debug)]
 pub(crate) struct Expired<W> {
     pub(crate) lease: LeaseId,
     pub(crate) owner: Caller,
-    /// What hung on it, and does not stay.
-    pub(crate) keys: Vec<Key<W>>,
-    /// It was over before, and now its delay is.
+    /// Its keys, unless they stay for a delay.
+    pub(crate) keys: Vec<RegistryKey<W>>,
+    /// The lease had ended before; now its delay is over.
     pub(crate) after_delay: bool,
 }
 
-/// Leases and keys of one site. `W` is what the driver remembers of each key.
+/// Leases and keys of one site. `W` is the data that the driver keeps with each key.
 #[derive(Debug)]
 pub(crate) struct Registry<W> {
     leases: Leases,
-    keys: BTreeMap<Vec<u8>, Key<W>>,
+    keys: BTreeMap<Vec<u8>, RegistryKey<W>>,
     names: BTreeMap<KeyId, Vec<u8>>,
     waiters: BTreeMap<LockName, Waiters>,
-    usage: BTreeMap<Principal, Usage>,
+    usage: BTreeMap<Principal, PrincipalUsage>,
     last_key: u64,
     revision: i64,
-    limits: Limits,
+    limits: ApiLimits,
 }
 
 impl<W: Clone> Registry<W> {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: ApiLimits) -> Self {
         Registry {
             leases: Leases::default(),
             keys: BTreeMap::new(),
@@ -127,7 +129,7 @@ impl<W: Clone> Registry<W> {
         }
     }
 
-    /// The largest number that a client was told here.
+    /// Returns the largest revision that a client of this site was told.
     pub(crate) fn revision(&self) -> i64 {
         self.revision
     }
@@ -136,7 +138,7 @@ impl<W: Clone> Registry<W> {
     pub(crate) fn grant(
         &mut self,
         id: LeaseId,
-        lasts: Lasts,
+        lasts: LeaseDuration,
         who: Option<ClientLabel>,
         owner: &Caller,
         now: Time,
@@ -147,39 +149,39 @@ impl<W: Clone> Registry<W> {
         if self.leases.len() >= self.limits.sessions {
             return Err(RegistryError::TooManyLeases(self.limits.sessions));
         }
-        let (of, most) = (&owner.principal, self.limits.each.sessions);
-        if self.usage.get(of).is_some_and(|usage| usage.leases >= most) {
-            return Err(RegistryError::TooManyLeasesOf { of: of.clone(), most });
+        let (of, max) = (&owner.principal, self.limits.each.sessions);
+        if self.usage.get(of).is_some_and(|usage| usage.leases >= max) {
+            return Err(RegistryError::TooManyLeasesOf { of: of.clone(), max });
         }
         self.usage.entry(of.clone()).or_default().leases += 1;
         self.leases.add(id, lasts, who, owner.clone(), now);
         Ok(())
     }
 
-    /// Begins the time of somebody's lease anew; gives back how long it lasts.
-    pub(crate) fn renew(&mut self, id: LeaseId, owner: &Principal, now: Time) -> Option<Lasts> {
+    /// Restarts the lease if it belongs to `owner`. Returns how long it lasts.
+    pub(crate) fn renew(&mut self, id: LeaseId, owner: &Principal, now: Time) -> Option<LeaseDuration> {
         if !self.leases.is_of(id, owner) {
             return None;
         }
         self.leases.renew(id, now).map(|lease| lease.lasts)
     }
 
-    /// The time of a lease that has lasted with its connection begins.
-    pub(crate) fn begin_time(&mut self, id: LeaseId, lasts: Lasts, now: Time) {
-        self.leases.begin_time(id, lasts, now);
+    /// Gives a lease that lasted as long as its connection a time to live, which starts now.
+    pub(crate) fn start_ttl(&mut self, id: LeaseId, lasts: LeaseDuration, now: Time) {
+        self.leases.start_ttl(id, lasts, now);
     }
 
-    /// Somebody's lease. Another's is not there.
-    pub(crate) fn lease(&self, id: LeaseId, owner: &Principal, now: Time) -> Option<&Lease> {
+    /// Returns the lease if it is not over and belongs to `owner`.
+    pub(crate) fn lease(&self, id: LeaseId, owner: &Principal, now: Time) -> Option<&ClientLease> {
         self.leases.get(id, now).filter(|lease| lease.is_of(owner))
     }
 
-    /// Whether the lease is somebody's, be it that its time is up.
+    /// Returns whether the lease belongs to `owner`, even if its time is up.
     pub(crate) fn is_of(&self, id: LeaseId, owner: &Principal) -> bool {
         self.leases.is_of(id, owner)
     }
 
-    /// Whether the lease is there and not over, whosever it is.
+    /// Returns whether the lease is not over, regardless of its owner.
     pub(crate) fn is_alive(&self, id: LeaseId, now: Time) -> bool {
         self.leases.get(id, now).is_some()
     }
@@ -188,32 +190,33 @@ impl<W: Clone> Registry<W> {
         self.leases.ids_of(owner, now).collect()
     }
 
-    /// Also those whose time is up.
+    /// Returns all leases, including those whose time is up.
     pub(crate) fn all_leases(&self) -> Vec<LeaseId> {
         self.leases.all_ids().collect()
     }
 
-    /// When the next lease ends by itself.
+    /// Returns when the next lease ends.
     pub(crate) fn next_end(&self) -> Option<Time> {
         self.leases.next_end()
     }
 
-    /// Ends a lease; gives back whose it was and what hung on it, all of which the node has to be told.
-    pub(crate) fn revoke(&mut self, id: LeaseId) -> Option<(Caller, Vec<Key<W>>)> {
+    /// Ends a lease. Returns its owner and its keys, which the caller has to release at the node.
+    pub(crate) fn revoke(&mut self, id: LeaseId) -> Option<(Caller, Vec<RegistryKey<W>>)> {
         let lease = self.leases.remove(id)?;
-        let keys = lease.keys.iter().filter_map(|name| self.take_out(name)).collect();
-        self.use_less(&lease.owner.principal, |usage| usage.leases -= 1);
+        let keys = lease.keys.iter().filter_map(|name| self.remove_entry(name)).collect();
+        self.reduce_usage(&lease.owner.principal, |usage| usage.leases -= 1);
         Some((lease.owner, keys))
     }
 
-    /// What hangs on the lease stays for so long after the lease's end: nobody else gets it before. `silence` is for how long its
-    /// client may believe in it without a word from here, if not for as long as the lease lasts.
+    /// Sets for how long the keys of a lease stay after the lease has ended, so that nobody else gets their locks.
+    /// `silence` is for how long its client may rely on its locks without a message from this site; `None` means as
+    /// long as the lease lasts.
     pub(crate) fn set_delay(&mut self, id: LeaseId, delay: Span, silence: Option<Span>) {
         self.leases.set_delay(id, delay, silence);
     }
 
-    /// Ends a lease as [`Registry::revoke`] does, but for its delay: until that is over what hangs on it stays.
-    pub(crate) fn retire(&mut self, id: LeaseId, now: Time) -> Option<(Caller, Vec<Key<W>>)> {
+    /// Ends a lease like [`Registry::revoke`], except that its keys stay until its delay is over.
+    pub(crate) fn retire(&mut self, id: LeaseId, now: Time) -> Option<(Caller, Vec<RegistryKey<W>>)> {
         match self.leases.begin_delay(id, now) {
             Some(owner) => Some((owner, Vec::new())),
             None => self.revoke(id),
@@ -227,74 +230,75 @@ impl<W: Clone> Registry<W> {
         self.retire(lease, now).map(|(owner, keys)| Expired { lease, owner, keys, after_delay })
     }
 
-    /// A client asks for a lock: perhaps not for the first time. A key of another's lease is taken, whoever has it.
+    /// Adds a key for a client that wants a lock, or returns the key that the lease already has. Fails if a key of
+    /// this name belongs to another lease, whoever owns it.
     pub(crate) fn begin(
         &mut self,
         wanted: NewKey,
         owner: &Principal,
         driver: W,
         now: Time,
-    ) -> Result<Begun<W>, RegistryError> {
+    ) -> Result<BeginOutcome<W>, RegistryError> {
         if self.lease(wanted.lease, owner, now).is_none() {
             return Err(RegistryError::NoLease(wanted.lease));
         }
         if let Some(key) = self.keys.get(&wanted.name) {
             let taken = key.lease != wanted.lease;
-            return if taken { Err(RegistryError::KeyTaken) } else { Ok(Begun::Known(key.clone())) };
+            return if taken { Err(RegistryError::KeyTaken) } else { Ok(BeginOutcome::Known(key.clone())) };
         }
-        self.check_room(&wanted.lock, owner)?;
+        self.check_limits(&wanted.lock, owner)?;
         self.waiters.entry(wanted.lock.clone()).or_default().enter(owner);
         self.usage.entry(owner.clone()).or_default().keys += 1;
-        self.leases.hang(wanted.lease, wanted.name.clone());
+        self.leases.attach(wanted.lease, wanted.name.clone());
         self.last_key += 1;
-        // The number before its own is that of the key which it sees in front of it.
+        // The revision before its own belongs to the virtual key that etcd's clients see in front of it.
         self.revision += 2;
         let (created, modified) = (self.revision, self.revision);
-        let key = Key {
+        let key = RegistryKey {
             id: KeyId(self.last_key),
             name: wanted.name.clone(),
             lock: wanted.lock,
             lease: wanted.lease,
             owner: owner.clone(),
             value: wanted.value,
-            state: State::Waiting,
-            revisions: Revisions { created, modified, version: 1, told: false },
+            state: KeyState::Waiting,
+            revisions: Revisions { created, modified, version: 1, creation_told: false },
             driver,
         };
         self.names.insert(key.id, wanted.name.clone());
         self.keys.insert(wanted.name, key.clone());
-        Ok(Begun::New(key))
+        Ok(BeginOutcome::New(key))
     }
 
-    /// Whether somebody may wait for a lock beside all that there is.
-    fn check_room(&self, lock: &LockName, of: &Principal) -> Result<(), RegistryError> {
-        let Limits { keys, waiters_of_a_lock, each, .. } = self.limits;
+    /// Checks whether `of` may add another waiter for `lock`.
+    fn check_limits(&self, lock: &LockName, of: &Principal) -> Result<(), RegistryError> {
+        let ApiLimits { keys, waiters_of_a_lock, each, .. } = self.limits;
         if self.keys.len() >= keys {
             return Err(RegistryError::TooManyKeys(keys));
         }
         if self.usage.get(of).is_some_and(|usage| usage.keys >= each.keys) {
-            return Err(RegistryError::TooManyKeysOf { of: of.clone(), most: each.keys });
+            return Err(RegistryError::TooManyKeysOf { of: of.clone(), max: each.keys });
         }
         let Some(waiters) = self.waiters.get(lock) else { return Ok(()) };
         let lock = || lock.clone();
         if waiters.all() >= waiters_of_a_lock {
-            return Err(RegistryError::TooManyWaiters { lock: lock(), most: waiters_of_a_lock });
+            return Err(RegistryError::TooManyWaiters { lock: lock(), max: waiters_of_a_lock });
         }
-        let most = each.waiters_of_a_lock;
-        if waiters.of(of) >= most {
-            return Err(RegistryError::TooManyWaitersOf { of: of.clone(), lock: lock(), most });
+        let max = each.waiters_of_a_lock;
+        if waiters.of(of) >= max {
+            return Err(RegistryError::TooManyWaitersOf { of: of.clone(), lock: lock(), max });
         }
         Ok(())
     }
 
-    /// The node has granted what the key waits for.
-    pub(crate) fn on_granted(&mut self, id: KeyId, grant: Grant) -> Option<Key<W>> {
+    /// Records that the node has granted a key's lock.
+    pub(crate) fn on_granted(&mut self, id: KeyId, grant: KeyGrant) -> Option<RegistryKey<W>> {
         let key = self.names.get(&id).and_then(|name| self.keys.get_mut(name))?;
-        if key.state == State::Waiting {
+        if key.state == KeyState::Waiting {
             leave_waiters(&mut self.waiters, &key.lock, &key.owner);
         }
-        key.state = State::Held(grant);
-        if !key.revisions.told {
+        key.state = KeyState::Held(grant);
+        if !key.revisions.creation_told {
             key.revisions.created = grant.fence;
         }
         key.revisions.modified = grant.fence;
@@ -302,35 +306,40 @@ impl<W: Clone> Registry<W> {
         Some(key.clone())
     }
 
-    /// The node has said the last of a key.
-    pub(crate) fn on_over(&mut self, id: KeyId) -> Option<Key<W>> {
+    /// Removes a key whose acquisition has ended at the node.
+    pub(crate) fn on_over(&mut self, id: KeyId) -> Option<RegistryKey<W>> {
         let name = self.names.get(&id)?.clone();
         self.remove(&name)
     }
 
-    /// The node has taken a key away from its client, which does not know yet. All that hangs on the same lease goes in time: a
-    /// lease that cannot be renewed is how every client learns of it.
-    pub(crate) fn on_lost(&mut self, id: KeyId) -> Option<Key<W>> {
+    /// Removes a key whose lock was lost, and makes its lease unusable: every client learns of the loss because it
+    /// cannot renew the lease. The other keys of the lease go when its time is up.
+    pub(crate) fn on_lost(&mut self, id: KeyId) -> Option<RegistryKey<W>> {
         let key = self.on_over(id)?;
-        self.leases.doom(key.lease);
+        self.leases.forbid_renewal(key.lease);
         Some(key)
     }
 
-    /// Takes away somebody's key: its client wants it no more. Another's stays.
-    pub(crate) fn remove_of(&mut self, name: &[u8], owner: &Principal) -> Option<Key<W>> {
+    /// Removes the key if it belongs to `owner`.
+    pub(crate) fn remove_of(&mut self, name: &[u8], owner: &Principal) -> Option<RegistryKey<W>> {
         self.key_of(name, owner)?;
         self.remove(name)
     }
 
-    /// Takes a key away.
-    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Key<W>> {
-        let key = self.take_out(name)?;
-        self.leases.drop_key(key.lease, name);
+    /// Removes a key.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<RegistryKey<W>> {
+        let key = self.remove_entry(name)?;
+        self.leases.detach(key.lease, name);
         Some(key)
     }
 
-    /// Gives somebody's key another value.
-    pub(crate) fn set_value(&mut self, name: &[u8], owner: &Principal, value: Vec<u8>) -> Option<Key<W>> {
+    /// Replaces the value of the key if it belongs to `owner`.
+    pub(crate) fn set_value(
+        &mut self,
+        name: &[u8],
+        owner: &Principal,
+        value: Vec<u8>,
+    ) -> Option<RegistryKey<W>> {
         let key = self.keys.get_mut(name).filter(|key| key.owner == *owner)?;
         self.revision += 1;
         (key.value, key.revisions.modified) = (value, self.revision);
@@ -338,36 +347,36 @@ impl<W: Clone> Registry<W> {
         Some(key.clone())
     }
 
-    /// A client is told when its key was created.
-    pub(crate) fn tell_creation(&mut self, name: &[u8], owner: &Principal) -> Option<Key<W>> {
+    /// Fixes the creation revision of a key because its client is told of it.
+    pub(crate) fn fix_creation_revision(&mut self, name: &[u8], owner: &Principal) -> Option<RegistryKey<W>> {
         let key = self.keys.get_mut(name).filter(|key| key.owner == *owner)?;
-        key.revisions.told = true;
+        key.revisions.creation_told = true;
         Some(key.clone())
     }
 
-    /// How much there is: leases and keys.
+    /// Returns the number of leases and of keys.
     pub(crate) fn counts(&self) -> (usize, usize) {
         debug_assert_eq!(self.keys.len(), self.names.len());
         (self.leases.len(), self.keys.len())
     }
 
-    /// Somebody has less than before; whoever has nothing is forgotten.
-    fn use_less(&mut self, of: &Principal, less: impl FnOnce(&mut Usage)) {
+    /// Reduces a principal's usage, and forgets principals that use nothing.
+    fn reduce_usage(&mut self, of: &Principal, less: impl FnOnce(&mut PrincipalUsage)) {
         if let Some(usage) = self.usage.get_mut(of) {
             less(usage);
-            if *usage == Usage::default() {
+            if *usage == PrincipalUsage::default() {
                 self.usage.remove(of);
             }
         }
     }
 
-    fn take_out(&mut self, name: &[u8]) -> Option<Key<W>> {
+    fn remove_entry(&mut self, name: &[u8]) -> Option<RegistryKey<W>> {
         let key = self.keys.remove(name)?;
         self.names.remove(&key.id);
-        if key.state == State::Waiting {
+        if key.state == KeyState::Waiting {
             leave_waiters(&mut self.waiters, &key.lock, &key.owner);
         }
-        self.use_less(&key.owner, |usage| usage.keys -= 1);
+        self.reduce_usage(&key.owner, |usage| usage.keys -= 1);
         self.revision += 1;
         Some(key)
     }
@@ -382,12 +391,12 @@ fn leave_waiters(waiters: &mut BTreeMap<LockName, Waiters>, lock: &LockName, of:
     }
 }
 
-impl<W> Key<W> {
-    /// What it holds, if it does.
-    pub(crate) fn grant(&self) -> Option<Grant> {
+impl<W> RegistryKey<W> {
+    /// Returns the grant if the key is held.
+    pub(crate) fn grant(&self) -> Option<KeyGrant> {
         match self.state {
-            State::Held(grant) => Some(grant),
-            State::Waiting => None,
+            KeyState::Held(grant) => Some(grant),
+            KeyState::Waiting => None,
         }
     }
 }

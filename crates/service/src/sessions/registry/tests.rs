@@ -1,4 +1,4 @@
-//! Time is a number here: nothing sleeps.
+//! Unit tests of the registry. Time is a number here: nothing sleeps.
 
 use meshlock_cluster::time::{Span, Time};
 
@@ -14,7 +14,7 @@ fn caller(principal: Principal) -> Caller {
     Caller { principal, origin: CallerOrigin::Socket { user: None }, request: RequestId::new() }
 }
 
-/// Whoever it is that has everything where it does not matter.
+/// The principal that owns everything in tests where the owner does not matter.
 fn me() -> Principal {
     Principal::Local
 }
@@ -31,8 +31,8 @@ fn lease(number: i64) -> LeaseId {
     LeaseId::new(number).unwrap()
 }
 
-fn seconds(seconds: u64) -> Lasts {
-    Lasts::For(Span::from_millis(seconds * 1000))
+fn seconds(seconds: u64) -> LeaseDuration {
+    LeaseDuration::For(Span::from_millis(seconds * 1000))
 }
 
 fn wanted(lock: &str, id: i64) -> NewKey {
@@ -40,15 +40,15 @@ fn wanted(lock: &str, id: i64) -> NewKey {
     NewKey { name, lock, lease: lease(id), value: Vec::new() }
 }
 
-fn new(begun: Result<Begun<()>, RegistryError>) -> Key<()> {
+fn new(begun: Result<BeginOutcome<()>, RegistryError>) -> RegistryKey<()> {
     match begun.unwrap() {
-        Begun::New(key) => key,
-        Begun::Known(key) => panic!("{key:?} was there"),
+        BeginOutcome::New(key) => key,
+        BeginOutcome::Known(key) => panic!("{key:?} was there"),
     }
 }
 
 fn with_leases(ids: &[i64]) -> Registry<()> {
-    let mut registry = Registry::new(Limits::default());
+    let mut registry = Registry::new(ApiLimits::default());
     for &id in ids {
         registry.grant(lease(id), seconds(10), None, &mine(), at(0)).unwrap();
     }
@@ -56,7 +56,7 @@ fn with_leases(ids: &[i64]) -> Registry<()> {
 }
 
 #[test]
-fn a_lease_that_is_not_renewed_ends_with_all_that_hangs_on_it() {
+fn a_lease_that_is_not_renewed_ends_with_all_of_its_keys() {
     let mut registry = with_leases(&[1, 2]);
     new(registry.begin(wanted("a", 1), &me(), (), at(1)));
     new(registry.begin(wanted("b", 1), &me(), (), at(1)));
@@ -72,9 +72,9 @@ fn a_lease_that_is_not_renewed_ends_with_all_that_hangs_on_it() {
 }
 
 #[test]
-fn nothing_brings_a_lease_back_whose_time_is_up() {
+fn a_lease_whose_time_is_up_cannot_be_renewed() {
     let mut registry = with_leases(&[1]);
-    // Nobody has noticed yet.
+    // Its end has not been processed yet.
     assert_eq!(registry.renew(lease(1), &me(), at(10)), None);
     assert!(
         registry.lease(lease(1), &me(), at(10)).is_none() && registry.leases_of(&me(), at(10)).is_empty()
@@ -89,47 +89,47 @@ fn nothing_brings_a_lease_back_whose_time_is_up() {
 
 #[test]
 fn a_lease_that_belongs_to_a_connection_ends_only_with_it() {
-    let mut registry: Registry<()> = Registry::new(Limits::default());
-    registry.grant(lease(1), Lasts::WithItsConnection, None, &mine(), at(0)).unwrap();
+    let mut registry: Registry<()> = Registry::new(ApiLimits::default());
+    registry.grant(lease(1), LeaseDuration::UntilDisconnect, None, &mine(), at(0)).unwrap();
     new(registry.begin(wanted("a", 1), &me(), (), at(1)));
     assert_eq!(registry.next_end(), None);
     assert!(registry.expire_one(at(1_000_000)).is_none());
-    assert_eq!(registry.renew(lease(1), &me(), at(7)), Some(Lasts::WithItsConnection));
+    assert_eq!(registry.renew(lease(1), &me(), at(7)), Some(LeaseDuration::UntilDisconnect));
     assert_eq!(registry.revoke(lease(1)).unwrap().1.len(), 1);
     assert!(registry.revoke(lease(1)).is_none());
 }
 
 #[test]
-fn who_asks_again_has_the_same_key() {
+fn a_repeated_request_returns_the_same_key() {
     let mut registry = with_leases(&[1]);
     let first = new(registry.begin(wanted("a", 1), &me(), (), at(1)));
-    registry.on_granted(first.id, Grant { fence: 1 << 40, slot: None });
-    let Begun::Known(again) = registry.begin(wanted("a", 1), &me(), (), at(2)).unwrap() else {
+    registry.on_granted(first.id, KeyGrant { fence: 1 << 40, slot: None });
+    let BeginOutcome::Known(again) = registry.begin(wanted("a", 1), &me(), (), at(2)).unwrap() else {
         panic!("it was there")
     };
     assert_eq!((again.id, again.grant().unwrap().fence), (first.id, 1 << 40));
-    assert_eq!(again.revisions.created, 1 << 40, "nobody knew another number of it");
+    assert_eq!(again.revisions.created, 1 << 40, "no client was told another revision");
 }
 
 #[test]
-fn a_creation_that_was_told_stays_what_it_was() {
+fn a_creation_revision_that_a_client_was_told_does_not_change() {
     let mut registry = with_leases(&[1, 2]);
     let first = new(registry.begin(wanted("a", 1), &me(), (), at(1)));
-    let told = registry.tell_creation(&first.name, &me()).unwrap().revisions.created;
+    let told = registry.fix_creation_revision(&first.name, &me()).unwrap().revisions.created;
     let second = new(registry.begin(wanted("a", 2), &me(), (), at(1)));
     assert!(second.revisions.created > told + 1, "there is room for the key in front of it");
-    registry.on_granted(first.id, Grant { fence: 1 << 40, slot: None });
+    registry.on_granted(first.id, KeyGrant { fence: 1 << 40, slot: None });
     assert_eq!(registry.key(&first.name).unwrap().revisions.created, told);
     assert_eq!(registry.key(&first.name).unwrap().revisions.modified, 1 << 40);
 }
 
 #[test]
-fn a_lease_that_has_lost_something_cannot_be_renewed_and_keeps_the_rest_until_its_end() {
+fn a_lease_that_has_lost_a_lock_cannot_be_renewed_and_keeps_its_other_keys_until_its_end() {
     let mut registry = with_leases(&[1]);
     let lost = new(registry.begin(wanted("a", 1), &me(), (), at(1)));
     let kept = new(registry.begin(wanted("b", 1), &me(), (), at(1)));
     for (key, fence) in [(&lost, 7), (&kept, 8)] {
-        registry.on_granted(key.id, Grant { fence, slot: None });
+        registry.on_granted(key.id, KeyGrant { fence, slot: None });
     }
     assert!(registry.on_lost(lost.id).is_some());
     assert_eq!(registry.renew(lease(1), &me(), at(2)), None);
@@ -143,15 +143,15 @@ fn a_lease_that_has_lost_something_cannot_be_renewed_and_keeps_the_rest_until_it
 }
 
 #[test]
-fn what_is_over_is_forgotten_by_its_lease_too() {
+fn a_key_that_has_ended_is_removed_from_its_lease_too() {
     let mut registry = with_leases(&[1]);
     let key = new(registry.begin(wanted("a", 1), &me(), (), at(1)));
     assert!(registry.on_over(key.id).is_some());
     assert!(registry.on_over(key.id).is_none());
-    // A late word about the key before does not concern the next one of that name.
+    // A late event of the first key does not affect the next key of the same name.
     let next = new(registry.begin(wanted("a", 1), &me(), (), at(1)));
-    registry.on_granted(key.id, Grant { fence: 1 << 40, slot: None });
-    assert_eq!(registry.key(&next.name).unwrap().state, State::Waiting);
+    registry.on_granted(key.id, KeyGrant { fence: 1 << 40, slot: None });
+    assert_eq!(registry.key(&next.name).unwrap().state, KeyState::Waiting);
     assert!(registry.lease(lease(1), &me(), at(1)).unwrap().keys.len() == 1);
     registry.remove(&next.name).unwrap();
     assert!(registry.lease(lease(1), &me(), at(1)).unwrap().keys.is_empty());
@@ -160,7 +160,7 @@ fn what_is_over_is_forgotten_by_its_lease_too() {
 
 #[test]
 fn there_are_no_more_leases_keys_and_waiters_than_the_limits_say() {
-    let limits = Limits { sessions: 3, keys: 3, waiters_of_a_lock: 2, ..Limits::default() };
+    let limits = ApiLimits { sessions: 3, keys: 3, waiters_of_a_lock: 2, ..ApiLimits::default() };
     let mut registry: Registry<()> = Registry::new(limits);
     for id in 1..=3 {
         registry.grant(lease(id), seconds(10), None, &mine(), at(0)).unwrap();
@@ -175,20 +175,20 @@ fn there_are_no_more_leases_keys_and_waiters_than_the_limits_say() {
     );
     let first = new(registry.begin(wanted("a", 1), &me(), (), at(0)));
     new(registry.begin(wanted("a", 2), &me(), (), at(0)));
-    let most = RegistryError::TooManyWaiters { lock: "a".parse().unwrap(), most: 2 };
-    assert_eq!(registry.begin(wanted("a", 3), &me(), (), at(0)).unwrap_err(), most);
-    // Who holds it does not wait.
-    registry.on_granted(first.id, Grant { fence: 9, slot: None });
+    let max = RegistryError::TooManyWaiters { lock: "a".parse().unwrap(), max: 2 };
+    assert_eq!(registry.begin(wanted("a", 3), &me(), (), at(0)).unwrap_err(), max);
+    // A holder does not count as a waiter.
+    registry.on_granted(first.id, KeyGrant { fence: 9, slot: None });
     new(registry.begin(wanted("a", 3), &me(), (), at(0)));
     assert_eq!(registry.begin(wanted("b", 3), &me(), (), at(0)).unwrap_err(), RegistryError::TooManyKeys(3));
-    // What ends makes room.
+    // What ends frees its place.
     registry.revoke(lease(2)).unwrap();
     new(registry.begin(wanted("b", 3), &me(), (), at(0)));
     registry.grant(lease(4), seconds(1), None, &mine(), at(0)).unwrap();
 }
 
 #[test]
-fn every_change_has_a_number_of_its_own() {
+fn every_change_has_a_revision_of_its_own() {
     let mut registry = with_leases(&[1]);
     let mut last = registry.revision();
     let mut later = |registry: &Registry<()>| {
@@ -197,7 +197,7 @@ fn every_change_has_a_number_of_its_own() {
     };
     let key = new(registry.begin(wanted("a", 1), &me(), (), at(0)));
     later(&registry);
-    registry.on_granted(key.id, Grant { fence: 1 << 40, slot: None });
+    registry.on_granted(key.id, KeyGrant { fence: 1 << 40, slot: None });
     later(&registry);
     let key = registry.set_value(&key.name, &me(), b"v".to_vec()).unwrap();
     assert_eq!((key.revisions.version, key.value.as_slice()), (2, b"v".as_slice()));
@@ -211,13 +211,13 @@ fn expire(registry: &mut Registry<()>, seconds: u64) -> Option<(LeaseId, usize)>
 }
 
 #[test]
-fn what_hangs_on_a_lease_with_a_delay_stays_for_it_after_the_lease_s_end() {
+fn keys_of_a_lease_with_a_delay_stay_for_the_delay_after_its_end() {
     let mut registry = with_leases(&[1, 2]);
     for id in [1, 2] {
         registry.set_delay(lease(id), Span::from_millis(5000), None);
     }
     new(registry.begin(wanted("a", 1), &me(), (), at(1)));
-    // The one that has something is over, and keeps it; the other has nothing to keep.
+    // The lease that has a key is over and keeps it; the other has nothing to keep.
     assert_eq!(expire(&mut registry, 10), Some((lease(1), 0)));
     assert_eq!(expire(&mut registry, 10), Some((lease(2), 0)));
     assert_eq!(registry.counts(), (1, 1));
@@ -225,28 +225,31 @@ fn what_hangs_on_a_lease_with_a_delay_stays_for_it_after_the_lease_s_end() {
         registry.lease(lease(1), &me(), at(10)).is_none()
             && registry.renew(lease(1), &me(), at(11)).is_none()
     );
-    assert!(registry.begin(wanted("b", 1), &me(), (), at(11)).is_err(), "nothing more is had by it");
+    assert!(
+        registry.begin(wanted("b", 1), &me(), (), at(11)).is_err(),
+        "a lease that is over gets no new keys"
+    );
     assert!(registry.expire_one(at(14)).is_none() && registry.key(b"a/1").is_some());
     assert_eq!(expire(&mut registry, 15), Some((lease(1), 1)));
     assert_eq!(registry.counts(), (0, 0));
 }
 
 #[test]
-fn a_lease_that_is_ended_keeps_its_delay_once_and_not_longer() {
+fn a_lease_that_is_ended_is_delayed_only_once() {
     let mut registry = with_leases(&[1]);
     registry.set_delay(lease(1), Span::from_millis(5000), None);
     new(registry.begin(wanted("a", 1), &me(), (), at(1)));
     assert_eq!(registry.retire(lease(1), at(3)).map(|(_, keys)| keys.len()), Some(0));
     assert_eq!(registry.next_end(), Some(at(8)));
-    // Who ends it again ends it.
+    // Ending it a second time skips the rest of the delay.
     assert_eq!(registry.retire(lease(1), at(4)).map(|(_, keys)| keys.len()), Some(1));
     assert_eq!((registry.counts(), registry.next_end()), ((0, 0), None));
     assert!(registry.retire(lease(1), at(5)).is_none());
 }
 
 #[test]
-fn a_lease_and_what_hangs_on_it_is_there_for_its_owner_only() {
-    let mut registry: Registry<()> = Registry::new(Limits::default());
+fn a_lease_and_its_keys_exist_only_for_their_owner() {
+    let mut registry: Registry<()> = Registry::new(ApiLimits::default());
     let (owner, other) = (named("ci"), named("ops"));
     registry.grant(lease(1), seconds(10), None, &caller(owner.clone()), at(0)).unwrap();
     let key = new(registry.begin(wanted("a", 1), &owner, (), at(1)));
@@ -261,7 +264,7 @@ fn a_lease_and_what_hangs_on_it_is_there_for_its_owner_only() {
         assert!(registry.key_of(&key.name, stranger).is_none());
         assert!(registry.remove_of(&key.name, stranger).is_none());
         assert!(registry.set_value(&key.name, stranger, Vec::new()).is_none());
-        assert!(registry.tell_creation(&key.name, stranger).is_none());
+        assert!(registry.fix_creation_revision(&key.name, stranger).is_none());
     }
     registry.grant(lease(2), seconds(10), None, &caller(other.clone()), at(0)).unwrap();
     let same = NewKey { name: key.name.clone(), ..wanted("a", 2) };
@@ -272,8 +275,8 @@ fn a_lease_and_what_hangs_on_it_is_there_for_its_owner_only() {
 
 #[test]
 fn one_client_leaves_room_for_others() {
-    let each = EachClient { sessions: 2, keys: 3, waiters_of_a_lock: 1, watched_locks: 1 };
-    let mut registry: Registry<()> = Registry::new(Limits { each, ..Limits::default() });
+    let each = PrincipalLimits { sessions: 2, keys: 3, waiters_of_a_lock: 1, watched_locks: 1 };
+    let mut registry: Registry<()> = Registry::new(ApiLimits { each, ..ApiLimits::default() });
     let (flood, other) = (named("flood"), named("other"));
     for id in [1, 2] {
         registry.grant(lease(id), seconds(10), None, &caller(flood.clone()), at(0)).unwrap();
@@ -281,23 +284,23 @@ fn one_client_leaves_room_for_others() {
     let of = || flood.clone();
     assert_eq!(
         registry.grant(lease(3), seconds(10), None, &caller(of()), at(0)),
-        Err(RegistryError::TooManyLeasesOf { of: of(), most: 2 })
+        Err(RegistryError::TooManyLeasesOf { of: of(), max: 2 })
     );
     registry.grant(lease(4), seconds(10), None, &caller(other.clone()), at(0)).unwrap();
     new(registry.begin(wanted("a", 1), &flood, (), at(0)));
     let lock = "a".parse().unwrap();
     assert_eq!(
         registry.begin(wanted("a", 2), &flood, (), at(0)).unwrap_err(),
-        RegistryError::TooManyWaitersOf { of: of(), lock, most: 1 }
+        RegistryError::TooManyWaitersOf { of: of(), lock, max: 1 }
     );
     new(registry.begin(wanted("a", 4), &other, (), at(0)));
     new(registry.begin(wanted("b", 1), &flood, (), at(0)));
     new(registry.begin(wanted("c", 1), &flood, (), at(0)));
     assert_eq!(
         registry.begin(wanted("d", 1), &flood, (), at(0)).unwrap_err(),
-        RegistryError::TooManyKeysOf { of: of(), most: 3 }
+        RegistryError::TooManyKeysOf { of: of(), max: 3 }
     );
-    // What ends makes room, and whoever has nothing is forgotten.
+    // What ends frees its place, and principals that use nothing are forgotten.
     registry.revoke(lease(1)).unwrap();
     new(registry.begin(wanted("d", 2), &flood, (), at(0)));
     for id in [2, 4] {
@@ -307,13 +310,13 @@ fn one_client_leaves_room_for_others() {
 }
 
 #[test]
-fn of_two_keys_with_one_number_the_one_that_waits_is_found() {
+fn of_two_keys_with_the_same_revision_the_waiting_one_is_found() {
     for (holder, waiter) in [(1, 2), (2, 1)] {
         let mut registry = with_leases(&[1, 2]);
         let held = new(registry.begin(wanted("a", holder), &me(), (), at(0)));
         let waits = new(registry.begin(wanted("a", waiter), &me(), (), at(0)));
         let number = waits.revisions.created;
-        let _ = registry.on_granted(held.id, Grant { fence: number, slot: None });
+        let _ = registry.on_granted(held.id, KeyGrant { fence: number, slot: None });
         assert_eq!(registry.key(&held.name).unwrap().revisions.created, number);
         let lock = "a".parse().unwrap();
         assert_eq!(registry.created_as(&lock, number, &me()).unwrap().id, waits.id);

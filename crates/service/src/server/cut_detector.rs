@@ -1,5 +1,5 @@
-//! A connection of which it matters how it ends: with a word of the client, which TLS has, or cut off somewhere, when the client may
-//! believe for a while that it is still there.
+//! Detects connections that were cut instead of closed. TLS clients close a connection explicitly. If it breaks
+//! without that, the client may not know and may go on relying on its locks for a while.
 
 use std::io;
 use std::pin::Pin;
@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Calls `cut` once if the stream ends in an error: also the lack of a farewell is one.
-pub(super) struct Farewell<S, F> {
+/// Calls `cut` once if the stream ends in an error. A missing TLS close message is an error too.
+pub(super) struct CutDetector<S, F> {
     stream: S,
     cut: Option<F>,
 }
 
-impl<S, F: FnOnce() + Unpin> Farewell<S, F> {
+impl<S, F: FnOnce() + Unpin> CutDetector<S, F> {
     pub(super) fn new(stream: S, cut: F) -> Self {
-        Farewell { stream, cut: Some(cut) }
+        CutDetector { stream, cut: Some(cut) }
     }
 
-    fn heed<T>(&mut self, came: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check<T>(&mut self, came: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if let Poll::Ready(Err(_)) = came
             && let Some(cut) = self.cut.take()
         {
@@ -28,25 +28,25 @@ impl<S, F: FnOnce() + Unpin> Farewell<S, F> {
     }
 }
 
-impl<S: AsyncRead + Unpin, F: FnOnce() + Unpin> AsyncRead for Farewell<S, F> {
+impl<S: AsyncRead + Unpin, F: FnOnce() + Unpin> AsyncRead for CutDetector<S, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let came = Pin::new(&mut self.stream).poll_read(context, into);
-        self.heed(came)
+        self.check(came)
     }
 }
 
-impl<S: AsyncWrite + Unpin, F: FnOnce() + Unpin> AsyncWrite for Farewell<S, F> {
+impl<S: AsyncWrite + Unpin, F: FnOnce() + Unpin> AsyncWrite for CutDetector<S, F> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.heed(wrote)
+        self.check(wrote)
     }
 
     fn poll_write_vectored(
@@ -55,7 +55,7 @@ impl<S: AsyncWrite + Unpin, F: FnOnce() + Unpin> AsyncWrite for Farewell<S, F> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.heed(wrote)
+        self.check(wrote)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -64,7 +64,7 @@ impl<S: AsyncWrite + Unpin, F: FnOnce() + Unpin> AsyncWrite for Farewell<S, F> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.heed(flushed)
+        self.check(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads and writes come to this.
+    /// A stream whose reads and writes all have the same result.
     struct Comes(Option<io::ErrorKind>);
 
     impl Comes {
@@ -111,7 +111,7 @@ mod tests {
 
     async fn cuts(comes: Comes) -> u32 {
         let cuts = Cell::new(0);
-        let mut stream = Farewell::new(comes, || cuts.set(cuts.get() + 1));
+        let mut stream = CutDetector::new(comes, || cuts.set(cuts.get() + 1));
         let _ = stream.read(&mut [0]).await;
         let _ = stream.write_all(b"x").await;
         let _ = stream.flush().await;

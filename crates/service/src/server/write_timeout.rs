@@ -1,4 +1,4 @@
-//! A connection whose other end may read slowly, but not never: what is written has to go on within some time.
+//! A connection that fails if a write makes no progress for too long, because the other end does not read.
 
 use std::io;
 use std::pin::Pin;
@@ -8,19 +8,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-pub(super) struct Patient<S> {
+/// Wraps a stream; a pending write fails after `patience`.
+pub(super) struct WriteTimeout<S> {
     stream: S,
     patience: Duration,
-    /// When it is over, once something waits to be written.
+    /// The timer of a pending write.
     over: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S: AsyncWrite + Unpin> Patient<S> {
+impl<S: AsyncWrite + Unpin> WriteTimeout<S> {
     pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Patient { stream, patience, over: None }
+        WriteTimeout { stream, patience, over: None }
     }
 
-    /// Passes on what came of writing something, unless nothing has for too long.
+    /// Passes on the result of a write, or fails if it has been pending for too long.
     fn within<T>(&mut self, context: &mut Context<'_>, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.over = None;
@@ -33,7 +34,7 @@ impl<S: AsyncWrite + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -43,7 +44,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,7 +1,8 @@
-//! Streams whose readers may be slow, but not for ever.
+//! Streams that are cut off when the client does not read them.
 //!
-//! What a client does not take is kept by gRPC until the client makes room, and asks for nothing more meanwhile. So nobody would
-//! notice that it never will. Here a task of its own asks, and gives up when nothing has been taken for too long.
+//! gRPC buffers what the client has not read and stops polling the stream until there is room again, so a stalled
+//! client would never be noticed. Here a separate task polls the stream and gives up when nothing has been read for
+//! too long.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,31 +12,32 @@ use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
-/// What a call streams.
+/// The answers of a streaming call.
 pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// How many answers may wait for a reader before its patience counts.
-pub(crate) const AHEAD: usize = 16;
+/// Number of answers that may be buffered before the timeout of a slow reader starts.
+pub(crate) const MAX_BUFFERED: usize = 16;
 
-/// That a client was cut off.
+/// The error at the end of a stream that was cut off.
 pub(crate) fn too_slow(patience: Duration) -> Status {
-    crate::own::fault(
+    crate::own::api_error(
         "slow_reader",
         tonic::Code::ResourceExhausted,
         format!(
-            "what was sent has not been read for {} s, so this is over; ask again, and read faster",
+            "what was sent has not been read for {} s, so the stream was ended; try again, and read faster",
             patience.as_secs_f64()
         ),
     )
 }
 
-/// The same answers for as long as they are read. When they are not, `on_cut` is called, and `answers` dropped.
+/// Passes `answers` on while the client reads them. If it reads nothing for `patience`, `on_cut` is called and
+/// `answers` is dropped.
 pub(crate) fn while_read<T: Send + 'static>(
     mut answers: Answers<T>,
     patience: Duration,
     on_cut: impl FnOnce() + Send + 'static,
 ) -> Answers<T> {
-    let (out, waiting) = mpsc::channel(AHEAD);
+    let (out, waiting) = mpsc::channel(MAX_BUFFERED);
     let (cut_off, is_cut_off) = oneshot::channel();
     tokio::spawn(async move {
         loop {
@@ -81,12 +83,12 @@ mod tests {
         let mut answers = while_read(endless(kept.clone()), Duration::from_millis(1), || {});
         assert_eq!(answers.next().await.unwrap().unwrap(), 0);
         while Arc::strong_count(&kept) > 1 {
-            // However long that takes: what is streamed has to end by itself.
+            // The task ends without being polled by the reader.
             tokio::task::yield_now().await;
         }
         let rest: Vec<_> = answers.collect().await;
         let (last, before) = rest.split_last().unwrap();
-        assert!(before.len() <= AHEAD + 1 && before.iter().all(Result::is_ok), "{before:?}");
+        assert!(before.len() <= MAX_BUFFERED + 1 && before.iter().all(Result::is_ok), "{before:?}");
         let why = last.as_ref().unwrap_err();
         assert!(why.message().starts_with("what was sent has not been read for 0.001 s"), "{why:?}");
     }
