@@ -1,4 +1,4 @@
-//! What clients count under a lock: the check that it was one.
+//! The counter that clients increment under a lock, which checks that the lock excludes.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
@@ -10,12 +10,12 @@ pub(super) struct Guarded {
     entries: AtomicU64,
     inside: AtomicBool,
     overlaps: AtomicU64,
-    /// The client that entered last.
+    /// The number of the client that entered last.
     last: AtomicUsize,
-    /// Entries by the client that had entered last.
+    /// Number of entries by the client that had also entered before.
     repeats: AtomicU64,
     fence: AtomicI64,
-    /// Fences that are not larger than the one before.
+    /// Number of fences that were not larger than the one before.
     stale: AtomicU64,
     entered: Notify,
 }
@@ -36,7 +36,7 @@ impl Default for Guarded {
 }
 
 impl Guarded {
-    /// Counts one entry: reads, then writes, as what a lock protects does.
+    /// Counts one entry: reads, then writes, as users of a lock do.
     pub(super) fn count(&self, client: usize, fence: Option<i64>) {
         if self.inside.swap(true, Ordering::AcqRel) {
             self.overlaps.fetch_add(1, Ordering::Relaxed);
@@ -55,14 +55,14 @@ impl Guarded {
         self.inside.store(false, Ordering::Release);
     }
 
-    /// How many entries there were.
+    /// Returns the number of entries.
     pub(super) fn entries(&self) -> u64 {
         self.entries.load(Ordering::Acquire)
     }
 
-    /// Waits until a client other than this one has entered last, or all is over.
+    /// Waits until another client than this one has entered last, or the run is over.
     pub(super) async fn until_another_entered(&self, client: usize, done: &AtomicBool) {
-        // Mostly the next one is ready to run.
+        // Mostly the next client is ready to run.
         for _ in 0..2 {
             if self.last.load(Ordering::Relaxed) != client {
                 return;
@@ -78,19 +78,19 @@ impl Guarded {
         }
     }
 
-    /// Wakes those who wait for another to enter: one has left for good, perhaps the last one.
+    /// Wakes the clients that wait for another one to enter: a client has left for good, perhaps the last one.
     pub(super) fn leave(&self) {
         self.entered.notify_waiters();
     }
 
-    /// Whether all that was counted is there, nobody was inside beside another, and fences only grew. Where everyone wants the lock
-    /// all the time, also whether it went from client to client: only at the start and at the end, when not all of so many are there,
-    /// may a client follow itself, once each.
+    /// Checks that no update was lost, that no two clients were inside at once, and that fences only grew. In a contended run it also
+    /// checks that the lock went from client to client: each of the `contenders` may follow itself only once at the start and once at
+    /// the end, when not all of them take part.
     pub(super) fn judge(&self, expected: u64, contenders: Option<u64>) -> anyhow::Result<()> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Acquire);
         let (entries, overlaps, stale) = (load(&self.entries), load(&self.overlaps), load(&self.stale));
         if entries != expected {
-            bail!("{expected} entries, of which the counter has {entries}: updates were lost");
+            bail!("the counter has {entries} of {expected} entries: updates were lost");
         }
         if overlaps > 0 {
             bail!("two clients were inside at once, {overlaps} times");
@@ -100,7 +100,9 @@ impl Guarded {
         }
         let repeats = load(&self.repeats);
         if contenders.is_some_and(|contenders| repeats > 2 * contenders) {
-            bail!("{repeats} of {entries} entries by the client that had just left: this was not contended");
+            bail!(
+                "{repeats} of {entries} entries were by the client that had just left: the run was not contended"
+            );
         }
         Ok(())
     }

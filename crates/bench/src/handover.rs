@@ -1,8 +1,8 @@
-//! From the release at one site to the grant at another, over loopback.
+//! Measures the time from the release at one site to the grant at another, over loopback.
 //!
-//! A holder keeps the lock for a while, so that the other one is certainly waiting when it lets go. Meanwhile the other core may fall
-//! asleep and wake late, the later the longer the while. So there are two, a short and a long one, and the bare round trips beside each
-//! are made after the same while.
+//! A holder keeps the lock for some time, so that the other client is certainly waiting when it releases. Meanwhile the other core may
+//! go to sleep, and the longer it sleeps the later it wakes. So there are two such times, a short and a long one, and the bare round
+//! trips for comparison are made after the same pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,41 +12,41 @@ use meshlock::{Cluster, Tls};
 use meshlock_tls::{Bearer, Identity, ca};
 
 use super::reference::{loopback_round_trip, spin};
-use super::report::{Goal, Reference, Row, median};
+use super::report::{Goal, GoalRow, Reference, median};
 
 /// How long a holder keeps the lock.
 const HOLDS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(300)];
 
-/// About what a hand-over and its acknowledgement have, in bytes.
+/// Approximate size of a hand-over and its acknowledgement, in bytes.
 const SIZE: usize = 64;
 
-/// Where the clients run.
+/// The thread on which a client runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// On the thread of their site.
+enum ClientThread {
+    /// The thread of its site.
     Site,
-    /// On a thread of their own, which has to be woken.
+    /// A thread of its own, which must be woken.
     Own,
 }
 
-/// How long one rhythm may take altogether; a hand-over takes a millionth of it.
+/// How long one series of hand-overs may take; a single one takes about a millionth of it.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// How often the lock has gone from one site to the other.
-struct Tally {
+/// Counts how often the lock has gone from one site to the other.
+struct HandoverCount {
     begun: Instant,
     wanted: usize,
     last: AtomicUsize,
     hand_overs: AtomicUsize,
 }
 
-impl Tally {
+impl HandoverCount {
     fn new(wanted: usize) -> Arc<Self> {
         let (last, hand_overs) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
-        Arc::new(Tally { begun: Instant::now(), wanted, last, hand_overs })
+        Arc::new(HandoverCount { begun: Instant::now(), wanted, last, hand_overs })
     }
 
-    /// A site has the lock. Says whether that is enough.
+    /// Counts that a site has the lock. Returns whether there were enough hand-overs, or the time is over.
     fn count(&self, site: usize) -> bool {
         let moved = self.last.swap(site, Ordering::Relaxed) != site;
         let before = self.hand_overs.fetch_add(usize::from(moved), Ordering::Relaxed);
@@ -54,15 +54,15 @@ impl Tally {
     }
 }
 
-/// When a site had the lock.
-struct Held {
+/// The time during which a site held the lock.
+struct HeldInterval {
     fence: i64,
     site: usize,
     granted: Instant,
     released: Instant,
 }
 
-pub(super) fn measure(times: usize) -> anyhow::Result<Vec<Row>> {
+pub(super) fn measure(times: usize) -> anyhow::Result<Vec<GoalRow>> {
     let mut rows = Vec::new();
     for secured in [false, true] {
         let directory = tempfile::tempdir()?;
@@ -74,22 +74,22 @@ pub(super) fn measure(times: usize) -> anyhow::Result<Vec<Row>> {
                 _ => None,
             };
             let bare = loopback_round_trip(tls, SIZE, times, hold)?;
-            for place in [Place::Site, Place::Own] {
-                rows.push(row(secured, hold, place, one_rhythm(&cluster, times, hold, place)?, bare));
+            for thread in [ClientThread::Site, ClientThread::Own] {
+                rows.push(row(secured, hold, thread, median_hand_over(&cluster, times, hold, thread)?, bare));
             }
         }
     }
     Ok(rows)
 }
 
-fn row(secured: bool, hold: Duration, place: Place, ours: f64, bare: f64) -> Row {
+fn row(secured: bool, hold: Duration, thread: ClientThread, ours: f64, bare: f64) -> GoalRow {
     let kind = if secured { "TLS" } else { "TCP" };
-    let whose = match place {
-        Place::Site => "the site's",
-        Place::Own => "its own",
+    let whose = match thread {
+        ClientThread::Site => "the site's",
+        ClientThread::Own => "its own",
     };
     let micros = hold.as_micros();
-    Row {
+    GoalRow {
         what: format!("hand-over, {kind}, median; held {micros} µs, client on {whose} thread"),
         unit: "µs",
         ours,
@@ -100,13 +100,18 @@ fn row(secured: bool, hold: Duration, place: Place, ours: f64, bare: f64) -> Row
     }
 }
 
-/// The median time from a release to the other's grant, in microseconds.
-fn one_rhythm(cluster: &Cluster, times: usize, hold: Duration, place: Place) -> anyhow::Result<f64> {
-    let held = match place {
-        Place::Own => on_own_threads(cluster, times, hold)?,
-        Place::Site => on_the_sites_threads(cluster, times, hold)?,
+/// Returns the median time from a release to the grant at the other site, in microseconds.
+fn median_hand_over(
+    cluster: &Cluster,
+    times: usize,
+    hold: Duration,
+    thread: ClientThread,
+) -> anyhow::Result<f64> {
+    let held = match thread {
+        ClientThread::Own => on_own_threads(cluster, times, hold)?,
+        ClientThread::Site => on_the_sites_threads(cluster, times, hold)?,
     };
-    let mut held: Vec<Held> = held.into_iter().flatten().collect();
+    let mut held: Vec<HeldInterval> = held.into_iter().flatten().collect();
     held.sort_by_key(|held| held.fence);
     let pairs = held.windows(2).filter(|pair| pair[0].site != pair[1].site);
     let micros: Vec<f64> =
@@ -115,20 +120,20 @@ fn one_rhythm(cluster: &Cluster, times: usize, hold: Duration, place: Place) -> 
     Ok(median(micros))
 }
 
-fn on_own_threads(cluster: &Cluster, times: usize, hold: Duration) -> anyhow::Result<Vec<Vec<Held>>> {
-    let tally = Tally::new(times);
+fn on_own_threads(cluster: &Cluster, times: usize, hold: Duration) -> anyhow::Result<Vec<Vec<HeldInterval>>> {
+    let counter = HandoverCount::new(times);
     let client = |site: usize| {
-        let (node, tally) = (cluster[site].clone(), tally.clone());
-        std::thread::spawn(move || -> anyhow::Result<Vec<Held>> {
+        let (node, counter) = (cluster[site].clone(), counter.clone());
+        std::thread::spawn(move || -> anyhow::Result<Vec<HeldInterval>> {
             let mut held = Vec::with_capacity(times);
             loop {
                 let guard = node.lock_blocking("bench")?;
                 let granted = Instant::now();
-                let enough = tally.count(site);
+                let enough = counter.count(site);
                 spin(hold);
                 let (fence, released) = (guard.fence(), Instant::now());
                 drop(guard);
-                held.push(Held { fence, site, granted, released });
+                held.push(HeldInterval { fence, site, granted, released });
                 if enough {
                     return Ok(held);
                 }
@@ -142,23 +147,27 @@ fn on_own_threads(cluster: &Cluster, times: usize, hold: Duration) -> anyhow::Re
         .collect()
 }
 
-fn on_the_sites_threads(cluster: &Cluster, times: usize, hold: Duration) -> anyhow::Result<Vec<Vec<Held>>> {
-    let tally = Tally::new(times);
+fn on_the_sites_threads(
+    cluster: &Cluster,
+    times: usize,
+    hold: Duration,
+) -> anyhow::Result<Vec<Vec<HeldInterval>>> {
+    let counter = HandoverCount::new(times);
     let client = |site: usize| {
-        let (node, tally) = (cluster[site].clone(), tally.clone());
+        let (node, counter) = (cluster[site].clone(), counter.clone());
         cluster[site].front().node().tasks().spawn(async move {
             let mut held = Vec::with_capacity(times);
             loop {
                 let guard = node.lock("bench").await?;
                 let granted = Instant::now();
-                let enough = tally.count(site);
-                // Awake, but the thread has to hear of the other's wish meanwhile.
+                let enough = counter.count(site);
+                // Does not sleep, but lets the thread handle the other site's request meanwhile.
                 while granted.elapsed() < hold {
                     tokio::task::yield_now().await;
                 }
                 let (fence, released) = (guard.fence(), Instant::now());
                 drop(guard);
-                held.push(Held { fence, site, granted, released });
+                held.push(HeldInterval { fence, site, granted, released });
                 if enough {
                     return anyhow::Ok(held);
                 }
@@ -169,7 +178,7 @@ fn on_the_sites_threads(cluster: &Cluster, times: usize, hold: Duration) -> anyh
     clients.into_iter().map(|client| super::wait_for(client)??).collect()
 }
 
-/// Two sites, and what they identify themselves with if they are secured.
+/// Starts two sites. Returns them with their certificates if they use TLS.
 fn cluster(directory: &std::path::Path, secured: bool) -> anyhow::Result<(Cluster, Vec<Identity>)> {
     if !secured {
         return Ok((Cluster::local(2)?, Vec::new()));

@@ -1,30 +1,30 @@
-//! What a measurement was made on.
+//! Describes the machine on which a measurement was made.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The machine, and how busy it was before.
+/// The machine, its load before the run, and the versions of the peers.
 #[derive(Debug, Serialize)]
-pub(super) struct Machine {
+pub(super) struct MachineInfo {
     cores: usize,
     processor: String,
     kernel: String,
     meshlock: &'static str,
     /// The load average of the last minute when the run began.
     load: f64,
-    /// Lock services of others, as they name their versions.
+    /// The other lock services, with the versions that they report.
     pub(super) peers: Vec<String>,
 }
 
-impl Machine {
+impl MachineInfo {
     pub(super) fn new() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let processors = read("/proc/cpuinfo");
         let model = processors.lines().find_map(|line| line.strip_prefix("model name"));
         let system = rustix::system::uname();
         let load = read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok());
-        Machine {
+        MachineInfo {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             processor: model.unwrap_or("unknown").trim_start_matches([' ', '\t', ':']).to_owned(),
             kernel: format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
@@ -35,9 +35,9 @@ impl Machine {
     }
 }
 
-impl fmt::Display for Machine {
+impl fmt::Display for MachineInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { cores, processor, kernel, meshlock, load, peers } = self;
+        let MachineInfo { cores, processor, kernel, meshlock, load, peers } = self;
         write!(f, "{cores} cores ({processor}), {kernel}, {meshlock}, load before: {load}")?;
         for peer in peers {
             write!(f, "\n{peer}")?;

@@ -1,10 +1,10 @@
-//! What locks cost on this machine, beside the least that the machine itself can do and beside other lock services, in one run.
+//! Measures what locks cost on this machine, compared with bare round trips and with other lock services, in one run.
 //!
 //! ```sh
 //! cargo build --release && cargo run --release -p meshlock-bench -- --record docs/BENCHMARKS.md
 //! ```
 //!
-//! Every service is started, measured and ended before the next one, so that none of them takes time from another. All of them run the
+//! Every service is started, measured and stopped before the next one, so that none of them takes time from another. All of them run the
 //! same loops ([`system`]) with the same check ([`guarded`]).
 
 mod guarded;
@@ -31,37 +31,38 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
-use machine::Machine;
-use output::Usage;
-use report::{Goal, Report, Row};
-use sides::Peer;
+use machine::MachineInfo;
+use output::InvalidArgument;
+use report::{BenchReport, Goal, GoalRow};
+use sides::PeerService;
 
-/// Exit code after Ctrl-C, as of a command that the signal ended.
+/// Exit code after Ctrl-C, the same as of a command that the signal ended.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// Exit code for arguments or files that make no sense (`EX_USAGE` of sysexits).
+/// Exit code for invalid arguments or files (`EX_USAGE` of sysexits).
 const EXIT_USAGE: u8 = 64;
 
-/// What locks cost on this machine, beside bare round trips, the smallest central lock server, etcd, ZooKeeper and Redis
+/// Measure what locks cost on this machine, compared with bare round trips, a minimal central lock server, etcd, ZooKeeper and
+/// Redis
 #[derive(Debug, Parser)]
 #[command(name = "meshlock-bench", version)]
 struct Arguments {
-    /// Only these measurements
+    /// Make only these measurements [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Measurement>,
-    /// Other lock services to stand beside: all that are installed unless said
+    /// The other lock services to compare with [default: all that are installed]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PEER")]
     peers: Option<Vec<PeerChoice>>,
-    /// A tenth of the work: to see that it works, not how fast
+    /// Do a tenth of the work: to see that everything works, not for exact figures
     #[arg(long)]
     quick: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// The program `meshlock`, for sites in processes of their own: the one beside this program unless said
+    /// The program `meshlock`, for sites in processes of their own [default: the one in the directory of this program]
     #[arg(long, value_name = "PATH")]
     meshlock: Option<PathBuf>,
-    /// Write what is printed into this document too, between the marks that are there for it; of all measurements only
+    /// Also write the results into this document, between its two marker lines; only with all measurements
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "only", "peers"])]
     record: Option<PathBuf>,
 }
@@ -69,32 +70,32 @@ struct Arguments {
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Measurement {
-    /// One client, one lock
+    /// One client acquires and releases one lock
     Uncontended,
-    /// The same over the Unix socket, beside a bare round trip
+    /// The same over the Unix socket, compared with a bare round trip
     Socket,
-    /// From one site to another
+    /// The time from a release at one site to the grant at another
     Handover,
-    /// Many clients, one lock
+    /// Many clients compete for one lock
     Contended,
-    /// Eight clients, ten thousand locks
+    /// Eight clients use ten thousand locks
     Many,
-    /// What idle locks and servers take
+    /// The memory of idle locks and of servers
     Memory,
-    /// After a killed client and a killed site
+    /// The time until another client gets the lock of a killed client, and of a killed site
     Takeover,
 }
 
-/// Which other lock services.
+/// The other lock services that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PeerChoice {
-    /// None of them
+    /// No other lock service
     None,
-    /// Three servers
+    /// etcd, three servers
     Etcd,
-    /// Three servers
+    /// ZooKeeper, three servers
     Zookeeper,
-    /// One server, and Redlock over five
+    /// Redis with one server, and Redlock over five
     Redis,
 }
 
@@ -103,7 +104,7 @@ impl Arguments {
         self.only.is_empty() || self.only.contains(&measurement)
     }
 
-    /// Whether anything is measured that lock services are compared by.
+    /// Returns whether any measurement compares lock services.
     fn compares(&self) -> bool {
         let compared = [
             Measurement::Uncontended,
@@ -115,17 +116,17 @@ impl Arguments {
         compared.iter().any(|measurement| self.wants(*measurement))
     }
 
-    /// How long each run with clients lasts.
+    /// Returns how long each run with clients lasts.
     fn window(&self) -> Duration {
         if self.quick { Duration::from_millis(250) } else { Duration::from_secs(3) }
     }
 
-    /// So often, or less.
+    /// Returns the number of repetitions: `usual`, or a tenth of it with `--quick`.
     fn times(&self, usual: usize) -> usize {
         if self.quick { usual / 10 } else { usual }
     }
 
-    /// The program `meshlock` that runs sites in processes of their own.
+    /// Returns the program `meshlock` that runs sites in processes of their own.
     fn program(&self) -> anyhow::Result<PathBuf> {
         let beside = std::env::current_exe()?.with_file_name("meshlock");
         let program = self.meshlock.clone().unwrap_or(beside);
@@ -136,27 +137,30 @@ impl Arguments {
             "{}: no such program; build it with `cargo build --release`, or name another one with --meshlock",
             program.display()
         );
-        Err(Usage::new(why).into())
+        Err(InvalidArgument::new(why).into())
     }
 
-    /// The peers that are to be measured, and what is to be said of those that are missing.
-    fn peers(&self) -> anyhow::Result<(Vec<Peer>, Vec<String>)> {
+    /// Returns the peers to measure, and a note for each that is not installed.
+    fn peers(&self) -> anyhow::Result<(Vec<PeerService>, Vec<String>)> {
         let of = |choice: &PeerChoice| match choice {
             PeerChoice::None => vec![],
-            PeerChoice::Etcd => vec![Peer::Etcd],
-            PeerChoice::Zookeeper => vec![Peer::ZooKeeper],
-            PeerChoice::Redis => vec![Peer::RedisPolling, Peer::RedisTold, Peer::Redlock],
+            PeerChoice::Etcd => vec![PeerService::Etcd],
+            PeerChoice::Zookeeper => vec![PeerService::ZooKeeper],
+            PeerChoice::Redis => {
+                vec![PeerService::RedisPolling, PeerService::RedisTold, PeerService::Redlock]
+            }
         };
         let Some(chosen) = &self.peers else {
-            let (there, missing): (Vec<Peer>, Vec<Peer>) =
-                Peer::ALL.iter().partition(|peer| peer.is_installed());
-            let note = |peer: Peer| format!("{} is not installed: {}", peer.name(), peer.how_to_install());
+            let (there, missing): (Vec<PeerService>, Vec<PeerService>) =
+                PeerService::ALL.iter().partition(|peer| peer.is_installed());
+            let note =
+                |peer: PeerService| format!("{} is not installed: {}", peer.name(), peer.how_to_install());
             return Ok((there, missing.into_iter().map(note).collect()));
         };
-        let chosen: Vec<Peer> = chosen.iter().flat_map(of).collect();
+        let chosen: Vec<PeerService> = chosen.iter().flat_map(of).collect();
         if let Some(missing) = chosen.iter().find(|peer| !peer.is_installed()) {
             let (name, how) = (missing.name(), missing.how_to_install());
-            return Err(Usage::new(format!("--peers: {name} is not installed: {how}")).into());
+            return Err(InvalidArgument::new(format!("--peers: {name} is not installed: {how}")).into());
         }
         Ok((chosen, Vec::new()))
     }
@@ -174,7 +178,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("meshlock-bench: {error:#}");
-            if error.is::<Usage>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+            if error.is::<InvalidArgument>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -188,13 +192,13 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let measured = runtime.block_on(async {
-        // Whichever ends first drops the other, and with it all that was started.
+        // The first that ends drops the other, and with it all processes that were started.
         tokio::select! {
             report = measure(arguments, &program, &peers, missing) => report.map(Some),
             told = told_to_stop() => told.map(|()| None),
         }
     });
-    // What still counts on threads of its own need not be waited for.
+    // Measurements that still run on threads of their own are abandoned.
     runtime.shutdown_background();
     let Some(report) = measured? else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
     if arguments.json {
@@ -226,17 +230,21 @@ async fn told_to_stop() -> anyhow::Result<()> {
 async fn measure(
     arguments: &Arguments,
     program: &Path,
-    peers: &[Peer],
+    peers: &[PeerService],
     missing: Vec<String>,
-) -> anyhow::Result<Report> {
-    let mut report =
-        Report { machine: Machine::new(), goals: Vec::new(), side_by_side: Vec::new(), notes: Vec::new() };
-    // First, while this process is small.
+) -> anyhow::Result<BenchReport> {
+    let mut report = BenchReport {
+        machine: MachineInfo::new(),
+        goals: Vec::new(),
+        side_by_side: Vec::new(),
+        notes: Vec::new(),
+    };
+    // First, while this process uses little memory.
     let mut idle = None;
     if arguments.wants(Measurement::Memory) {
         let locks = arguments.times(1_000_000);
         note(&format!("{locks} idle locks"));
-        idle = Some(Row {
+        idle = Some(GoalRow {
             what: format!("{locks} idle locks, resident memory for each at each site"),
             unit: "bytes",
             ours: memory::bytes_per_idle_lock(locks).await?,
@@ -276,7 +284,7 @@ fn note(what: &str) {
     eprintln!("measuring: {what}");
 }
 
-/// Waits for a future of the library, on a small runtime of its own.
+/// Waits for a future of the library on a runtime of its own.
 fn wait_for<F: Future>(future: F) -> std::io::Result<F::Output> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }

@@ -1,4 +1,4 @@
-//! What many idle locks take.
+//! Measures the memory of many idle locks.
 
 use anyhow::Context;
 use meshlock::Cluster;
@@ -6,10 +6,10 @@ use tokio::task::JoinSet;
 
 const SITES: usize = 3;
 
-/// How many clients touch the locks at once.
+/// How many clients use the locks at once.
 const CLIENTS: usize = 48;
 
-/// Bytes of this process for each lock that a site keeps, after three sites have used so many once and then left them alone.
+/// Returns the memory of this process for each lock that a site keeps, in bytes, after three sites have used that many locks once.
 pub(super) async fn bytes_per_idle_lock(locks: usize) -> anyhow::Result<f64> {
     let cluster = Cluster::local_with(SITES, |_, builder| builder.max_locks((2 * locks).max(1_000_000)))?;
     cluster.ready().await;
@@ -31,11 +31,11 @@ pub(super) async fn bytes_per_idle_lock(locks: usize) -> anyhow::Result<f64> {
     let after = resident_bytes(std::process::id())?;
     let kept: usize =
         cluster.nodes().iter().map(|node| node.front().node().look(|node| node.table().counts().locks)).sum();
-    anyhow::ensure!(kept >= locks, "{locks} locks were used, and all sites together keep {kept}");
+    anyhow::ensure!(kept >= locks, "{locks} locks were used, but all sites together keep only {kept}");
     Ok(after.saturating_sub(before) as f64 / kept as f64)
 }
 
-/// The resident memory of a process.
+/// Returns the resident memory of a process in bytes.
 pub(super) fn resident_bytes(process: u32) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no resident memory")?;

@@ -1,4 +1,4 @@
-//! Tables, free addresses, and mistakes of whoever calls.
+//! Tables, free addresses, and the error for wrong arguments.
 
 use std::fmt;
 use std::io;
@@ -6,25 +6,25 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 
-/// The caller's mistake: the message names the thing and says what would be right.
+/// A mistake in the arguments: the message names the thing and says what is expected.
 #[derive(Debug)]
-pub(crate) struct Usage(String);
+pub(crate) struct InvalidArgument(String);
 
-impl Usage {
+impl InvalidArgument {
     pub(crate) fn new(why: impl fmt::Display) -> Self {
-        Usage(why.to_string())
+        InvalidArgument(why.to_string())
     }
 }
 
-impl fmt::Display for Usage {
+impl fmt::Display for InvalidArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for InvalidArgument {}
 
-/// An empty table with these column heads.
+/// Returns an empty table with these column heads.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
@@ -33,7 +33,7 @@ pub(crate) fn table(heads: &[&str]) -> Table {
     table
 }
 
-/// Loopback addresses that are free now.
+/// Returns loopback addresses that are free now.
 pub(crate) fn free_addresses(count: usize) -> io::Result<Vec<String>> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<io::Result<_>>()?;

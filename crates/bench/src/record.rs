@@ -1,18 +1,18 @@
-//! Writes what a run printed into a document, in the place of what an earlier run had printed.
+//! Writes the results of a run into a document, between two marker lines, where they replace those of an earlier run.
 
 use std::path::Path;
 
-use crate::output::Usage;
+use crate::output::InvalidArgument;
 
 const BEGIN: &str = "<!-- written by `meshlock-bench --record`: begin -->";
 const END: &str = "<!-- written by `meshlock-bench --record`: end -->";
 
-/// Whether the document has the place, before anything is measured for it.
-pub(super) fn check(path: &Path) -> Result<(), Usage> {
+/// Checks that the document has the marker lines, before anything is measured.
+pub(super) fn check(path: &Path) -> Result<(), InvalidArgument> {
     place(path).map(drop)
 }
 
-/// Puts the text there.
+/// Writes the text between the marker lines.
 pub(super) fn write(path: &Path, command: &str, text: &str) -> anyhow::Result<()> {
     let (before, after) = place(path)?;
     let text = text.trim_end();
@@ -20,9 +20,9 @@ pub(super) fn write(path: &Path, command: &str, text: &str) -> anyhow::Result<()
     Ok(())
 }
 
-/// What stands before and after the place.
-fn place(path: &Path) -> Result<(String, String), Usage> {
-    let named = |why: String| Usage::new(format!("--record {}: {why}", path.display()));
+/// Returns the text before and after the marker lines.
+fn place(path: &Path) -> Result<(String, String), InvalidArgument> {
+    let named = |why: String| InvalidArgument::new(format!("--record {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| named(format!("cannot be read: {error}")))?;
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = parts.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What our figures stand beside: bare round trips.
+//! Bare round trips, with which our figures are compared.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use rustls::Connection;
 
 use super::report::median;
 
-/// Says back whatever it hears, `size` bytes at a time, until the other side is gone.
+/// Sends back what it receives, `size` bytes at a time, until the other side closes the connection.
 pub(super) fn echo(mut stream: impl Read + Write + Send + 'static, size: usize) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut bytes = vec![0; size];
@@ -17,27 +17,27 @@ pub(super) fn echo(mut stream: impl Read + Write + Send + 'static, size: usize) 
     })
 }
 
-/// The median of so many round trips of `size` bytes, in microseconds, with a pause before each: a machine that was asleep answers
-/// later, so the pause must be that of what this stands beside.
+/// Returns the median time of round trips of `size` bytes, in microseconds, with a pause before each. A core that was asleep answers
+/// later, so the pause must be the same as in the measurement that is compared.
 pub(super) fn round_trips(
     stream: &mut (impl Read + Write),
     size: usize,
     times: usize,
     pause: Duration,
 ) -> std::io::Result<f64> {
-    let (sent, mut heard) = (vec![7; size], vec![0; size]);
+    let (sent, mut received) = (vec![7; size], vec![0; size]);
     let mut trips = Vec::with_capacity(times);
     for _ in 0..times {
         spin(pause);
         let start = Instant::now();
         stream.write_all(&sent)?;
-        stream.read_exact(&mut heard)?;
+        stream.read_exact(&mut received)?;
         trips.push(start.elapsed().as_secs_f64() * 1e6);
     }
     Ok(median(trips))
 }
 
-/// Lets time pass without sleeping.
+/// Waits without sleeping.
 pub(super) fn spin(pause: Duration) {
     let start = Instant::now();
     while start.elapsed() < pause {
@@ -45,7 +45,7 @@ pub(super) fn spin(pause: Duration) {
     }
 }
 
-/// The two ends of a loopback connection.
+/// Returns the two ends of a loopback connection.
 fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let here = TcpStream::connect(listener.local_addr()?)?;
@@ -55,7 +55,7 @@ fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     Ok((here, there))
 }
 
-/// A bare round trip between two threads, in microseconds: TCP, or TLS with these two ends.
+/// Returns the median time of a bare round trip between two threads, in microseconds: over TCP, or over TLS with these two ends.
 pub(super) fn loopback_round_trip(
     tls: Option<(Connection, Connection)>,
     size: usize,

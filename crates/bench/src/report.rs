@@ -1,74 +1,74 @@
-//! What was measured, as tables and as JSON.
+//! The results, as tables and as JSON.
 
 use std::fmt::Write as _;
 
 use comfy_table::CellAlignment;
 use serde::Serialize;
 
-use super::machine::Machine;
+use super::machine::MachineInfo;
 use crate::output;
 
 /// One measurement, and what it is compared with.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct GoalRow {
     pub(super) what: String,
     pub(super) unit: &'static str,
     pub(super) ours: f64,
-    /// The least that the machine can do, or what others do.
+    /// A bare round trip, or the result of another lock service.
     pub(super) reference: Option<Reference>,
-    /// What we want of the ratio ours ÷ reference, or of ours itself.
+    /// The goal for the ratio ours ÷ reference, or for our own figure.
     pub(super) goal: Option<Goal>,
 }
 
+/// What a measurement is compared with.
 #[derive(Debug, Serialize)]
 pub(super) struct Reference {
     pub(super) what: String,
     pub(super) value: f64,
 }
 
+/// The goal of a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) enum Goal {
-    /// At most so much of the reference.
+    /// At most this multiple of the reference.
     RatioAtMost(f64),
-    /// At least so much of the reference.
+    /// At least this multiple of the reference.
     RatioAtLeast(f64),
-    /// Less than so much.
     Below(f64),
-    /// At least so much.
     AtLeast(f64),
 }
 
-/// One lock service, with all that was measured of it.
+/// One lock service, with all its measurements.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Side {
     pub(super) name: &'static str,
-    /// Microseconds for one client alone to get a lock and give it back.
+    /// Microseconds for one client alone to acquire and release a lock.
     pub(super) uncontended: Option<f64>,
-    /// Entries a second with so many clients on one lock.
+    /// Entries per second on one lock, by the number of clients.
     pub(super) contended: Vec<(usize, f64)>,
-    /// Jain's index of the clients' entries, in the run with the most that goals speak of.
+    /// Jain's fairness index of the clients' entries, in the run that has a goal.
     pub(super) jain: Option<f64>,
-    /// Entries a second on many locks.
+    /// Entries per second on many locks.
     pub(super) many_locks: Option<f64>,
     /// Resident memory of the servers after that, in MiB.
     pub(super) memory: Option<f64>,
-    /// Seconds until a killed client's lock is had by another.
+    /// Seconds until another client gets the lock of a killed client.
     pub(super) client_killed: Option<f64>,
-    /// The same after its site or server was killed too.
+    /// The same if the client's site or server was killed as well.
     pub(super) site_killed: Option<f64>,
 }
 
-/// Everything.
+/// All results of a run.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) machine: Machine,
-    pub(super) goals: Vec<Row>,
+pub(super) struct BenchReport {
+    pub(super) machine: MachineInfo,
+    pub(super) goals: Vec<GoalRow>,
     pub(super) side_by_side: Vec<Side>,
-    /// What could not be measured, and what else is to be known.
+    /// What could not be measured, and how the figures were obtained.
     pub(super) notes: Vec<String>,
 }
 
-impl Row {
+impl GoalRow {
     fn ratio(&self) -> Option<f64> {
         self.reference.as_ref().map(|reference| self.ours / reference.value)
     }
@@ -84,14 +84,14 @@ impl Row {
 }
 
 impl Side {
-    /// Entries a second with so many clients.
+    /// Returns the entries per second with this number of clients.
     pub(super) fn contended_with(&self, clients: usize) -> Option<f64> {
         self.contended.iter().find(|(with, _)| *with == clients).map(|(_, entries)| *entries)
     }
 }
 
-impl Report {
-    /// All of it as text.
+impl BenchReport {
+    /// Returns the report as text.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -168,7 +168,7 @@ fn align_right(table: &mut comfy_table::Table, columns: &[usize]) {
     }
 }
 
-/// With as many decimals as mean something.
+/// Formats a figure with as many decimals as are meaningful.
 fn number(value: f64) -> String {
     match value.abs() {
         large if large >= 1000.0 => format!("{value:.0}"),
@@ -178,7 +178,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// The middle one of some measurements.
+/// Returns the median.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

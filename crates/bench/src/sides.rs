@@ -1,20 +1,20 @@
-//! All lock services side by side: each is started, measured, and ended.
+//! Compares all lock services: each is started, measured, and stopped.
 
 use std::path::Path;
 
 use anyhow::Context;
 
 use super::peers::{etcd, redis, redlock, zookeeper};
-use super::report::{Goal, Reference, Report, Row, Side};
+use super::report::{BenchReport, Goal, GoalRow, Reference, Side};
 use super::system::{System, contended, many_locks, uncontended};
 use super::systems::{central::Central, daemons::Daemons, library::Library};
 use super::takeover::{self, Killed};
 use super::{Arguments, Measurement, memory, note};
 
-/// How many clients fight for one lock.
+/// The numbers of clients that compete for one lock.
 const CLIENTS: [usize; 4] = [3, 8, GOAL_CLIENTS, 32];
 
-/// How many of them the goals speak of: eight at each of three sites.
+/// The number of clients in the run that has goals: eight at each of three sites.
 const GOAL_CLIENTS: usize = 24;
 
 const MANY_LOCKS: usize = 10_000;
@@ -24,9 +24,9 @@ const LIBRARY: &str = "Meshlock, 3 sites, library";
 const DAEMONS: &str = "Meshlock, 3 processes, Unix sockets";
 const CENTRAL: &str = "smallest central server, TCP";
 
-/// A lock service of others.
+/// Another lock service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum PeerService {
     Etcd,
     ZooKeeper,
     RedisPolling,
@@ -34,17 +34,22 @@ pub(super) enum Peer {
     Redlock,
 }
 
-impl Peer {
-    pub(super) const ALL: [Peer; 5] =
-        [Peer::Etcd, Peer::ZooKeeper, Peer::RedisPolling, Peer::RedisTold, Peer::Redlock];
+impl PeerService {
+    pub(super) const ALL: [PeerService; 5] = [
+        PeerService::Etcd,
+        PeerService::ZooKeeper,
+        PeerService::RedisPolling,
+        PeerService::RedisTold,
+        PeerService::Redlock,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Peer::Etcd => "etcd, 3 servers",
-            Peer::ZooKeeper => "ZooKeeper, 3 servers",
-            Peer::RedisPolling => "Redis, SET NX, polled",
-            Peer::RedisTold => "Redis, SET NX, pub/sub",
-            Peer::Redlock => "Redlock, 5 Redis servers",
+            PeerService::Etcd => "etcd, 3 servers",
+            PeerService::ZooKeeper => "ZooKeeper, 3 servers",
+            PeerService::RedisPolling => "Redis, SET NX, polled",
+            PeerService::RedisTold => "Redis, SET NX, pub/sub",
+            PeerService::Redlock => "Redlock, 5 Redis servers",
         }
     }
 
@@ -53,27 +58,31 @@ impl Peer {
         let is_there =
             |program: &str| std::env::split_paths(&places).any(|place| place.join(program).is_file());
         match self {
-            Peer::Etcd => is_there("etcd"),
-            Peer::ZooKeeper => is_there("java") && zookeeper::is_installed(),
-            Peer::RedisPolling | Peer::RedisTold | Peer::Redlock => is_there("redis-server"),
+            PeerService::Etcd => is_there("etcd"),
+            PeerService::ZooKeeper => is_there("java") && zookeeper::is_installed(),
+            PeerService::RedisPolling | PeerService::RedisTold | PeerService::Redlock => {
+                is_there("redis-server")
+            }
         }
     }
 
     pub(super) fn how_to_install(self) -> &'static str {
         match self {
-            Peer::Etcd => "apt-get install etcd-server",
-            Peer::ZooKeeper => "apt-get install zookeeper",
-            Peer::RedisPolling | Peer::RedisTold | Peer::Redlock => "apt-get install redis-server",
+            PeerService::Etcd => "apt-get install etcd-server",
+            PeerService::ZooKeeper => "apt-get install zookeeper",
+            PeerService::RedisPolling | PeerService::RedisTold | PeerService::Redlock => {
+                "apt-get install redis-server"
+            }
         }
     }
 }
 
-/// Measures ours and theirs.
+/// Measures our lock services and the peers.
 pub(super) async fn measure(
     arguments: &Arguments,
     program: &Path,
-    peers: &[Peer],
-    report: &mut Report,
+    peers: &[PeerService],
+    report: &mut BenchReport,
 ) -> anyhow::Result<()> {
     note(LIBRARY);
     report.side_by_side.push(one(arguments, LIBRARY, Library::start().await?).await?);
@@ -90,10 +99,14 @@ pub(super) async fn measure(
     Ok(())
 }
 
-async fn measure_peer(arguments: &Arguments, peer: Peer, report: &mut Report) -> anyhow::Result<Side> {
+async fn measure_peer(
+    arguments: &Arguments,
+    peer: PeerService,
+    report: &mut BenchReport,
+) -> anyhow::Result<Side> {
     let name = peer.name();
     match peer {
-        Peer::Etcd => {
+        PeerService::Etcd => {
             report.machine.peers.push(etcd::version());
             let etcd = etcd::Etcd::start().await?;
             let micros = etcd.gateway(200).await?;
@@ -102,21 +115,21 @@ async fn measure_peer(arguments: &Arguments, peer: Peer, report: &mut Report) ->
             ));
             one(arguments, name, etcd).await
         }
-        Peer::ZooKeeper => {
+        PeerService::ZooKeeper => {
             let zookeeper = zookeeper::ZooKeeper::start().await?;
             report.machine.peers.push(zookeeper.version.clone());
             one(arguments, name, zookeeper).await
         }
-        Peer::RedisPolling => {
+        PeerService::RedisPolling => {
             report.machine.peers.push(redis::version());
             one(arguments, name, redis::Redis::<false>::start().await?).await
         }
-        Peer::RedisTold => one(arguments, name, redis::Redis::<true>::start().await?).await,
-        Peer::Redlock => one(arguments, name, redlock::Redlock::start().await?).await,
+        PeerService::RedisTold => one(arguments, name, redis::Redis::<true>::start().await?).await,
+        PeerService::Redlock => one(arguments, name, redlock::Redlock::start().await?).await,
     }
 }
 
-/// Measures one service, and ends it.
+/// Measures one service, and stops it.
 async fn one<S: System>(arguments: &Arguments, name: &'static str, mut system: S) -> anyhow::Result<Side> {
     let window = arguments.window();
     let mut side = Side { name, ..Side::default() };
@@ -146,31 +159,32 @@ async fn one<S: System>(arguments: &Arguments, name: &'static str, mut system: S
     if arguments.wants(Measurement::Takeover) {
         side.client_killed =
             takeover::measure(&mut system, Killed::Client).await.context("a killed client")?;
-        // The last, because it breaks something.
+        // The last measurement, because it kills a site.
         side.site_killed = takeover::measure(&mut system, Killed::Site).await.context("a killed site")?;
     }
     Ok(side)
 }
 
-/// What we want of ours beside theirs.
-pub(super) fn goals(sides: &[Side]) -> Vec<Row> {
+/// Returns the rows with goals that compare ours with the others.
+pub(super) fn goals(sides: &[Side]) -> Vec<GoalRow> {
     let side = |name: &str| sides.iter().find(|side| side.name == name);
     let mut rows = Vec::new();
     for ours in [LIBRARY, DAEMONS].into_iter().filter_map(side) {
-        let beside = [(CENTRAL, 1.0), (Peer::Etcd.name(), 100.0), (Peer::ZooKeeper.name(), 50.0)];
+        let beside =
+            [(CENTRAL, 1.0), (PeerService::Etcd.name(), 100.0), (PeerService::ZooKeeper.name(), 50.0)];
         for (theirs, least) in beside.into_iter().filter_map(|(name, least)| Some((side(name)?, least))) {
             let entries = (ours.contended_with(GOAL_CLIENTS), theirs.contended_with(GOAL_CLIENTS));
             let what = format!("{GOAL_CLIENTS} clients on one lock: {}", ours.name);
             rows.extend(at_least(what, entries, theirs.name, least));
         }
-        rows.extend(ours.jain.map(|jain| Row {
+        rows.extend(ours.jain.map(|jain| GoalRow {
             what: format!("{GOAL_CLIENTS} clients on one lock: {}: Jain's index", ours.name),
             unit: "",
             ours: jain,
             reference: None,
             goal: Some(Goal::AtLeast(0.99)),
         }));
-        if let Some(theirs) = side(Peer::Etcd.name()) {
+        if let Some(theirs) = side(PeerService::Etcd.name()) {
             let what = format!("{MANY_LOCKS_CLIENTS} clients, {MANY_LOCKS} locks: {}", ours.name);
             rows.extend(at_least(what, (ours.many_locks, theirs.many_locks), theirs.name, 20.0));
         }
@@ -178,13 +192,18 @@ pub(super) fn goals(sides: &[Side]) -> Vec<Row> {
     rows
 }
 
-fn at_least(what: String, (ours, theirs): (Option<f64>, Option<f64>), name: &str, least: f64) -> Option<Row> {
+fn at_least(
+    what: String,
+    (ours, theirs): (Option<f64>, Option<f64>),
+    name: &str,
+    least: f64,
+) -> Option<GoalRow> {
     let reference = Some(Reference { what: name.to_owned(), value: theirs? });
-    Some(Row { what, unit: "entries/s", ours: ours?, reference, goal: Some(Goal::RatioAtLeast(least)) })
+    Some(GoalRow { what, unit: "entries/s", ours: ours?, reference, goal: Some(Goal::RatioAtLeast(least)) })
 }
 
-/// How the figures came about.
-fn explain(arguments: &Arguments, peers: &[Peer]) -> Vec<String> {
+/// Explains how the figures were obtained.
+fn explain(arguments: &Arguments, peers: &[PeerService]) -> Vec<String> {
     let seconds = arguments.window().as_secs_f64();
     let mut notes = vec![
         format!(
@@ -196,7 +215,7 @@ fn explain(arguments: &Arguments, peers: &[Peer]) -> Vec<String> {
          killed together with it. –: does not apply, or nobody takes over."
             .to_owned(),
     ];
-    if peers.iter().any(|peer| matches!(peer, Peer::Etcd | Peer::ZooKeeper)) {
+    if peers.iter().any(|peer| matches!(peer, PeerService::Etcd | PeerService::ZooKeeper)) {
         let place = std::env::temp_dir();
         let place: &Path = &place;
         notes.push(format!(

@@ -1,4 +1,4 @@
-//! A lock over the Unix socket, beside a bare round trip over such a socket.
+//! Measures a lock over the Unix socket, compared with a bare round trip over such a socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,25 +10,25 @@ use meshlock_cluster::table::Wait;
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 use super::reference::{echo, round_trips};
-use super::report::{Goal, Reference, Row, median};
+use super::report::{Goal, GoalRow, Reference, median};
 
-pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
+pub(super) fn measure(times: usize) -> anyhow::Result<GoalRow> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("bench.sock");
     let _node = Node::builder().in_memory().socket(&path).start()?;
-    let mut client = Client { stream: UnixStream::connect(&path)?, heard: Vec::new() };
-    client.say(&[ToNode::Hello { version: VERSIONS.1, who: "bench".parse()? }])?;
-    client.hear()?;
+    let mut client = BlockingClient { stream: UnixStream::connect(&path)?, received: Vec::new() };
+    client.send(&[ToNode::Hello { version: VERSIONS.1, who: "bench".parse()? }])?;
+    client.receive()?;
     let acquire = |tag| -> anyhow::Result<ToNode> {
         Ok(ToNode::Acquire { tag, lock: "bench".parse()?, wait: Wait::Forever, permits: None })
     };
-    client.say(&[acquire(0)?])?;
+    client.send(&[acquire(0)?])?;
     client.granted(0)?;
     let mut trips = Vec::with_capacity(times);
     for tag in 1..=u64::try_from(times)? {
         let start = Instant::now();
-        // Giving back and asking again travel together, as a busy client's would.
-        client.say(&[ToNode::Release(tag - 1), acquire(tag)?])?;
+        // The release and the next request are sent together, as a busy client would do.
+        client.send(&[ToNode::Release(tag - 1), acquire(tag)?])?;
         client.granted(tag)?;
         trips.push(start.elapsed().as_secs_f64() * 1e6);
     }
@@ -38,7 +38,7 @@ pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
     let bare = round_trips(&mut here, size, times, Duration::ZERO)?;
     drop(here);
     let _ = echoes.join();
-    Ok(Row {
+    Ok(GoalRow {
         what: "release and acquire, over the Unix socket".to_owned(),
         unit: "µs",
         ours: median(trips),
@@ -47,13 +47,13 @@ pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
     })
 }
 
-struct Client {
+struct BlockingClient {
     stream: UnixStream,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
-impl Client {
-    fn say(&mut self, messages: &[ToNode]) -> anyhow::Result<()> {
+impl BlockingClient {
+    fn send(&mut self, messages: &[ToNode]) -> anyhow::Result<()> {
         let mut bytes = Vec::new();
         for message in messages {
             put_to_node(message, &mut bytes);
@@ -61,10 +61,10 @@ impl Client {
         Ok(self.stream.write_all(&bytes)?)
     }
 
-    fn hear(&mut self) -> anyhow::Result<ToClient> {
+    fn receive(&mut self) -> anyhow::Result<ToClient> {
         loop {
-            if let Some((message, length)) = take_to_client(&self.heard)? {
-                self.heard.drain(..length);
+            if let Some((message, length)) = take_to_client(&self.received)? {
+                self.received.drain(..length);
                 return Ok(message);
             }
             let mut bytes = [0; 4096];
@@ -72,17 +72,17 @@ impl Client {
             if count == 0 {
                 bail!("the node has closed the connection");
             }
-            self.heard.extend_from_slice(&bytes[..count]);
+            self.received.extend_from_slice(&bytes[..count]);
         }
     }
 
     fn granted(&mut self, wanted: u64) -> anyhow::Result<()> {
         loop {
-            let heard = self.hear().context("waiting for a grant")?;
-            if let ToClient::Refused { why, .. } = &heard {
+            let message = self.receive().context("waiting for a grant")?;
+            if let ToClient::Refused { why, .. } = &message {
                 bail!("the node refuses: {why}");
             }
-            if matches!(heard, ToClient::Granted { tag, .. } if tag == wanted) {
+            if matches!(message, ToClient::Granted { tag, .. } if tag == wanted) {
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! What is measured: anything that gives locks to clients, and the loops that use it.
+//! The interface of the lock services that are measured, and the measuring loops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,47 +11,47 @@ use tokio::task::JoinSet;
 use super::guarded::Guarded;
 use super::report::median;
 
-/// How long a lock outlives a client that says nothing more: leases, sessions, expiries. Meshlock's own default, for all.
+/// How long a lock outlives a client that is silent: leases, sessions, expiries. Meshlock's own default, used for all services.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
 
-/// The same for clients that only count: longer than any measurement.
+/// The same for clients that are not killed: longer than any measurement.
 pub(super) const LONG_EXPIRY: Duration = Duration::from_secs(30);
 
-/// The lock that everyone fights for.
+/// The lock for which all clients compete.
 const LOCK: &str = "bench";
 
-/// One client of a system, which holds one lock at a time.
-pub(super) trait Client: Send + 'static {
-    /// Waits for a lock. Gives back the number of the grant where the system has such: larger than those of all earlier holders.
+/// A client of a lock service, which holds one lock at a time.
+pub(super) trait LockClient: Send + 'static {
+    /// Waits for a lock. Returns its fence if the service has fences: a number larger than those of all earlier holders.
     fn acquire(&mut self, lock: &str) -> impl Future<Output = anyhow::Result<Option<i64>>> + Send;
 
-    /// Gives it back.
+    /// Releases the lock.
     fn release(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// Ends a holder as a kill would.
+/// Ends a holder in the way a kill would.
 pub(super) type Kill = Box<dyn FnOnce() + Send>;
 
-/// Something that gives locks to clients. Dropping it ends its processes.
+/// A lock service. Dropping it ends its processes.
 pub(super) trait System: Sync {
-    /// Its clients.
-    type Client: Client;
+    /// The clients of the service.
+    type Client: LockClient;
 
-    /// Whether others get the locks of clients that are killed.
+    /// Whether other clients get the locks of clients that are killed.
     const TAKES_OVER: bool = true;
 
-    /// A new client, of the site or server `number` modulo how many there are, whose locks end so long after it.
+    /// Connects a new client to the site or server `number`, modulo their count. Its locks expire `expiry` after it was killed.
     fn connect(
         &self,
         number: usize,
         expiry: Duration,
     ) -> impl Future<Output = anyhow::Result<Self::Client>> + Send;
 
-    /// The processes that serve, if they are not this one.
+    /// Returns the processes of the service, if it does not run in this process.
     fn processes(&self) -> Vec<u32>;
 
-    /// Takes a lock at the first site and gives back what kills its holder. Unless a system says otherwise that closes the holder's
-    /// connection, which is what a server sees of a killed client.
+    /// Acquires a lock at the first site, and returns a function that kills its holder. By default it closes the holder's connection,
+    /// which is what a server notices of a killed client.
     fn hold(&self, lock: &'static str) -> impl Future<Output = anyhow::Result<Kill>> + Send {
         async move {
             let mut holder = self.connect(0, EXPIRY).await?;
@@ -60,22 +60,22 @@ pub(super) trait System: Sync {
         }
     }
 
-    /// Whether locks can survive the first site or server, so that killing it makes sense; if so, kills it.
+    /// Kills the first site or server, if the service can survive that. Returns whether it can.
     fn kill_first(&mut self) -> bool;
 }
 
-/// What a contended run has shown.
+/// The result of a contended run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contended {
     pub(super) entries_per_second: f64,
     pub(super) jain: f64,
 }
 
-/// The median time that one client without competitors takes to get a lock and give it back, in microseconds.
+/// Returns the median time that one client without competitors takes to acquire and release a lock, in microseconds.
 pub(super) async fn uncontended<S: System>(system: &S, window: Duration) -> anyhow::Result<f64> {
     let mut client = system.connect(0, LONG_EXPIRY).await?;
     let guarded = Guarded::default();
-    // The first brings the lock here, or makes it.
+    // The first acquisition brings the lock to this site, or creates it.
     once(&mut client, LOCK, &guarded, 0).await?;
     let (mut micros, start) = (Vec::new(), Instant::now());
     while start.elapsed() < window {
@@ -87,14 +87,14 @@ pub(super) async fn uncontended<S: System>(system: &S, window: Duration) -> anyh
     Ok(median(micros))
 }
 
-/// Clients that all want one lock, again and again.
+/// Measures clients that all acquire one lock again and again.
 pub(super) async fn contended<S: System>(
     system: &S,
     clients: usize,
     window: Duration,
 ) -> anyhow::Result<Contended> {
     let (guarded, done) = (Arc::new(Guarded::default()), Arc::new(AtomicBool::new(false)));
-    // All of them, and whoever holds the watch.
+    // All clients, and this task, which measures the time.
     let begin = Arc::new(Barrier::new(clients + 1));
     let mut running = JoinSet::new();
     for number in 0..clients {
@@ -102,7 +102,7 @@ pub(super) async fn contended<S: System>(
         let (guarded, done, begin) = (guarded.clone(), done.clone(), begin.clone());
         running.spawn(async move {
             let mut entered = 0_u64;
-            // Until everyone has had a turn nothing is counted: connections warm up, and the lock finds its way.
+            // Counting starts when every client has had the lock once: until then connections warm up.
             once(&mut client, LOCK, &guarded, number).await?;
             begin.wait().await;
             while !done.load(Ordering::Relaxed) {
@@ -131,7 +131,7 @@ pub(super) async fn contended<S: System>(
     Ok(Contended { entries_per_second: entries / seconds, jain: jain(&each) })
 }
 
-/// Clients that each want any of so many locks, at random: entries per second.
+/// Returns the entries per second of clients that each acquire random locks of many.
 pub(super) async fn many_locks<S: System>(
     system: &S,
     locks: usize,
@@ -165,21 +165,29 @@ pub(super) async fn many_locks<S: System>(
         per_second += entered as f64 / seconds;
     }
     let counted: u64 = all.iter().map(|(_, guarded)| guarded.entries()).sum();
-    anyhow::ensure!(counted == entries, "{entries} entries, of which the counters have {counted}");
+    anyhow::ensure!(
+        counted == entries,
+        "the counters have {counted} of {entries} entries: updates were lost"
+    );
     for (lock, guarded) in all.iter() {
         guarded.judge(guarded.entries(), None).with_context(|| format!("the lock '{lock}'"))?;
     }
     Ok(per_second)
 }
 
-/// In, count, out.
-async fn once(client: &mut impl Client, lock: &str, guarded: &Guarded, number: usize) -> anyhow::Result<()> {
+/// Acquires the lock, counts the entry, and releases the lock.
+async fn once(
+    client: &mut impl LockClient,
+    lock: &str,
+    guarded: &Guarded,
+    number: usize,
+) -> anyhow::Result<()> {
     let fence = client.acquire(lock).await?;
     guarded.count(number, fence);
     client.release().await
 }
 
-/// 1 if all have the same, 1/n if one has everything.
+/// Returns Jain's fairness index: 1 if all clients have the same share, 1/n if one has everything.
 pub(super) fn jain(each: &[u64]) -> f64 {
     let sum: f64 = each.iter().map(|entries| *entries as f64).sum();
     let squares: f64 = each.iter().map(|entries| (*entries as f64).powi(2)).sum();

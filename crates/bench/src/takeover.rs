@@ -1,22 +1,22 @@
-//! How long a lock stays with a holder that was killed.
+//! Measures how long it takes until another client gets the lock of a killed holder.
 
 use std::time::{Duration, Instant};
 
-use super::system::{Client, EXPIRY, System};
+use super::system::{EXPIRY, LockClient, System};
 
-/// Who is killed.
+/// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Killed {
-    /// Whoever holds the lock.
+    /// The client that holds the lock.
     Client,
-    /// The site or server that it is connected to, and itself.
+    /// The site or server to which that client is connected, and the client itself.
     Site,
 }
 
-/// How long the wait may last; more means that nobody takes over.
+/// How long the wait may last; after that, it is assumed that no other client gets the lock.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Seconds from the kill until a client of the second site has the lock; none where nobody takes over.
+/// Returns the seconds from the kill until a client of the second site has the lock, or `None` if no other client can get it.
 pub(super) async fn measure<S: System>(system: &mut S, killed: Killed) -> anyhow::Result<Option<f64>> {
     if !S::TAKES_OVER {
         return Ok(None);
@@ -25,13 +25,13 @@ pub(super) async fn measure<S: System>(system: &mut S, killed: Killed) -> anyhow
         Killed::Client => "bench-client-killed",
         Killed::Site => "bench-site-killed",
     };
-    // Longer than the wait: it must not lose its turn itself.
+    // A long expiry: the waiter must not expire itself.
     let mut waiter = system.connect(1, super::system::LONG_EXPIRY).await?;
     let kill = system.hold(lock).await?;
     let waiting = tokio::spawn(async move {
         waiter.acquire(lock).await?;
         let granted = Instant::now();
-        // Not given back until it is known that it was had.
+        // The client is returned, so that it keeps the lock until the time is known.
         anyhow::Ok((granted, waiter))
     });
     tokio::time::sleep(Duration::from_millis(300)).await;

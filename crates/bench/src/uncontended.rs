@@ -1,18 +1,18 @@
-//! A lock whose token is here, taken and given back within the process.
+//! Measures a lock whose token is at this site, acquired and released within the process.
 
 use std::time::Instant;
 
 use meshlock::Node;
 
-use super::report::{Goal, Row, median};
+use super::report::{Goal, GoalRow, median};
 
-/// How many are timed together: reading the clock takes time too.
+/// How many acquisitions are timed together: reading the clock takes time as well.
 const BATCH: usize = 1000;
 
-pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
+pub(super) fn measure(times: usize) -> anyhow::Result<GoalRow> {
     let node = Node::local()?;
     drop(node.lock_blocking("bench")?);
-    // The median of the batches: another program has the core in some of them.
+    // The median of the batches: in some of them another program may have the core.
     let mut batches = Vec::with_capacity(times / BATCH);
     for _ in 0..times.div_ceil(BATCH) {
         let start = Instant::now();
@@ -21,7 +21,7 @@ pub(super) fn measure(times: usize) -> anyhow::Result<Row> {
         }
         batches.push(start.elapsed().as_secs_f64() * 1e6 / BATCH as f64);
     }
-    Ok(Row {
+    Ok(GoalRow {
         what: "acquire and release, in process, token here".to_owned(),
         unit: "µs",
         ours: median(batches),

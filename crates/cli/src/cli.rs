@@ -1,4 +1,4 @@
-//! The arguments of `meshlock`, one type a subcommand.
+//! The command line of `meshlock`, with one variant of [`Command`] for each subcommand.
 
 use clap::{Parser, Subcommand};
 
@@ -11,19 +11,28 @@ use crate::embedded;
 
 /// Distributed mutual exclusion without a lock server.
 #[derive(Debug, Parser)]
-#[command(name = "meshlock", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "meshlock", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
+Examples:
+  meshlock run jobs -- ./backup.sh  hold the lock 'jobs' while a command runs; needs no configuration
+  meshlock up                       run a cluster of three sites on this machine
+  meshlock lab                      see the algorithms run, in the browser
+
+A cluster consists of sites, usually one per machine. `meshlock node` runs one site. Commands that need a node connect to a
+running one; `meshlock run` starts one for this machine if there is none.
+
 Exit codes:
-  0   done, and everything that was checked holds
+  0   success, and everything that was checked holds
   1   something that was checked does not hold, or the command failed
-  2   an exploration reached its limit before its end
-  64  the arguments or a file make no sense; the message says what would be right
-  69  no node is reachable; the message says how to start one";
+  2   unfinished: an exploration reached its limit, or not all sites answered
+  64  invalid arguments or an invalid file; the message says what is expected
+  69  no node is reachable; the message says how to start one
+`meshlock run --help` lists the exit codes of `run`.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -31,25 +40,25 @@ pub(crate) enum Command {
     Run(run::Arguments),
     /// Run one site of a cluster
     Node(Box<node::Arguments>),
-    /// Run a whole cluster on this machine, for trying things
+    /// Run a whole cluster on this machine, to try things out
     Up(up::Arguments),
-    /// How a site is, and the cluster as it sees it
+    /// Show the state of a site, and of the cluster as this site sees it
     Status(status::Arguments),
-    /// The cluster as it lives: members, leases, locks, grants a second
+    /// Watch a running cluster: members, leases, locks, grants per second
     Top(top::Arguments),
-    /// What a cluster does, as it does it, in the trace format
+    /// Print what a running cluster does, one JSON line per event
     Trace(trace::Arguments),
-    /// Who holds a lock, who waits for it, and why
+    /// Show who holds a lock, who waits for it, and why
     Queue(queue::Arguments),
     /// Take a lock away from whoever holds it
     Break(break_lock::Arguments),
-    /// Which algorithm each lock runs, changed while the cluster runs
+    /// Show or change which algorithm each lock runs, while the cluster runs
     Rules(rules::Arguments),
-    /// Who takes part, what a new site needs, and how one leaves
+    /// List the sites, prepare the configuration of a new site, or remove a site
     Site(site::Arguments),
-    /// Make the cluster's certificate authority, and certificates for its sites and clients
+    /// Create the cluster's certificate authority, and certificates for its sites and clients
     Ca(ca::Arguments),
-    /// Make tokens for clients that show no certificate
+    /// Create tokens for clients that have no certificate
     Token(token::Arguments),
     /// Run every algorithm through a short contended run and print one table
     Demo(demo::Arguments),
@@ -57,31 +66,31 @@ pub(crate) enum Command {
     Algorithms(algorithms::Arguments),
     /// Simulate one algorithm under load and measure it
     Sim(Box<sim::Arguments>),
-    /// Sweep algorithms over load or size: a table, CSV, plots
+    /// Compare algorithms over a range of loads or cluster sizes: a table, CSV, plots
     Compare(Box<compare::Arguments>),
-    /// Run a paper's table or figure again: published, measured, error
+    /// Reproduce a table or figure of a paper: published value, measured value, error
     Reproduce(reproduce::Arguments),
-    /// Explore every interleaving of a small run: does it hold, and if not, why
+    /// Explore every interleaving of a small run; print a counterexample if a property fails
     Check(Box<check::Arguments>),
-    /// Simulate whole clusters under faults and check that they stay safe
+    /// Simulate whole clusters under faults, by seed, and check that they stay safe
     Dst(dst::Arguments),
-    /// What the papers get wrong, shown by machine: counterexample, repair, proof
+    /// List the errors found in the papers: counterexample, repair, proof by exploration
     Errata(errata::Arguments),
     /// Build, check and analyse quorum systems
     Quorum(quorum::Arguments),
-    /// See any algorithm run on a page of this machine: step it, break it, compare it
+    /// Open a page in the browser that shows any algorithm run: step it, break it, compare it
     Lab(lab::Arguments),
-    /// Print what completes this command in a shell
+    /// Print the completion script for a shell
     Completions(complete::Completions),
-    /// Print the manual, or write its pages
+    /// Print the manual page, or write the pages of all commands
     Man(complete::Man),
-    /// What `run` starts to become the command
+    /// The process that `run` starts, and that becomes CMD
     #[command(name = run::start::NAME, hide = true)]
     StartHeld(run::start::Arguments),
-    /// What `run` starts to keep a session with a node on another machine
+    /// The process that `run` starts to keep the session with a node on another machine
     #[command(name = keeper::NAME, hide = true)]
     KeepSession(keeper::Arguments),
-    /// What `run` starts where no node runs
+    /// The node that `run` starts where none is running
     #[command(name = embedded::NAME, hide = true)]
     EmbeddedNode(embedded::Arguments),
 }

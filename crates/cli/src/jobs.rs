@@ -1,4 +1,4 @@
-//! Many simulations at once: spread over the cores, shown by a progress bar, given back in their order.
+//! Runs many simulations on all cores, with a progress bar.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use meshlock_protocol::Spec;
@@ -7,15 +7,15 @@ use meshlock_sim::experiments::Job;
 use rayon::prelude::*;
 
 use crate::commands::sim::measure;
-use crate::output::Usage;
+use crate::output::UsageError;
 
-/// Runs all jobs; the reports come in the order of the jobs, whatever the number of threads.
+/// Runs all jobs. The reports have the order of the jobs, whatever the number of threads.
 pub(crate) fn run_all(jobs: &[Job], title: &str) -> anyhow::Result<Vec<Report>> {
     let bar = bar(jobs.len() as u64, title, "runs");
     let reports = jobs
         .par_iter()
         .map(|job| {
-            let spec: Spec = job.spec.parse().map_err(Usage::new)?;
+            let spec: Spec = job.spec.parse().map_err(UsageError::new)?;
             let report = measure(&spec, &job.settings);
             bar.inc(1);
             report
@@ -25,7 +25,7 @@ pub(crate) fn run_all(jobs: &[Job], title: &str) -> anyhow::Result<Vec<Report>> 
     reports
 }
 
-/// A bar for so many `things`, with the time left; shown only on a terminal.
+/// Returns a progress bar for `length` `things` that shows the remaining time. It appears only on a terminal.
 pub(crate) fn bar(length: u64, title: &str, things: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!(
         "{{msg:<28}} {{bar:40}} {{pos}}/{{len}} {things}, {{eta}} left"

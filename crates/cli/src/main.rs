@@ -1,14 +1,14 @@
 //! The `meshlock` command: reads the arguments, runs one subcommand, turns its outcome into an exit code.
 
 mod cli;
+mod cluster_watch;
 mod commands;
 mod embedded;
 mod jobs;
+mod location;
 mod output;
-mod place;
 mod plot;
 mod settings;
-mod watching;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -18,23 +18,23 @@ use clap::Parser;
 use cli::{Cli, Command};
 use embedded::EmbeddedError;
 use meshlock_client::ConnectionError;
-use output::{Outcome, Usage};
+use output::{CommandOutcome, UsageError};
 use settings::places::PlaceError;
 
-/// Exit code for an exploration that reached its limit.
+/// Exit code for a command that could not finish: an exploration reached its limit, or some sites did not answer.
 const EXIT_UNFINISHED: u8 = 2;
 
-/// Exit code for arguments or files that make no sense (`EX_USAGE` of sysexits).
+/// Exit code for invalid arguments or files (`EX_USAGE` of sysexits).
 const EXIT_USAGE: u8 = 64;
 
-/// Exit code for a node that is not there (`EX_UNAVAILABLE`).
+/// Exit code if no node is reachable (`EX_UNAVAILABLE`).
 const EXIT_NO_NODE: u8 = 69;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // A closed pipe behind `meshlock --help | head` is no failure.
+            // A closed pipe, as in `meshlock --help | head`, is not a failure.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
         }
@@ -42,10 +42,10 @@ fn main() -> ExitCode {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let result = run(cli, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Refuted) => ExitCode::FAILURE,
-        Ok(Outcome::Unfinished) => ExitCode::from(EXIT_UNFINISHED),
-        Ok(Outcome::Exit(code)) => ExitCode::from(code),
+        Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::Refuted) => ExitCode::FAILURE,
+        Ok(CommandOutcome::Unfinished) => ExitCode::from(EXIT_UNFINISHED),
+        Ok(CommandOutcome::Exit(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("meshlock: {error:#}{}", hint(&error));
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     match cli.command {
         Command::Node(arguments) => commands::node::run(*arguments, out),
         Command::Up(arguments) => commands::up::run(&arguments, out),
@@ -87,7 +87,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
-    if error.is::<Usage>() {
+    if error.is::<UsageError>() {
         return ExitCode::from(EXIT_USAGE);
     }
     if error.is::<EmbeddedError>() || error.is::<commands::node::NoCluster>() {
@@ -101,7 +101,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// What a user can do about it, where the library that the error comes from cannot know.
+/// Returns what the user can do about an error whose library does not know the command line.
 fn hint(error: &anyhow::Error) -> &'static str {
     match error.downcast_ref::<ConnectionError>() {
         Some(ConnectionError::Nobody(_)) => " (`meshlock node` starts one; --socket and --node name another)",

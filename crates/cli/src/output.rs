@@ -1,4 +1,4 @@
-//! What all subcommands share about their output: tables, JSON, and how they end.
+//! The output that all subcommands share: tables, JSON, files, questions, and how a command ends.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -8,39 +8,39 @@ use std::path::Path;
 use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 use serde::Serialize;
 
-/// How a subcommand ended when nothing went wrong with running it.
+/// How a subcommand ended, if no error prevented it from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// All done, and whatever was checked holds.
+pub(crate) enum CommandOutcome {
+    /// Everything was done, and everything that was checked holds.
     Done,
     /// Something that was checked does not hold; the output says what.
     Refuted,
-    /// Nothing that was checked fails, but a limit was reached before everything was.
+    /// Nothing that was checked fails, but not everything could be checked or done.
     Unfinished,
-    /// With the exit code of a command that was run, or one that says why it was not.
+    /// The command ends with this exit code: that of the program that was run, or one that says why it was not run.
     Exit(u8),
 }
 
-/// The caller's mistake: the message names the thing and says what would be right.
+/// A mistake in the arguments or in a file: the message names the thing and says what is expected.
 #[derive(Debug)]
-pub(crate) struct Usage(String);
+pub(crate) struct UsageError(String);
 
-impl Usage {
-    /// Wraps whatever explains the mistake.
+impl UsageError {
+    /// Wraps the explanation of the mistake.
     pub(crate) fn new(why: impl fmt::Display) -> Self {
-        Usage(why.to_string())
+        UsageError(why.to_string())
     }
 }
 
-impl fmt::Display for Usage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}
 
-/// An empty table with these column heads, in the one style of this program.
+/// Returns an empty table with these column heads, in the style of this program.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
@@ -49,7 +49,7 @@ pub(crate) fn table(heads: &[&str]) -> Table {
     table
 }
 
-/// Reads the text that a user names, up to so many bytes: what is larger, or never ends, is refused before it fills the
+/// Reads all text of `from`. A text of more than `max_bytes` is refused, so that a file that never ends does not fill the
 /// memory.
 pub(crate) fn read_text(from: impl Read, max_bytes: u64) -> io::Result<String> {
     let mut text = String::new();
@@ -60,28 +60,28 @@ pub(crate) fn read_text(from: impl Read, max_bytes: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Makes the file that `flag` names, empty.
-pub(crate) fn create(flag: &str, path: &Path) -> Result<File, Usage> {
+/// Creates the file that `flag` names, or empties it.
+pub(crate) fn create(flag: &str, path: &Path) -> Result<File, UsageError> {
     File::create(path).map_err(|error| cannot_write(flag, path, &error))
 }
 
-/// Whether the file that `flag` names can be written to, found out before the work whose results it is for. What it holds
-/// stays until there are new results.
-pub(crate) fn check_file(flag: &str, path: &Path) -> Result<(), Usage> {
+/// Checks that the file that `flag` names can be written, before the work whose results it is for. Its contents stay until
+/// there are new results.
+pub(crate) fn check_file(flag: &str, path: &Path) -> Result<(), UsageError> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| cannot_write(flag, path, &error))
 }
 
-/// Sees to it that the folder that `flag` names is there, before the work whose results it is for.
-pub(crate) fn check_folder(flag: &str, path: &Path) -> Result<(), Usage> {
+/// Creates the folder that `flag` names if it does not exist, before the work whose results it is for.
+pub(crate) fn check_folder(flag: &str, path: &Path) -> Result<(), UsageError> {
     fs::create_dir_all(path).map_err(|error| cannot_write(flag, path, &error))
 }
 
-fn cannot_write(flag: &str, path: &Path, error: &io::Error) -> Usage {
-    Usage::new(format!("{flag} {}: cannot be written: {error}", path.display()))
+fn cannot_write(flag: &str, path: &Path, error: &io::Error) -> UsageError {
+    UsageError::new(format!("{flag} {}: cannot be written: {error}", path.display()))
 }
 
-/// Asks the person at the terminal.
+/// Asks a yes-or-no question at the terminal.
 pub(crate) fn is_confirmed(question: &str) -> io::Result<bool> {
     eprint!("{question} [y/N] ");
     let mut answer = String::new();

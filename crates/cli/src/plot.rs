@@ -1,4 +1,4 @@
-//! Curves as SVG files.
+//! Plots of curves as SVG files.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (900, 600);
 
-/// Writes `plot` into `folder` as `NAME.svg` and gives back the path.
+/// Writes `plot` into `folder` as `NAME.svg` and returns the path.
 pub(crate) fn write(folder: &Path, plot: &Plot) -> anyhow::Result<std::path::PathBuf> {
     std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let path = folder.join(format!("{}.svg", plot.name));
     let svg = draw(plot)?;
     std::fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
-/// The picture itself.
+/// Returns the plot as the text of an SVG file.
 fn draw(plot: &Plot) -> anyhow::Result<String> {
     let mut svg = String::new();
     {
@@ -81,7 +81,7 @@ fn draw_curve(chart: &mut Chart<'_, '_>, at: usize, curve: &Curve) -> Result<(),
     Ok(())
 }
 
-/// The smallest and the largest value, never the same.
+/// Returns the smallest and the largest value, or a default range if they are equal: an axis needs some length.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (least, most) = values
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));

@@ -204,7 +204,7 @@ fn bad_input_names_the_flag_and_the_value_and_exits_with_64() {
         (&["sim", "central", "--mend", "1,2"], "--mend 1,2: write it as WHAT@TIME"),
         (
             &["sim", "central", "--cut", "1,2@5", "--mend", "2,1@4"],
-            "--cut 1,2: the link must be mended some day; give a later --mend 1,2@TIME",
+            "--cut 1,2: the link is never mended; add a later --mend 1,2@TIME",
         ),
         (
             &["sim", "central", "--trace", "/no/such/folder/trace"],

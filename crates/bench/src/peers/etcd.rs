@@ -1,5 +1,5 @@
-//! Locks of three etcd servers: the lock service of its API, by the JSON gateway that each server has. What the gateway costs is
-//! measured too: reading a key from a server's own memory by the same way ([`Etcd::gateway`]).
+//! Locks of three etcd servers: the lock service of its API, through the JSON gateway of each server. The cost of the gateway itself is
+//! measured as well, by reading a key from the memory of a server ([`Etcd::gateway`]).
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::http::Http;
 use super::{Server, until_ready, version_of};
 use crate::output::free_addresses;
-use crate::system::{Client, System};
+use crate::system::{LockClient, System};
 
 const SERVERS: usize = 3;
 
@@ -54,7 +54,7 @@ impl Etcd {
         Ok(Etcd { servers, addresses, _directory: directory })
     }
 
-    /// What the JSON gateway itself takes at most, in microseconds: the mean of reads that the server answers from its memory.
+    /// Returns an upper bound for the cost of the JSON gateway, in microseconds: the mean of reads that the server answers from memory.
     pub(crate) async fn gateway(&self, times: u32) -> anyhow::Result<f64> {
         let mut http = Http::open(self.addresses[0]).await?;
         let read = json!({ "key": base64(b"bench"), "serializable": true });
@@ -67,16 +67,16 @@ impl Etcd {
     }
 }
 
-/// Which etcd is installed.
+/// Returns the version of etcd that is installed.
 pub(crate) fn version() -> String {
     version_of("etcd", "--version")
 }
 
-/// A client with a lease.
+/// A client of etcd with a lease.
 pub(crate) struct EtcdClient {
     http: Http,
     lease: Value,
-    /// What holds the lock, as the server names it.
+    /// The key that holds the lock, named by the server.
     key: Value,
 }
 
@@ -105,10 +105,10 @@ impl System for Etcd {
     }
 }
 
-impl Client for EtcdClient {
+impl LockClient for EtcdClient {
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
-        let wish = json!({ "name": base64(lock.as_bytes()), "lease": self.lease });
-        let granted = self.http.post("/v3/lock/lock", &wish).await?;
+        let request = json!({ "name": base64(lock.as_bytes()), "lease": self.lease });
+        let granted = self.http.post("/v3/lock/lock", &request).await?;
         self.key = granted["key"].clone();
         let revision = granted["header"]["revision"].as_str().context("a grant without a revision")?;
         Ok(Some(revision.parse()?))
@@ -120,7 +120,7 @@ impl Client for EtcdClient {
     }
 }
 
-/// How JSON has bytes.
+/// Encodes bytes for etcd's JSON.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as etcd's gateway needs: one request after the other on a connection that stays.
+//! A minimal HTTP/1.1 client for etcd's gateway: one request after the other on a persistent connection.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// A connection.
+/// A persistent connection to an HTTP server.
 pub(super) struct Http {
     stream: BufReader<TcpStream>,
     host: String,
@@ -20,7 +20,7 @@ impl Http {
         Ok(Http { stream: BufReader::new(stream), host: address.to_string() })
     }
 
-    /// Posts one JSON document and waits for another.
+    /// Posts a JSON document and returns the answer.
     pub(super) async fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = body.to_string();
         let request = format!(
@@ -35,7 +35,9 @@ impl Http {
             let line = self.line().await?.to_ascii_lowercase();
             let Some((name, value)) = line.split_once(':') else { break };
             match name {
-                "content-length" => length = value.trim().parse().context("a length that is no number")?,
+                "content-length" => {
+                    length = value.trim().parse().context("the content length is not a number")?;
+                }
                 "transfer-encoding" => chunked = value.trim() == "chunked",
                 _ => {}
             }
@@ -44,14 +46,13 @@ impl Http {
         if status.split(' ').nth(1) != Some("200") {
             bail!("{path}: {status}: {}", String::from_utf8_lossy(&body));
         }
-        serde_json::from_slice(&body).with_context(|| format!("{path}: an answer that is no JSON"))
+        serde_json::from_slice(&body).with_context(|| format!("{path}: the answer is not JSON"))
     }
 
     async fn chunks(&mut self) -> anyhow::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {
-            let length =
-                usize::from_str_radix(&self.line().await?, 16).context("a chunk without a length")?;
+            let length = usize::from_str_radix(&self.line().await?, 16).context("a chunk has no length")?;
             body.extend(self.bytes(length).await?);
             self.line().await?;
             if length == 0 {

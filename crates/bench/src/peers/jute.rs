@@ -1,4 +1,4 @@
-//! As much of ZooKeeper's protocol as its lock recipe needs: frames of a length and big-endian fields.
+//! A minimal ZooKeeper client for its lock recipe: frames with a length and big-endian fields.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// What a request may end in, other than an answer.
+/// The error numbers that the lock recipe expects.
 pub(super) const NO_NODE: i32 = -101;
 pub(super) const NODE_EXISTS: i32 = -110;
 
-/// The longest frame that is believed.
+/// Largest frame that is accepted, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
 const CREATE: i32 = 1;
@@ -19,29 +19,29 @@ const DELETE: i32 = 2;
 const EXISTS: i32 = 3;
 const CHILDREN: i32 = 8;
 
-/// The number of a frame that is no answer but the news of a watch.
+/// The number of a frame that reports an event of a watch, instead of an answer.
 const WATCH: i32 = -1;
 
-/// How a node is made.
+/// How a node is created.
 #[derive(Clone, Copy)]
 pub(super) enum Mode {
     Persistent = 0,
     EphemeralSequential = 3,
 }
 
-/// A session.
-pub(super) struct Session {
+/// A session with a ZooKeeper server.
+pub(super) struct ZooKeeperSession {
     stream: BufReader<TcpStream>,
     last: i32,
-    /// Watches that have gone off: of which nodes.
+    /// The paths of the nodes whose watches have fired.
     news: Vec<String>,
 }
 
-impl Session {
+impl ZooKeeperSession {
     pub(super) async fn open(address: SocketAddr, expiry: Duration) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let mut session = Session { stream: BufReader::new(stream), last: 0, news: Vec::new() };
+        let mut session = ZooKeeperSession { stream: BufReader::new(stream), last: 0, news: Vec::new() };
         let mut hello = Frame::default();
         hello.int(0).long(0).int(i32::try_from(expiry.as_millis())?).long(0).bytes(&[0; 16]).byte(0);
         session.send(hello).await?;
@@ -54,10 +54,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Makes a node; gives back its name, or the error's number.
+    /// Creates a node. Returns its name, or the number of the error.
     pub(super) async fn create(&mut self, path: &str, mode: Mode) -> anyhow::Result<Result<String, i32>> {
         let mut body = Frame::default();
-        // Everything allowed, to everyone.
+        // Access control: everything is allowed to everyone.
         body.bytes(path.as_bytes())
             .bytes(b"")
             .int(1)
@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    /// Whether a node is there; if so, its end will be news.
+    /// Returns whether a node exists. If it does, its deletion will be reported.
     pub(super) async fn watch(&mut self, path: &str) -> anyhow::Result<bool> {
         let mut body = Frame::default();
         body.bytes(path.as_bytes()).byte(1);
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Waits for the news of a node.
+    /// Waits until the watch of a node has fired.
     pub(super) async fn until_news(&mut self, path: &str) -> anyhow::Result<()> {
         loop {
             if let Some(at) = self.news.iter().position(|of| of == path) {
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Keeps what a watch says.
+    /// Remembers the event if the frame is one of a watch.
     fn note(&mut self, frame: &[u8]) -> anyhow::Result<()> {
         let mut fields = Fields(frame);
         let (of, ..) = (fields.int()?, fields.long()?, fields.int()?);
@@ -152,7 +152,7 @@ impl Session {
     async fn frame(&mut self) -> anyhow::Result<Vec<u8>> {
         let length = usize::try_from(self.stream.read_u32().await?)?;
         if length > MAX_BYTES {
-            bail!("an answer of {length} bytes: not one of ZooKeeper");
+            bail!("an answer of {length} bytes: the server is not ZooKeeper");
         }
         let mut bytes = vec![0; length];
         self.stream.read_exact(&mut bytes).await?;
@@ -160,7 +160,7 @@ impl Session {
     }
 }
 
-/// Fields that are written.
+/// Writes the fields of a frame.
 #[derive(Default)]
 struct Frame(Vec<u8>);
 
@@ -187,7 +187,7 @@ impl Frame {
     }
 }
 
-/// Fields that are read.
+/// Reads the fields of a frame.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -200,14 +200,14 @@ impl Fields<'_> {
     }
 
     fn text(&mut self) -> anyhow::Result<String> {
-        let length = usize::try_from(self.int()?).context("a text of negative length")?;
-        let (text, rest) = self.0.split_at_checked(length).context("an answer that ends early")?;
+        let length = usize::try_from(self.int()?).context("a text in the answer has a negative length")?;
+        let (text, rest) = self.0.split_at_checked(length).context("the answer ends early")?;
         self.0 = rest;
         Ok(String::from_utf8(text.to_vec())?)
     }
 
     fn part<const N: usize>(&mut self) -> anyhow::Result<[u8; N]> {
-        let (part, rest) = self.0.split_first_chunk().context("an answer that ends early")?;
+        let (part, rest) = self.0.split_first_chunk().context("the answer ends early")?;
         self.0 = rest;
         Ok(*part)
     }

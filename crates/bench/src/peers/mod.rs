@@ -1,5 +1,5 @@
-//! Lock services of others, from the system's packages: started here, on free ports of the loopback network and in directories of
-//! their own, and ended by their numbers.
+//! Other lock services, from the system's packages: started on free loopback ports and in directories of their own, and stopped by
+//! their process ids.
 
 pub(super) mod etcd;
 mod http;
@@ -42,18 +42,18 @@ impl Server {
         self.child.id()
     }
 
-    /// Ends it at once.
+    /// Kills the process.
     pub(super) fn kill(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Why it does not answer: how it ended and what it said last, if it has ended.
+    /// Returns an error if the process has ended, with its exit status and the last line of its log.
     fn check(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-            let last = log.lines().last().unwrap_or("(it said nothing)");
+            let last = log.lines().last().unwrap_or("(its log is empty)");
             bail!("it has ended ({status}): {last}");
         }
         Ok(())
@@ -66,7 +66,7 @@ impl Drop for Server {
     }
 }
 
-/// Tries until a service answers; an error if it has ended or takes too long.
+/// Repeats `attempt` until a service answers. Returns an error if a server has ended, or the service takes too long.
 pub(super) async fn until_ready<T, F>(
     servers: &mut [Server],
     mut attempt: impl FnMut() -> F,
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// What a program says of its version, in one line.
+/// Returns the first line of what a program prints about its version.
 fn version_of(program: &str, flag: &str) -> String {
     let output = Command::new(program).arg(flag).stdin(Stdio::null()).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Locks of one Redis server that keeps nothing on disk, taken with `SET NX PX`. Whoever does not get one asks again after a
-//! millisecond, or waits until its release is published. There are no fences.
+//! Locks of one Redis server that writes nothing to disk, acquired with `SET NX PX`. A client that does not get the lock polls every
+//! millisecond, or waits until the release is published. There are no fences.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::timeout;
 
-use super::resp::{Connection, Reply};
+use super::resp::{Connection, RespReply};
 use super::{Server, until_ready, version_of};
 use crate::output::free_addresses;
-use crate::system::{Client, System};
+use crate::system::{LockClient, System};
 
-/// How long whoever polls waits before it asks again.
+/// How long a polling client waits before it tries again.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Deletes a lock if it is the caller's, and tells those who wait.
+/// Deletes a lock if the caller holds it, and notifies the waiters.
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then \
                        redis.call('del', KEYS[1]) redis.call('publish', KEYS[1], '') return 1 else return 0 end";
 
-/// One server.
+/// A Redis server.
 pub(super) struct Instance {
     pub(super) server: Server,
     pub(super) address: SocketAddr,
@@ -43,7 +43,7 @@ impl Instance {
     }
 }
 
-/// One Redis server, whose clients poll or wait to be told.
+/// One Redis server. Its clients wait for published releases if `TOLD`, and poll otherwise.
 pub(crate) struct Redis<const TOLD: bool>(Instance);
 
 impl<const TOLD: bool> Redis<TOLD> {
@@ -52,17 +52,17 @@ impl<const TOLD: bool> Redis<TOLD> {
     }
 }
 
-/// Which Redis is installed.
+/// Returns the version of Redis that is installed.
 pub(crate) fn version() -> String {
     version_of("redis-server", "--version")
 }
 
-/// A client.
+/// A client of one Redis server.
 pub(crate) struct RedisClient<const TOLD: bool> {
     connection: Connection,
-    /// Where releases are told of.
+    /// The connection that receives published releases.
     news: Connection,
-    /// What the second connection hears of.
+    /// The lock to which the second connection is subscribed.
     subscribed: String,
     token: String,
     expiry: String,
@@ -95,26 +95,26 @@ impl<const TOLD: bool> System for Redis<TOLD> {
 impl<const TOLD: bool> RedisClient<TOLD> {
     async fn attempt(&mut self, lock: &str) -> anyhow::Result<bool> {
         let reply = self.connection.ask(&["SET", lock, &self.token, "NX", "PX", &self.expiry]).await?;
-        Ok(reply != Reply::Nothing)
+        Ok(reply != RespReply::Nothing)
     }
 
-    /// Hears of the releases of this lock, and of no other.
+    /// Subscribes to the releases of this lock, and of no other.
     async fn subscribe(&mut self, lock: &str) -> anyhow::Result<()> {
         if self.subscribed == lock {
             return Ok(());
         }
         if !self.subscribed.is_empty() {
-            self.news.say(&["UNSUBSCRIBE", &self.subscribed]).await?;
+            self.news.send(&["UNSUBSCRIBE", &self.subscribed]).await?;
         }
-        self.news.say(&["SUBSCRIBE", lock]).await?;
-        // What is still told of the other lock comes first.
-        while !is_subscription(&self.news.hear().await?, lock) {}
+        self.news.send(&["SUBSCRIBE", lock]).await?;
+        // Messages about the previous lock may arrive first.
+        while !is_subscription(&self.news.receive().await?, lock) {}
         lock.clone_into(&mut self.subscribed);
         Ok(())
     }
 }
 
-impl<const TOLD: bool> Client for RedisClient<TOLD> {
+impl<const TOLD: bool> LockClient for RedisClient<TOLD> {
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
         while !self.attempt(lock).await? {
             if !TOLD {
@@ -122,13 +122,13 @@ impl<const TOLD: bool> Client for RedisClient<TOLD> {
                 continue;
             }
             self.subscribe(lock).await?;
-            // It may have been given back before that was heard.
+            // The lock may have been released before the subscription took effect.
             if self.attempt(lock).await? {
                 break;
             }
-            // A lock that expires is not told of.
-            if let Ok(heard) = timeout(Duration::from_millis(500), self.news.hear()).await {
-                heard?;
+            // The expiry of a lock is not published.
+            if let Ok(published) = timeout(Duration::from_millis(500), self.news.receive()).await {
+                published?;
             }
         }
         lock.clone_into(&mut self.held);
@@ -140,7 +140,7 @@ impl<const TOLD: bool> Client for RedisClient<TOLD> {
     }
 }
 
-fn is_subscription(reply: &Reply, lock: &str) -> bool {
-    let Reply::Many(words) = reply else { return false };
-    matches!(&words[..], [Reply::Text(kind), Reply::Text(name), ..] if kind == "subscribe" && name == lock)
+fn is_subscription(reply: &RespReply, lock: &str) -> bool {
+    let RespReply::Many(words) = reply else { return false };
+    matches!(&words[..], [RespReply::Text(kind), RespReply::Text(name), ..] if kind == "subscribe" && name == lock)
 }

@@ -1,14 +1,14 @@
-//! Redlock: a lock is held by whoever has it at three of five Redis servers that know nothing of each other. There are no fences.
+//! Redlock: a client holds a lock if it has it at three of five independent Redis servers. There are no fences.
 
 use std::time::{Duration, Instant};
 
 use super::redis::Instance;
-use super::resp::{Connection, Reply};
-use crate::system::{Client, System};
+use super::resp::{Connection, RespReply};
+use crate::system::{LockClient, System};
 
 const SERVERS: usize = 5;
 
-/// Deletes a lock if it is the caller's.
+/// Deletes a lock if the caller holds it.
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
@@ -25,9 +25,9 @@ impl Redlock {
     }
 }
 
-/// A client, connected to all of them.
+/// A client that is connected to all servers.
 pub(crate) struct RedlockClient {
-    /// None once a server is gone.
+    /// `None` for each server that is gone.
     connections: Vec<Option<Connection>>,
     token: String,
     expiry: Duration,
@@ -57,11 +57,11 @@ impl System for Redlock {
 }
 
 impl RedlockClient {
-    /// Asks all at once; how many agree.
-    async fn ask_all(&mut self, command: &[&str], agrees: impl Fn(&Reply) -> bool) -> usize {
+    /// Sends a command to all servers at once. Returns how many agree.
+    async fn ask_all(&mut self, command: &[&str], agrees: impl Fn(&RespReply) -> bool) -> usize {
         for slot in &mut self.connections {
             if let Some(connection) = slot
-                && connection.say(command).await.is_err()
+                && connection.send(command).await.is_err()
             {
                 *slot = None;
             }
@@ -69,7 +69,7 @@ impl RedlockClient {
         let mut agreed = 0;
         for slot in &mut self.connections {
             let Some(connection) = slot else { continue };
-            match connection.hear().await {
+            match connection.receive().await {
                 Ok(reply) => agreed += usize::from(agrees(&reply)),
                 Err(_) => *slot = None,
             }
@@ -79,17 +79,17 @@ impl RedlockClient {
 
     async fn release_all(&mut self, lock: &str) -> usize {
         let token = self.token.clone();
-        self.ask_all(&["EVAL", RELEASE, "1", lock, &token], |reply| *reply == Reply::Number(1)).await
+        self.ask_all(&["EVAL", RELEASE, "1", lock, &token], |reply| *reply == RespReply::Number(1)).await
     }
 }
 
-impl Client for RedlockClient {
+impl LockClient for RedlockClient {
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
         let (token, expiry) = (self.token.clone(), self.expiry.as_millis().to_string());
         loop {
             let start = Instant::now();
             let command = ["SET", lock, &token, "NX", "PX", &expiry];
-            let agreed = self.ask_all(&command, |reply| *reply != Reply::Nothing).await;
+            let agreed = self.ask_all(&command, |reply| *reply != RespReply::Nothing).await;
             if agreed > SERVERS / 2 && start.elapsed() < self.expiry {
                 lock.clone_into(&mut self.held);
                 return Ok(None);
@@ -97,7 +97,7 @@ impl Client for RedlockClient {
             let reached = self.connections.iter().flatten().count();
             anyhow::ensure!(reached > SERVERS / 2, "only {reached} of {SERVERS} Redis servers answer");
             self.release_all(lock).await;
-            // At random, so that those who compete do not meet again.
+            // A random pause, so that competing clients do not collide again.
             tokio::time::sleep(Duration::from_micros(fastrand::u64(500..3000))).await;
         }
     }

@@ -1,4 +1,4 @@
-//! As much of the Redis protocol as locks need.
+//! A minimal client of the Redis protocol (RESP).
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -7,13 +7,13 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// A reply.
+/// A reply of a Redis server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum RespReply {
     Text(String),
     Number(i64),
     Nothing,
-    Many(Vec<Reply>),
+    Many(Vec<RespReply>),
 }
 
 /// A connection to a Redis server.
@@ -27,12 +27,12 @@ impl Connection {
     }
 
     /// Sends a command and waits for its reply.
-    pub(super) async fn ask(&mut self, command: &[&str]) -> anyhow::Result<Reply> {
-        self.say(command).await?;
-        self.hear().await
+    pub(super) async fn ask(&mut self, command: &[&str]) -> anyhow::Result<RespReply> {
+        self.send(command).await?;
+        self.receive().await
     }
 
-    pub(super) async fn say(&mut self, command: &[&str]) -> anyhow::Result<()> {
+    pub(super) async fn send(&mut self, command: &[&str]) -> anyhow::Result<()> {
         let mut bytes = format!("*{}\r\n", command.len());
         for word in command {
             write!(bytes, "${}\r\n{word}\r\n", word.len())?;
@@ -40,23 +40,23 @@ impl Connection {
         Ok(self.0.write_all(bytes.as_bytes()).await?)
     }
 
-    pub(super) async fn hear(&mut self) -> anyhow::Result<Reply> {
+    pub(super) async fn receive(&mut self) -> anyhow::Result<RespReply> {
         let line = self.line().await?;
         let Some((kind, rest)) = line.split_at_checked(1) else { bail!("an empty reply") };
         Ok(match kind {
-            "+" => Reply::Text(rest.to_owned()),
+            "+" => RespReply::Text(rest.to_owned()),
             "-" => bail!("Redis says: {rest}"),
-            ":" => Reply::Number(rest.parse()?),
-            "$" if rest == "-1" => Reply::Nothing,
+            ":" => RespReply::Number(rest.parse()?),
+            "$" if rest == "-1" => RespReply::Nothing,
             "$" => self.text(rest.parse()?).await?,
             "*" => {
                 let mut many = Vec::new();
                 for _ in 0..rest.parse::<usize>()? {
-                    many.push(Box::pin(self.hear()).await?);
+                    many.push(Box::pin(self.receive()).await?);
                 }
-                Reply::Many(many)
+                RespReply::Many(many)
             }
-            _ => bail!("a reply that is not of Redis: {line}"),
+            _ => bail!("a reply that is not of the Redis protocol: {line}"),
         })
     }
 
@@ -68,10 +68,10 @@ impl Connection {
         Ok(line.trim_end().to_owned())
     }
 
-    async fn text(&mut self, length: usize) -> anyhow::Result<Reply> {
+    async fn text(&mut self, length: usize) -> anyhow::Result<RespReply> {
         let mut bytes = vec![0; length + 2];
         self.0.read_exact(&mut bytes).await?;
         bytes.truncate(length);
-        Ok(Reply::Text(String::from_utf8(bytes).context("a reply that is no text")?))
+        Ok(RespReply::Text(String::from_utf8(bytes).context("a reply is not UTF-8")?))
     }
 }

@@ -1,13 +1,13 @@
-//! Each client against the service that it is for, where that is installed.
+//! Tests each client against its service, if that is installed.
 
 use std::time::Duration;
 
 use super::{etcd, redis, redlock, zookeeper};
-use crate::sides::Peer;
+use crate::sides::PeerService;
 use crate::system::{System, contended, many_locks};
 
-/// Whether a test can run: where everything must, a peer that is not installed fails it.
-fn is_there(peer: Peer) -> bool {
+/// Returns whether the peer is installed. With `MESHLOCK_ALL_TESTS` a missing peer fails the test.
+fn is_there(peer: PeerService) -> bool {
     let there = peer.is_installed();
     let all = std::env::var_os("MESHLOCK_ALL_TESTS").is_some();
     assert!(there || !all, "{} is not installed: {}", peer.name(), peer.how_to_install());
@@ -17,7 +17,7 @@ fn is_there(peer: Peer) -> bool {
     there
 }
 
-/// Clients fight for one lock and for several; the counter under each must not lose anything.
+/// Clients compete for one lock and for several; the counter under each must not lose an update.
 async fn excludes(system: impl System) {
     let window = Duration::from_millis(200);
     let run = contended(&system, 5, window).await.unwrap();
@@ -27,14 +27,14 @@ async fn excludes(system: impl System) {
 
 #[tokio::test]
 async fn etcd_excludes_and_its_fences_grow() {
-    if is_there(Peer::Etcd) {
+    if is_there(PeerService::Etcd) {
         excludes(etcd::Etcd::start().await.unwrap()).await;
     }
 }
 
 #[tokio::test]
 async fn redis_excludes_whether_polled_or_told() {
-    if is_there(Peer::RedisPolling) {
+    if is_there(PeerService::RedisPolling) {
         excludes(redis::Redis::<false>::start().await.unwrap()).await;
         excludes(redis::Redis::<true>::start().await.unwrap()).await;
     }
@@ -42,17 +42,17 @@ async fn redis_excludes_whether_polled_or_told() {
 
 #[tokio::test]
 async fn redlock_excludes() {
-    if is_there(Peer::Redlock) {
+    if is_there(PeerService::Redlock) {
         excludes(redlock::Redlock::start().await.unwrap()).await;
     }
 }
 
-/// Nowhere required: it brings a Java runtime.
+/// Never required, because it needs a Java runtime.
 #[tokio::test]
 async fn zookeeper_excludes_and_its_fences_grow() {
-    if Peer::ZooKeeper.is_installed() {
+    if PeerService::ZooKeeper.is_installed() {
         excludes(zookeeper::ZooKeeper::start().await.unwrap()).await;
     } else {
-        eprintln!("not tested, ZooKeeper is not installed: {}", Peer::ZooKeeper.how_to_install());
+        eprintln!("not tested, ZooKeeper is not installed: {}", PeerService::ZooKeeper.how_to_install());
     }
 }

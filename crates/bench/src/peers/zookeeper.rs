@@ -1,5 +1,5 @@
-//! Locks of three ZooKeeper servers, by its own recipe: each client makes a node that goes with its session and has a number, and
-//! whoever has not the lowest watches the one before its own.
+//! Locks of three ZooKeeper servers, by its own recipe: each client creates a numbered node that is deleted with its session. The client
+//! with the lowest number holds the lock; each other one watches the node before its own.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -10,26 +10,26 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::jute::{Mode, NO_NODE, NODE_EXISTS, Session};
+use super::jute::{Mode, NO_NODE, NODE_EXISTS, ZooKeeperSession};
 use super::{Server, until_ready};
 use crate::output::free_addresses;
-use crate::system::{Client, System};
+use crate::system::{LockClient, System};
 
 const SERVERS: usize = 3;
 
-/// Where the package has it.
+/// The path of the program in the Debian package.
 const JAR: &str = "/usr/share/java/zookeeper.jar";
 
 /// Three servers.
 pub(crate) struct ZooKeeper {
     servers: Vec<Server>,
     addresses: Vec<SocketAddr>,
-    /// As the servers say.
+    /// The version that the servers report.
     pub(crate) version: String,
     _directory: tempfile::TempDir,
 }
 
-/// Whether it is installed.
+/// Returns whether ZooKeeper is installed.
 pub(crate) fn is_installed() -> bool {
     Path::new(JAR).exists()
 }
@@ -65,7 +65,7 @@ impl ZooKeeper {
         }
         let mut version = String::new();
         for address in clients {
-            let open = || async { Session::open(*address, Duration::from_secs(5)).await.map(drop) };
+            let open = || async { ZooKeeperSession::open(*address, Duration::from_secs(5)).await.map(drop) };
             until_ready(&mut servers, open).await.context("starting ZooKeeper")?;
             version = version_at(*address).await?;
         }
@@ -73,7 +73,7 @@ impl ZooKeeper {
     }
 }
 
-/// What a server says of its version.
+/// Asks a server for its version.
 async fn version_at(address: SocketAddr) -> anyhow::Result<String> {
     let mut stream = tokio::net::TcpStream::connect(address).await?;
     stream.write_all(b"srvr").await?;
@@ -83,10 +83,10 @@ async fn version_at(address: SocketAddr) -> anyhow::Result<String> {
     Ok(line.split(['-', ',']).next().unwrap_or_default().to_owned())
 }
 
-/// A client.
+/// A client of one ZooKeeper server.
 pub(crate) struct ZooKeeperClient {
-    session: Session,
-    /// The node that is its turn.
+    session: ZooKeeperSession,
+    /// The node of this client in the queue of the lock.
     node: String,
 }
 
@@ -94,7 +94,7 @@ impl System for ZooKeeper {
     type Client = ZooKeeperClient;
 
     async fn connect(&self, number: usize, expiry: Duration) -> anyhow::Result<Self::Client> {
-        let session = Session::open(self.addresses[number % SERVERS], expiry).await?;
+        let session = ZooKeeperSession::open(self.addresses[number % SERVERS], expiry).await?;
         Ok(ZooKeeperClient { session, node: String::new() })
     }
 
@@ -109,7 +109,7 @@ impl System for ZooKeeper {
 }
 
 impl ZooKeeperClient {
-    /// Makes the node that stands in the queue, and the lock above it if it is new.
+    /// Creates the client's node in the queue, and the lock's node if it does not exist.
     async fn queue_up(&mut self, lock: &str) -> anyhow::Result<String> {
         let path = format!("/{lock}/turn-");
         loop {
@@ -117,15 +117,15 @@ impl ZooKeeperClient {
                 Ok(node) => return Ok(node),
                 Err(NO_NODE) => match self.session.create(&format!("/{lock}"), Mode::Persistent).await? {
                     Ok(_) | Err(NODE_EXISTS) => {}
-                    Err(error) => anyhow::bail!("ZooKeeper does not make /{lock}: error {error}"),
+                    Err(error) => anyhow::bail!("ZooKeeper does not create /{lock}: error {error}"),
                 },
-                Err(error) => anyhow::bail!("ZooKeeper does not make {path}: error {error}"),
+                Err(error) => anyhow::bail!("ZooKeeper does not create {path}: error {error}"),
             }
         }
     }
 }
 
-impl Client for ZooKeeperClient {
+impl LockClient for ZooKeeperClient {
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
         self.node = self.queue_up(lock).await?;
         let mine = self.node.rsplit('/').next().unwrap_or_default().to_owned();
@@ -139,7 +139,7 @@ impl Client for ZooKeeperClient {
             }
         }
         let number = mine.rsplit('-').next().unwrap_or_default();
-        Ok(Some(number.parse().context("a turn without a number")?))
+        Ok(Some(number.parse().context("a node in the queue has no number")?))
     }
 
     async fn release(&mut self) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
-//! The smallest central lock server over TCP: a thread, a queue for each lock, five bytes a message and one a grant. It knows neither
-//! fences nor that clients die.
+//! A minimal central lock server over TCP: one thread, a queue for each lock, five bytes per message and one per grant. It has no fences
+//! and does not handle clients that crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,9 +11,9 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::oneshot;
 
-use crate::system::{Client, System};
+use crate::system::{LockClient, System};
 
-/// What a message begins with; the lock's number follows.
+/// The first byte of a message; the number of the lock follows.
 const ACQUIRE: u8 = b'a';
 const RELEASE: u8 = b'r';
 
@@ -52,15 +52,15 @@ impl Drop for Central {
     }
 }
 
-/// Whether it is held, and who waits.
+/// Whether a lock is held, and the connections of the clients that wait.
 #[derive(Default)]
-struct Lock {
+struct CentralLock {
     held: bool,
     waiting: VecDeque<Arc<OwnedWriteHalf>>,
 }
 
 async fn serve(listener: tokio::net::TcpListener) -> std::io::Result<()> {
-    let locks: Arc<Mutex<BTreeMap<u32, Lock>>> = Arc::default();
+    let locks: Arc<Mutex<BTreeMap<u32, CentralLock>>> = Arc::default();
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
@@ -118,23 +118,23 @@ impl System for Central {
 }
 
 impl CentralClient {
-    async fn say(&mut self, kind: u8) -> anyhow::Result<()> {
+    async fn send(&mut self, kind: u8) -> anyhow::Result<()> {
         let [a, b, c, d] = self.held.to_le_bytes();
         Ok(self.stream.write_all(&[kind, a, b, c, d]).await?)
     }
 }
 
-impl Client for CentralClient {
-    /// A lock is known by the number at the end of its name.
+impl LockClient for CentralClient {
+    /// The server knows a lock by the number at the end of its name.
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
         let number = lock.rsplit('-').next().unwrap_or_default();
         self.held = number.parse().unwrap_or(u32::MAX);
-        self.say(ACQUIRE).await?;
+        self.send(ACQUIRE).await?;
         self.stream.read_u8().await?;
         Ok(None)
     }
 
     async fn release(&mut self) -> anyhow::Result<()> {
-        self.say(RELEASE).await
+        self.send(RELEASE).await
     }
 }

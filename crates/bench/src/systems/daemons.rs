@@ -1,4 +1,4 @@
-//! Three sites as processes of their own, `meshlock node`; clients come over each site's Unix socket.
+//! Three sites as processes of their own, `meshlock node`. Clients connect to the Unix sockets of the sites.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use tokio::net::UnixStream;
 
 use crate::output::free_addresses;
 use crate::peers::{Server, until_ready};
-use crate::system::{Client, Kill, System};
+use crate::system::{Kill, LockClient, System};
 
 const SITES: usize = 3;
 
-/// Three processes.
+/// Three processes `meshlock node`.
 pub(crate) struct Daemons {
     program: PathBuf,
     sites: Vec<Server>,
@@ -47,7 +47,7 @@ impl Daemons {
         for socket in &sockets {
             until_ready(&mut sites, || async {
                 let mut client = SocketClient::connect(socket).await?;
-                // A lock of its own is granted only once the site takes part.
+                // A lock is granted only once the site is a member of the cluster.
                 client.acquire("ready").await?;
                 client.release().await
             })
@@ -68,12 +68,12 @@ impl System for Daemons {
         self.sites.iter().map(Server::id).collect()
     }
 
-    /// A command under `meshlock run`, as a user has it.
+    /// The holder is a command under `meshlock run`, as users have it.
     async fn hold(&self, lock: &'static str) -> anyhow::Result<Kill> {
         let started = self.directory.path().join(format!("{lock}.started"));
         let mut command = Command::new(&self.program);
         command.arg("run").arg(lock).arg("--socket").arg(&self.sockets[0]).args(["--", "sh", "-c"]);
-        // The number of the command's process, said once it holds the lock.
+        // The command writes its process id once it holds the lock.
         command.arg("echo $$ > \"$0.new\" && mv \"$0.new\" \"$0\" && exec sleep 600").arg(&started);
         command.stdin(Stdio::null());
         let mut run = Server::start(command, self.directory.path(), lock)?;
@@ -86,9 +86,9 @@ impl System for Daemons {
         }
         let group =
             std::fs::read_to_string(&started)?.trim().parse().ok().and_then(rustix::process::Pid::from_raw);
-        let group = group.context("the command does not say its number")?;
+        let group = group.context("the command did not write its process id")?;
         Ok(Box::new(move || {
-            // Both of them, as when a terminal's last process dies or a container is killed. The command may be gone already.
+            // Kills both, as when a terminal is closed or a container is killed. The command may be gone already.
             run.kill();
             let _ = rustix::process::kill_process(group, rustix::process::Signal::KILL);
         }))
@@ -103,54 +103,54 @@ impl System for Daemons {
 /// A client of one site, over its socket.
 pub(crate) struct SocketClient {
     stream: UnixStream,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     tag: Tag,
 }
 
 impl SocketClient {
-    pub(crate) async fn connect(path: &std::path::Path) -> anyhow::Result<Self> {
+    async fn connect(path: &std::path::Path) -> anyhow::Result<Self> {
         let stream = UnixStream::connect(path).await?;
-        let mut client = SocketClient { stream, heard: Vec::new(), tag: 0 };
-        client.say(&ToNode::Hello { version: VERSIONS.1, who: "bench".parse()? }).await?;
-        let answer = client.hear().await?;
+        let mut client = SocketClient { stream, received: Vec::new(), tag: 0 };
+        client.send(&ToNode::Hello { version: VERSIONS.1, who: "bench".parse()? }).await?;
+        let answer = client.receive().await?;
         if !matches!(answer, ToClient::Welcome { .. }) {
             bail!("the node answers a greeting with {answer:?}");
         }
         Ok(client)
     }
 
-    async fn say(&mut self, message: &ToNode) -> anyhow::Result<()> {
+    async fn send(&mut self, message: &ToNode) -> anyhow::Result<()> {
         let mut bytes = Vec::new();
         put_to_node(message, &mut bytes);
         Ok(self.stream.write_all(&bytes).await?)
     }
 
-    async fn hear(&mut self) -> anyhow::Result<ToClient> {
+    async fn receive(&mut self) -> anyhow::Result<ToClient> {
         loop {
-            if let Some((message, length)) = take_to_client(&self.heard)? {
-                self.heard.drain(..length);
+            if let Some((message, length)) = take_to_client(&self.received)? {
+                self.received.drain(..length);
                 return Ok(message);
             }
-            if self.stream.read_buf(&mut self.heard).await? == 0 {
+            if self.stream.read_buf(&mut self.received).await? == 0 {
                 bail!("the node has closed the connection");
             }
         }
     }
 }
 
-impl Client for SocketClient {
+impl LockClient for SocketClient {
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
         self.tag += 1;
         let (lock, wanted): (LockName, Tag) = (lock.parse()?, self.tag);
         let request = ToNode::Acquire { tag: wanted, lock, wait: Wait::Forever, permits: None };
-        self.say(&request).await?;
+        self.send(&request).await?;
         loop {
-            let heard = self.hear().await?;
-            if let ToClient::Refused { why, .. } = &heard {
+            let message = self.receive().await?;
+            if let ToClient::Refused { why, .. } = &message {
                 bail!("the node refuses: {why}");
             }
-            // Others are of requests before this one, and of the lease.
-            if let ToClient::Granted { tag, fence, .. } = heard
+            // Other messages are about earlier requests, or about the lease.
+            if let ToClient::Granted { tag, fence, .. } = message
                 && tag == wanted
             {
                 return Ok(Some(fence));
@@ -159,6 +159,6 @@ impl Client for SocketClient {
     }
 
     async fn release(&mut self) -> anyhow::Result<()> {
-        self.say(&ToNode::Release(self.tag)).await
+        self.send(&ToNode::Release(self.tag)).await
     }
 }

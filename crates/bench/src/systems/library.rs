@@ -1,14 +1,14 @@
-//! Three sites as the library runs them, in this process: clients call their site, sites talk over loopback TCP.
+//! Three sites of the library in this process: clients call their site, and the sites are connected over loopback TCP.
 
 use std::time::Duration;
 
 use meshlock::{Cluster, Guard, Node};
 
-use crate::system::{Client, System};
+use crate::system::{LockClient, System};
 
 const SITES: usize = 3;
 
-/// Three sites.
+/// A cluster of three sites.
 pub(crate) struct Library(Cluster);
 
 impl Library {
@@ -43,7 +43,7 @@ impl System for Library {
     }
 }
 
-impl Client for LibraryClient {
+impl LockClient for LibraryClient {
     async fn acquire(&mut self, lock: &str) -> anyhow::Result<Option<i64>> {
         let guard = self.held.insert(self.node.lock(lock).await?);
         Ok(Some(guard.fence()))

@@ -1,4 +1,4 @@
-//! What is ours: Meshlock in this process, Meshlock as the processes of a cluster, and the smallest lock server there can be.
+//! Our own lock services: Meshlock in this process, Meshlock as the processes of a cluster, and a minimal central lock server.
 
 pub(super) mod central;
 pub(super) mod daemons;

@@ -1,4 +1,4 @@
-//! `meshlock algorithms [NAME]`: what the registry knows, as a table or one algorithm in detail.
+//! `meshlock algorithms [NAME]`: lists the algorithms of the registry, or shows one in detail.
 
 use std::io::Write;
 
@@ -8,28 +8,28 @@ use meshlock_protocol::registry::info::{Channels, Kind, Order, Permits, Range};
 use meshlock_protocol::{Info, Spec};
 use serde_json::{Value, json};
 
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock algorithms`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The algorithm to show in detail
+    /// The algorithm to show in detail; without it all algorithms are listed
     name: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     match &arguments.name {
         Some(name) => {
-            let spec: Spec = name.parse().map_err(Usage::new)?;
+            let spec: Spec = name.parse().map_err(UsageError::new)?;
             if arguments.json { output::json(out, &facts(spec.info))? } else { detail(spec.info, out)? }
         }
         None if arguments.json => output::json(out, &ALL.iter().map(|info| facts(info)).collect::<Vec<_>>())?,
         None => overview(out)?,
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
@@ -57,10 +57,7 @@ fn overview(out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(out, "{table}")?;
     writeln!(out, "N sites, K permits, k the size of a quorum, T one message delay.")?;
-    writeln!(
-        out,
-        "* A request waits for the permit that it was sent after, even while another one is free."
-    )?;
+    writeln!(out, "* A request waits for one particular permit, even while another one is free.")?;
     writeln!(out, "`meshlock algorithms NAME` shows one in detail.")?;
     Ok(())
 }
@@ -188,7 +185,7 @@ fn from_to(least: &str, most: &str) -> String {
     if least == most { least.to_owned() } else { format!("{least} … {most}") }
 }
 
-/// A cost without its conditions, which are for the detailed view.
+/// Returns a cost without its conditions, which only the detailed view shows.
 fn brief(text: &str) -> &str {
     let end = [";", ",", " at ", " from "].iter().filter_map(|mark| text.find(mark)).min();
     &text[..end.unwrap_or(text.len())]

@@ -11,30 +11,32 @@ use serde_json::json;
 use super::queue;
 use super::status::who;
 use super::target::{ANSWER_WITHIN, Target, lock_name, unexpected};
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock break`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The holder is told, and has the margin of a lease to stop (500 ms unless the cluster is configured otherwise); one that is connected
-over a network, and may not hear it, as long as its session lasts without a word (session_ttl). Nobody else has the lock before. What the lock protects should refuse a fence smaller than one that it has seen.")]
+The holder is told to stop, and has the margin of a lease to do so (500 ms by default). A holder on another machine, which the
+message may not reach, has until its session expires (session_ttl in the configuration). Nobody else gets the lock before that.
+The resource that the lock protects should reject requests with a smaller fence than the largest that it has seen.")]
 pub(crate) struct Arguments {
-    /// The lock
+    /// The name of the lock
     #[arg(value_parser = lock_name)]
     name: LockName,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
     target: Target,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let Arguments { name, yes, target } = arguments;
     if !yes && !io::stdin().is_terminal() {
-        return Err(
-            Usage::new(format!("{name}: there is no terminal to ask on; say --yes to take it away")).into()
-        );
+        return Err(UsageError::new(format!(
+            "{name}: there is no terminal to ask on; say --yes to take it away"
+        ))
+        .into());
     }
     let mut remote = target.connect("break")?;
     if !yes {
@@ -45,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         }
         if !output::is_confirmed(&format!("Take {name} away?"))? {
             eprintln!("Nothing was done.");
-            return Ok(Outcome::Refuted);
+            return Ok(CommandOutcome::Refuted);
         }
     }
     let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Break { tag, lock: name.clone() })?;
@@ -61,10 +63,10 @@ fn tell(
     cut_off: &[CutOff],
     missing: &[SiteName],
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let name = &arguments.name;
-    // An order that some did not hear has not been carried out.
-    let outcome = if missing.is_empty() { Outcome::Done } else { Outcome::Unfinished };
+    // Sites that did not answer may not have carried out the order.
+    let outcome = if missing.is_empty() { CommandOutcome::Done } else { CommandOutcome::Unfinished };
     if arguments.target.json {
         let client = |CutOff { site, label, fence }: &CutOff| json!({ "site": site, "who": label, "fence": fence.value() });
         let cut_off: Vec<_> = cut_off.iter().map(client).collect();
@@ -79,7 +81,11 @@ fn tell(
     }
     if !missing.is_empty() {
         let missing: Vec<&str> = missing.iter().map(SiteName::as_str).collect();
-        writeln!(out, "No answer from {}: say it again, if they are not gone.", missing.join(", "))?;
+        writeln!(
+            out,
+            "No answer from {}: repeat the command, unless these sites are gone for good.",
+            missing.join(", ")
+        )?;
     }
     Ok(outcome)
 }

@@ -1,4 +1,4 @@
-//! `meshlock ca`: the cluster's own certificate authority, and the certificates that it gives to sites and clients.
+//! `meshlock ca`: creates the cluster's own certificate authority, and certificates for sites and clients.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,39 +8,39 @@ use meshlock_tls::ca::{self, AUTHORITY_DAYS, BEARER_DAYS, CaError, MAX_DAYS};
 use meshlock_tls::{Bearer, ClientName, Files};
 use serde_json::json;
 
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock ca`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    what: What,
+    command: CaCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Make the authority of a new cluster
+enum CaCommand {
+    /// Create the authority of a new cluster
     Init {
         #[command(flatten)]
-        place: Place,
-        /// How long it is valid
+        authority_flags: AuthorityFlags,
+        /// How many days the authority is valid
         #[arg(long, default_value_t = AUTHORITY_DAYS, value_parser = days())]
         days: u32,
     },
-    /// Give a site, or a client on another machine, its certificate
+    /// Create the certificate of a site, or of a client on another machine
     Issue {
-        /// The name of the site, as its configuration has it, or of the client
+        /// The name of the site, as in its configuration, or of the client
         name: String,
-        /// It is for a client, which can never act as a site
+        /// Create a certificate for a client, which can never act as a site
         #[arg(long)]
         client: bool,
-        /// A host name or address by which programs call the site's API, for those that know nothing of sites, such as curl
+        /// A host name or address of the site's API, for programs that check host names, such as curl; can be repeated
         #[arg(long, value_name = "HOST", conflicts_with = "client")]
         host: Vec<String>,
         #[command(flatten)]
-        place: Place,
-        /// How long it is valid
+        authority_flags: AuthorityFlags,
+        /// How many days the certificate is valid
         #[arg(long, default_value_t = BEARER_DAYS, value_parser = days())]
         days: u32,
     },
@@ -50,9 +50,10 @@ fn days() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(MAX_DAYS))
 }
 
+/// The flags of both commands.
 #[derive(Debug, Args)]
-struct Place {
-    /// Where the authority is kept
+struct AuthorityFlags {
+    /// The directory of the authority
     #[arg(long, default_value = "meshlock-ca")]
     dir: PathBuf,
     /// Print one JSON document
@@ -60,54 +61,54 @@ struct Place {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    match &arguments.what {
-        What::Init { place, days } => init(place, *days, out),
-        What::Issue { name, client, host, place, days } => {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    match &arguments.command {
+        CaCommand::Init { authority_flags, days } => init(authority_flags, *days, out),
+        CaCommand::Issue { name, client, host, authority_flags, days } => {
             let bearer = if *client {
-                let name: ClientName = name.parse().map_err(Usage::new)?;
+                let name: ClientName = name.parse().map_err(UsageError::new)?;
                 if name.is_reserved() {
                     let why = format!(
-                        "'{name}' means something else in access rules; give the client another name"
+                        "'{name}' means something else in access rules; choose another name for the client"
                     );
-                    return Err(Usage::new(why).into());
+                    return Err(UsageError::new(why).into());
                 }
                 Bearer::Client(name)
             } else {
-                name.parse().map(Bearer::Site).map_err(Usage::new)?
+                name.parse().map(Bearer::Site).map_err(UsageError::new)?
             };
-            issue(&bearer, host, place, *days, out)
+            issue(&bearer, host, authority_flags, *days, out)
         }
     }
 }
 
-fn init(place: &Place, days: u32, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let files = ca::init(&place.dir, days).map_err(explain)?;
-    if place.json {
+fn init(authority_flags: &AuthorityFlags, days: u32, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let files = ca::init(&authority_flags.dir, days).map_err(explain)?;
+    if authority_flags.json {
         let document = json!({ "certificate": files.certificate, "key": files.key, "days": days });
         output::json(out, &document)?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
-    writeln!(out, "The cluster's authority, valid for {days} days:")?;
+    writeln!(out, "Created the cluster's certificate authority, valid for {days} days:")?;
     writeln!(out, "  {}  its certificate", files.certificate.display())?;
-    writeln!(out, "  {}  its key: keep it here, whoever has it can be any site", files.key.display())?;
-    writeln!(out, "Next, for every site: meshlock ca issue SITE{}", dir_flag(&place.dir))?;
-    Ok(Outcome::Done)
+    writeln!(out, "  {}  its key: keep it here; whoever has it can act as any site", files.key.display())?;
+    writeln!(out, "Next, for every site: meshlock ca issue SITE{}", dir_flag(&authority_flags.dir))?;
+    Ok(CommandOutcome::Done)
 }
 
 fn issue(
     bearer: &Bearer,
     hosts: &[String],
-    place: &Place,
+    authority_flags: &AuthorityFlags,
     days: u32,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     if let Some(host) = hosts.iter().find(|host| host.is_empty() || !host.is_ascii()) {
-        return Err(Usage::new(format!("--host '{host}' is neither a host name nor an address")).into());
+        return Err(UsageError::new(format!("--host '{host}' is neither a host name nor an address")).into());
     }
-    let files = ca::issue_for(&place.dir, bearer, hosts, days).map_err(explain)?;
+    let files = ca::issue_for(&authority_flags.dir, bearer, hosts, days).map_err(explain)?;
     let Files { authority, certificate, key } = &files;
-    if place.json {
+    if authority_flags.json {
         let document = json!({
             "kind": bearer.kind(),
             "name": bearer.name(),
@@ -118,32 +119,32 @@ fn issue(
             "days": days,
         });
         output::json(out, &document)?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     writeln!(out, "A certificate for {bearer} ({}), valid for {days} days:", bearer.uri())?;
-    writeln!(out, "  {}  whom it believes", authority.display())?;
+    writeln!(out, "  {}  the authority's certificate", authority.display())?;
     writeln!(out, "  {}  its certificate", certificate.display())?;
-    writeln!(out, "  {}  its key, for its owner only", key.display())?;
+    writeln!(out, "  {}  its key, which must stay secret", key.display())?;
     let folder = certificate.parent().unwrap_or(Path::new("."));
     let target = match bearer {
         Bearer::Site(_) => "the machine of that site",
         Bearer::Client(_) => "the machine where that client runs",
     };
-    writeln!(out, "Next: copy {} to {target}, and remove it here.", folder.display())?;
-    Ok(Outcome::Done)
+    writeln!(out, "Next: copy {} to {target}, then remove it here.", folder.display())?;
+    Ok(CommandOutcome::Done)
 }
 
-/// The flag that names the same directory again.
+/// Returns the flag that names this directory, for the next command to type.
 fn dir_flag(dir: &Path) -> String {
     if dir == Path::new("meshlock-ca") { String::new() } else { format!(" --dir {}", dir.display()) }
 }
 
-/// What is in the way, missing or unreadable is for the caller to change; that a certificate cannot be made is not.
+/// Turns errors about files into usage errors, which the caller can mend; that a certificate cannot be made is none.
 fn explain(error: CaError) -> anyhow::Error {
     match error {
         CaError::Make(_) => error.into(),
         CaError::Exists { .. } | CaError::Missing { .. } | CaError::Identity(_) | CaError::Write { .. } => {
-            Usage::new(error).into()
+            UsageError::new(error).into()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `meshlock compare`: algorithms side by side over a sweep of load or size.
+//! `meshlock compare`: simulates algorithms over a range of loads or cluster sizes, and compares them.
 
 use std::fs;
 use std::io::Write;
@@ -16,16 +16,16 @@ use meshlock_sim::experiments::{Curve, Job, Plot};
 use serde_json::{Value, json};
 
 use super::sim::model;
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 use crate::{jobs, plot};
 
 /// Arguments of `meshlock compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Which algorithms, with their options: `a,b,c`; `all` for every one that can do --permits
+    /// The algorithms with their options, separated by commas; `all` for every algorithm that supports --permits
     #[arg(long, default_value = "all")]
     algorithms: String,
-    /// The rates to sweep, per site and unit of time
+    /// The rates to simulate: requests per site and unit of time
     #[arg(
         long,
         value_delimiter = ',',
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
         allow_negative_numbers = true
     )]
     rates: Vec<f64>,
-    /// The numbers of sites to sweep; with more than one the plots are against N
+    /// The numbers of sites to simulate; if there are several, the plots are over the number of sites
     #[arg(
         long,
         value_delimiter = ',',
@@ -56,13 +56,13 @@ pub(crate) struct Arguments {
 }
 
 /// One measured point of the sweep.
-struct Point {
+struct SweepPoint {
     spec: String,
     rate: f64,
     report: Report,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let specs = specs(arguments)?;
     let (jobs, places) = sweep(arguments, &specs)?;
     if let Some(path) = &arguments.csv {
@@ -72,8 +72,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         output::check_folder("--svg", folder)?;
     }
     let reports = jobs::run_all(&jobs, "compare")?;
-    let points: Vec<Point> =
-        places.into_iter().zip(reports).map(|((spec, rate), report)| Point { spec, rate, report }).collect();
+    let points: Vec<SweepPoint> = places
+        .into_iter()
+        .zip(reports)
+        .map(|((spec, rate), report)| SweepPoint { spec, rate, report })
+        .collect();
     if let Some(path) = &arguments.csv {
         write_csv(path, &points)?;
     }
@@ -87,18 +90,18 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         print(&points, out)?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-fn specs(arguments: &Arguments) -> Result<Vec<Spec>, Usage> {
+fn specs(arguments: &Arguments) -> Result<Vec<Spec>, UsageError> {
     let fits = |info: &&&'static Info| arguments.model.permits == 1 || info.permits != Permits::One;
     if arguments.algorithms == "all" {
         return Ok(ALL.iter().filter(fits).map(|info| Spec::plain(info)).collect());
     }
-    split_specs(&arguments.algorithms).iter().map(|word| word.parse().map_err(Usage::new)).collect()
+    split_specs(&arguments.algorithms).iter().map(|word| word.parse().map_err(UsageError::new)).collect()
 }
 
-/// The runs of the sweep, and beside each what it is a run of.
+/// The runs of the sweep, and for each its algorithm and rate.
 type Sweep = (Vec<Job>, Vec<(String, f64)>);
 
 fn sweep(arguments: &Arguments, specs: &[Spec]) -> anyhow::Result<Sweep> {
@@ -116,7 +119,7 @@ fn sweep(arguments: &Arguments, specs: &[Spec]) -> anyhow::Result<Sweep> {
     Ok((jobs, places))
 }
 
-fn print(points: &[Point], out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(points: &[SweepPoint], out: &mut dyn Write) -> anyhow::Result<()> {
     let heads = [
         "algorithm",
         "N",
@@ -130,7 +133,7 @@ fn print(points: &[Point], out: &mut dyn Write) -> anyhow::Result<()> {
         "Jain",
     ];
     let mut table = output::table(&heads);
-    for Point { spec, rate, report } in points {
+    for SweepPoint { spec, rate, report } in points {
         let half = |ci95: Option<f64>| ci95.map_or_else(String::new, |half| format!("{half:.3}"));
         table.add_row([
             spec.clone(),
@@ -154,19 +157,19 @@ fn print(points: &[Point], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn documents(points: &[Point]) -> anyhow::Result<Vec<Value>> {
-    let document = |point: &Point| {
+fn documents(points: &[SweepPoint]) -> anyhow::Result<Vec<Value>> {
+    let document = |point: &SweepPoint| {
         let report = serde_json::to_value(&point.report)?;
         Ok(json!({ "spec": point.spec, "rate": point.rate, "report": report }))
     };
     points.iter().map(document).collect()
 }
 
-fn write_csv(path: &Path, points: &[Point]) -> anyhow::Result<()> {
+fn write_csv(path: &Path, points: &[SweepPoint]) -> anyhow::Result<()> {
     let mut text = String::from(
         "algorithm,sites,permits,rate,messages_per_entry,messages_ci95,wait,wait_ci95,sync_delay,throughput,jain\n",
     );
-    for Point { spec, rate, report } in points {
+    for SweepPoint { spec, rate, report } in points {
         let half = |ci95: Option<f64>| ci95.map_or_else(String::new, |half| half.to_string());
         let fields = [
             // A spec can contain commas between its options.
@@ -188,15 +191,15 @@ fn write_csv(path: &Path, points: &[Point]) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A mean and the half-width of its interval.
-type Measure = fn(&Report) -> (f64, f64);
+/// Returns a mean and the half-width of its confidence interval.
+type Metric = fn(&Report) -> (f64, f64);
 
-/// Messages and waiting time against the load, or against N where that is swept.
-fn plots(arguments: &Arguments, points: &[Point]) -> Vec<Plot> {
+/// Plots messages and waiting time over the load, or over the number of sites if there are several.
+fn plots(arguments: &Arguments, points: &[SweepPoint]) -> Vec<Plot> {
     let by_size = arguments.sites.len() > 1;
     let (axis, across) =
         if by_size { ("sites", "N") } else { ("load", "λ, requests per site and unit of time") };
-    let measures: [(&str, &str, Measure); 2] = [
+    let measures: [(&str, &str, Metric); 2] = [
         ("messages", "messages per entry", |r| {
             (r.messages_per_entry.mean, r.messages_per_entry.ci95.unwrap_or_default())
         }),
@@ -206,7 +209,7 @@ fn plots(arguments: &Arguments, points: &[Point]) -> Vec<Plot> {
     let mut plots = Vec::new();
     for (name, label, measure) in measures {
         for &rate in rates {
-            let here = |point: &&Point| !by_size || (point.rate - rate).abs() < f64::EPSILON;
+            let here = |point: &&SweepPoint| !by_size || (point.rate - rate).abs() < f64::EPSILON;
             let at = if by_size { format!(" at λ = {rate}") } else { String::new() };
             let file = if by_size {
                 format!("{name}-against-{axis}-{rate}")
@@ -225,7 +228,7 @@ fn plots(arguments: &Arguments, points: &[Point]) -> Vec<Plot> {
     plots
 }
 
-fn curves<'a>(points: impl Iterator<Item = &'a Point>, by_size: bool, measure: Measure) -> Vec<Curve> {
+fn curves<'a>(points: impl Iterator<Item = &'a SweepPoint>, by_size: bool, measure: Metric) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for point in points {
         let x = if by_size { point.report.sites as f64 } else { point.rate };

@@ -1,4 +1,4 @@
-//! `meshlock demo`: every algorithm through the same short contended run, in one process, one row each.
+//! `meshlock demo`: runs every algorithm through the same short contended run, in one process, and prints a row for each.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use meshlock_protocol::world::{Action, Delivery, World};
 use meshlock_protocol::{Cluster, Holders, SiteId, Spec};
 use serde::Serialize;
 
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock demo`.
 #[derive(Debug, Args)]
@@ -18,13 +18,13 @@ pub(crate) struct Arguments {
     /// How many sites take part
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=30))]
     sites: u16,
-    /// How often each site enters
+    /// How often each site enters the critical section
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     entries: u32,
-    /// How many may be inside at once, for the algorithms that can do more than one [default: 2, or 1 for one site]
+    /// How many sites may be inside at once, for algorithms with several permits [default: 2, or 1 for one site]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     permits: Option<u16>,
-    /// What the schedule derives from; the same seed gives the same output
+    /// The seed of the schedule; the same seed gives the same output
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON document
@@ -32,38 +32,38 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What one algorithm did.
+/// The result of one algorithm.
 #[derive(Debug, Serialize)]
-struct Row {
+struct DemoRow {
     algorithm: &'static str,
     permits: usize,
     entries: usize,
     messages: u64,
     messages_per_entry: f64,
-    /// Entries that overtook a request made earlier, by the host's own clock.
+    /// Number of entries that overtook an earlier request, by the host's clock.
     overtakes: usize,
     promises_order: bool,
     steps_checked: u64,
-    /// What went wrong first, if anything did.
+    /// The first property that failed, if any did.
     violation: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let sites = arguments.sites;
     if let Some(permits) = arguments.permits.filter(|&permits| permits > sites) {
-        return Err(Usage::new(format!("--permits {permits}: at most --sites, which is {sites}")).into());
+        return Err(UsageError::new(format!("--permits {permits}: at most --sites, which is {sites}")).into());
     }
-    let rows: Vec<Row> = ALL.iter().map(|info| contended(&Spec::plain(info), arguments)).collect();
+    let rows: Vec<DemoRow> = ALL.iter().map(|info| contended(&Spec::plain(info), arguments)).collect();
     let sound = rows.iter().all(|row| row.violation.is_none());
     if arguments.json {
         output::json(out, &rows)?;
     } else {
         print(arguments, &rows, out)?;
     }
-    Ok(if sound { Outcome::Done } else { Outcome::Refuted })
+    Ok(if sound { CommandOutcome::Done } else { CommandOutcome::Refuted })
 }
 
-fn print(arguments: &Arguments, rows: &[Row], out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(arguments: &Arguments, rows: &[DemoRow], out: &mut dyn Write) -> anyhow::Result<()> {
     let Arguments { sites, entries, seed, .. } = arguments;
     writeln!(
         out,
@@ -96,7 +96,7 @@ fn print(arguments: &Arguments, rows: &[Row], out: &mut dyn Write) -> anyhow::Re
     Ok(())
 }
 
-fn order(row: &Row) -> String {
+fn order(row: &DemoRow) -> String {
     match (row.promises_order, row.overtakes) {
         (true, _) => "by timestamp".to_owned(),
         (false, 0) => "as asked".to_owned(),
@@ -104,8 +104,8 @@ fn order(row: &Row) -> String {
     }
 }
 
-/// A run in which every site asks again as soon as it has left.
-fn contended(spec: &Spec, arguments: &Arguments) -> Row {
+/// Runs one algorithm; every site requests again as soon as it has left.
+fn contended(spec: &Spec, arguments: &Arguments) -> DemoRow {
     let permits = match spec.info.permits {
         Permits::One => 1,
         Permits::Many | Permits::Chosen => usize::from(arguments.permits.unwrap_or(2).min(arguments.sites)),
@@ -116,7 +116,7 @@ fn contended(spec: &Spec, arguments: &Arguments) -> Row {
     let finished = contend(&mut world, arguments);
     let entries = world.entries().len();
     let violation = world.violation().map(ToString::to_string);
-    Row {
+    DemoRow {
         algorithm: spec.info.name,
         permits,
         entries,
@@ -129,7 +129,7 @@ fn contended(spec: &Spec, arguments: &Arguments) -> Row {
     }
 }
 
-/// Lets something that can happen happen, drawn from the seed, until all sites have had their entries.
+/// Takes random steps, drawn from the seed, until all sites have had their entries or a property fails.
 fn contend(world: &mut World<AnySite>, arguments: &Arguments) -> Result<(), String> {
     let mut draw = fastrand::Rng::with_seed(arguments.seed);
     let mut left = vec![arguments.entries; usize::from(arguments.sites)];

@@ -1,4 +1,4 @@
-//! `meshlock dst`: whole clusters under faults, one after the other, each from one seed.
+//! `meshlock dst`: deterministic simulation tests of whole clusters under faults, one cluster per seed.
 
 use std::io::Write;
 use std::ops::Range;
@@ -16,24 +16,24 @@ use meshlock_cluster_sim::{RunOptions, SeedReport, fewest_faults, run as run_see
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
-/// How many seeds are run before it is looked whether one has failed.
+/// How many seeds run before the command checks whether one has failed.
 const AT_ONCE: u64 = 256;
 
 /// Arguments of `meshlock dst`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Which seeds to run; the end is not included
+    /// The seeds to run; the last number is not included
     #[arg(long, default_value = "0..1000", value_name = "FROM..TO", value_parser = parse_seeds, conflicts_with = "one")]
     seeds: Range<u64>,
-    /// Run one seed only
+    /// Run only this seed
     #[arg(long, value_name = "SEED")]
     one: Option<u64>,
-    /// Let only the first so many of its faults happen
+    /// With --one: inject only the first COUNT faults of the seed
     #[arg(long, value_name = "COUNT", requires = "one")]
     faults: Option<usize>,
-    /// Write every event of it to this file, a JSON object a line
+    /// With --one: write every event to this file, one JSON object per line
     #[arg(long, value_name = "FILE", requires = "one")]
     trace: Option<PathBuf>,
     /// Print one JSON document
@@ -52,7 +52,7 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     Ok(from..to)
 }
 
-/// What all seeds together did.
+/// The results of all seeds together.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     seeds: u64,
@@ -61,12 +61,12 @@ struct Summary {
     seconds: f64,
     seeds_per_second: f64,
     coverage: Vec<Exercised>,
-    /// The seed that came nearest to the time within which everyone must be served.
+    /// The seed that came closest to the time limit within which every request must be granted.
     slowest: Option<Slowest>,
     failure: Option<Failure>,
 }
 
-/// How long after its faults a seed took to serve everyone, of what is allowed.
+/// The time that a seed took after its faults to grant every request, and the limit for it.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Slowest {
     seed: u64,
@@ -80,29 +80,29 @@ impl Slowest {
     }
 }
 
-/// What was exercised how often.
+/// How often the runs exercised something.
 #[derive(Debug, Serialize)]
 struct Exercised {
     group: &'static str,
     what: &'static str,
-    /// Of which kind, where there are several.
+    /// The kind, if there are several.
     #[serde(skip_serializing_if = "str::is_empty")]
     kind: &'static str,
     times: u64,
 }
 
-/// The smallest seed that failed, with the fewest faults.
+/// The smallest seed that failed, with the fewest faults that make it fail.
 #[derive(Debug, Serialize)]
 struct Failure {
     seed: u64,
     violation: String,
-    /// How many of its faults, the first ones, are enough.
+    /// How many of its first faults are enough to make it fail.
     faults: usize,
     of: usize,
     reproduce: String,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let summary = match arguments.one {
         Some(seed) => run_one(seed, arguments)?,
         None => run_all(arguments.seeds.clone()),
@@ -112,14 +112,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         print(&summary, out)?;
     }
-    Ok(if summary.failure.is_some() { Outcome::Refuted } else { Outcome::Done })
+    Ok(if summary.failure.is_some() { CommandOutcome::Refuted } else { CommandOutcome::Done })
 }
 
-/// What came of a seed: a report, unless it panicked, and what went wrong.
-type Attempt = (Option<SeedReport>, Option<String>);
+/// The result of a seed: its report, unless it panicked, and the violation, if there was one.
+type Attempt = (Option<Report>, Option<String>);
 
-/// Runs one seed. A panic inside is a failed check of our own, and counts as any other.
-fn attempt(seed: u64, options: &RunOptions) -> Attempt {
+/// Runs one seed. A panic is a failed assertion, and counts as a violation.
+fn attempt(seed: u64, options: &Options) -> Attempt {
     judged(|| run_seed(seed, options))
 }
 
@@ -141,9 +141,9 @@ fn run_one(seed: u64, arguments: &Arguments) -> anyhow::Result<Summary> {
         let mut lines = report.trace.join("\n");
         lines.push('\n');
         std::fs::write(path, lines)
-            .map_err(|error| Usage::new(format!("--trace {}: {error}", path.display())))?;
+            .map_err(|error| UsageError::new(format!("--trace {}: {error}", path.display())))?;
     }
-    let mut tally = Tally::default();
+    let mut tally = SeedTally::default();
     if let Some(report) = &report {
         tally.add(report);
     }
@@ -159,13 +159,13 @@ fn failure(seed: u64, violation: String, faults: usize, of: usize) -> Failure {
     Failure { seed, violation, faults, of, reproduce }
 }
 
-/// Runs seeds on all cores until all are done or one has failed, which is then shrunk.
+/// Runs seeds on all cores until all are done or one has failed, and then shrinks the failure.
 fn run_all(seeds: Range<u64>) -> Summary {
     let started = Instant::now();
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
     let bar = ProgressBar::new(seeds.end - seeds.start)
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let mut tally = Tally::default();
+    let mut tally = SeedTally::default();
     let mut from = seeds.start;
     let mut failed = None;
     while from < seeds.end && failed.is_none() {
@@ -194,21 +194,22 @@ fn run_all(seeds: Range<u64>) -> Summary {
     tally.summary(started, failure)
 }
 
-/// The fewest faults with which the seed still fails; `run` runs it with so many.
+/// Finds the fewest faults with which the seed still fails; `run` runs the seed with that many.
 fn shrink(seed: u64, violation: String, run: impl Fn(usize) -> Attempt) -> Failure {
     let of = faults_of(seed);
     let (faults, violation) = fewest_faults(seed, |faults| run(faults).1).unwrap_or((of, violation));
     failure(seed, violation, faults, of)
 }
 
-/// How many faults a seed has.
+/// Returns the number of faults of a seed.
 fn faults_of(seed: u64) -> usize {
     SeedSettings::draw(seed).faults.len()
 }
 
+/// Sums over the seeds that have run.
 #[derive(Default)]
-struct Tally {
-    /// Those that hold.
+struct SeedTally {
+    /// Number of seeds without a violation.
     seeds: u64,
     events: u64,
     node_micros: u64,
@@ -216,8 +217,8 @@ struct Tally {
     slowest: Option<Slowest>,
 }
 
-impl Tally {
-    fn add(&mut self, report: &SeedReport) {
+impl SeedTally {
+    fn add(&mut self, report: &Report) {
         self.seeds += u64::from(report.violation.is_none());
         self.events += report.events;
         self.node_micros += report.node_micros;
@@ -269,7 +270,7 @@ fn print(summary: &Summary, out: &mut dyn Write) -> anyhow::Result<()> {
         let percent = slowest.part() * 100.0;
         writeln!(
             out,
-            "after its faults seed {seed} came nearest to the bound: {seconds:.1} s of {allowed:.1} s ({percent:.0} %) until everyone was served"
+            "seed {seed} came closest to the time limit: all requests were granted {seconds:.1} s after its faults, of {allowed:.1} s allowed ({percent:.0} %)"
         )?;
     }
     if let Some(Failure { seed, violation, faults, of, reproduce }) = failure {
@@ -313,7 +314,7 @@ mod tests {
         assert!(failed.contains("4 seeds hold, but seed 7 does not: "), "{failed}");
     }
 
-    /// As if every crash of a process were a violation.
+    /// Runs a seed, and counts every crash of a process as a violation.
     fn with_a_bug(seed: u64, faults: usize) -> Attempt {
         judged(|| {
             let mut report = run_seed(seed, &RunOptions { faults: Some(faults), ..RunOptions::default() });

@@ -1,4 +1,4 @@
-//! `meshlock errata [ID]`: what the published texts get wrong, looked into anew each time.
+//! `meshlock errata [ID]`: shows the errors in the published texts, and verifies each by exploration every time.
 
 use std::io::Write;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use meshlock_check::errata::{self, Erratum, Finding, Judgement, Run};
 use meshlock_protocol::registry::spec::did_you_mean;
 use serde_json::{Value, json};
 
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock errata`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The erratum; nothing looks into all of them and lists them
+    /// The erratum to verify and show; without it all are verified and listed
     id: Option<String>,
     /// Print one JSON document
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
-    /// Print docs/ERRATA.md
+    /// Print all errata as Markdown: the contents of docs/ERRATA.md
     #[arg(long, conflicts_with = "id")]
     markdown: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let chosen: Vec<&Erratum> = match &arguments.id {
         Some(id) => vec![errata::find(id).ok_or_else(|| unknown(id))?],
         None => errata::all().collect(),
@@ -50,13 +50,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         list(&findings, out)?;
     }
     let broken = findings.iter().any(|(_, finding)| finding.judgement == Judgement::NotRepaired);
-    Ok(if broken { Outcome::Refuted } else { Outcome::Done })
+    Ok(if broken { CommandOutcome::Refuted } else { CommandOutcome::Done })
 }
 
-fn unknown(id: &str) -> Usage {
+fn unknown(id: &str) -> UsageError {
     let ids: Vec<&str> = errata::all().map(|erratum| erratum.id).collect();
     let nearest = did_you_mean(id, &ids);
-    Usage::new(format!("unknown erratum '{id}'{nearest}; `meshlock errata` lists them all"))
+    UsageError::new(format!("unknown erratum '{id}'{nearest}; `meshlock errata` lists them all"))
 }
 
 fn investigate(erratum: &Erratum, bar: &ProgressBar) -> Finding {
@@ -73,7 +73,7 @@ fn list(findings: &[(&Erratum, Finding)], out: &mut dyn Write) -> anyhow::Result
     }
     writeln!(out, "{table}")?;
     let confirmed = findings.iter().filter(|(_, found)| found.judgement == Judgement::Confirmed).count();
-    writeln!(out, "{confirmed} of {} confirmed; `meshlock errata ID` tells one whole.", findings.len())?;
+    writeln!(out, "{confirmed} of {} confirmed; `meshlock errata ID` shows one in full.", findings.len())?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `meshlock lab`: a page on this machine that shows any algorithm run, a trace, or a running cluster.
+//! `meshlock lab`: serves a page on this machine that shows any algorithm run, a trace, or a running cluster.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,52 +12,53 @@ use clap::Args;
 use meshlock_lab::live::Live;
 use meshlock_lab::server::{self, LabOptions};
 
-use crate::output::{self, Outcome, Usage, read_text};
-use crate::watching::{self, Security, Wanted, Watching};
+use crate::cluster_watch::{self, ClusterWatch, NetworkFlags, Wanted};
+use crate::output::{self, CommandOutcome, UsageError, read_text};
 
-/// The largest trace that is opened, in bytes; the page takes as much.
-const MOST_TRACE: u64 = 256 << 20;
+/// Largest trace that is opened, in bytes; the page accepts as much.
+const MAX_TRACE_BYTES: u64 = 256 << 20;
 
-/// How often what a cluster tells is put in order.
+/// How often the lines of a cluster are sorted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Arguments of `meshlock lab`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
---attach shows a running cluster as it lives: holders, queues, views and messages. It only listens. One node is enough where the sockets
-of the others are beside its own; over a network each node is named, with the address that its configuration has under `clients`.")]
+--attach shows a running cluster live: holders, queues, views and messages. It changes nothing. It is enough to name one node if the
+sockets of the others are in the same directory; on other machines name each node, by the address under `clients` in its configuration.")]
 pub(crate) struct Arguments {
-    /// A trace to show, as `sim --trace`, `check --trace` and `trace --record` write it
+    /// A trace to show, written by `meshlock sim --trace`, `check --trace` or `trace --record`
     #[arg(value_name = "FILE", conflicts_with = "attach")]
     trace: Option<PathBuf>,
-    /// The port on loopback; any that is free if it is not given
+    /// The port on 127.0.0.1; 0 chooses a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
     /// Do not open a browser; only print the address
     #[arg(long)]
     no_open: bool,
-    /// Show a running cluster: addresses of nodes, or paths of their sockets, with commas between; this user's if none is named
+    /// Show a running cluster: addresses of nodes or paths of their sockets, separated by commas; without a value the nodes of
+    /// this user
     #[arg(long, value_name = "NODES", num_args = 0..=1, value_delimiter = ',')]
     attach: Option<Vec<String>>,
     #[command(flatten)]
-    security: Security,
-    /// With --attach, which locks: a name, or the beginning of names and '*'
-    #[arg(long, value_name = "NAME", default_value = "*", value_parser = watching::pattern, requires = "attach")]
+    security: NetworkFlags,
+    /// With --attach: the locks to show, by name or by a prefix of names followed by '*'
+    #[arg(long, value_name = "NAME", default_value = "*", value_parser = cluster_watch::pattern, requires = "attach")]
     lock: String,
-    /// With --attach, show the machines' states
+    /// With --attach: show the state of the algorithm at each site
     #[arg(long, requires = "attach")]
     state: bool,
-    /// With --attach, write all that is seen to a file, which the lab opens again
+    /// With --attach: also write the trace to this file, which `meshlock lab FILE` shows later
     #[arg(long, value_name = "FILE", requires = "attach")]
     record: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let trace = arguments.trace.as_deref().map(read_trace).transpose()?.map(Arc::new);
     let live = arguments.attach.as_ref().map(|named| attach(arguments, named)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(arguments, LabOptions { live: live.clone(), trace }, out));
-    // An exploration that is under way for the page is not waited for.
+    let outcome = runtime.block_on(serve(arguments, Shown { live: live.clone(), trace }, out));
+    // An exploration that still runs for the page is abandoned.
     runtime.shutdown_background();
     if let Some(live) = live {
         live.finish().context("--record: not all of it could be written")?;
@@ -65,29 +66,32 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     outcome
 }
 
-/// Reads the trace, and makes sure that it is one.
+/// Reads the trace, and checks that it is one.
 fn read_trace(path: &Path) -> anyhow::Result<String> {
-    let unusable = |error: &dyn std::fmt::Display| Usage::new(format!("{}: {error}", path.display()));
+    let unusable = |error: &dyn std::fmt::Display| UsageError::new(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(|error| unusable(&error))?;
-    let text = read_text(file, MOST_TRACE).map_err(|error| unusable(&error))?;
+    let text = read_text(file, MAX_TRACE_BYTES).map_err(|error| unusable(&error))?;
     meshlock_lab::import::import(&text).map_err(|error| unusable(&error))?;
     Ok(text)
 }
 
 fn attach(arguments: &Arguments, named: &[String]) -> anyhow::Result<Arc<Live>> {
-    let places = watching::find(named, &arguments.security)?;
+    let locations = cluster_watch::find(named, &arguments.security)?;
     let record = arguments.record.as_deref().map(|path| output::create("--record", path)).transpose()?;
     let record = record.map(|file| -> Box<dyn Write + Send> { Box::new(BufWriter::new(file)) });
     let live = Arc::new(Live::new(arguments.lock.clone(), record));
     let wanted = Wanted { pattern: arguments.lock.clone(), states: arguments.state, command: "lab" };
-    Watching::start(live.clone(), wanted, places)?;
+    ClusterWatch::start(live.clone(), wanted, locations)?;
     Ok(live)
 }
 
-async fn serve(arguments: &Arguments, shown: LabOptions, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let listener = server::listen(arguments.port)
-        .await
-        .map_err(|error| Usage::new(format!("--port {}: cannot listen there: {error}", arguments.port)))?;
+async fn serve(arguments: &Arguments, shown: Shown, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let listener = server::listen(arguments.port).await.map_err(|error| {
+        UsageError::new(format!(
+            "--port {}: cannot listen there: {error}; choose another port",
+            arguments.port
+        ))
+    })?;
     let view = match (&shown.live, &shown.trace) {
         (Some(_), _) => "#/live",
         (None, Some(_)) => "#/trace?opened=1",
@@ -106,10 +110,10 @@ async fn serve(arguments: &Arguments, shown: LabOptions, out: &mut dyn Write) ->
         interrupted = tokio::signal::ctrl_c() => interrupted?,
         () = keep_settling(live) => {}
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// Puts what a cluster tells in order, for as long as the page is served.
+/// Sorts the lines of a cluster for as long as the page is served.
 async fn keep_settling(live: Option<Arc<Live>>) {
     let Some(live) = live else { return std::future::pending().await };
     let mut look = tokio::time::interval(LOOK_EVERY);
@@ -119,13 +123,13 @@ async fn keep_settling(live: Option<Arc<Live>>) {
     }
 }
 
-/// Asks the desktop to show the page. Where there is none, the address is printed anyway.
+/// Opens the page in a browser. If there is none, the printed address is enough.
 fn open(address: &str) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(opener);
     command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if command.spawn().is_err() {
-        eprintln!("meshlock: no browser could be started ({opener} is missing): open the address by hand");
+        eprintln!("meshlock: cannot start a browser ({opener} is missing): open the address yourself");
     }
 }
 

@@ -1,4 +1,4 @@
-//! One file a subcommand: its arguments, what it does, what it prints.
+//! The subcommands, one module each: its arguments, what it does, and what it prints.
 
 pub(crate) mod algorithms;
 pub(crate) mod break_lock;

@@ -1,4 +1,4 @@
-//! `meshlock node`: one site of a cluster, for as long as it is wanted.
+//! `meshlock node`: runs one site of a cluster until it is told to stop.
 
 mod daemon;
 mod otlp;
@@ -18,82 +18,84 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::output::{Outcome, Usage};
+use crate::output::{CommandOutcome, UsageError};
 use crate::settings::example::EXAMPLE;
-use crate::settings::file::{self, File, ListedSite, Source};
+use crate::settings::file::{self, ConfigSource, File, ListedSite};
 use crate::settings::guard::access_of;
-use crate::settings::{Flags, Settings, located};
-use otlp::{Endpoint, Exporter};
+use crate::settings::{Flags, NodeSettings, located};
+use otlp::{Collector, Exporter};
 
 /// Arguments of `meshlock node`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a file and without --join the site is a cluster of its own, for the programs of this machine.
-It prints one line when it takes part. SIGTERM or SIGINT makes it leave: clients have the configuration's shutdown_grace to give
-back what they hold, then they are told that they have lost it. A second signal ends it at once; the others then wait until its
-lease is over. SIGHUP makes it read the [[access]] rules and [[tokens]] anew and open the audit log anew.")]
+Without --config and --join the site is a cluster of its own, for the programs of this machine.
+
+The node prints one line when its site has become a member. SIGTERM or SIGINT makes the site leave the cluster: its clients have
+the configured shutdown_grace to release their locks, then they are told that the locks are lost. A second signal ends the node at
+once; the other sites then wait until its lease is over. SIGHUP makes the node read [[access]] and [[tokens]] again, and reopen
+the audit log.")]
 pub(crate) struct Arguments {
-    /// The configuration
+    /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print a configuration that explains every key
+    /// Print a configuration file that explains every key, and exit
     #[arg(long)]
     example_config: bool,
-    /// Look whether the configuration makes sense, certificates included, and start nothing
+    /// Check the configuration and the certificates, and exit
     #[arg(long)]
     check: bool,
-    /// The name of this site, if not that of the file
+    /// The name of this site; overrides the configuration file
     #[arg(long, value_name = "NAME")]
     site: Option<SiteName>,
-    /// Where it keeps what it must not forget
+    /// The directory for the durable state of this site
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where it listens for other sites
+    /// The address on which this site listens for other sites
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<Address>,
-    /// A running cluster, by the address of any of its sites; or the sites that the cluster begins with, each as
-    /// NAME=HOST:PORT and in the same order at all of them
+    /// Join a running cluster: the address of any of its sites. Or start a new cluster: all its first sites as NAME=HOST:PORT, in
+    /// the same order at each of them
     #[arg(long, value_name = "HOST:PORT", num_args = 1.., value_parser = join)]
     join: Vec<Join>,
-    /// Where clients of this machine reach it
+    /// The Unix socket for clients on this machine
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Where programs of other languages and clients of etcd reach it (gRPC and HTTP/JSON); not served if not given
+    /// The address of the API for other languages and for clients of etcd and Consul (gRPC and HTTP/JSON) [default: no API]
     #[arg(long, value_name = "HOST:PORT")]
     api: Option<Address>,
-    /// Where clients of other machines reach it
+    /// The address for clients on other machines [default: none]
     #[arg(long, value_name = "HOST:PORT")]
     clients: Option<Address>,
-    /// Trust the network: no TLS, neither between sites nor for clients of other machines
+    /// Run without TLS, between sites and for clients on other machines: only on a trusted network
     #[arg(long)]
     plain: bool,
-    /// How the log on stderr is written
+    /// The format of the log on standard error
     #[arg(long, value_enum, default_value_t = Log::Text)]
     log: Log,
-    /// What the log says: error, warn, info, debug or trace, for all or for some, such as info,meshlock::lock=debug, which follows
-    /// each acquisition from site to site
+    /// The level of the log: error, warn, info, debug or trace; also per target, such as info,meshlock::lock=debug, which follows
+    /// each acquisition of a lock from site to site
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: Targets,
-    /// Send traces of acquisitions to this collector of OpenTelemetry (OTLP over HTTP), such as http://127.0.0.1:4318; without this, to the
-    /// one that the variable OTEL_EXPORTER_OTLP_ENDPOINT names, if it is set
+    /// Send traces of acquisitions to this OpenTelemetry collector (OTLP over HTTP), such as http://127.0.0.1:4318; default: the
+    /// collector that the environment variable OTEL_EXPORTER_OTLP_ENDPOINT names, if it is set
     #[arg(long, value_name = "URL")]
-    otlp: Option<Endpoint>,
+    otlp: Option<Collector>,
 }
 
-/// How a cluster is named on the command line.
+/// One value of `--join`.
 #[derive(Clone, Debug)]
 enum Join {
-    /// One of the sites that it begins with.
+    /// One of the sites with which a new cluster starts.
     Named(ListedSite),
-    /// Any of its sites, which runs.
+    /// The address of a site of a running cluster.
     At(Address),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Log {
-    /// For people
+    /// Lines for people
     Text,
-    /// A JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -111,10 +113,10 @@ fn join(text: &str) -> Result<Join, String> {
     text.parse().map(Join::At).map_err(|error| format!("{error}"))
 }
 
-pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     if arguments.example_config {
         out.write_all(EXAMPLE.as_bytes())?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     let Arguments {
         config,
@@ -134,29 +136,29 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<O
     } = arguments;
     let reload = Reload { config: config.clone() };
     let (file, source) =
-        config.map_or_else(|| Ok((File::default(), Source::default())), |path| file::read(&path))?;
+        config.map_or_else(|| Ok((File::default(), ConfigSource::default())), |path| file::read(&path))?;
     let _log = start_log(log, log_level, collector(otlp)?)?;
     let (named, at) = split(join)?;
-    // Whoever only looks asks nobody.
+    // A check connects to no other site.
     let join = if check { Vec::new() } else { at };
     let flags = Flags { site, data, listen, socket, api, clients, sites: named, join, plain };
-    let settings = Settings::new(file, &source, flags)?;
+    let settings = NodeSettings::new(file, &source, flags)?;
     if check {
         let (site, cluster) = settings.node.names()?;
         writeln!(out, "{site} of {cluster}: the configuration makes sense")?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     daemon::run(settings, &source, &reload, out)
 }
 
-/// Where the rules and tokens are read anew from.
+/// The file from which SIGHUP reads the access rules and tokens again.
 #[derive(Clone, Debug)]
 struct Reload {
     config: Option<PathBuf>,
 }
 
 impl Reload {
-    /// Lets the node go by what the file says now; returns whether there is a file.
+    /// Applies the access rules and tokens that the file has now. Returns false if there is no file.
     fn access(&self, node: &Node) -> anyhow::Result<bool> {
         let Some(path) = &self.config else { return Ok(false) };
         let (file, source) = file::read(path)?;
@@ -166,8 +168,8 @@ impl Reload {
     }
 }
 
-/// Names with addresses, or addresses alone.
-fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), Usage> {
+/// Separates the two forms of `--join`, which cannot be mixed.
+fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), UsageError> {
     let (mut named, mut at) = (Vec::new(), Vec::new());
     for one in join {
         match one {
@@ -178,27 +180,27 @@ fn split(join: Vec<Join>) -> Result<(Vec<ListedSite>, Vec<Address>), Usage> {
     if named.is_empty() || at.is_empty() {
         return Ok((named, at));
     }
-    Err(Usage::new("--join: give all sites as NAME=HOST:PORT, or only addresses of sites that run"))
+    Err(UsageError::new("--join: give all sites as NAME=HOST:PORT, or only addresses of sites that run"))
 }
 
-/// Where traces go: where the flag says, or the environment.
-fn collector(flag: Option<Endpoint>) -> Result<Option<Endpoint>, Usage> {
+/// Returns the collector that the flag or the environment names.
+fn collector(flag: Option<Collector>) -> Result<Option<Collector>, UsageError> {
     let variable = std::env::var(otlp::VARIABLE).ok().filter(|text| !text.is_empty());
     match (flag, variable) {
         (None, Some(text)) => text
             .parse()
             .map(Some)
-            .map_err(|error: String| Usage::new(format!("the variable {}: {error}", otlp::VARIABLE))),
+            .map_err(|error: String| UsageError::new(format!("the variable {}: {error}", otlp::VARIABLE))),
         (flag, _) => Ok(flag),
     }
 }
 
-/// Starts the log, which is written for as long as what this gives back lives. A thread of its own writes it: a node whose log
-/// nobody reads must not stand still, and loses lines rather than its lease.
+/// Starts the log, which is written until the returned value is dropped. A thread of its own writes it: a node whose log
+/// nobody reads must not block, and loses lines rather than its lease.
 fn start_log(
     log: Log,
     levels: Targets,
-    collector: Option<Endpoint>,
+    collector: Option<Collector>,
 ) -> io::Result<(WorkerGuard, Option<Exporter>)> {
     let (writer, guard) = tracing_appender::non_blocking(io::stderr());
     let (exporter, spans) = collector.map(Exporter::start).transpose()?.unzip();
@@ -214,12 +216,12 @@ fn start_log(
     Ok((guard, exporter))
 }
 
-/// No site of the cluster that is to be joined answers.
+/// The error that no site of the cluster to join answers.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NoCluster(String);
 
-/// What an operator has to change, in contrast to what the machine has run out of.
+/// Returns an error that the operator can mend, unlike a lack of resources.
 fn refused(error: impl std::fmt::Display) -> anyhow::Error {
-    Usage::new(error).into()
+    UsageError::new(error).into()
 }

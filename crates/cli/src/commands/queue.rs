@@ -1,4 +1,4 @@
-//! `meshlock queue`: who holds a lock, who waits for it, and why.
+//! `meshlock queue`: shows who holds a lock, who waits for it, and why.
 
 use std::io::Write;
 
@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 
 use super::status::who;
 use super::target::{ANSWER_WITHIN, Target, lock_name, unexpected};
-use crate::output::{self, Outcome};
+use crate::output::{self, CommandOutcome};
 use meshlock_client::Connection;
 
 /// Arguments of `meshlock queue`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The lock
+    /// The name of the lock
     #[arg(value_parser = lock_name)]
     name: LockName,
     #[command(flatten)]
     target: Target,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let Arguments { name, target } = arguments;
     let queue = ask(&mut target.connect("queue")?, name)?;
     if target.json {
@@ -33,16 +33,16 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         print(name, &queue, out)?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// Asks the cluster about a lock.
+/// Asks the cluster for the holders and waiters of a lock.
 pub(super) fn ask(remote: &mut Connection, lock: &LockName) -> anyhow::Result<LockQueue> {
     let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Queue { tag, lock: lock.clone() })?;
     if let ToClient::Queue { queue, .. } = answer { Ok(queue) } else { Err(unexpected(remote, &answer)) }
 }
 
-/// All who hold it, with their sites.
+/// Returns all holders with their sites.
 pub(super) fn holders(queue: &LockQueue) -> impl Iterator<Item = (&SiteName, &HolderReport)> {
     queue.sites.iter().flat_map(|site| site.lock.holders.iter().map(|holder| (&site.site, holder)))
 }
@@ -74,7 +74,7 @@ fn document(name: &LockName, queue: &LockQueue) -> Value {
     })
 }
 
-/// How many hold and wait, also those that are not listed.
+/// Returns the numbers of holders and waiters, including those that are not listed.
 fn totals(queue: &LockQueue) -> (u64, u64) {
     let sum = |of: fn(&meshlock_cluster::table::LockReport) -> u64| {
         queue.sites.iter().fold(0_u64, |sum, site| sum.saturating_add(of(&site.lock)))
@@ -83,7 +83,7 @@ fn totals(queue: &LockQueue) -> (u64, u64) {
 }
 
 fn print(name: &LockName, queue: &LockQueue, out: &mut dyn Write) -> anyhow::Result<()> {
-    let algorithm = queue.algorithm.as_deref().unwrap_or("rules that this node does not know");
+    let algorithm = queue.algorithm.as_deref().unwrap_or("an algorithm that this node does not know");
     let permits = if queue.permits == 1 { String::new() } else { format!(", {} permits", queue.permits) };
     let (holding, waiting) = totals(queue);
     writeln!(out, "{name}: {algorithm}{permits}; {holding} hold it, {waiting} wait.")?;
@@ -109,7 +109,7 @@ fn print(name: &LockName, queue: &LockQueue, out: &mut dyn Write) -> anyhow::Res
         let missing: Vec<&str> = queue.missing.iter().map(SiteName::as_str).collect();
         writeln!(
             out,
-            "No answer from {}: what its clients hold and wait for is not listed.",
+            "No answer from {}: what the clients of these sites hold and wait for is not listed.",
             missing.join(", ")
         )?;
     }

@@ -1,4 +1,4 @@
-//! `meshlock reproduce [ID]`: a paper's table or figure again, published beside measured.
+//! `meshlock reproduce [ID]`: repeats a table or figure of a paper, with published and measured values side by side.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use comfy_table::CellAlignment;
 use meshlock_sim::experiments::{ALL, ComparisonRow, Experiment, Findings, RowVerdict, Work};
 use serde_json::{Value, json};
 
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 use crate::{jobs, plot};
 
 /// Arguments of `meshlock reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The table or figure; `all` for every one; nothing lists them
+    /// The table or figure to reproduce, or `all`; without it they are listed
     id: Option<String>,
     /// Write the figures into this folder, as SVG
     #[arg(long, value_name = "FOLDER")]
@@ -24,16 +24,16 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let Some(id) = &arguments.id else {
         list(arguments, out)?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     };
     let chosen: Vec<&Experiment> =
         ALL.iter().filter(|experiment| id == "all" || experiment.id == id).collect();
     if chosen.is_empty() {
         let ids: Vec<&str> = ALL.iter().map(|experiment| experiment.id).collect();
-        return Err(Usage::new(format!(
+        return Err(UsageError::new(format!(
             "unknown table or figure '{id}'; there are: all, {}",
             ids.join(", ")
         ))
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         let document = if id == "all" { Value::Array(documents) } else { documents.swap_remove(0) };
         output::json(out, &document)?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn list(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {

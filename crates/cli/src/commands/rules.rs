@@ -1,4 +1,4 @@
-//! `meshlock rules`: which algorithm each lock runs, changed while the cluster runs.
+//! `meshlock rules`: shows and changes which algorithm each lock runs, while the cluster runs.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use meshlock_wire::clients::{ToClient, ToNode};
 use serde_json::{Value, json};
 
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 use meshlock_client::{Connection, ConnectionError};
 
 /// Arguments of `meshlock rules`.
@@ -16,32 +16,32 @@ use meshlock_client::{Connection, ConnectionError};
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    what: What,
+    command: RulesCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// The rules that hold now
+enum RulesCommand {
+    /// Show the current rules
     Show {
         #[command(flatten)]
         target: Target,
     },
-    /// Add or replace a rule; locks that are held stay held
+    /// Add or replace a rule; locks stay held meanwhile
     Set {
-        /// A lock's name, a beginning of names followed by '*', or '*' for all that no other rule names
+        /// The name of a lock, a prefix of names followed by '*', or '*' for all locks that no other rule names
         pattern: String,
-        /// The algorithm, with its options: `meshlock algorithms` lists them
+        /// The algorithm and its options, such as raymond or raymond:tree=star; `meshlock algorithms` lists them
         algorithm: String,
-        /// How many may hold such a lock at once
+        /// How many clients may hold such a lock at once
         #[arg(long, default_value_t = 1)]
         permits: u32,
-        /// How many of them at one site; all, unless said
+        /// How many of them at one site [default: as many as --permits]
         #[arg(long)]
         per_site: Option<u32>,
         #[command(flatten)]
         target: Target,
     },
-    /// Take a rule away: what it named runs what all others do
+    /// Remove a rule; the locks that it named then run the default algorithm ('*')
     Unset {
         /// The pattern, as `rules show` prints it
         pattern: String,
@@ -50,13 +50,13 @@ enum What {
     },
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    match &arguments.what {
-        What::Show { target } => {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    match &arguments.command {
+        RulesCommand::Show { target } => {
             let status = target::status(&mut target.connect("rules show")?)?;
             show(target, &status.view.rules, status.view.epoch.number(), out)
         }
-        What::Set { pattern, algorithm, permits, per_site, target } => {
+        RulesCommand::Set { pattern, algorithm, permits, per_site, target } => {
             let per_site = per_site.unwrap_or(*permits);
             let clause = Clause { algorithm: algorithm.clone(), permits: *permits, per_site };
             let mut remote = target.connect("rules set")?;
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             put(&mut rules, pattern, clause);
             change(target, &mut remote, rules, out)
         }
-        What::Unset { pattern, target } => {
+        RulesCommand::Unset { pattern, target } => {
             let mut remote = target.connect("rules unset")?;
             let mut rules = target::status(&mut remote)?.view.rules;
             take(&mut rules, pattern)?;
@@ -83,40 +83,45 @@ fn put(rules: &mut RulesText, pattern: &str, clause: Clause) {
     }
 }
 
-fn take(rules: &mut RulesText, pattern: &str) -> Result<(), Usage> {
+fn take(rules: &mut RulesText, pattern: &str) -> Result<(), UsageError> {
     let before = rules.rules.len();
     rules.rules.retain(|(old, _)| old != pattern);
     if rules.rules.len() < before {
         return Ok(());
     }
     if pattern == "*" {
-        return Err(Usage::new(
-            "'*' is what all other locks run, and cannot be taken away; change it with `rules set '*' ALGO`",
+        return Err(UsageError::new(
+            "'*' is the rule for all other locks and cannot be removed; change it with `meshlock rules set '*' ALGORITHM`",
         ));
     }
     let names: Vec<&str> = rules.rules.iter().map(|(old, _)| old.as_str()).collect();
     let near = meshlock_protocol::registry::spec::did_you_mean(pattern, &names);
-    Err(Usage::new(format!("there is no rule '{pattern}'{near}; `meshlock rules show` lists them")))
+    Err(UsageError::new(format!("there is no rule '{pattern}'{near}; `meshlock rules show` lists them")))
 }
 
-/// Lets the cluster agree on other rules.
+/// Replaces the rules of the cluster.
 fn change(
     target: &Target,
     remote: &mut Connection,
     rules: RulesText,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let wanted = rules.clone();
     match remote.ask(ANSWER_WITHIN, |tag| ToNode::SetRules { tag, rules }) {
         Ok(ToClient::RulesSet { epoch, .. }) => show(target, &wanted, epoch, out),
         Ok(other) => Err(unexpected(remote, &other)),
-        // Rules that make no sense are for the caller to change.
-        Err(ConnectionError::Refused { why, .. }) => Err(Usage::new(why).into()),
+        // The cluster refuses invalid rules, which the caller can mend.
+        Err(ConnectionError::Refused { why, .. }) => Err(UsageError::new(why).into()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn show(target: &Target, rules: &RulesText, epoch: u32, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn show(
+    target: &Target,
+    rules: &RulesText,
+    epoch: u32,
+    out: &mut dyn Write,
+) -> anyhow::Result<CommandOutcome> {
     let all = || {
         rules.rules.iter().map(|(pattern, clause)| (pattern.as_str(), clause)).chain([("*", &rules.default)])
     };
@@ -126,7 +131,7 @@ fn show(target: &Target, rules: &RulesText, epoch: u32, out: &mut dyn Write) -> 
             json!({ "pattern": pattern, "algorithm": algorithm, "permits": permits, "per_site": per_site })
         };
         output::json(out, &json!({ "epoch": epoch, "rules": all().map(rule).collect::<Vec<_>>() }))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     writeln!(out, "Rules of view {epoch}:")?;
     let mut table = output::table(&["locks", "algorithm", "permits", "at one site"]);
@@ -134,5 +139,5 @@ fn show(target: &Target, rules: &RulesText, epoch: u32, out: &mut dyn Write) -> 
         table.add_row([pattern, algorithm, &permits.to_string(), &per_site.to_string()]);
     }
     writeln!(out, "{table}")?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -1,4 +1,4 @@
-//! `meshlock site`: who takes part, what a new site needs, and how one leaves.
+//! `meshlock site`: lists the sites, prints the configuration for a new site, and removes a site.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use meshlock_wire::clients::{Status, ToClient, ToNode};
 use serde_json::json;
 
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
-/// How long a site may take to leave: its clients first give back what they hold, or its lease ends.
+/// How long a site may take to leave: its clients first release their locks, or its lease ends.
 const LEAVE_WITHIN: Duration = Duration::from_secs(30);
 
-/// How often to look whether it has.
+/// How often to check whether the site has left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How many of the sites that a cluster began with vote.
+/// How many sites vote: the first of those with which the cluster started.
 const MAX_VOTERS: usize = 7;
 
 /// Arguments of `meshlock site`.
@@ -26,36 +26,36 @@ const MAX_VOTERS: usize = 7;
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    what: What,
+    command: SiteCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// The sites that take part
+enum SiteCommand {
+    /// List the members of the cluster
     List {
         #[command(flatten)]
         target: Target,
     },
-    /// Print the configuration that a new site needs, and what to do with it
+    /// Print a configuration for a new site, and the steps to start it
     Add {
-        /// Its name
+        /// The name of the new site
         name: SiteName,
-        /// Where the others will reach it
+        /// The address at which the other sites will reach it
         #[arg(long, value_name = "HOST:PORT", default_value = "HOST:7400")]
         address: Address,
         #[command(flatten)]
         target: Target,
     },
-    /// Let a site leave the cluster, whichever node is asked; it joins again when it is started again
+    /// Remove a site from the cluster, through any node; the site joins again when it is restarted
     #[command(after_help = "\
-A site that runs is told to leave: its clients are not given anything more, and keep what they hold until they give it back or the
-lease of the site ends. One that is gone for good need not be removed: it is left out when its lease is over, and this waits
-for it. One of the first seven sites stays one of those who vote, whether it takes part or not: more than half of them must be
-reachable for anything to change.")]
+A running site is told to leave: it grants no more locks, and its clients keep their locks until they release them or the lease of
+the site ends. A site that has crashed need not be removed: the cluster excludes it when its lease is over, and this command waits
+for that. The first seven sites are voters and stay voters even after they are removed: more than half of the voters must be
+reachable for any change of the membership.")]
     Remove {
-        /// Its name
+        /// The name of the site
         name: SiteName,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -63,21 +63,21 @@ reachable for anything to change.")]
     },
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    match &arguments.what {
-        What::List { target } => {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    match &arguments.command {
+        SiteCommand::List { target } => {
             let status = target::status(&mut target.connect("site list")?)?;
             list(target, &status, out)
         }
-        What::Add { name, address, target } => {
+        SiteCommand::Add { name, address, target } => {
             let status = target::status(&mut target.connect("site add")?)?;
             add(target, &status, name, address, out)
         }
-        What::Remove { name, yes, target } => remove(target, name, *yes, out),
+        SiteCommand::Remove { name, yes, target } => remove(target, name, *yes, out),
     }
 }
 
-fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let members = &status.view.members;
     if target.json {
         let site = |member: &meshlock_cluster::names::Member| {
@@ -89,7 +89,7 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
         };
         let sites: Vec<_> = members.iter().map(site).collect();
         output::json(out, &json!({ "epoch": status.view.epoch.number(), "sites": sites }))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     let mut table = output::table(&["site", "incarnation", "address"]);
     for member in members {
@@ -97,7 +97,7 @@ fn list(target: &Target, status: &Status, out: &mut dyn Write) -> anyhow::Result
         table.add_row([member.site.to_string(), member.incarnation.number().to_string(), address]);
     }
     writeln!(out, "{table}")?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn add(
@@ -106,33 +106,34 @@ fn add(
     name: &SiteName,
     address: &Address,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     if let Some(member) = status.view.member(name) {
-        return Err(
-            Usage::new(format!("{member} takes part already; give the new site a name of its own")).into()
-        );
+        return Err(UsageError::new(format!(
+            "{member} takes part already; choose another name for the new site"
+        ))
+        .into());
     }
     let config = configuration(status, name, address);
     if target.json {
         output::json(out, &json!({ "site": name, "config": config }))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     writeln!(
         out,
-        "# 1. Where the cluster's authority is (unless the cluster runs with tls = \"off\"): meshlock ca issue {name}"
+        "# 1. On the machine with the cluster's certificate authority (not with tls = \"off\"): meshlock ca issue {name}"
     )?;
     writeln!(
         out,
-        "# 2. On the new machine: this file as {name}.toml, and beside it the directory site-{name} made above."
+        "# 2. On the new machine: save this file as {name}.toml, and copy the directory site-{name} of step 1 beside it."
     )?;
-    writeln!(out, "# 3. There: meshlock node --config {name}.toml")?;
-    writeln!(out, "# It joins through the sites below; nothing changes at them.")?;
+    writeln!(out, "# 3. On the new machine: meshlock node --config {name}.toml")?;
+    writeln!(out, "# The new site joins through the sites below, whose configuration does not change.")?;
     out.write_all(config.as_bytes())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// What a new site has to know. The sites that the cluster began with are part of what the cluster is: they stay as they
-/// are, in their order.
+/// Returns the configuration of a new site. It lists the sites with which the cluster started, in their order: they identify
+/// the cluster, and never change.
 fn configuration(status: &Status, name: &SiteName, address: &Address) -> String {
     let reached = if status.sites.contains(name) {
         String::new()
@@ -144,7 +145,7 @@ fn configuration(status: &Status, name: &SiteName, address: &Address) -> String 
         let line = |address: &str| format!("    {{ name = \"{site}\", address = {} }},", quoted(address));
         match status.view.address(site) {
             Some(address) => line(address.as_str()),
-            None => format!("{} # not a member now: look its address up", line("HOST:7400")),
+            None => format!("{} # not a member now: fill in its address", line("HOST:7400")),
         }
     };
     let sites = status.sites.iter().map(site).collect::<Vec<_>>().join("\n");
@@ -155,51 +156,57 @@ fn configuration(status: &Status, name: &SiteName, address: &Address) -> String 
     )
 }
 
-/// As a TOML string.
+/// Returns the text as a TOML string.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn remove(target: &Target, name: &SiteName, yes: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn remove(
+    target: &Target,
+    name: &SiteName,
+    yes: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<CommandOutcome> {
     if !yes && !io::stdin().is_terminal() {
-        return Err(
-            Usage::new(format!("{name}: there is no terminal to ask on; say --yes to let it leave")).into()
-        );
+        return Err(UsageError::new(format!(
+            "{name}: there is no terminal to ask on; say --yes to remove it"
+        ))
+        .into());
     }
     let mut remote = target.connect("site remove")?;
     let status = target::status(&mut remote)?;
     let Some(member) = status.view.member(name).cloned() else {
         let voter = if is_voter(&status, name) { ", and stays one of those who vote" } else { "" };
-        return Err(Usage::new(format!(
+        return Err(UsageError::new(format!(
             "{name} does not take part{voter}; `meshlock site list` lists who does"
         ))
         .into());
     };
-    if !yes && !output::is_confirmed(&format!("Let {member} leave the cluster?"))? {
+    if !yes && !output::is_confirmed(&format!("Remove {member} from the cluster?"))? {
         eprintln!("Nothing was done.");
-        return Ok(Outcome::Refuted);
+        return Ok(CommandOutcome::Refuted);
     }
     let until = Instant::now() + LEAVE_WITHIN;
-    let mut heard = false;
-    // The order may be lost, and so may the site be: it is out when the view says so.
+    let mut acknowledged = false;
+    // The order can be lost, and the site can crash: only the view says whether the site has left.
     while target::status(&mut remote)?.view.contains(&member) {
         if Instant::now() >= until {
-            anyhow::bail!(still_there(name, heard));
+            anyhow::bail!(still_there(name, acknowledged));
         }
         let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Remove { tag, site: name.clone() })?;
         let ToClient::Leaves { leaves, .. } = answer else { return Err(unexpected(&remote, &answer)) };
-        heard |= leaves;
-        // Nothing else is said to this session: it only passes the time.
+        acknowledged |= leaves;
+        // The node sends nothing else to this session: this only waits.
         remote.receive(Some(LOOK_EVERY))?;
     }
-    tell_removed(target, &status, name, heard, out)
+    tell_removed(target, &status, name, acknowledged, out)
 }
 
-fn still_there(name: &SiteName, heard: bool) -> String {
-    let why = if heard {
-        "the cluster has no leader, or clients hold on to locks (`meshlock status` lists them)"
+fn still_there(name: &SiteName, acknowledged: bool) -> String {
+    let why = if acknowledged {
+        "the cluster has no leader, or clients still hold locks (`meshlock status` lists them); repeat the command later"
     } else {
-        "it does not answer, and the cluster has no leader that could leave it out"
+        "it does not answer, and the cluster has no leader that could exclude it; see whether a majority of the voters runs"
     };
     format!("{name} has not left yet: {why}")
 }
@@ -208,31 +215,31 @@ fn tell_removed(
     target: &Target,
     status: &Status,
     name: &SiteName,
-    heard: bool,
+    acknowledged: bool,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let voter = is_voter(status, name);
     if target.json {
-        output::json(out, &json!({ "site": name, "left": true, "heard": heard, "voter": voter }))?;
-        return Ok(Outcome::Done);
+        output::json(out, &json!({ "site": name, "left": true, "heard": acknowledged, "voter": voter }))?;
+        return Ok(CommandOutcome::Done);
     }
-    if heard {
+    if acknowledged {
         writeln!(
             out,
-            "{name} has left. Its node still runs, and gives nothing to anyone: stop it, or start it again to join again."
+            "{name} has left. Its node still runs but grants no locks: stop it, or restart it to join again."
         )?;
     } else {
-        writeln!(out, "{name} did not answer. Its lease is over, and it is no member any more.")?;
+        writeln!(out, "{name} did not answer. Its lease is over, and it is no longer a member.")?;
     }
     if voter {
         let voters = status.sites.len().min(MAX_VOTERS);
         writeln!(
             out,
-            "It stays one of the {voters} sites that vote: {} of them must be reachable for anything to change.",
+            "It stays one of the {voters} sites that vote: {} of them must be reachable for any change of the membership.",
             voters / 2 + 1
         )?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn is_voter(status: &Status, name: &SiteName) -> bool {

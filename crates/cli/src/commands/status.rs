@@ -1,4 +1,4 @@
-//! `meshlock status`: how a site is, and the cluster as it sees it.
+//! `meshlock status`: shows the state of a site, and of the cluster as this site sees it.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use meshlock_wire::clients::Status;
 use serde_json::{Value, json};
 
 use super::target::{self, Target};
-use crate::output::{self, Outcome};
+use crate::output::{self, CommandOutcome};
 
 /// Arguments of `meshlock status`.
 #[derive(Debug, Args)]
@@ -18,14 +18,14 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let status = target::status(&mut arguments.target.connect("status")?)?;
     if arguments.target.json {
         output::json(out, &document(&status))?;
     } else {
         print(&status, out)?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn document(status: &Status) -> Value {
@@ -60,31 +60,31 @@ fn document(status: &Status) -> Value {
     })
 }
 
-/// How far a site is, as the end of a sentence.
+/// Describes the standing of a site, as the end of a sentence.
 pub(crate) fn standing(standing: &Standing) -> String {
     let names = |sites: &[SiteName]| sites.iter().map(SiteName::as_str).collect::<Vec<_>>().join(", ");
     match standing {
         Standing::Open => "takes part".to_owned(),
-        Standing::Awaits(sites) => format!("changes views, and waits to hear from {}", names(sites)),
+        Standing::Awaits(sites) => format!("changes views, and waits for {}", names(sites)),
         Standing::CannotOpen => {
-            "cannot follow the cluster's rules: its program is older than they are".to_owned()
+            "cannot follow the cluster's rules: its program is too old, and must be updated".to_owned()
         }
         Standing::Outside => "is not a member of the cluster".to_owned(),
     }
 }
 
-/// Who a client says it is.
+/// Returns the label of a client.
 pub(super) fn who(label: Option<&ClientLabel>) -> &str {
     label.map_or("(no name)", ClientLabel::as_str)
 }
 
 fn print(status: &Status, out: &mut dyn Write) -> anyhow::Result<()> {
     let leaving = if status.leaving { ", and is about to leave" } else { "" };
-    // A incarnation shows as the millisecond in which its program began, and its number since.
+    // An incarnation is shown as the millisecond in which the program started, and a counter since then.
     let incarnation = Incarnation::new(status.incarnation);
     writeln!(out, "{} (incarnation {incarnation}) {}{leaving}.", status.site, standing(&status.standing))?;
     match status.lease_left {
-        Some(left) => writeln!(out, "Its lease lasts {} if it is not renewed.", Age(left))?,
+        Some(left) => writeln!(out, "Its lease ends in {} unless it is renewed.", Age(left))?,
         None => writeln!(out, "It has no lease: it is cut off, or the cluster has no leader.")?,
     }
     writeln!(out)?;

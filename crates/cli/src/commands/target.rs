@@ -1,4 +1,4 @@
-//! What all commands share that ask a node something: which node, and how the answer is printed.
+//! What all commands that query a node share: the flags that name the node, and how the answer is printed.
 
 use std::time::Duration;
 
@@ -6,49 +6,49 @@ use clap::Args;
 use meshlock_cluster::names::{ClientLabel, LockName};
 use meshlock_wire::clients::{RefusalKind, Status, ToClient, ToNode};
 
-use crate::place::Where;
+use crate::location::NodeFlags;
 use meshlock_client::{Connection, ConnectionError};
 
-/// How long a node may take for what it knows itself or asks the other sites; it gives up on them sooner.
+/// How long a node may take to answer. It waits less long for the other sites that it asks.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Which node, and how to print.
+/// The flags that name the node and the output format.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Target {
     #[command(flatten)]
-    node: Where,
+    node: NodeFlags,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Target {
-    /// Connects to it, for the command of this name.
+    /// Connects to the node on behalf of the command of this name.
     pub(crate) fn connect(&self, command: &str) -> anyhow::Result<Connection> {
-        let place = self.node.find()?;
+        let location = self.node.find()?;
         let label = format!("meshlock {command}, process {}", std::process::id());
-        Ok(place.connect(&label.parse::<ClientLabel>()?)?)
+        Ok(location.connect(&label.parse::<ClientLabel>()?)?)
     }
 }
 
-/// A lock's name as an argument.
+/// Parses the name of a lock as an argument.
 pub(crate) fn lock_name(text: &str) -> Result<LockName, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// How the node's site is.
+/// Asks the node for its status.
 pub(crate) fn status(remote: &mut Connection) -> anyhow::Result<Status> {
     let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag })?;
     if let ToClient::Status { status, .. } = answer { Ok(*status) } else { Err(unexpected(remote, &answer)) }
 }
 
-/// The node answered another question than the one asked.
+/// Returns the error that the node answered another question than the one asked.
 pub(crate) fn unexpected(remote: &Connection, answer: &ToClient) -> anyhow::Error {
     tracing::debug!(?answer, "unexpected");
     ConnectionError::Refused {
         endpoint: remote.endpoint().clone(),
         kind: RefusalKind::Other,
-        why: "its answer is to another question; is it of another version?".to_owned(),
+        why: "its answer does not fit the question; it may run another version of Meshlock".to_owned(),
     }
     .into()
 }

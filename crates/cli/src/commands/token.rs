@@ -1,4 +1,4 @@
-//! `meshlock token`: makes tokens for clients of the wire APIs.
+//! `meshlock token`: creates tokens for clients of the API.
 
 use std::io::Write;
 
@@ -7,21 +7,21 @@ use meshlock_cluster::access::{ClientName, TokenHash};
 use meshlock_host::gate::new_token;
 use serde_json::json;
 
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock token`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    what: What,
+    command: TokenCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Make a token, which is shown once, and say what of it to store
+enum TokenCommand {
+    /// Create a token, show it once, and print the entry for the configuration of the sites
     New {
-        /// Whom it stands for: the principal of the access rules
+        /// The name of the client: the principal in access rules
         name: ClientName,
         /// Print one JSON document
         #[arg(long)]
@@ -29,28 +29,28 @@ enum What {
     },
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let What::New { name, json } = &arguments.what;
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let TokenCommand::New { name, json } = &arguments.command;
     if name.is_reserved() {
-        let why = format!("'{name}' means something else in access rules; give the token another name");
-        return Err(Usage::new(why).into());
+        let why = format!("'{name}' means something else in access rules; choose another name for the token");
+        return Err(UsageError::new(why).into());
     }
     let token = new_token()?;
     let hash = TokenHash::of(&token);
     if *json {
         let document = json!({ "name": name.as_str(), "token": token, "sha256": hash.to_string() });
         output::json(out, &document)?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
-    writeln!(out, "The token of '{name}', which is shown only now:")?;
+    writeln!(out, "The token of '{name}', which is not shown again:")?;
     writeln!(out, "  {token}")?;
     writeln!(
         out,
-        "Its client sends it as \"Authorization: Bearer TOKEN\". Next, in the configuration of each site that shall know it:"
+        "The client sends it as \"Authorization: Bearer TOKEN\". Next, add this to the configuration of each site that should accept it:"
     )?;
     writeln!(out, "  [[tokens]]")?;
     writeln!(out, "  name = \"{name}\"")?;
     writeln!(out, "  sha256 = \"{hash}\"")?;
-    writeln!(out, "and send the sites SIGHUP. What '{name}' may do, their [[access]] rules say.")?;
-    Ok(Outcome::Done)
+    writeln!(out, "and send SIGHUP to the sites. The [[access]] rules there say what '{name}' may do.")?;
+    Ok(CommandOutcome::Done)
 }

@@ -1,4 +1,4 @@
-//! `meshlock trace`: what a cluster does, as it does it, in the trace format.
+//! `meshlock trace`: prints what a running cluster does, in the trace format.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,56 +12,57 @@ use clap::Args;
 use meshlock_cluster::address::Address;
 use meshlock_lab::live::Live;
 
-use crate::output::{self, Outcome};
-use crate::settings::lasting::Lasting;
-use crate::watching::{self, Security, Wanted, Watching};
+use crate::cluster_watch::{self, ClusterWatch, NetworkFlags, Wanted};
+use crate::output::{self, CommandOutcome};
+use crate::settings::duration::HumanDuration;
 
-/// How often lines are put in order and written.
+/// How often lines are sorted and written.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Arguments of `meshlock trace`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints a JSON object a line, all sites in one order in which no message is received before it is sent, until Ctrl-C.
-`meshlock lab FILE` draws what --record has written. One node is enough where the sockets of the others are beside its own.")]
+Prints one JSON object per line until Ctrl-C. The lines of all sites are merged so that no message is received before it is sent.
+`meshlock lab FILE` draws a file that --record has written. It is enough to name one node if the sockets of the others are in the
+same directory.")]
 pub(crate) struct Arguments {
-    /// Which locks: a name, or the beginning of names and '*'
-    #[arg(value_name = "NAME", default_value = "*", value_parser = watching::pattern)]
+    /// The locks to trace: a name, or a prefix of names followed by '*'
+    #[arg(value_name = "NAME", default_value = "*", value_parser = cluster_watch::pattern)]
     pattern: String,
-    /// The socket of a node, or a directory of sockets; can be given several times. Otherwise it is this user's nodes
+    /// The socket of a node, or a directory of sockets; can be repeated [default: the nodes of this user]
     #[arg(long, value_name = "PATH")]
     socket: Vec<PathBuf>,
-    /// A node on another machine: the address that its configuration has under `clients`; can be given several times
+    /// A node on another machine: the address under `clients` in its configuration; can be repeated
     #[arg(long, value_name = "HOST:PORT")]
     node: Vec<Address>,
     #[command(flatten)]
-    security: Security,
-    /// Write to a file instead
+    security: NetworkFlags,
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// With the machines' states
+    /// Include the state of the algorithm at the site in each line
     #[arg(long)]
     state: bool,
-    /// End after so long
+    /// Stop after this time, such as 30s; without it the trace runs until Ctrl-C
     #[arg(long = "for", value_name = "DURATION")]
-    lasting: Option<Lasting>,
+    lasting: Option<HumanDuration>,
 }
 
-pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let sockets = arguments.socket.iter().map(|path| {
         let path = path.display().to_string();
         if path.contains('/') { path } else { format!("./{path}") }
     });
     let named: Vec<String> = sockets.chain(arguments.node.iter().map(ToString::to_string)).collect();
-    let places = watching::find(&named, &arguments.security)?;
+    let locations = cluster_watch::find(&named, &arguments.security)?;
     let out: Box<dyn Write + Send> = match &arguments.record {
         Some(path) => Box::new(BufWriter::new(output::create("--record", path)?)),
-        // Not the one that the main thread has locked: other threads write.
+        // A copy, because the main thread has locked standard output and other threads write.
         None => Box::new(BufWriter::new(File::from(io::stdout().as_fd().try_clone_to_owned()?))),
     };
     let live = Arc::new(Live::recording(arguments.pattern.clone(), out));
     let wanted = Wanted { pattern: arguments.pattern.clone(), states: arguments.state, command: "trace" };
-    let _watching = Watching::start(live.clone(), wanted, places)?;
+    let _watching = ClusterWatch::start(live.clone(), wanted, locations)?;
     let end = arguments.lasting.map(|lasting| Instant::now() + lasting.duration());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -80,10 +81,10 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         }
     })?;
     live.finish()?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// Says of which sites nothing is told and why, whenever that changes.
+/// Reports which sites are not watched and why, whenever that changes.
 fn complain(live: &Live, unwatched: &mut BTreeMap<String, String>) {
     let sites = live.sites().into_iter().filter(|(_, news)| !news.watched);
     let now: BTreeMap<String, String> = sites.map(|(site, news)| (site, news.why)).collect();

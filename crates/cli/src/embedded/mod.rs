@@ -1,15 +1,16 @@
-//! This user's own node, for locks on one machine: found or started without configuration, gone with its last user.
+//! The embedded node: this user's own node for locks on one machine. It is found or started without configuration, and ends when
+//! its last client has gone.
 //!
 //! ```text
-//!  STATE/meshlock/embedded/HOST/   0700: what the node must not forget (fences go on where they were), and
-//!    start         held by whoever starts the node, and by the node while it goes away: never two at once
-//!    socket        where it serves clients: programs with another environment (cron) find the same one
-//!    log           what it says
+//!  STATE/meshlock/embedded/HOST/   mode 0700: durable state (fences continue after a restart), and
+//!    start         lock file, held by the process that starts the node and by a node that stops: never two nodes at once
+//!    socket        path of the node's socket: programs with another environment (cron) find the same node
+//!    log           the node's log
 //!  RUNTIME/meshlock/embedded.sock
 //! ```
 //!
-//! The node is a site that is a cluster of its own, so all promises of leases hold: if it is killed, the next one waits until
-//! those who held locks have stopped. When it goes away in order it leaves its view first, and the next one need not wait.
+//! The node is a cluster of one site, so all guarantees of leases hold: if it is killed, the next one waits until the holders of
+//! locks have stopped. A node that stops normally leaves its view first, and the next one need not wait.
 
 mod node;
 
@@ -30,56 +31,48 @@ use crate::settings::places::{self, PlaceError};
 use meshlock_client::{Connection, ConnectionError, Keeping, NodeEndpoint};
 pub(crate) use node::{Arguments, NAME, run};
 
-/// How long another process may take to start the node, or the last one to go away.
+/// How long another process may take to start the node, or the previous node to stop.
 const START_WITHIN: Duration = Duration::from_secs(20);
 
-/// How often a node that is just going away may be met in a row.
+/// How often in a row a node may stop just when a client connects.
 const MAX_TRIES: usize = 5;
 
-/// How long a log grows before it is begun anew.
+/// Size at which the log is emptied.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
-/// Why there is no node of this user.
+/// Why the embedded node cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
-    /// Its files.
+    /// One of its files cannot be used.
     #[error("cannot start a node for this user: {}: {error}", path.display())]
-    Files {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// It says itself.
+    Files { path: PathBuf, error: io::Error },
+    /// The node reported an error when it started.
     #[error("cannot start a node for this user: {why}")]
-    Start {
-        /// Why not.
-        why: String,
-    },
-    /// Someone else has been starting it for too long.
+    Start { why: String },
+    /// Another process has held the lock file for too long.
     #[error(
-        "another process has been starting or stopping this user's node for {} s; end whoever has {} open",
+        "another process has been starting or stopping this user's node for {} s; end the process that has {} open",
         START_WITHIN.as_secs(),
         .0.display()
     )]
     Busy(PathBuf),
-    /// It goes away whenever it is asked.
-    #[error("this user's node does not stay; look at {}", .0.display())]
-    Unsteady(PathBuf),
+    /// The node stopped each time a client connected.
+    #[error("this user's node stops again and again; its log says why: {}", .0.display())]
+    KeepsStopping(PathBuf),
 }
 
-/// Where the node keeps its files.
+/// The directory of the node's files.
 struct Home(PathBuf);
 
 impl Home {
     fn find() -> Result<Self, PlaceError> {
-        // Also for the administrator: what is under /var belongs to the machine's own nodes, where there is a choice.
+        // XDG_STATE_HOME is used for root, too: /var/lib belongs to the machine's configured nodes.
         let chosen = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|state| state.is_absolute());
         let data = match chosen {
             Some(state) => state.join("meshlock").join(site().as_str()),
             None => places::data_of(&site())?,
         };
-        // A home may be shared by several machines, each with a node of its own.
+        // Several machines may share a home directory; each has a node of its own.
         let system = rustix::system::uname();
         let host = Path::new(OsStr::from_bytes(system.nodename().to_bytes())).file_name();
         Ok(Home(data.join(host.unwrap_or(OsStr::new("localhost")))))
@@ -89,7 +82,7 @@ impl Home {
         self.0.join(name)
     }
 
-    /// The right to start the node, or to let it go; waits for whoever has it.
+    /// Locks the right to start or stop the node; waits while another process has it.
     fn lock(&self) -> Result<File, EmbeddedError> {
         let path = self.file("start");
         let failed = |error| EmbeddedError::Files { path: path.clone(), error };
@@ -97,7 +90,7 @@ impl Home {
         let mut options = OpenOptions::new();
         let file =
             options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
-        // Another thread waits, so that it can be given up: it ends with the process then.
+        // A thread waits for the lock, so that the wait can be given up; that thread ends with the process.
         let (sender, locked) = channel();
         std::thread::spawn(move || sender.send(file.lock().map(|()| file)));
         match locked.recv_timeout(START_WITHIN) {
@@ -106,7 +99,7 @@ impl Home {
         }
     }
 
-    /// Where the node serves clients, if it has said so.
+    /// Returns the socket of the node, if one has been started before.
     fn socket(&self) -> Option<PathBuf> {
         let path = fs::read(self.file("socket")).ok().filter(|path| !path.is_empty())?;
         Some(OsString::from_vec(path).into())
@@ -123,18 +116,18 @@ impl Home {
     }
 }
 
-/// What the site is called.
+/// Returns the name of the embedded node's site.
 fn site() -> SiteName {
     "embedded".parse().expect("a name")
 }
 
-/// Whether this is the socket of such a node.
+/// Returns whether this is the socket of the embedded node.
 pub(crate) fn is_embedded(socket: &Path) -> bool {
     socket == places::runtime_directory().join(format!("{}.sock", site()))
         || Home::find().ok().and_then(|home| home.socket()).is_some_and(|own| own == socket)
 }
 
-/// Connects to this user's node, and starts it if it does not run.
+/// Connects to the embedded node, and starts it if it does not run.
 pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
     let home = Home::find()?;
     for _ in 0..MAX_TRIES {
@@ -142,17 +135,17 @@ pub(crate) fn connect(who: &ClientLabel) -> anyhow::Result<Connection> {
             return Ok(remote);
         }
         let lock = home.lock()?;
-        // Another may have started it meanwhile.
+        // Another process may have started it meanwhile.
         if let Some(remote) = try_connect(&home, who)? {
             return Ok(remote);
         }
         start(&home)?;
         drop(lock);
     }
-    Err(EmbeddedError::Unsteady(home.file("log")).into())
+    Err(EmbeddedError::KeepsStopping(home.file("log")).into())
 }
 
-/// Connects, if a node is there and stays.
+/// Connects if the node runs. Returns `None` if it does not, or stops at this moment.
 fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Connection>, ConnectionError> {
     let Some(socket) = home.socket() else { return Ok(None) };
     match Connection::connect(&NodeEndpoint::Socket(socket), who, &Keeping::Thread) {
@@ -162,7 +155,7 @@ fn try_connect(home: &Home, who: &ClientLabel) -> Result<Option<Connection>, Con
     }
 }
 
-/// Starts the node, and waits until it serves clients. Whoever calls has the lock.
+/// Starts the node, and waits until it serves clients. The caller holds the lock file.
 fn start(home: &Home) -> Result<(), EmbeddedError> {
     let socket =
         places::socket_of(&site()).map_err(|error| EmbeddedError::Start { why: error.to_string() })?;
@@ -177,7 +170,9 @@ fn start(home: &Home) -> Result<(), EmbeddedError> {
     }
     match said.trim() {
         node::READY => Ok(()),
-        "" => Err(EmbeddedError::Start { why: format!("it ended; look at {}", home.file("log").display()) }),
+        "" => Err(EmbeddedError::Start {
+            why: format!("it ended at once; its log says why: {}", home.file("log").display()),
+        }),
         why => Err(EmbeddedError::Start { why: why.to_owned() }),
     }
 }

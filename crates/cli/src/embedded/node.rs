@@ -1,4 +1,4 @@
-//! The process of this user's own node.
+//! The process of the embedded node.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -14,87 +14,87 @@ use meshlock_host::door::{listen, serve};
 
 use super::{Home, site};
 use crate::commands::run::let_signals_through;
-use crate::output::Outcome;
+use crate::output::CommandOutcome;
 
-/// What the hidden command is called.
+/// Name of the hidden command.
 pub(crate) const NAME: &str = "embedded-node";
 
-/// What it says once it serves clients.
+/// The line that the process prints once it serves clients.
 pub(super) const READY: &str = "ready";
 
-/// How long it stays without clients, for those who come one after the other.
+/// How long the node stays without clients, so that clients which come one after the other use the same node.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long leaving the view may take: nothing but a write to the disk.
+/// How long leaving the view may take: it takes one write to the disk.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Arguments of the hidden command.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where it keeps its files
+    /// Directory of the node's files
     #[arg(long)]
     home: PathBuf,
-    /// Where it serves clients
+    /// Socket on which the node serves clients
     #[arg(long)]
     socket: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    // Neither the terminal nor whoever started it concerns it any more.
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    // A session of its own: signals from the terminal or to the parent's process group do not reach the node.
     rustix::process::setsid()?;
     let_signals_through()?;
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false).init();
     let home = Home(arguments.home.clone());
-    let served = match Served::start(&home, arguments) {
-        Ok(served) => served,
+    let node = match EmbeddedNode::start(&home, arguments) {
+        Ok(node) => node,
         Err(error) => {
             writeln!(out, "{error:#}")?;
-            return Ok(Outcome::Refuted);
+            return Ok(CommandOutcome::Refuted);
         }
     };
     writeln!(out, "{READY}")?;
     out.flush()?;
-    // Whoever started it may go on, and so may those who wait for the end of its output.
+    // Closes the pipe: the parent, and whoever reads the parent's output to its end, need not wait for this process.
     rustix::stdio::dup2_stdout(OpenOptions::new().write(true).open("/dev/null")?)?;
-    served.until_nobody_is_left(&home)
+    node.until_nobody_is_left(&home)
 }
 
-/// A node and how many clients it has.
-struct Served {
+/// A running node, and the number of its clients whenever that changes.
+struct EmbeddedNode {
     node: Node,
     counts: Receiver<usize>,
     socket: PathBuf,
 }
 
-impl Served {
+impl EmbeddedNode {
     fn start(home: &Home, arguments: &Arguments) -> anyhow::Result<Self> {
         let node = Node::builder().site(site().to_string()).data(home.file("data")).start()?;
         let listener = listen(&arguments.socket)?;
         let (sender, counts) = channel();
         serve(node.front(), listener, move |count| {
-            // Nobody listens any more once it goes away.
+            // Once the node stops, nobody receives the counts any more.
             let _ = sender.send(count);
         });
         write_whole(home, "socket", arguments.socket.as_os_str().as_bytes())?;
-        Ok(Served { node, counts, socket: arguments.socket.clone() })
+        Ok(EmbeddedNode { node, counts, socket: arguments.socket.clone() })
     }
 
-    /// Serves until there has been nobody for a while, and leaves.
-    fn until_nobody_is_left(self, home: &Home) -> anyhow::Result<Outcome> {
+    /// Serves until there has been no client for [`LINGER`], and leaves.
+    fn until_nobody_is_left(self, home: &Home) -> anyhow::Result<CommandOutcome> {
         let aside = self.socket.with_extension("leaving");
         let mut count = 0;
         loop {
             count = match self.counts.recv_timeout(LINGER) {
                 Ok(count) => count,
                 Err(RecvTimeoutError::Timeout) if count == 0 => {
-                    // Held until this process has ended: nobody starts another before.
+                    // Held until this process has ended, so that no other node starts before.
                     let lock = home.lock()?;
                     fs::rename(&self.socket, &aside)?;
                     count = self.counts.try_iter().last().unwrap_or(0);
                     if count == 0 {
                         return self.leave(lock, &aside);
                     }
-                    // Somebody came at the last moment.
+                    // A client connected at the last moment.
                     fs::rename(&aside, &self.socket)?;
                     count
                 }
@@ -104,9 +104,9 @@ impl Served {
         }
     }
 
-    /// Leaves the view, so that the next one need not wait. Whoever connected at the very last moment is refused, and asks
-    /// the next one; or has been given something just before, and is waited for.
-    fn leave(self, lock: File, aside: &Path) -> anyhow::Result<Outcome> {
+    /// Leaves the view, so that the next node need not wait. A client that connected at the very last moment is refused, and asks
+    /// the next node; or it was granted a lock just before, and the node waits until it releases that.
+    fn leave(self, lock: File, aside: &Path) -> anyhow::Result<CommandOutcome> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let mut count = 0;
         let left = runtime.block_on(async {
@@ -125,13 +125,15 @@ impl Served {
         fs::remove_file(aside)?;
         drop(lock);
         if !left {
-            anyhow::bail!("did not leave in order; the next node of this user waits for the lease's end");
+            anyhow::bail!(
+                "could not leave its view in time; this user's next node waits until the lease has expired"
+            );
         }
-        Ok(Outcome::Done)
+        Ok(CommandOutcome::Done)
     }
 }
 
-/// Puts a file in place whole.
+/// Writes a file atomically: readers see the old contents or the new ones.
 fn write_whole(home: &Home, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     let new = home.file(&format!("{name}.new"));
     fs::write(&new, bytes)?;

@@ -1,4 +1,4 @@
-//! The configuration file: what may stand in it, and where in it something is wrong.
+//! The configuration file: its keys, and the line of each key for error messages.
 
 use std::collections::BTreeMap;
 use std::fs::File as Handle;
@@ -11,13 +11,13 @@ use meshlock_protocol::registry::spec::did_you_mean;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
-use super::lasting::Lasting;
-use crate::output::{Usage, read_text};
+use super::duration::HumanDuration;
+use crate::output::{UsageError, read_text};
 
-/// The largest file that is read.
+/// Largest configuration file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A configuration file as it is written. [`EXAMPLE`](super::example::EXAMPLE) explains each key.
+/// The contents of a configuration file. [`EXAMPLE`](super::example::EXAMPLE) explains each key.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct File {
@@ -30,11 +30,11 @@ pub(crate) struct File {
     pub(super) socket: Option<PathBuf>,
     pub(super) api: Option<Address>,
     pub(super) clients: Option<Address>,
-    pub(super) session_ttl: Option<Lasting>,
-    pub(super) tls: Option<Tls>,
-    pub(super) shutdown_grace: Option<Lasting>,
+    pub(super) session_ttl: Option<HumanDuration>,
+    pub(super) tls: Option<TlsEntry>,
+    pub(super) shutdown_grace: Option<HumanDuration>,
     pub(super) local_turns: Option<u32>,
-    pub(super) lease: Lease,
+    pub(super) lease: LeaseEntry,
     pub(super) default_rule: Option<RuleEntry>,
     pub(super) rules: Vec<NamedRule>,
     pub(super) access: Vec<RuleText>,
@@ -43,34 +43,34 @@ pub(crate) struct File {
     pub(super) limits: LimitsEntry,
 }
 
-/// One of the cluster's sites.
+/// One entry of `sites`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct ListedSite {
     pub(crate) name: SiteName,
     pub(crate) address: Address,
 }
 
-/// How connections between sites are protected.
+/// The key `tls`: how connections between sites are protected.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "say tls = \"off\", or give the files ca, cert and key in [tls]")]
-pub(super) enum Tls {
-    Off(Off),
+pub(super) enum TlsEntry {
+    Off(TlsOff),
     Files { ca: PathBuf, cert: PathBuf, key: PathBuf },
 }
 
-/// The one word that switches protection off.
+/// The value `"off"` of the key `tls`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Off {
+pub(super) enum TlsOff {
     Off,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Lease {
-    pub(super) length: Option<Lasting>,
-    pub(super) margin: Option<Lasting>,
-    pub(super) renew_every: Option<Lasting>,
+pub(super) struct LeaseEntry {
+    pub(super) length: Option<HumanDuration>,
+    pub(super) margin: Option<HumanDuration>,
+    pub(super) renew_every: Option<HumanDuration>,
     pub(super) drift_ppm: Option<u32>,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct NamedRule {
     pub(super) rule: RuleEntry,
 }
 
-/// A token that is known, by its hash.
+/// One entry of `tokens`: the hash of a token that clients may use.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NamedToken {
     pub(super) name: ClientName,
@@ -104,7 +104,7 @@ pub(super) struct LimitsEntry {
     pub(super) waiters: Option<usize>,
     pub(super) watched_locks: Option<usize>,
     pub(super) request_bytes: Option<usize>,
-    pub(super) slow_reader: Option<Lasting>,
+    pub(super) slow_reader: Option<HumanDuration>,
     pub(super) each: EachEntry,
 }
 
@@ -120,7 +120,7 @@ pub(super) struct EachEntry {
     pub(super) burst: Option<u32>,
 }
 
-/// The keys of each table; a list's entries have the keys of its name.
+/// The keys of each table. The entries of a list have the keys that stand here under the list's name.
 const KEYS: [(&str, &[&str]); 10] = [
     (
         "",
@@ -170,25 +170,26 @@ const KEYS: [(&str, &[&str]); 10] = [
     ("each", &["connections", "sessions", "locks", "waiters", "watched_locks", "rate", "burst"]),
 ];
 
-/// Where a configuration came from, to say where something in it is wrong.
+/// Where a configuration was read from, for error messages.
 #[derive(Debug, Default)]
-pub(crate) struct Source {
+pub(crate) struct ConfigSource {
     path: Option<PathBuf>,
-    /// The line of each key, such as `lease.length` or `sites[2].name`, from 1.
+    /// The line of each key, such as `lease.length` or `sites[2].name`. Lines count from 1.
     lines: BTreeMap<String, usize>,
 }
 
-impl Source {
-    /// That the value of `key` is wrong; a key that the file does not have was given by the flag of that name.
-    pub(super) fn wrong(&self, key: &str, why: impl std::fmt::Display) -> Usage {
+impl ConfigSource {
+    /// Returns the error that the value of `key` is wrong. It names the file and line, unless the value came from the flag of
+    /// that name.
+    pub(super) fn wrong(&self, key: &str, why: impl std::fmt::Display) -> UsageError {
         match (&self.path, self.lines.get(key)) {
-            (Some(path), Some(line)) => Usage::new(format!("{}:{line}: {key}: {why}", path.display())),
-            (Some(path), None) => Usage::new(format!("{}: {key}: {why}", path.display())),
-            (None, _) => Usage::new(format!("{key}: {why}")),
+            (Some(path), Some(line)) => UsageError::new(format!("{}:{line}: {key}: {why}", path.display())),
+            (Some(path), None) => UsageError::new(format!("{}: {key}: {why}", path.display())),
+            (None, _) => UsageError::new(format!("{key}: {why}")),
         }
     }
 
-    /// A path in the file counts from where the file is.
+    /// Resolves a path of the file: a relative path starts at the file's directory.
     pub(super) fn resolve(&self, path: PathBuf) -> PathBuf {
         match self.path.as_deref().and_then(Path::parent) {
             Some(dir) => dir.join(path),
@@ -198,29 +199,29 @@ impl Source {
 }
 
 /// Reads a configuration file.
-pub(crate) fn read(path: &Path) -> Result<(File, Source), Usage> {
+pub(crate) fn read(path: &Path) -> Result<(File, ConfigSource), UsageError> {
     let text = Handle::open(path).and_then(|file| read_text(file, MAX_BYTES));
     let text = text.map_err(|error| {
-        Usage::new(format!(
-            "--config {}: cannot be read: {error}; `meshlock node --example-config` prints one to begin with",
+        UsageError::new(format!(
+            "--config {}: cannot be read: {error}; `meshlock node --example-config` prints a file to start from",
             path.display()
         ))
     })?;
     parse(path, &text)
 }
 
-/// Reads the text of a configuration file.
-pub(crate) fn parse(path: &Path, text: &str) -> Result<(File, Source), Usage> {
+/// Parses the text of a configuration file.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<(File, ConfigSource), UsageError> {
     let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-    let mut source = Source { path: Some(path.to_owned()), lines: BTreeMap::new() };
+    let mut source = ConfigSource { path: Some(path.to_owned()), lines: BTreeMap::new() };
     let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
     let table = DeTable::parse(text).map_err(|error| {
-        Usage::new(format!("{}:{}: {}", path.display(), line_of(at(&error)), error.message()))
+        UsageError::new(format!("{}:{}: {}", path.display(), line_of(at(&error)), error.message()))
     })?;
     let mut keys = Vec::new();
     walk("", "", table.get_ref(), &mut keys);
     for key in &mut keys {
-        // The head of a table begins with its brackets.
+        // The span of a table's head begins behind the bracket; the line begins with it.
         let line = text[..key.start].rfind('\n').map_or(0, |end| end + 1);
         if text[line..key.start].starts_with('[') {
             key.start = line;
@@ -231,29 +232,29 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<(File, Source), Usage> {
         return Err(source.wrong(&key.path, key.unknown.as_deref().unwrap_or_default()));
     }
     let file = toml::from_str(text).map_err(|error| {
-        // The innermost key whose value the fault is in, or the last one before it.
+        // The innermost key whose value contains the error.
         let fault = at(&error);
         let inside = keys.iter().filter(|key| key.start <= fault && fault < key.end);
         match inside.max_by_key(|key| key.start) {
             Some(key) => source.wrong(&key.path, error.message()),
-            None => Usage::new(format!("{}:{}: {}", path.display(), line_of(fault), error.message())),
+            None => UsageError::new(format!("{}:{}: {}", path.display(), line_of(fault), error.message())),
         }
     })?;
     Ok((file, source))
 }
 
-/// A key of the file.
-struct Key {
+/// A key that was found in the file.
+struct KeyPosition {
     path: String,
-    /// Where it begins, and where its value ends.
+    /// The byte where the key begins; `end` is the byte where its value ends.
     start: usize,
     end: usize,
-    /// If there is no such key: what to say.
+    /// The error message, if a configuration has no such key.
     unknown: Option<String>,
 }
 
-/// Lists the keys of `table`, which is called `name` and is found at `path`.
-fn walk(name: &str, path: &str, table: &DeTable<'_>, keys: &mut Vec<Key>) {
+/// Appends the keys of `table` to `keys`. The table is called `name`, and `path` leads to it.
+fn walk(name: &str, path: &str, table: &DeTable<'_>, keys: &mut Vec<KeyPosition>) {
     let known = KEYS.iter().find(|(table, _)| *table == name).map_or(&[] as &[_], |(_, keys)| *keys);
     for (key, value) in table {
         let word = key.get_ref().as_ref();
@@ -266,7 +267,12 @@ fn walk(name: &str, path: &str, table: &DeTable<'_>, keys: &mut Vec<Key>) {
             )
         });
         let is_known = unknown.is_none();
-        keys.push(Key { path: path.clone(), start: key.span().start, end: value.span().end, unknown });
+        keys.push(KeyPosition {
+            path: path.clone(),
+            start: key.span().start,
+            end: value.span().end,
+            unknown,
+        });
         if !is_known {
             continue;
         }
@@ -277,20 +283,20 @@ fn walk(name: &str, path: &str, table: &DeTable<'_>, keys: &mut Vec<Key>) {
         for (at, entry) in entries.iter().enumerate() {
             let DeValue::Table(table) = entry.get_ref() else { continue };
             let (path, span) = (format!("{path}[{}]", at + 1), entry.span());
-            keys.push(Key { path: path.clone(), start: span.start, end: span.end, unknown: None });
+            keys.push(KeyPosition { path: path.clone(), start: span.start, end: span.end, unknown: None });
             walk(word, &path, table, keys);
         }
     }
 }
 
 #[cfg(test)]
-impl Source {
+impl ConfigSource {
     pub(super) fn has(&self, key: &str) -> bool {
         self.lines.contains_key(key)
     }
 }
 
-/// Every key that may stand in a file; of lists, those of the first entry.
+/// Returns every key that a file can have; for lists, the keys of the first entry.
 #[cfg(test)]
 pub(super) fn all_keys() -> Vec<String> {
     let of_table = |(table, keys): &(&str, &[&str])| -> Vec<String> {

@@ -1,17 +1,17 @@
-//! Who may do what, how much, and where it is written down: as the configuration says it.
+//! Access rules, tokens, limits and the audit log, converted from the configuration file.
 
 use std::path::PathBuf;
 
 use meshlock::config::{AccessRule, Audit, Limits, Token, Verb};
 use meshlock_cluster::access::{RuleText, Verb as FileVerb};
 
-use super::file::{File, LimitsEntry, NamedToken, Source};
-use crate::output::Usage;
+use super::file::{ConfigSource, File, LimitsEntry, NamedToken};
+use crate::output::UsageError;
 
-/// The one word that sends audit lines to the log.
+/// The value of `audit` that sends audit lines to the log.
 const LOG: &str = "log";
 
-/// The rules and tokens that a file has; the rest of it is not looked at.
+/// Returns the access rules and tokens of a file, and ignores the rest.
 pub(crate) fn access_of(file: File) -> (Vec<AccessRule>, Vec<Token>) {
     (access(file.access), tokens(file.tokens))
 }
@@ -32,11 +32,11 @@ pub(super) fn tokens(tokens: Vec<NamedToken>) -> Vec<Token> {
     tokens.into_iter().map(token).collect()
 }
 
-pub(super) fn audit(said: Option<String>, source: &Source) -> Result<Audit, Usage> {
+pub(super) fn audit(said: Option<String>, source: &ConfigSource) -> Result<Audit, UsageError> {
     match said.as_deref() {
         None => Ok(Audit::Notable),
         Some(LOG) => Ok(Audit::Log),
-        Some("") => Err(source.wrong("audit", "say which file, or \"log\"")),
+        Some("") => Err(source.wrong("audit", "say which file, or \"log\" for the node's log")),
         Some(path) => Ok(Audit::File(source.resolve(PathBuf::from(path)))),
     }
 }

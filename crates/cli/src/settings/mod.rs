@@ -1,9 +1,9 @@
-//! What a node is told to be: its configuration file, its flags, and the places that it uses where neither says anything.
+//! The settings of a node: its configuration file, its flags, and the defaults where neither says anything.
 
+pub(crate) mod duration;
 pub(crate) mod example;
 pub(crate) mod file;
 pub(crate) mod guard;
-pub(crate) mod lasting;
 pub(crate) mod places;
 #[cfg(test)]
 mod tests;
@@ -16,12 +16,12 @@ use meshlock::{Node, NodeBuilder, StartError, Tls};
 use meshlock_cluster::address::Address;
 use meshlock_cluster::names::SiteName;
 
-use file::{File, ListedSite, RuleEntry, Source, Tls as TlsEntry};
+use file::{ConfigSource, File, ListedSite, RuleEntry, TlsEntry};
 
-/// How long clients may keep what they hold when a node is told to stop.
+/// Default time that clients have to release their locks when a node is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// What flags say, each before what the file says.
+/// Settings given by flags. Each takes precedence over the file.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
     pub(crate) site: Option<SiteName>,
@@ -32,23 +32,23 @@ pub(crate) struct Flags {
     pub(crate) clients: Option<Address>,
     /// The sites that the cluster begins with.
     pub(crate) sites: Vec<ListedSite>,
-    /// Sites of a running cluster, which say the rest.
+    /// Addresses of sites of a running cluster, which tell the rest.
     pub(crate) join: Vec<Address>,
     pub(crate) plain: bool,
 }
 
-/// All that a node needs to know before it starts; everything has been checked.
+/// The checked settings with which a node can start.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct NodeSettings {
     pub(crate) node: NodeBuilder,
     pub(crate) data: PathBuf,
     pub(crate) socket: PathBuf,
     pub(crate) shutdown_grace: Duration,
 }
 
-impl Settings {
-    /// Puts together what the file and the flags say, and checks it.
-    pub(crate) fn new(file: File, source: &Source, flags: Flags) -> anyhow::Result<Self> {
+impl NodeSettings {
+    /// Combines the file and the flags, and checks the result.
+    pub(crate) fn new(file: File, source: &ConfigSource, flags: Flags) -> anyhow::Result<Self> {
         let wrong = |error: StartError| located(source, error);
         let mut node = Node::builder().lease(lease(file.lease));
         let sites = if flags.sites.is_empty() { file.sites } else { flags.sites };
@@ -80,7 +80,7 @@ impl Settings {
             node = node.token(token);
         }
         node = node.audit(guard::audit(file.audit, source)?).limits(guard::limits(file.limits));
-        node = match if flags.plain { Some(TlsEntry::Off(file::Off::Off)) } else { file.tls } {
+        node = match if flags.plain { Some(TlsEntry::Off(file::TlsOff::Off)) } else { file.tls } {
             None => node,
             Some(TlsEntry::Off(_)) => node.plaintext(),
             Some(TlsEntry::Files { ca, cert, key }) => {
@@ -96,19 +96,19 @@ impl Settings {
         let node = node.data(&data).socket(&socket);
         node.check().map_err(wrong)?;
         let shutdown_grace = file.shutdown_grace.map_or(SHUTDOWN_GRACE, |grace| grace.duration());
-        Ok(Settings { node, data, socket, shutdown_grace })
+        Ok(NodeSettings { node, data, socket, shutdown_grace })
     }
 }
 
-/// Says where in the file a setting stands that is wrong.
-pub(crate) fn located(source: &Source, error: StartError) -> anyhow::Error {
+/// Adds the file and line to an error about a wrong setting.
+pub(crate) fn located(source: &ConfigSource, error: StartError) -> anyhow::Error {
     if let StartError::Setting { key, why, .. } = &error {
         return source.wrong(key, why).into();
     }
     error.into()
 }
 
-/// Sets what was said.
+/// Applies `setting` if a value was given.
 fn set<T: ToString>(
     node: NodeBuilder,
     said: Option<T>,
@@ -128,7 +128,7 @@ fn rule_of(entry: RuleEntry) -> Rule {
     }
 }
 
-fn lease(said: file::Lease) -> Lease {
+fn lease(said: file::LeaseEntry) -> Lease {
     let mut lease = Lease::default();
     lease.length = said.length.map(|length| length.duration());
     lease.margin = said.margin.map(|margin| margin.duration());

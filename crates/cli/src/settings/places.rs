@@ -1,4 +1,4 @@
-//! Where a user's nodes are found and keep their files, unless something else is said.
+//! The default paths of a user's nodes: sockets, data and client certificates.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -9,39 +9,29 @@ use std::path::{Path, PathBuf};
 
 use meshlock_cluster::names::SiteName;
 
-/// Names the socket of the node to use, where `--socket` does not.
+/// Environment variable with the socket of the node to use if `--socket` is not given.
 pub(crate) const SOCKET_VARIABLE: &str = "MESHLOCK_SOCKET";
 
-/// Why there is no place for a node, or none is found.
+/// Why a path cannot be used, or no node was found.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
-    /// Someone else could watch or replace what is in it.
+    /// Another user could read or replace what is in the directory.
     #[error("{} {why}; remove it, or name a socket elsewhere with --socket", path.display())]
-    Unsafe {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// The system refuses it.
-    #[error("{}: cannot be used: {error}", path.display())]
-    Io {
-        /// The directory.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// There is no home for state.
-    #[error("neither XDG_STATE_HOME nor HOME is set; say with --data where this site keeps its state")]
-    Homeless,
-    /// No node runs for this user.
+    Unsafe { path: PathBuf, why: &'static str },
+    /// The operating system refused access to the directory.
+    #[error("{}: cannot be used: {error}; name a socket elsewhere with --socket", path.display())]
+    Io { path: PathBuf, error: io::Error },
+    /// No environment variable says where state is kept.
+    #[error("neither XDG_STATE_HOME nor HOME is set; set one of them, or run `meshlock node --data DIR`")]
+    NoStateDirectory,
+    /// No node runs for this user; the path is the directory that was searched.
     #[error(
         "no node runs for this user (no socket in {}); start one with `meshlock node`, or a whole cluster with \
          `meshlock up`, or name a socket with --socket",
         .0.display()
     )]
     NoNode(PathBuf),
-    /// Several run.
+    /// Several nodes run for this user.
     #[error("several nodes run for this user; name one with --socket: {}", list(.0))]
     Several(Vec<PathBuf>),
 }
@@ -50,15 +40,15 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Where the sockets of this user's nodes are; not whether it is there.
+/// Returns the directory for the sockets of this user's nodes, which need not exist.
 pub(crate) fn runtime_directory() -> PathBuf {
     let own = rustix::process::getuid().as_raw();
     let given = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
     given.map_or_else(|| PathBuf::from(format!("/tmp/meshlock-{own}")), |dir| dir.join("meshlock"))
 }
 
-/// Sees to it that the directory of sockets is there and nobody else's.
-pub(crate) fn make_runtime_directory() -> Result<PathBuf, PlaceError> {
+/// Creates the directory for sockets if it does not exist, and checks that no other user can use it.
+fn make_runtime_directory() -> Result<PathBuf, PlaceError> {
     let path = runtime_directory();
     match DirBuilder::new().mode(0o700).create(&path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(PlaceError::Io { path, error }),
@@ -66,9 +56,9 @@ pub(crate) fn make_runtime_directory() -> Result<PathBuf, PlaceError> {
     }
 }
 
-/// Whether only this user can have put into a directory what is in it.
+/// Checks that no other user can have put anything into this directory.
 fn check_runtime_directory(path: &Path) -> Result<(), PlaceError> {
-    // Not what a link points to: in /tmp anybody can make one.
+    // A symbolic link is not followed: in /tmp anybody can create one.
     let metadata =
         fs::symlink_metadata(path).map_err(|error| PlaceError::Io { path: path.to_owned(), error })?;
     let refuse = |why| Err(PlaceError::Unsafe { path: path.to_owned(), why });
@@ -84,12 +74,12 @@ fn check_runtime_directory(path: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// Where the node of `site` serves clients.
+/// Returns the default socket of `site`, and creates its directory.
 pub(crate) fn socket_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
     Ok(make_runtime_directory()?.join(format!("{site}.sock")))
 }
 
-/// Where `site` keeps what it must not forget.
+/// Returns the default directory for the durable state of `site`.
 pub(crate) fn data_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let state = match absolute("XDG_STATE_HOME") {
@@ -97,17 +87,17 @@ pub(crate) fn data_of(site: &SiteName) -> Result<PathBuf, PlaceError> {
         None if rustix::process::getuid().is_root() => Some("/var/lib".into()),
         None => absolute("HOME").map(|home| home.join(".local/state")),
     };
-    Ok(state.ok_or(PlaceError::Homeless)?.join("meshlock").join(site.as_str()))
+    Ok(state.ok_or(PlaceError::NoStateDirectory)?.join("meshlock").join(site.as_str()))
 }
 
-/// Where a client's certificate is, unless something else is said; not whether it is there.
+/// Returns the default directory of the client's certificate, which need not exist.
 pub(crate) fn client_certificate() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let config = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
     config.map(|config| config.join("meshlock").join("client"))
 }
 
-/// The socket that a client uses: the one given, the one that the environment names, or that of the only node that runs.
+/// Returns the socket that a client uses: the one given, the one that the environment names, or that of the only running node.
 pub(crate) fn find_socket(given: Option<&Path>) -> Result<PathBuf, PlaceError> {
     if let Some(path) = given {
         return Ok(path.to_owned());
@@ -124,8 +114,8 @@ pub(crate) fn find_socket(given: Option<&Path>) -> Result<PathBuf, PlaceError> {
     }
 }
 
-/// The sockets of this user's cluster: all that are served in the runtime directory, or in the only directory of `meshlock up` that has
-/// such. None if there is none, or no saying which.
+/// Returns the sockets of this user's running nodes: those in the runtime directory, or else those of a `meshlock up`. The list
+/// is empty if there are none, or if several `meshlock up` run.
 pub(crate) fn cluster_sockets() -> Vec<PathBuf> {
     let own = running_in(&runtime_directory()).unwrap_or_default();
     if !own.is_empty() {
@@ -133,7 +123,7 @@ pub(crate) fn cluster_sockets() -> Vec<PathBuf> {
     }
     let dirs = fs::read_dir(env::temp_dir()).into_iter().flatten().filter_map(|entry| entry.ok());
     let of_up = dirs.filter(|entry| entry.file_name().to_string_lossy().starts_with("meshlock-up-"));
-    // In /tmp anybody can make one.
+    // In /tmp anybody can create a directory of that name.
     let is_ours = |path: &PathBuf| {
         fs::symlink_metadata(path).is_ok_and(|metadata| {
             metadata.is_dir()
@@ -146,7 +136,7 @@ pub(crate) fn cluster_sockets() -> Vec<PathBuf> {
     found.next().filter(|_| found.next().is_none()).unwrap_or_default()
 }
 
-/// The sockets in a directory that somebody serves, in the order of their names.
+/// Returns the sockets in this user's directory that a node serves, sorted by name.
 fn running_in(dir: &Path) -> Result<Vec<PathBuf>, PlaceError> {
     match fs::metadata(dir) {
         Ok(_) => {}
@@ -157,7 +147,7 @@ fn running_in(dir: &Path) -> Result<Vec<PathBuf>, PlaceError> {
     Ok(served_in(dir))
 }
 
-/// The same, whoever's the directory is.
+/// Returns the sockets in any directory that a node serves, sorted by name. The owner of the directory is not checked.
 pub(crate) fn served_in(dir: &Path) -> Vec<PathBuf> {
     let paths =
         fs::read_dir(dir).into_iter().flatten().filter_map(|entry| entry.ok().map(|entry| entry.path()));

@@ -1,35 +1,35 @@
-//! What a configuration says, and what it is refused for.
+//! Reading configurations, and the errors for wrong ones.
 
 use std::path::Path;
 
 use meshlock_wire::fuzz;
 
 use super::example::EXAMPLE;
-use super::file::{Source, parse};
-use super::{Flags, Settings};
+use super::file::{ConfigSource, parse};
+use super::{Flags, NodeSettings};
 
 /// Flags that keep a test away from this user's directories.
 fn flags() -> Flags {
     Flags { data: Some("/d".into()), socket: Some("/s".into()), ..Flags::default() }
 }
 
-fn settings(text: &str) -> anyhow::Result<Settings> {
+fn settings(text: &str) -> anyhow::Result<NodeSettings> {
     let (file, source) = parse(Path::new("/etc/meshlock/a.toml"), text)?;
-    Settings::new(file, &source, flags())
+    NodeSettings::new(file, &source, flags())
 }
 
 fn refused(text: &str) -> String {
     settings(text).expect_err(text).to_string()
 }
 
-/// All that a configuration comes to.
+/// Describes the node that a configuration results in.
 fn described(text: &str) -> String {
     settings(text).unwrap().node.describe().unwrap()
 }
 
 #[test]
 fn a_site_without_a_configuration_is_a_cluster_of_its_own() {
-    let settings = Settings::new(super::File::default(), &Source::default(), flags()).unwrap();
+    let settings = NodeSettings::new(super::File::default(), &ConfigSource::default(), flags()).unwrap();
     assert_eq!(settings.node.names().unwrap(), ("local".to_owned(), "meshlock".to_owned()));
     assert_eq!(settings.node.describe().unwrap(), described("site = 'local'"));
 }
@@ -38,7 +38,7 @@ fn a_site_without_a_configuration_is_a_cluster_of_its_own() {
 fn the_example_has_every_key_and_shows_the_defaults() {
     let (file, _) = parse(Path::new("example"), EXAMPLE).unwrap();
     assert_eq!(file.sites.len(), 3);
-    // With the comments taken away from what is a key, everything is said and still understood.
+    // With every key uncommented, the example still parses and has every key.
     let uncommented = |line: &'static str| {
         line.strip_prefix('#').filter(|key| key.starts_with(|c: char| c.is_ascii_lowercase())).unwrap_or(line)
     };
@@ -47,8 +47,8 @@ fn the_example_has_every_key_and_shows_the_defaults() {
     for key in super::file::all_keys() {
         assert!(source.has(&key), "the example does not explain {key}");
     }
-    // What is commented out is what holds if it is not said, but for where things are.
-    let plain = || Some(super::TlsEntry::Off(super::file::Off::Off));
+    // The values that are commented out are the defaults, except for addresses and paths.
+    let plain = || Some(super::TlsEntry::Off(super::file::TlsOff::Off));
     let said = super::File {
         tls: plain(),
         listen: None,
@@ -58,9 +58,9 @@ fn the_example_has_every_key_and_shows_the_defaults() {
         audit: None,
         ..file
     };
-    let said = Settings::new(said, &source, flags()).unwrap();
+    let said = NodeSettings::new(said, &source, flags()).unwrap();
     let (silent, source) = parse(Path::new("example"), EXAMPLE).unwrap();
-    let silent = Settings::new(super::File { tls: plain(), ..silent }, &source, flags()).unwrap();
+    let silent = NodeSettings::new(super::File { tls: plain(), ..silent }, &source, flags()).unwrap();
     assert_eq!(said.node.describe().unwrap(), silent.node.describe().unwrap());
     assert_eq!(said.shutdown_grace, super::SHUTDOWN_GRACE);
 }
@@ -72,7 +72,7 @@ fn flags_come_before_the_file() {
     let (file, source) = parse(Path::new("x"), text).unwrap();
     let flags =
         Flags { site: Some("b".parse().unwrap()), listen: Some("[::]:9".parse().unwrap()), ..flags() };
-    let settings = Settings::new(file, &source, flags).unwrap();
+    let settings = NodeSettings::new(file, &source, flags).unwrap();
     assert_eq!(settings.node.site_name().unwrap(), "b");
     let said = format!("{text}\nlisten = '[::]:9'").replace("site = 'a'", "site = 'b'");
     assert_eq!(settings.node.describe().unwrap(), described(&said));

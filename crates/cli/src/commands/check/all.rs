@@ -1,4 +1,4 @@
-//! `meshlock check all`: the matrix, run and recorded.
+//! `meshlock check all`: runs the matrix of `docs/CHECKED.md`, and records the results.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,32 +10,32 @@ use meshlock_check::matrix::{self, Case, CaseEnding, CaseOutcome, CaseRecord, HE
 use meshlock_protocol::Spec;
 use serde_json::{Value, json};
 
-use super::bounds::Limits;
+use super::bounds::ResourceLimits;
 use super::explore::{Timed, explore};
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
-/// The committed result: what is known to be small.
+/// The committed results, which say which runs are small.
 const CHECKED: &str = include_str!("../../../../../docs/CHECKED.md");
 
 /// Arguments of `meshlock check all`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Arguments {
-    /// Only this algorithm with its variants, or this one spec; give it once for each
+    /// Run only this algorithm with its variants, or only this variant (NAME:OPTION=VALUE); can be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only the runs that are recorded as small, as the tests do
+    /// Run only what docs/CHECKED.md records as small, as the tests do
     #[arg(long)]
     small: bool,
-    /// Put the results into this file, beside what it has of other runs; it is written after each run
+    /// Add the results to this file, which keeps those of other runs; it is written after each run
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Leave out what the file has already explored to the end
+    /// Skip the runs that the file already has with a final result
     #[arg(long, requires = "record")]
     resume: bool,
     #[command(flatten)]
-    limits: Limits,
-    /// Print the document that docs/CHECKED.md is
+    limits: ResourceLimits,
+    /// Print the results as Markdown, in the form of docs/CHECKED.md
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
     /// Print one JSON document
@@ -43,19 +43,19 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let mut book = Book::open(arguments.record.as_deref())?;
-    let cases = chosen(arguments, &book)?;
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let mut record_file = RecordFile::open(arguments.record.as_deref())?;
+    let cases = chosen(arguments, &record_file)?;
     let (memory, threads) = (arguments.limits.memory()?, arguments.limits.threads()?);
     let mut documents = Vec::new();
     let mut records = Vec::new();
     for (number, case) in cases.iter().enumerate() {
-        let spec: Spec = case.spec.parse().map_err(Usage::new)?;
+        let spec: Spec = case.spec.parse().map_err(UsageError::new)?;
         let bounds = Bounds { most_memory: memory, ..case.bounds() };
         let title = format!("{}/{} {spec}", number + 1, cases.len());
         let timed = explore(&spec, &bounds, threads, &title)?;
-        let record = CaseRecord { case: case.clone(), outcome: CaseOutcome::of(&timed.report, memory) };
-        book.enter(&record)?;
+        let record = Record { case: case.clone(), outcome: Found::of(&timed.report, memory) };
+        record_file.enter(&record)?;
         documents.push(document(&spec, &record, &bounds, &timed));
         records.push(record);
     }
@@ -69,15 +69,14 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     Ok(outcome(&records))
 }
 
-/// The runs that were asked for.
-fn chosen(arguments: &Arguments, book: &Book) -> anyhow::Result<Vec<Case>> {
+/// Returns the runs that the flags select.
+fn chosen(arguments: &Arguments, record_file: &RecordFile) -> anyhow::Result<Vec<Case>> {
     let mut cases = matrix::cases();
     for name in &arguments.only {
         if !cases.iter().any(|case| case.is_named(name)) {
-            let _: Spec = name.parse().map_err(Usage::new)?;
-            return Err(Usage::new(format!(
-                "--only {name}: not in the matrix, which has each algorithm and its listed variants; `meshlock check {name}` \
-                 explores it"
+            let _: Spec = name.parse().map_err(UsageError::new)?;
+            return Err(UsageError::new(format!(
+                "--only {name}: not among the runs of docs/CHECKED.md; `meshlock check {name}` explores it"
             ))
             .into());
         }
@@ -89,21 +88,21 @@ fn chosen(arguments: &Arguments, book: &Book) -> anyhow::Result<Vec<Case>> {
         cases.retain(is_small);
     }
     if arguments.resume {
-        cases.retain(|case| !book.is_done(case));
+        cases.retain(|case| !record_file.is_done(case));
     }
     Ok(cases)
 }
 
-/// The file that keeps results from one run of the command to the next.
-struct Book<'a> {
+/// The file of `--record`, which keeps results from one run of the command to the next.
+struct RecordFile<'a> {
     path: Option<&'a Path>,
     records: Vec<CaseRecord>,
 }
 
-impl<'a> Book<'a> {
+impl<'a> RecordFile<'a> {
     fn open(path: Option<&'a Path>) -> anyhow::Result<Self> {
         let unusable = |path: &Path, why: &dyn std::fmt::Display| {
-            Usage::new(format!(
+            UsageError::new(format!(
                 "--record {}: {why}; name a file that this command wrote, or a new one",
                 path.display()
             ))
@@ -112,12 +111,12 @@ impl<'a> Book<'a> {
             Some(path) if path.exists() => {
                 let text = std::fs::read_to_string(path).map_err(|error| unusable(path, &error))?;
                 let records = matrix::read(&text).map_err(|error| unusable(path, &error))?;
-                // Rows that were held to other properties than those of today say nothing about these.
+                // Results that were obtained with other properties than today's are not valid any more.
                 if matrix::is_current(&text) { records } else { Vec::new() }
             }
             _ => Vec::new(),
         };
-        Ok(Book { path, records })
+        Ok(RecordFile { path, records })
     }
 
     fn is_done(&self, case: &Case) -> bool {
@@ -125,14 +124,14 @@ impl<'a> Book<'a> {
         self.records.iter().any(done)
     }
 
-    /// Puts a result in its place.
-    fn enter(&mut self, record: &CaseRecord) -> anyhow::Result<()> {
+    /// Adds a result, or replaces the earlier result of the same run, and saves the file.
+    fn enter(&mut self, record: &Record) -> anyhow::Result<()> {
         self.records.retain(|other| other.case != record.case);
         self.records.push(record.clone());
         self.save()
     }
 
-    /// Puts the book, if there is one, onto the disk, whole or not at all, without runs that the matrix no longer has.
+    /// Writes the file atomically, if there is one, without runs that the matrix no longer has.
     fn save(&mut self) -> anyhow::Result<()> {
         let Some(path) = self.path else { return Ok(()) };
         let order = matrix::cases();
@@ -200,13 +199,13 @@ fn print(records: &[CaseRecord], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn outcome(records: &[CaseRecord]) -> Outcome {
-    let any = |is_so: fn(CaseEnding) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
-    if any(|ending| matches!(ending, CaseEnding::Violated(_))) {
-        Outcome::Refuted
-    } else if any(|ending| matches!(ending, CaseEnding::Unfinished { .. })) {
-        Outcome::Unfinished
+fn outcome(records: &[Record]) -> CommandOutcome {
+    let any = |is_so: fn(Ending) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
+    if any(|ending| matches!(ending, Ending::Violated(_))) {
+        CommandOutcome::Refuted
+    } else if any(|ending| matches!(ending, Ending::Unfinished { .. })) {
+        CommandOutcome::Unfinished
     } else {
-        Outcome::Done
+        CommandOutcome::Done
     }
 }

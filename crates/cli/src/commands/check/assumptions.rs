@@ -1,4 +1,4 @@
-//! `meshlock check --assumptions ALGO`: what the algorithm really needs, beside what its paper assumes.
+//! `meshlock check --assumptions ALGO`: finds out which of the assumptions of papers the algorithm really needs.
 
 use std::io::Write;
 
@@ -7,21 +7,21 @@ use meshlock_check::{Bounds, Verdict, command, story_spec};
 use meshlock_protocol::Spec;
 use serde_json::{Value, json};
 
-use super::explore::{Line, on};
+use super::explore::{ProgressLine, on};
 use super::one::{Arguments, describe, tell};
 use super::{named, trace};
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
-/// A run that needs more states than this is left unfinished: what breaks an algorithm shows in far smaller ones.
-const MOST_STATES: usize = 1_000_000;
+/// Limit on the states of a run, which is then left unfinished: counterexamples appear in far smaller runs.
+const MAX_STATES: usize = 1_000_000;
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let spec: Spec = named(arguments.assumptions.as_deref())?.parse().map_err(Usage::new)?;
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let spec: Spec = named(arguments.assumptions.as_deref())?.parse().map_err(UsageError::new)?;
     let limits =
-        Bounds { most_states: MOST_STATES, most_memory: arguments.limits.memory()?, ..Bounds::new(1, 1) };
-    let line = Line::new(&spec.to_string());
+        Bounds { most_states: MAX_STATES, most_memory: arguments.limits.memory()?, ..Bounds::new(1, 1) };
+    let line = ProgressLine::new(&spec.to_string());
     let weakenings = on(arguments.limits.threads()?, || weaken(&spec, &limits, |_, now| line.show(now)))?;
-    let weakenings = weakenings.map_err(Usage::new)?;
+    let weakenings = weakenings.map_err(UsageError::new)?;
     drop(line);
     if arguments.json {
         let documents: anyhow::Result<Vec<Value>> =
@@ -36,9 +36,9 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         print(&spec, &weakenings, out)?;
     }
-    // Under all assumptions it must hold; that it needs some of them is no failure.
+    // With all assumptions the algorithm must hold; that it needs some of them is not a failure.
     let broken = weakenings[0].broken().is_some();
-    Ok(if broken { Outcome::Refuted } else { Outcome::Done })
+    Ok(if broken { CommandOutcome::Refuted } else { CommandOutcome::Done })
 }
 
 fn document(spec: &Spec, weakening: &Weakening) -> anyhow::Result<Value> {
@@ -110,6 +110,6 @@ fn evidence(weakening: &Weakening) -> String {
     let unfinished = weakening.trials.iter().filter(|trial| trial.report.verdict == Verdict::Unfinished);
     match unfinished.count() {
         0 => held,
-        count => format!("{held}; {count} larger runs left after {MOST_STATES} states, nothing found"),
+        count => format!("{held}; {count} larger runs stopped after {MAX_STATES} states, nothing found"),
     }
 }

@@ -1,47 +1,50 @@
-//! The flags that bound an exploration, and how they are read.
+//! The flags that define and bound an exploration.
 
 use clap::Args;
 use meshlock_check::{Bounds, Entries, NetworkModel, Properties, Property};
 use meshlock_protocol::Spec;
 use meshlock_protocol::registry::info::{Order, Tokens};
 
-use crate::output::Usage;
+use crate::output::UsageError;
 
-/// The largest run that the explorer's packed states can hold.
-const MOST_SITES: usize = 16;
+/// Maximum number of sites that fits into the explorer's packed states.
+const MAX_SITES: usize = 16;
 
-/// The most that can happen of one kind: more entries or faults never fit into memory anyway.
-const MOST_COUNT: u8 = 100;
+/// Maximum number of entries per site, and of faults of each kind: more would never fit into memory.
+const MAX_COUNT: u8 = 100;
 
-/// How much may be used: memory and cores.
+/// The flags that limit memory and threads.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Limits {
-    /// How much memory the states may take (`512MiB`, `8GiB`); when it ends, what is not needed any more is let go
+pub(super) struct ResourceLimits {
+    /// How much memory the states may take, such as 512MiB or 8GiB; when it is used up, states that are no longer needed are
+    /// dropped
     #[arg(long, default_value = "8GiB", value_name = "SIZE")]
     memory: String,
-    /// How many threads work; as many as there are cores unless given
+    /// How many threads to use [default: one per core]
     #[arg(long, value_name = "T")]
     threads: Option<usize>,
 }
 
-impl Limits {
-    /// The memory in bytes.
-    pub(super) fn memory(&self) -> Result<usize, Usage> {
+impl ResourceLimits {
+    /// Returns the memory in bytes.
+    pub(super) fn memory(&self) -> Result<usize, UsageError> {
         bytes(&self.memory).ok_or_else(|| {
-            Usage::new(format!("--memory {}: give a size such as 512MiB or 8GiB", self.memory))
+            UsageError::new(format!("--memory {}: give a size such as 512MiB or 8GiB", self.memory))
         })
     }
 
-    /// The number of threads; 0 stands for all cores.
-    pub(super) fn threads(&self) -> Result<usize, Usage> {
+    /// Returns the number of threads; 0 means one per core.
+    pub(super) fn threads(&self) -> Result<usize, UsageError> {
         match self.threads {
-            Some(threads @ (0 | 257..)) => Err(Usage::new(format!("--threads {threads}: from 1 to 256"))),
+            Some(threads @ (0 | 257..)) => {
+                Err(UsageError::new(format!("--threads {threads}: from 1 to 256")))
+            }
             threads => Ok(threads.unwrap_or(0)),
         }
     }
 }
 
-/// Reads a number of bytes with its unit.
+/// Parses a size with its unit, such as `512MiB`, to bytes.
 fn bytes(text: &str) -> Option<usize> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -54,16 +57,17 @@ fn bytes(text: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
 }
 
-/// The flags that say what is explored.
+/// The flags that define what is explored.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Scope {
     /// How many sites, from 1 to 16
     #[arg(long, default_value_t = 3, value_name = "N")]
     sites: usize,
-    /// How often each site asks; `endless` ends only for algorithms without clocks and counters
+    /// How often each site enters, from 1 to 100, or `endless`, which finishes only for algorithms without clocks and counters
     #[arg(long, default_value = "2", value_name = "R")]
     entries: String,
-    /// fifo, unordered or duplicating (unordered, and one message arrives twice); what the algorithm claims unless given
+    /// The network: fifo, unordered, or duplicating (unordered, and one message arrives twice) [default: what the algorithm
+    /// requires]
     #[arg(long)]
     network: Option<String>,
     /// How many messages may arrive twice
@@ -72,48 +76,50 @@ pub(super) struct Scope {
     /// How many messages may be lost
     #[arg(long, default_value_t = 0, value_name = "L")]
     losses: u8,
-    /// How many sites may fail, at any moment
+    /// How many sites may crash, each at any time
     #[arg(long, default_value_t = 0, value_name = "C")]
     crashes: u8,
-    /// Failed sites come back, once everyone knows that they failed
+    /// Crashed sites recover once all others know of the crash
     #[arg(long)]
     recover: bool,
-    /// Survivors must be served even where the algorithm leaves failures to its host
+    /// Require that the surviving sites are served even if the algorithm itself handles no failures
     #[arg(long)]
     survivors: bool,
-    /// How many may be inside at once
+    /// How many sites may be inside the critical section at once
     #[arg(long, default_value_t = 1, value_name = "K")]
     permits: usize,
-    /// A site that is inside at the start; give it once for each
+    /// A site that is inside at the start; can be repeated
     #[arg(long, value_name = "SITE")]
     holder: Vec<usize>,
-    /// Sites may leave and ask again in one step
+    /// Let sites leave and request again in one step
     #[arg(long = "return")]
     returns: bool,
-    /// Check only this; give it once for each (exclusion, deadlock, starvation, order, fences, tokens, invariants, refusals,
-    /// quiet, messages)
+    /// Check only this property; can be repeated (exclusion, deadlock, starvation, order, fences, tokens, invariants, refusals,
+    /// quiet, messages) [default: all]
     #[arg(long, value_name = "NAME")]
     property: Vec<String>,
 }
 
 impl Scope {
-    /// What to explore of `spec`.
-    pub(super) fn bounds(&self, spec: &Spec) -> Result<Bounds, Usage> {
+    /// Returns the bounds that the flags define for `spec`.
+    pub(super) fn bounds(&self, spec: &Spec) -> Result<Bounds, UsageError> {
         self.check(spec)?;
         let network = match &self.network {
-            None => NetworkModel::from(spec.info.channels),
-            Some(name) => NetworkModel::named(name).ok_or_else(|| {
-                let names = NetworkModel::ALL.map(NetworkModel::name).join(", ");
-                Usage::new(format!("--network {name}: one of {names}"))
+            None => Network::from(spec.info.channels),
+            Some(name) => Network::named(name).ok_or_else(|| {
+                let names = Network::ALL.map(Network::name).join(", ");
+                UsageError::new(format!("--network {name}: one of {names}"))
             })?,
         };
-        if network == NetworkModel::Duplicating && self.duplicates == Some(0) {
-            return Err(Usage::new("--duplicates 0: a duplicating network duplicates at least one message"));
+        if network == Network::Duplicating && self.duplicates == Some(0) {
+            return Err(UsageError::new(
+                "--duplicates 0: the network `duplicating` duplicates at least one message; leave the flag out",
+            ));
         }
         let bounds = Bounds::new(self.sites, 1).with_permits(self.permits);
         let bounds = bounds.with_duplicates(self.duplicates.unwrap_or(0)).over(network);
         let bounds =
-            bounds.held_by(&self.holder).map_err(|error| Usage::new(format!("--holder: {error}")))?;
+            bounds.held_by(&self.holder).map_err(|error| UsageError::new(format!("--holder: {error}")))?;
         Ok(Bounds {
             entries: self.entries()?,
             losses: self.losses,
@@ -126,11 +132,11 @@ impl Scope {
         })
     }
 
-    fn check(&self, spec: &Spec) -> Result<(), Usage> {
+    fn check(&self, spec: &Spec) -> Result<(), UsageError> {
         let Scope { sites, permits, .. } = self;
-        let fail = |why: String| Err(Usage::new(why));
-        if !(1..=MOST_SITES).contains(sites) {
-            return fail(format!("--sites {sites}: from 1 to {MOST_SITES}"));
+        let fail = |why: String| Err(UsageError::new(why));
+        if !(1..=MAX_SITES).contains(sites) {
+            return fail(format!("--sites {sites}: from 1 to {MAX_SITES}"));
         }
         if *permits == 0 || permits.saturating_mul(*sites) > 64 {
             return fail(format!("--permits {permits}: at least 1, and --permits times --sites at most 64"));
@@ -138,8 +144,8 @@ impl Scope {
         for (flag, count) in
             [("duplicates", self.duplicates.unwrap_or(0)), ("losses", self.losses), ("crashes", self.crashes)]
         {
-            if count > MOST_COUNT {
-                return fail(format!("--{flag} {count}: from 0 to {MOST_COUNT}"));
+            if count > MAX_COUNT {
+                return fail(format!("--{flag} {count}: from 0 to {MAX_COUNT}"));
             }
         }
         for (flag, given) in [("recover", self.recover), ("survivors", self.survivors)] {
@@ -156,31 +162,31 @@ impl Scope {
         Ok(())
     }
 
-    fn entries(&self) -> Result<Entries, Usage> {
+    fn entries(&self) -> Result<Entries, UsageError> {
         if self.entries == "endless" {
             return Ok(Entries::Endless);
         }
-        let count = self.entries.parse().ok().filter(|count| (1..=MOST_COUNT).contains(count));
+        let count = self.entries.parse().ok().filter(|count| (1..=MAX_COUNT).contains(count));
         count.map(Entries::Each).ok_or_else(|| {
-            Usage::new(format!("--entries {}: from 1 to {MOST_COUNT}, or endless", self.entries))
+            UsageError::new(format!("--entries {}: from 1 to {MAX_COUNT}, or endless", self.entries))
         })
     }
 
-    fn properties(&self) -> Result<Properties, Usage> {
+    fn properties(&self) -> Result<Properties, UsageError> {
         if self.property.is_empty() {
             return Ok(Properties::all());
         }
         let named = self.property.iter().map(|name| {
             Property::named(name).ok_or_else(|| {
                 let names = Property::ALL.map(Property::name).join(", ");
-                Usage::new(format!("--property {name}: one of {names}"))
+                UsageError::new(format!("--property {name}: one of {names}"))
             })
         });
         named.collect()
     }
 }
 
-/// The names of the properties that are checked and mean something for this algorithm.
+/// Returns the names of the checked properties that apply to this algorithm.
 pub(super) fn checked(spec: &Spec, bounds: &Bounds) -> Vec<&'static str> {
     let info = spec.info;
     let applies = |property: &Property| match property {

@@ -1,4 +1,4 @@
-//! One exploration with its progress line, its time and its threads.
+//! Runs an exploration with a progress line and a number of threads, and measures its time.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,22 @@ use indicatif::{ProgressBar, ProgressStyle};
 use meshlock_check::{Bounds, Progress, Report, explore_spec_with};
 use meshlock_protocol::Spec;
 
-use crate::output::Usage;
+use crate::output::UsageError;
 
-/// A line on stderr that says how far an exploration has come; nothing where stderr is no terminal.
-pub(super) struct Line {
+/// A line on standard error that shows the progress of an exploration. It appears only on a terminal.
+pub(super) struct ProgressLine {
     bar: ProgressBar,
     start: Instant,
 }
 
-impl Line {
+impl ProgressLine {
     pub(super) fn new(title: &str) -> Self {
         let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}");
         let bar = ProgressBar::new_spinner()
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
             .with_prefix(title.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));
-        Line { bar, start: Instant::now() }
+        ProgressLine { bar, start: Instant::now() }
     }
 
     pub(super) fn show(&self, now: &Progress) {
@@ -35,13 +35,13 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// What was found, and how long it took.
+/// The report of an exploration, and how long it took.
 pub(super) struct Timed {
     pub(super) report: Report,
     pub(super) seconds: f64,
@@ -49,23 +49,23 @@ pub(super) struct Timed {
 
 /// Explores `spec` within `bounds`.
 pub(super) fn explore(spec: &Spec, bounds: &Bounds, threads: usize, title: &str) -> anyhow::Result<Timed> {
-    let line = Line::new(title);
+    let line = ProgressLine::new(title);
     let start = Instant::now();
     let report = on(threads, || explore_spec_with(spec, bounds, |now| line.show(now)))?;
-    Ok(Timed { report: report.map_err(Usage::new)?, seconds: start.elapsed().as_secs_f64() })
+    Ok(Timed { report: report.map_err(UsageError::new)?, seconds: start.elapsed().as_secs_f64() })
 }
 
-/// Does `work` with so many threads, or on all cores if that is 0.
+/// Runs `work` with this number of threads, or with one per core if it is 0.
 pub(super) fn on<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
     Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build()?.install(work))
 }
 
-/// So many in a second, for people.
+/// Formats a rate per second for people.
 pub(super) fn rate(count: usize, seconds: f64) -> String {
     format!("{:.0}", count as f64 / seconds.max(1e-6))
 }
 
-/// A number of bytes, for people.
+/// Formats a number of bytes for people.
 pub(super) fn size(bytes: usize) -> String {
     match bytes {
         0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),

@@ -1,8 +1,8 @@
-//! `meshlock check`: every interleaving of a small run, explored.
+//! `meshlock check`: explores every interleaving of a small run.
 //!
-//! [`bounds`] reads the flags, [`explore`] explores with a progress line, [`one`] prints what was found about one run, with
-//! [`trace`] and [`replay_test`] as other forms of a counterexample. [`all`] is the matrix of `docs/CHECKED.md`,
-//! [`assumptions`] drops what papers assume, [`theorem`] goes through all structures of three sites.
+//! [`bounds`] reads the flags, [`explore`] explores with a progress line, [`one`] prints the result of one run, with
+//! [`trace`] and [`replay_test`] as other forms of a counterexample. [`all`] runs the matrix of `docs/CHECKED.md`,
+//! [`assumptions`] drops the assumptions of the papers one by one, [`theorem`] explores all structures of three sites.
 
 mod all;
 mod assumptions;
@@ -17,7 +17,7 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use crate::output::{Outcome, Usage};
+use crate::output::{CommandOutcome, UsageError};
 
 /// Arguments of `meshlock check`.
 #[derive(Debug, Args)]
@@ -32,19 +32,19 @@ pub(crate) struct Arguments {
 const AFTER_HELP: &str = "\
 Exit codes:
   0   everything that was checked holds
-  1   something is violated; the output tells the shortest way there
-  2   the limit on memory was reached first
-  64  the arguments make no sense; the message says what would be right";
+  1   a property is violated; the output shows the shortest counterexample
+  2   unfinished: the limit on memory was reached, and nothing is violated so far
+  64  invalid arguments; the message says what is expected";
 
 #[derive(Debug, Subcommand)]
 enum Many {
-    /// Every algorithm with its variants, in the runs of docs/CHECKED.md
+    /// Explore every algorithm with its variants, in the runs of docs/CHECKED.md
     All(all::Arguments),
-    /// Sanders' theorem: all 729 information structures of three sites, each explored
+    /// Verify Sanders' theorem: explore all 729 information structures of three sites
     Theorem(theorem::Arguments),
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     match &arguments.many {
         Some(Many::All(all)) => all::run(all, out),
         Some(Many::Theorem(theorem)) => theorem::run(theorem, out),
@@ -53,10 +53,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     }
 }
 
-/// The name of an algorithm that the caller must have given.
-fn named(algorithm: Option<&str>) -> Result<&str, Usage> {
+/// Returns the name of the algorithm, or an error if none was given.
+fn named(algorithm: Option<&str>) -> Result<&str, UsageError> {
     algorithm.ok_or_else(|| {
-        Usage::new(
+        UsageError::new(
             "check what? Name an algorithm (`meshlock algorithms` lists them), or say `all` or `theorem`",
         )
     })

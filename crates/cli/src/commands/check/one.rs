@@ -1,4 +1,4 @@
-//! `meshlock check ALGO`: one run, explored.
+//! `meshlock check ALGO`: explores one run.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,28 +9,28 @@ use meshlock_check::{Bounds, Entries, Report, Verdict, command, story_spec};
 use meshlock_protocol::Spec;
 use serde_json::{Value, json};
 
-use super::bounds::{Limits, Scope, checked};
+use super::bounds::{ResourceLimits, Scope, checked};
 use super::explore::{Timed, explore, rate, size};
 use super::{named, replay_test, trace};
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock check ALGO`.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(super) struct Arguments {
-    /// The algorithm, with its options: `maekawa`, `lamport:omit-replies`
+    /// The algorithm and its options, such as maekawa or lamport:omit-replies
     pub(super) algorithm: Option<String>,
-    /// Drop what papers assume, one thing after the other, and say what this algorithm really needs
+    /// Drop the assumptions of papers one by one, and show which of them this algorithm really needs
     #[arg(long, value_name = "ALGO", conflicts_with_all = ["algorithm", "Scope", "trace", "as_test"])]
     pub(super) assumptions: Option<String>,
     #[command(flatten)]
     scope: Scope,
     #[command(flatten)]
-    pub(super) limits: Limits,
-    /// Write the counterexample to this file, a JSON object a line
+    pub(super) limits: ResourceLimits,
+    /// Write the counterexample to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Put the site's state into each line of the trace
+    /// Include the state of the site in each line of the trace
     #[arg(long, requires = "trace")]
     trace_state: bool,
     /// Print the counterexample as a Rust test, and nothing else
@@ -41,11 +41,11 @@ pub(super) struct Arguments {
     pub(super) json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let spec: Spec = named(arguments.algorithm.as_deref())?.parse().map_err(Usage::new)?;
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let spec: Spec = named(arguments.algorithm.as_deref())?.parse().map_err(UsageError::new)?;
     let bounds = arguments.scope.bounds(&spec)?;
     let bounds = Bounds { most_memory: arguments.limits.memory()?, ..bounds };
-    // Before the work, so that a mistyped folder does not cost an hour.
+    // Before the exploration, so that a mistyped path does not waste an hour.
     let file = arguments.trace.as_deref().map(create).transpose()?;
     let found = explore(&spec, &bounds, arguments.limits.threads()?, &spec.to_string())?;
     if let (Some(file), Some(path)) = (file, &arguments.trace) {
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         written.map_err(|error| unwritable(path, &error))?;
     }
     if arguments.as_test {
-        write!(out, "{}", replay_test::source(&spec, &bounds, &found.report).map_err(Usage::new)?)?;
+        write!(out, "{}", replay_test::source(&spec, &bounds, &found.report).map_err(UsageError::new)?)?;
     } else if arguments.json {
         output::json(out, &document(&spec, &bounds, &found)?)?;
     } else {
@@ -63,24 +63,24 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     Ok(outcome(&found.report.verdict))
 }
 
-fn create(path: &Path) -> Result<File, Usage> {
+fn create(path: &Path) -> Result<File, UsageError> {
     File::create(path).map_err(|error| unwritable(path, &error))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Usage {
-    Usage::new(format!("--trace {}: cannot be written: {error}", path.display()))
+fn unwritable(path: &Path, error: &std::io::Error) -> UsageError {
+    UsageError::new(format!("--trace {}: cannot be written: {error}", path.display()))
 }
 
-/// How the command ends for a verdict.
-pub(super) fn outcome(verdict: &Verdict) -> Outcome {
+/// Returns how the command ends for a verdict.
+pub(super) fn outcome(verdict: &Verdict) -> CommandOutcome {
     match (verdict.property(), verdict) {
-        (Some(_), _) => Outcome::Refuted,
-        (None, Verdict::Unfinished) => Outcome::Unfinished,
-        (None, _) => Outcome::Done,
+        (Some(_), _) => CommandOutcome::Refuted,
+        (None, Verdict::Unfinished) => CommandOutcome::Unfinished,
+        (None, _) => CommandOutcome::Done,
     }
 }
 
-/// The verdict in one word, as JSON has it.
+/// Returns the verdict in one word, for JSON.
 pub(super) fn result(verdict: &Verdict) -> &'static str {
     match (verdict.property(), verdict) {
         (Some(_), _) => "violated",
@@ -89,21 +89,21 @@ pub(super) fn result(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The least and the most messages of a complete run, divided by its entries.
+/// Returns the smallest and the largest number of messages of a complete run, divided by its entries.
 pub(super) fn messages_per_entry(bounds: &Bounds, report: &Report) -> Option<(f64, f64)> {
     let (least, most) = report.messages?;
     let Entries::Each(entries) = bounds.entries else { return None };
     let entries = (bounds.cluster.sites * usize::from(entries)) as f64;
-    // A site that fails does not enter as often as it would.
+    // A site that crashes does not complete its entries, so that the number of entries is not known.
     (bounds.crashes == 0).then(|| (least as f64 / entries, most as f64 / entries))
 }
 
-/// How much memory a state takes, if all of them are in memory.
+/// Returns the memory per state in bytes, if all states are in memory.
 fn bytes_per_state(report: &Report) -> Option<usize> {
     report.swept.is_none().then(|| report.memory / report.states.max(1))
 }
 
-/// Everything about one exploration.
+/// Returns everything about one exploration as JSON.
 pub(super) fn document(spec: &Spec, bounds: &Bounds, found: &Timed) -> anyhow::Result<Value> {
     let Timed { report, seconds } = found;
     let property = report.verdict.property();
@@ -154,7 +154,7 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
         }
         None if report.verdict == Verdict::Unfinished => writeln!(
             out,
-            "{spec}: not finished: the limit of {} was reached; nothing is violated up to here. Raise --memory, or lower \
+            "{spec}: not finished: the limit of {} was reached; nothing is violated so far. Raise --memory, or lower \
              --sites or --entries",
             size(bounds.most_memory)
         )?,
@@ -169,7 +169,7 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
     if let Some(level) = report.swept.filter(|_| report.verdict != Verdict::Unfinished) {
         writeln!(
             out,
-            "  swept     {} were used at depth {level}; from there on the oldest levels were let go, which misses nothing",
+            "  swept     {} were used at depth {level}; from there on the oldest levels were dropped, which misses no state",
             size(bounds.most_memory)
         )?;
     }
@@ -184,11 +184,11 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
     Ok(())
 }
 
-/// The steps of the counterexample, numbered.
+/// Prints the numbered steps of the counterexample.
 pub(super) fn tell(spec: &Spec, bounds: &Bounds, report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for (line, number) in story_spec(spec, bounds, &report.path).lines.iter().zip(1..) {
         if report.round == Some(number - 1) {
-            writeln!(out, "       and from here round and round:")?;
+            writeln!(out, "       and from here the steps repeat for ever:")?;
         }
         writeln!(out, "  {number:>3}. {line}")?;
     }
@@ -196,11 +196,11 @@ pub(super) fn tell(spec: &Spec, bounds: &Bounds, report: &Report, out: &mut dyn 
     Ok(())
 }
 
-/// What is explored, in a line.
+/// Describes what is explored, in one line.
 pub(super) fn describe(bounds: &Bounds) -> String {
     let mut parts = vec![match bounds.entries {
         Entries::Each(entries) => format!("{} sites × {entries} entries", bounds.cluster.sites),
-        Entries::Endless => format!("{} sites that ask for ever", bounds.cluster.sites),
+        Entries::Endless => format!("{} sites that request for ever", bounds.cluster.sites),
     }];
     if bounds.cluster.permits > 1 {
         parts.push(format!("{} permits", bounds.cluster.permits));
@@ -218,8 +218,8 @@ pub(super) fn describe(bounds: &Bounds) -> String {
         }
     }
     for (on, what) in [
-        (bounds.recoveries, "failed sites come back"),
-        (bounds.returns, "sites may leave and ask again at once"),
+        (bounds.recoveries, "failed sites recover"),
+        (bounds.returns, "sites may leave and request again in one step"),
         (bounds.survivors, "survivors must be served"),
     ] {
         if on {

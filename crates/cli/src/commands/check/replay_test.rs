@@ -1,4 +1,4 @@
-//! A counterexample as a Rust test: the path replayed in a world, and what is wrong at its end asserted.
+//! Prints a counterexample as a Rust test, which replays the path in a world and asserts the violation at its end.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use meshlock_check::{Bounds, Report, Step, Verdict, story_spec};
 use meshlock_protocol::world::{Action, Delivery, Violation};
 use meshlock_protocol::{SiteId, Spec};
 
-/// The test for what `report` found; an error if the world cannot show it.
+/// Returns the source of the test for the violation in `report`, or an error if the world cannot show it.
 pub(super) fn source(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<String> {
     let claims = claims(spec, bounds, report)?;
     let module = spec.info.name.replace('-', "_");
@@ -72,7 +72,7 @@ fn statement(step: Step) -> String {
     format!("let _ = world.apply(Action::{action});")
 }
 
-/// What the world shows at the end of the path, as assertions.
+/// Returns assertions about the world at the end of the path.
 fn claims(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<Vec<String>> {
     let waits = |sites: &[SiteId]| -> Vec<String> {
         sites.iter().map(|site| format!("assert!(world.is_waiting(site({})));", site.index())).collect()
@@ -93,7 +93,9 @@ fn claims(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<Vec<S
         }
         Verdict::Violated(violation) => Ok(vec![claim_of(spec, bounds, report, violation)?]),
         Verdict::Costs { .. } => {
-            anyhow::bail!("no test can show this: it takes all runs to know the least and the most")
+            anyhow::bail!(
+                "no test can show this: the smallest and the largest number of messages are known only from all runs"
+            )
         }
         Verdict::Holds | Verdict::Unfinished => {
             anyhow::bail!("nothing is violated, so there is nothing to test")
@@ -101,7 +103,7 @@ fn claims(spec: &Spec, bounds: &Bounds, report: &Report) -> anyhow::Result<Vec<S
     }
 }
 
-/// The world keeps only the first thing that goes wrong, which need not be the one that was asked about.
+/// Returns the assertion for a violation. The world keeps only the first violation, which need not be the one in the report.
 fn claim_of(spec: &Spec, bounds: &Bounds, report: &Report, violation: &Violation) -> anyhow::Result<String> {
     let seen = story_spec(spec, bounds, &report.path).violation;
     if seen.as_ref() == Some(violation) {
@@ -111,5 +113,7 @@ fn claim_of(spec: &Spec, bounds: &Bounds, report: &Report, violation: &Violation
     if let Violation::TooManyInside { inside, .. } = violation {
         return Ok(format!("assert_eq!(world.inside().len(), {inside});"));
     }
-    anyhow::bail!("no test can show this: in the replay another thing is wrong first; check all properties")
+    anyhow::bail!(
+        "no test can show this: in the replay another property is violated first; check all properties"
+    )
 }

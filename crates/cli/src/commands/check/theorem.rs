@@ -1,4 +1,4 @@
-//! `meshlock check theorem`: Sanders' theorem by machine.
+//! `meshlock check theorem`: verifies Sanders' theorem by exploration.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,12 +11,12 @@ use meshlock_check::theorem::{JudgedStructure, STRUCTURES, judge, structure};
 use meshlock_protocol::information::Flaw;
 use serde_json::json;
 
-use crate::output::{self, Outcome};
+use crate::output::{self, CommandOutcome};
 
 /// Arguments of `meshlock check theorem`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// List every structure with what was found
+    /// List every structure with its result
     #[arg(long)]
     list: bool,
     /// Print one JSON document
@@ -27,16 +27,16 @@ pub(super) struct Arguments {
 /// The two repairs of the plain rules, which can deadlock: with FAIL and INQUIRE (section 5), or always giving back.
 const RULES: [&str; 2] = ["fail", "yield"];
 
-/// What was found for the structures about which the theorem says the same.
+/// The results for the structures about which the theorem says the same.
 #[derive(Default)]
-struct Group {
+struct StructureGroup {
     structures: usize,
     agree: usize,
     states: usize,
     paths: Vec<usize>,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let start = Instant::now();
     let bar = ProgressBar::new((RULES.len() * STRUCTURES) as u64);
     let mut judged = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     }
     bar.finish_and_clear();
     let agree = judged.iter().all(|(_, judged)| judged.agrees());
-    let mut groups: BTreeMap<(&str, &str), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str), StructureGroup> = BTreeMap::new();
     for (rules, judged) in &judged {
         groups.entry((rules, says(judged))).or_default().add(judged);
     }
@@ -69,11 +69,11 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         }
         print(&groups, agree, out)?;
     }
-    Ok(if agree { Outcome::Done } else { Outcome::Refuted })
+    Ok(if agree { CommandOutcome::Done } else { CommandOutcome::Refuted })
 }
 
-/// What the theorem says of a structure.
-fn says(judged: &JudgedStructure) -> &'static str {
+/// Returns what the theorem says about a structure.
+fn says(judged: &Judged) -> &'static str {
     match &judged.flaw {
         None => "a and b hold",
         Some(Flaw::Strangers { .. }) => "b fails",
@@ -81,21 +81,21 @@ fn says(judged: &JudgedStructure) -> &'static str {
     }
 }
 
-impl Group {
-    fn add(&mut self, judged: &JudgedStructure) {
+impl StructureGroup {
+    fn add(&mut self, judged: &Judged) {
         self.structures += 1;
         self.agree += usize::from(judged.agrees());
         self.states += judged.report.states;
         self.paths.extend(judged.flaw.is_some().then_some(judged.report.path.len()));
     }
 
-    /// The least and the most steps of a shortest counterexample.
+    /// Returns the smallest and the largest number of steps of a shortest counterexample.
     fn steps(&self) -> Option<(usize, usize)> {
         Some((*self.paths.iter().min()?, *self.paths.iter().max()?))
     }
 }
 
-fn group_document((&(rules, says), group): (&(&str, &str), &Group)) -> serde_json::Value {
+fn group_document((&(rules, says), group): (&(&str, &str), &StructureGroup)) -> serde_json::Value {
     json!({
         "rules": rules,
         "theorem": says,
@@ -136,7 +136,11 @@ fn list(judged: &[(&str, JudgedStructure)], out: &mut dyn Write) -> anyhow::Resu
     Ok(())
 }
 
-fn print(groups: &BTreeMap<(&str, &str), Group>, agree: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(
+    groups: &BTreeMap<(&str, &str), StructureGroup>,
+    agree: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     writeln!(
         out,
         "Sanders' theorem (section 4): a structure excludes if and only if (a) I_i ⊆ R_i and (b) for all i ≠ j, I_i and I_j meet or\n\

@@ -1,4 +1,4 @@
-//! A counterexample in the one trace format: the path replayed, a line for everything that happens. Time counts the steps.
+//! Writes a counterexample in the trace format: replays the path, with a line for each event. Time is the number of the step.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use meshlock_sim::Time;
 use meshlock_sim::trace::{JsonLines, Trace, TraceKind, TracedEvent};
 use serde_json::Value;
 
-/// Writes the lines of `path`, with each site's state if `with_state`.
+/// Writes the lines of `path`, with the state of the site in each line if `with_state`.
 pub(super) fn write(
     spec: &Spec,
     bounds: &Bounds,
@@ -36,7 +36,7 @@ pub(super) fn write(
     lines.finish()
 }
 
-/// The lines of `path` as values.
+/// Returns the lines of `path` as JSON values.
 pub(super) fn values(spec: &Spec, bounds: &Bounds, path: &[Step]) -> anyhow::Result<Vec<Value>> {
     let mut text = Vec::new();
     write(spec, bounds, path, false, &mut text)?;
@@ -44,7 +44,7 @@ pub(super) fn values(spec: &Spec, bounds: &Bounds, path: &[Step]) -> anyhow::Res
     lines.map(|line| serde_json::from_slice(line).context("a line of a trace is JSON")).collect()
 }
 
-/// Whose code runs in this step.
+/// Returns the site whose code runs in this step.
 fn actor(step: Step) -> Option<SiteId> {
     match step {
         Step::Act(
@@ -65,8 +65,8 @@ struct Teller<'a, W: Write> {
 }
 
 impl<W: Write> Teller<'_, W> {
-    /// What sets the step off. A lost message leaves no line: it was sent and is never received; news and timers show in what
-    /// they make a site do.
+    /// Writes the lines for the cause of the step. A lost message has none: it was sent and is never received. News of failures and
+    /// timers show only in their effects.
     fn tell(&mut self) {
         let Happened { before, step, .. } = self.happened;
         match step {

@@ -1,4 +1,4 @@
-//! A node from its start to its end.
+//! Runs a node from its start to its end.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use super::{Reload, service_manager};
-use crate::output::Outcome;
-use crate::settings::file::Source;
-use crate::settings::{Settings, located};
+use crate::output::CommandOutcome;
+use crate::settings::file::ConfigSource;
+use crate::settings::{NodeSettings, located};
 
-/// After so long without taking part the log says so.
+/// The log warns if the site has not become a member after this time.
 const COMPLAIN_AFTER: Duration = Duration::from_secs(5);
 
 const FAILED: &str = "the node has panicked, which is a bug: please report what was logged before this";
 
 /// Runs a node until it is told to stop.
 pub(super) fn run(
-    settings: Settings,
-    source: &Source,
+    settings: NodeSettings,
+    source: &ConfigSource,
     reload: &Reload,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut signals, changes) = {
         let _within = runtime.enter();
@@ -47,7 +47,7 @@ pub(super) fn run(
     outcome
 }
 
-fn start(settings: Settings, source: &Source) -> anyhow::Result<Node> {
+fn start(settings: NodeSettings, source: &ConfigSource) -> anyhow::Result<Node> {
     let node = settings.node.start().map_err(|error| {
         if let StartError::Setting { .. } = error {
             located(source, error)
@@ -71,12 +71,12 @@ fn start(settings: Settings, source: &Source) -> anyhow::Result<Node> {
     Ok(node)
 }
 
-/// Reads the rules and tokens anew whenever that is asked for (SIGHUP), and opens the audit log anew.
+/// On each SIGHUP, reads the access rules and tokens again and reopens the audit log.
 async fn reload_on(mut signal: Signal, node: Node, reload: Reload) {
     while signal.recv().await.is_some() {
         node.reopen_audit_log();
         match reload.access(&node) {
-            Ok(true) => tracing::info!("has read the access rules and tokens anew"),
+            Ok(true) => tracing::info!("read the access rules and tokens again"),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "the access rules and tokens stay as they were"),
         }
@@ -87,12 +87,15 @@ async fn until_ready(node: &Node) {
     let mut waiting = std::pin::pin!(node.ready());
     if timeout(COMPLAIN_AFTER, waiting.as_mut()).await.is_err() {
         let sites = node.founding_sites();
-        tracing::warn!(?sites, "does not take part yet; more than half of the first seven must be reachable");
+        tracing::warn!(
+            ?sites,
+            "not yet a member of the cluster: more than half of the voters (the first seven sites) must be reachable"
+        );
         waiting.await;
     }
 }
 
-/// The one line that says that this site takes part.
+/// Prints the line that says that this site has become a member.
 fn announce(node: &Node, out: &mut dyn Write) -> anyhow::Result<()> {
     let view = node.view();
     let network = node.clients_address().map(|address| format!(" and {address}")).unwrap_or_default();
@@ -105,26 +108,31 @@ fn announce(node: &Node, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves, in bounded time.
-async fn stop(node: &Node, grace: Duration, number: i32, signals: &mut Signals) -> anyhow::Result<Outcome> {
+/// Leaves the cluster, in bounded time.
+async fn stop(
+    node: &Node,
+    grace: Duration,
+    number: i32,
+    signals: &mut Signals,
+) -> anyhow::Result<CommandOutcome> {
     tracing::info!(signal = number, "leaving the cluster");
     service_manager::tell("STOPPING=1");
     let left = tokio::select! {
         left = node.shut_down(grace) => left,
         number = signals.next() => {
-            tracing::warn!("told to stop twice: the others wait until the lease of this site is over");
+            tracing::warn!("told to stop twice: ending at once; the other sites wait until the lease of this site is over");
             std::process::exit(128 + number);
         }
     };
     if left {
         tracing::info!("has left");
     } else {
-        tracing::warn!("could not leave in time: the others wait until the lease of this site is over");
+        tracing::warn!("could not leave in time: the other sites wait until the lease of this site is over");
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// What tells a node to stop.
+/// The signals that tell a node to stop.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -138,7 +146,7 @@ impl Signals {
         })
     }
 
-    /// The number of the next one.
+    /// Waits for the next signal and returns its number.
     async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),

@@ -1,12 +1,12 @@
-//! Traces for OpenTelemetry: what the log says of each acquisition under the target `meshlock::lock`, as spans that are sent to a
-//! collector (OTLP over HTTP, as JSON).
+//! Traces for OpenTelemetry: the log events of each acquisition (target `meshlock::lock`) become spans that are sent to a collector
+//! (OTLP over HTTP, as JSON).
 //!
-//! Written here rather than taken from the official crates: the format is fixed and small, and they would make everyone who builds this
-//! wait for an HTTP client. A thread of its own sends. If the collector does not keep up, spans are lost, never locks.
+//! This does not use the official crates: the format is fixed and small, and they would add an HTTP client to every build. A thread of
+//! its own sends the spans. If the collector is too slow, spans are dropped; locks are never delayed.
 
+mod layer;
 mod post;
 mod span;
-mod spans;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use span::Span;
-pub(super) use spans::Spans;
+pub(super) use layer::SpanLayer;
+use span::TraceSpan;
 
-/// How many spans wait for the collector; more are lost.
+/// How many spans may wait for the collector; more are dropped.
 const MAX_WAITING: usize = 8192;
 
-/// How many are sent at once, and how long the first of them waits for others.
+/// How many spans are sent at once. [`GATHER`] is how long a batch waits for the next span.
 const BATCH: usize = 512;
 const GATHER: Duration = Duration::from_millis(500);
 
-/// What tells a collector apart from a proxy in the environment.
+/// Environment variable with the address of the collector.
 pub(super) const VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Where a collector is.
+/// The address of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(super) struct Collector {
     /// `host:port`.
     authority: String,
     path: String,
 }
 
-impl FromStr for Endpoint {
+impl FromStr for Collector {
     type Err = String;
 
-    /// From its base address, to which `/v1/traces` is added, as the specification of OpenTelemetry wants it.
+    /// Parses the base address, to which `/v1/traces` is added, as the OpenTelemetry specification demands.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some(rest) = text.strip_prefix("http://") else {
             return Err(format!(
-                "'{text}': only http:// is spoken; name a collector of this machine, such as http://127.0.0.1:4318, which can send on with TLS"
+                "'{text}': only http:// is spoken; name a collector on this machine, such as http://127.0.0.1:4318, which can forward over TLS"
             ));
         };
         let (authority, base) = rest.split_once('/').unwrap_or((rest, ""));
@@ -54,57 +54,57 @@ impl FromStr for Endpoint {
         let authority = if has_port { authority.to_owned() } else { format!("{authority}:4318") };
         let base = base.trim_end_matches('/');
         let path = if base.is_empty() { "/v1/traces".to_owned() } else { format!("/{base}/v1/traces") };
-        Ok(Endpoint { authority, path })
+        Ok(Collector { authority, path })
     }
 }
 
-/// What the thread that sends is told.
-enum Order {
-    Send(Box<Span>),
+/// A message to the thread that sends spans.
+enum ExportMessage {
+    Send(Box<TraceSpan>),
     Stop,
 }
 
-/// Sends spans for as long as this is there. Of what is left then one batch is sent, so that no collector holds up a site that stops.
+/// Sends spans until it is dropped. Then it sends at most one more batch, so that no collector delays a site that stops.
 pub(super) struct Exporter {
-    orders: SyncSender<Order>,
+    queue: SyncSender<ExportMessage>,
     stops: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Exporter {
-    /// Starts to send to a collector.
-    pub(super) fn start(endpoint: Endpoint) -> std::io::Result<(Self, Spans)> {
-        let (orders, taken) = sync_channel(MAX_WAITING);
+    /// Starts the thread that sends to a collector.
+    pub(super) fn start(collector: Collector) -> std::io::Result<(Self, SpanLayer)> {
+        let (queue, taken) = sync_channel(MAX_WAITING);
         let stops = Arc::new(AtomicBool::new(false));
         let stopped = stops.clone();
-        let send = move || send_all(&endpoint, &taken, &stopped);
+        let send = move || send_all(&collector, &taken, &stopped);
         let thread = Some(std::thread::Builder::new().name("otlp".to_owned()).spawn(send)?);
-        Ok((Exporter { orders: orders.clone(), stops, thread }, Spans::new(orders)))
+        Ok((Exporter { queue: queue.clone(), stops, thread }, SpanLayer::new(queue)))
     }
 }
 
 impl Drop for Exporter {
     fn drop(&mut self) {
         self.stops.store(true, Ordering::Relaxed);
-        // The thread may wait for this; if there is no room, it does not, and goes after what it is sending.
-        let _ = self.orders.try_send(Order::Stop);
+        // Wakes the thread if it waits. If the queue is full, the thread does not wait, and ends after its current batch.
+        let _ = self.queue.try_send(ExportMessage::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn send_all(endpoint: &Endpoint, orders: &Receiver<Order>, stops: &AtomicBool) {
+fn send_all(collector: &Collector, queue: &Receiver<ExportMessage>, stops: &AtomicBool) {
     let mut complained = false;
     loop {
-        let (batch, goes_on) = gather(orders);
+        let (batch, goes_on) = gather(queue);
         if !batch.is_empty() {
-            match post::post(endpoint, &span::document(&batch)) {
+            match post::post(collector, &span::document(&batch)) {
                 Ok(()) => complained = false,
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
-                        let at = &endpoint.authority;
-                        tracing::warn!(%at, %error, "traces are lost: the collector does not take them");
+                        let at = &collector.authority;
+                        tracing::warn!(%at, %error, "the collector does not accept traces: they are dropped");
                     }
                 }
             }
@@ -115,14 +115,14 @@ fn send_all(endpoint: &Endpoint, orders: &Receiver<Order>, stops: &AtomicBool) {
     }
 }
 
-/// Takes what there is, once there is something; and whether there will be more.
-fn gather(orders: &Receiver<Order>) -> (Vec<Span>, bool) {
-    let Ok(Order::Send(first)) = orders.recv() else { return (Vec::new(), false) };
+/// Waits for spans and returns a batch, and whether more can come.
+fn gather(queue: &Receiver<ExportMessage>) -> (Vec<TraceSpan>, bool) {
+    let Ok(ExportMessage::Send(first)) = queue.recv() else { return (Vec::new(), false) };
     let mut batch = vec![*first];
     while batch.len() < BATCH {
-        match orders.recv_timeout(GATHER) {
-            Ok(Order::Send(span)) => batch.push(*span),
-            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return (batch, false),
+        match queue.recv_timeout(GATHER) {
+            Ok(ExportMessage::Send(span)) => batch.push(*span),
+            Ok(ExportMessage::Stop) | Err(RecvTimeoutError::Disconnected) => return (batch, false),
             Err(RecvTimeoutError::Timeout) => break,
         }
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_collector_is_named_by_its_base_address() {
-        let read = |text: &str| text.parse().map(|Endpoint { authority, path }| (authority, path));
+        let read = |text: &str| text.parse().map(|Collector { authority, path }| (authority, path));
         let is = |authority: &str, path: &str| Ok((authority.to_owned(), path.to_owned()));
         assert_eq!(read("http://127.0.0.1:4318"), is("127.0.0.1:4318", "/v1/traces"));
         assert_eq!(read("http://otel/"), is("otel:4318", "/v1/traces"));

@@ -1,4 +1,4 @@
-//! `meshlock quorum analyse`: what a family costs and what it survives.
+//! `meshlock quorum analyse`: computes the costs of a family of sets, and which failures it survives.
 
 use std::io::Write;
 
@@ -9,16 +9,16 @@ use meshlock_protocol::quorum::analysis::{Analysis, AvailabilityPoint, Method, S
 use meshlock_protocol::quorum::check::{Property, QuorumVerdict};
 use serde_json::{Value, json};
 
-use super::source::{Family, Source};
+use super::source::{FamilySource, QuorumFamily};
 use super::{Printing, curves, write_picture};
-use crate::output::{self, Outcome, Usage};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock quorum analyse`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    source: Source,
-    /// Probabilities that a site is down, for the availability, joined by ','
+    source: FamilySource,
+    /// Probabilities that a site is down, for which the availability is computed, separated by commas
     #[arg(
         long,
         value_name = "P",
@@ -28,10 +28,10 @@ pub(super) struct Arguments {
         global = true
     )]
     down: Vec<f64>,
-    /// How many samples, where the availability cannot be computed exactly
+    /// How many samples to draw if the availability cannot be computed exactly
     #[arg(long, default_value_t = Sampling::default().samples, value_parser = clap::value_parser!(u32).range(100..), global = true)]
     samples: u32,
-    /// What the samples derive from; the same seed gives the same output
+    /// The seed of the samples; the same seed gives the same output
     #[arg(long, default_value_t = Sampling::default().seed, global = true)]
     seed: u64,
     #[command(flatten)]
@@ -43,17 +43,17 @@ fn probability(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a probability is a number from 0 to 1".to_owned())
 }
 
-/// What is known before the analysis.
+/// Facts about the family that need no analysis.
 struct Facts {
     title: String,
     sites: usize,
-    /// `None` where they are too many to list.
+    /// The number of sets; `None` if there are too many to list.
     sets: Option<usize>,
-    /// Why these are no quorums, if they are none.
+    /// Why the sets are not quorums, if they are not.
     flaw: Option<String>,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let wants_picture = arguments.printing.svg.is_some();
     let mut down = arguments.down.clone();
     if wants_picture {
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         print(&facts, &figures, out)?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn analysed(arguments: &Arguments, down: &[f64]) -> anyhow::Result<(Facts, Analysis)> {
@@ -77,17 +77,17 @@ fn analysed(arguments: &Arguments, down: &[f64]) -> anyhow::Result<(Facts, Analy
     if let Some(construction) = arguments.source.construction()
         && let Some(rule) = construction.rule()?
     {
-        let figures = Analysis::of_rule(&rule, down, sampling).map_err(Usage::new)?;
+        let figures = Analysis::of_rule(&rule, down, sampling).map_err(UsageError::new)?;
         let flaw = if construction.always_meets() { None } else { flaw(&construction.family()?.system) };
         let sets = figures.load.strategy.as_ref().map(Vec::len);
         return Ok((Facts { title: construction.to_string(), sites: rule.sites(), sets, flaw }, figures));
     }
-    let Family { title, system, .. } = arguments.source.family()?;
+    let QuorumFamily { title, system, .. } = arguments.source.family()?;
     let (sites, sets, flaw) = (system.sites(), Some(system.quorums().len()), flaw(&system));
     Ok((Facts { title, sites, sets, flaw }, Analysis::of(&system, down, sampling)))
 }
 
-/// Why the sets are no quorums, if they are none.
+/// Returns why the sets are not quorums, if they are not.
 fn flaw(system: &QuorumSystem) -> Option<String> {
     match Property::Intersection.check(system) {
         QuorumVerdict::Fails(violation) => Some(violation.to_string()),
@@ -132,8 +132,8 @@ fn resilience(figures: &Analysis) -> String {
     }
 }
 
-/// The most rows of sites with like loads.
-const MOST_ROWS: usize = 12;
+/// Maximum number of rows in the table of loads; each row has the sites with the same load.
+const MAX_LOAD_ROWS: usize = 12;
 
 fn print_loads(of_sites: &[f64], out: &mut dyn Write) -> anyhow::Result<()> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
@@ -147,19 +147,19 @@ fn print_loads(of_sites: &[f64], out: &mut dyn Write) -> anyhow::Result<()> {
         }
     }
     let mut table = output::table(&["load", "sites"]);
-    for (load, sites) in groups.iter_mut().take(MOST_ROWS) {
+    for (load, sites) in groups.iter_mut().take(MAX_LOAD_ROWS) {
         sites.sort_unstable();
         table.add_row([load.clone(), runs(sites)]);
     }
     writeln!(out, "{table}")?;
-    if let Some(rest) = groups.len().checked_sub(MOST_ROWS).filter(|&rest| rest > 0) {
+    if let Some(rest) = groups.len().checked_sub(MAX_LOAD_ROWS).filter(|&rest| rest > 0) {
         writeln!(out, "and {rest} smaller loads; --json lists the load of every site")?;
     }
     writeln!(out)?;
     Ok(())
 }
 
-/// Sites in order, runs of them as `3–7`.
+/// Formats sites in ascending order, with ranges as `3–7`.
 fn runs(sites: &[usize]) -> String {
     let shown = sites.chunk_by(|one, other| one + 1 == *other).map(|run| match run {
         [] => String::new(),

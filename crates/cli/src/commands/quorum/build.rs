@@ -1,4 +1,4 @@
-//! `meshlock quorum build`: the sets of a construction, in the notation that the others read.
+//! `meshlock quorum build`: prints the sets of a construction, in the notation that `check` and `analyse` read.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::source::Construction;
 use super::{Printing, panels, write_picture};
-use crate::output::{self, Outcome};
+use crate::output::{self, CommandOutcome};
 
 /// Arguments of `meshlock quorum build`.
 #[derive(Debug, Args)]
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     printing: Printing,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let family = arguments.construction.family()?;
     if let Some(path) = &arguments.printing.svg {
         write_picture(path, &panels::draw(&family, &[]))?;
@@ -32,5 +32,5 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         writeln!(out, "# {}: {sites} sites, {} sets", family.title, sets.len())?;
         out.write_all(family.system.to_file().as_bytes())?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -1,4 +1,4 @@
-//! `meshlock quorum check`: which properties a family has, and which sets speak against the others.
+//! `meshlock quorum check`: shows which properties a family of sets has, and which sets violate the others.
 
 use std::io::Write;
 
@@ -7,20 +7,20 @@ use meshlock_protocol::quorum::check::{Property, QuorumVerdict, QuorumViolation}
 use serde::Serialize;
 use serde_json::json;
 
-use super::source::{Family, Source};
+use super::source::{FamilySource, QuorumFamily};
 use super::{Printing, panels, write_picture};
-use crate::output::{self, Outcome};
+use crate::output::{self, CommandOutcome};
 
 /// Arguments of `meshlock quorum check`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    source: Source,
-    /// What must hold, joined by ',' [default: intersection, which is what safety needs]
+    source: FamilySource,
+    /// The properties that must hold, separated by commas [default: intersection, which safety needs]
     #[arg(long, value_enum, value_delimiter = ',', global = true)]
     require: Vec<Requirement>,
-    /// Require a K-coterie instead: sets for K entries at once
+    /// Require a K-coterie: quorums for K entries at once
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..), global = true)]
     k: Option<u16>,
     #[command(flatten)]
@@ -28,23 +28,23 @@ pub(super) struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-All properties are shown; the exit code is 0 if those that are required hold, and 1 if not.";
+All properties are shown; the exit code is 0 if the required ones hold, and 1 if not.";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Requirement {
-    /// Every two sets meet
+    /// Every two sets intersect
     Intersection,
     /// No set contains another
     Minimality,
     /// Intersection and minimality
     Coterie,
-    /// The sets of every two sites meet
+    /// The sets of every two sites intersect
     M1,
     /// Each site is in its own set
     M2,
-    /// All sets have one size
+    /// All sets have the same size
     M3,
-    /// All sites are in equally many sets
+    /// All sites are in the same number of sets
     M4,
     /// M1 to M4
     Maekawa,
@@ -67,25 +67,26 @@ impl Requirement {
     }
 }
 
-/// One property of the family.
-struct Row {
+/// A property of the family, and whether it holds.
+struct PropertyRow {
     property: Property,
     required: bool,
     verdict: QuorumVerdict,
 }
 
+/// A row as JSON.
 #[derive(Serialize)]
 struct JsonRow {
     property: String,
     about: String,
     required: bool,
-    /// `null` where the search was given up.
+    /// `None` if the search was given up.
     holds: Option<bool>,
     why_not: Option<String>,
     offending_sets: Vec<usize>,
 }
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let family = arguments.source.family()?;
     let rows = rows(arguments, &family);
     if let Some(path) = &arguments.printing.svg {
@@ -107,10 +108,10 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         }
         writeln!(out, "{table}")?;
     }
-    Ok(if good { Outcome::Done } else { Outcome::Refuted })
+    Ok(if good { CommandOutcome::Done } else { CommandOutcome::Refuted })
 }
 
-fn rows(arguments: &Arguments, family: &Family) -> Vec<Row> {
+fn rows(arguments: &Arguments, family: &QuorumFamily) -> Vec<PropertyRow> {
     let mut required: Vec<Property> =
         arguments.require.iter().flat_map(|requirement| requirement.properties()).copied().collect();
     let k_coterie = arguments.k.map(|k| Property::KCoterie(usize::from(k)));
@@ -119,7 +120,7 @@ fn rows(arguments: &Arguments, family: &Family) -> Vec<Row> {
         required.push(Property::Intersection);
     }
     let shown = [Property::Intersection, Property::Minimality].into_iter().chain(MAEKAWA).chain(k_coterie);
-    let row = |property: Property| Row {
+    let row = |property: Property| PropertyRow {
         property,
         required: required.contains(&property),
         verdict: property.check(&family.system),
@@ -127,13 +128,13 @@ fn rows(arguments: &Arguments, family: &Family) -> Vec<Row> {
     shown.map(row).collect()
 }
 
-/// The sets that speak against what is required.
-fn blamed(rows: &[Row]) -> Vec<usize> {
-    let violations = rows.iter().filter(|row| row.required).filter_map(Row::violation);
-    violations.flat_map(QuorumViolation::sets).map(|set| set.index).collect()
+/// Returns the sets that violate a required property.
+fn blamed(rows: &[PropertyRow]) -> Vec<usize> {
+    let violations = rows.iter().filter(|row| row.required).filter_map(PropertyRow::violation);
+    violations.flat_map(Violation::sets).map(|set| set.index).collect()
 }
 
-impl Row {
+impl PropertyRow {
     fn holds(&self) -> &'static str {
         match self.verdict {
             QuorumVerdict::Holds => "yes",
@@ -151,15 +152,15 @@ impl Row {
 
     fn why(&self) -> String {
         match &self.verdict {
-            QuorumVerdict::Holds => self.property.about(),
-            QuorumVerdict::Fails(violation) => violation.to_string(),
-            QuorumVerdict::Undecided => "too many sets to tell; nothing was found against it".to_owned(),
+            Verdict::Holds => self.property.about(),
+            Verdict::Fails(violation) => violation.to_string(),
+            Verdict::Undecided => "too many sets to decide; no violation was found".to_owned(),
         }
     }
 }
 
 impl JsonRow {
-    fn of(row: &Row) -> Self {
+    fn of(row: &PropertyRow) -> Self {
         let holds = match row.verdict {
             QuorumVerdict::Holds => Some(true),
             QuorumVerdict::Fails(_) => Some(false),

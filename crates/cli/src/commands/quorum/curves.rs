@@ -1,10 +1,10 @@
-//! The analysis as a picture: availability over the probability that a site is down, and the load of each site.
+//! Draws the analysis: the availability over the probability that a site is down, and the load of each site.
 
 use meshlock_protocol::quorum::analysis::{Analysis, AvailabilityPoint};
 
 use super::svg::{At, Svg};
 
-/// Where the curve is computed: every fiftieth from 0 to 1.
+/// The probabilities for which the curve is computed: from 0 to 1 in steps of 1/50.
 pub(super) const PROBABILITIES: [f64; 51] = {
     let mut probabilities = [0.0; 51];
     let mut at = 0;
@@ -37,8 +37,8 @@ const STYLE: &str = "\
 .n-curve{fill:#4f5bd5;font-weight:600}
 ";
 
-/// Draws the figures; `curve` is the availability at [`PROBABILITIES`].
-pub(super) fn draw(title: &str, figures: &Analysis, curve: &[AvailabilityPoint]) -> String {
+/// Draws the analysis; `curve` is the availability at [`PROBABILITIES`].
+pub(super) fn draw(title: &str, figures: &Analysis, curve: &[Point]) -> String {
     let mut svg = Svg::new();
     svg.text(At(24.0, 34.0), "title", title);
     let sizes = figures.sizes;
@@ -59,7 +59,7 @@ pub(super) fn draw(title: &str, figures: &Analysis, curve: &[AvailabilityPoint])
     svg.finish(SIZE, title, STYLE)
 }
 
-/// A chart's frame: from `left` to `right`, values from 0 to `most` upwards.
+/// The frame of a chart, from `left` to `right`, with values from 0 to `most`.
 struct Chart {
     left: f64,
     right: f64,
@@ -106,7 +106,7 @@ fn draw_availability(svg: &mut Svg, curve: &[AvailabilityPoint]) {
 
 fn draw_loads(svg: &mut Svg, figures: &Analysis) {
     let loads = &figures.load.of_sites;
-    // The next round number above, so that the busiest site does not touch the top.
+    // The next larger round number, so that the bar of the busiest site does not touch the top.
     let steps = [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0];
     let most = steps.into_iter().find(|&step| step >= figures.load.best * 1.05).unwrap_or(1.0);
     let chart = Chart { left: 490.0, right: 826.0, most };

@@ -1,4 +1,4 @@
-//! `meshlock quorum build|check|analyse`: quorum systems from a construction or a file.
+//! `meshlock quorum build|check|analyse`: builds, checks and analyses quorum systems, from a construction or a file.
 
 mod analyse;
 mod build;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use crate::output::{Outcome, Usage};
+use crate::output::{CommandOutcome, UsageError};
 
 /// Arguments of `meshlock quorum`.
 #[derive(Debug, Args)]
@@ -25,21 +25,21 @@ pub(crate) struct Arguments {
 }
 
 const NOTATION: &str = "\
-Sites are numbered from 0. A file has one set a line, its sites joined by '.'; '#' begins a comment, and a line
-'sites N' gives the number of sites if not all are in some set. 'build' writes such a file, or JSON, and 'check' and
-'analyse' read both; '-' is standard input.";
+Sites are numbered from 0. A file has one set per line, its sites separated by '.'; '#' begins a comment, and a line
+'sites N' gives the number of sites if some of them are in no set. 'build' writes such a file, or JSON; 'check' and
+'analyse' read both, and '-' means standard input.";
 
 #[derive(Debug, Subcommand)]
 enum QuorumCommand {
-    /// Construct a quorum system and write its sets, one a line
+    /// Construct a quorum system and print its sets, one per line
     Build(build::Arguments),
-    /// Check sets: do every two meet, is any superfluous, do Maekawa's conditions hold (exit 1 if not)
+    /// Check whether every two sets intersect, whether the sets are minimal, and Maekawa's conditions; exit code 1 if not
     Check(check::Arguments),
-    /// Sizes, messages, load under the best strategy, resilience and availability
+    /// Compute sizes, messages, load under the best strategy, resilience and availability
     Analyse(analyse::Arguments),
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     match &arguments.command {
         QuorumCommand::Build(arguments) => build::run(arguments, out),
         QuorumCommand::Check(arguments) => check::run(arguments, out),
@@ -47,18 +47,18 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     }
 }
 
-/// How to print, the same for all three.
+/// The output flags of all three commands.
 #[derive(Debug, Args)]
 struct Printing {
     /// Print one JSON document
     #[arg(long, global = true)]
     json: bool,
-    /// Also draw a picture into this file
+    /// Also write a picture to this SVG file
     #[arg(long, value_name = "FILE", global = true)]
     svg: Option<PathBuf>,
 }
 
 fn write_picture(path: &Path, picture: &str) -> anyhow::Result<()> {
     let written = std::fs::write(path, picture).with_context(|| format!("--svg {}", path.display()));
-    Ok(written.map_err(|error| Usage::new(format!("{error:#}")))?)
+    Ok(written.map_err(|error| UsageError::new(format!("{error:#}")))?)
 }

@@ -1,30 +1,30 @@
-//! The sets of a family as small pictures side by side: the sites in their places, one set marked in each.
+//! Draws the sets of a family as small panels side by side: each shows all sites and marks one set.
 
 use meshlock_protocol::quorum::Tree;
 use meshlock_protocol::quorum::grid::Grid;
 use meshlock_protocol::{SiteId, SiteSet};
 
-use super::source::Family;
+use super::source::QuorumFamily;
 use super::svg::{At, Svg};
 
-/// How the sites stand.
+/// How the sites are arranged in a panel.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
-    /// In a ring, the first at the top.
+    /// In a circle, with the first site at the top.
     Circle,
     /// In rows.
     Grid,
-    /// As a heap, with the sites that failed.
+    /// As a binary tree in the order of a heap, with the sites that failed.
     Tree { failed: SiteSet },
 }
 
-/// More panels than this say no more; nor do so many where each is large.
-const MOST_PANELS: usize = 60;
-const MOST_LARGE_PANELS: usize = 12;
-/// More sites than this have no room for their numbers.
-const MOST_LABELS: usize = 64;
-/// The text above needs about this.
-const LEAST_WIDTH: f64 = 600.0;
+/// Maximum number of panels; of large ones at most [`MAX_LARGE_PANELS`]. More would not show more.
+const MAX_PANELS: usize = 60;
+const MAX_LARGE_PANELS: usize = 12;
+/// Maximum number of sites that are drawn with their numbers; more have no room for them.
+const MAX_LABELS: usize = 64;
+/// Minimum width of the picture: the title needs about this.
+const MIN_WIDTH: f64 = 600.0;
 const MARGIN: f64 = 24.0;
 const HEAD: f64 = 64.0;
 const GAP: f64 = 14.0;
@@ -53,25 +53,25 @@ const STYLE: &str = "\
 .l-failed{fill:#b0372c}
 ";
 
-/// Where the sites stand in a panel, and how large they are.
-struct Stage<'a> {
+/// The positions of the sites in a panel, and their size.
+struct PanelLayout<'a> {
     shape: &'a Shape,
     places: Vec<At>,
     radius: f64,
     size: At,
 }
 
-/// Draws the family, with the sets `blamed` marked as faulty.
-pub(super) fn draw(family: &Family, blamed: &[usize]) -> String {
+/// Draws the family, with the sets `blamed` marked as violating a property.
+pub(super) fn draw(family: &QuorumFamily, blamed: &[usize]) -> String {
     let sets = family.system.quorums();
-    let stage = Stage::new(&family.shape, family.system.sites());
-    let most = if family.system.sites() <= 3 * MOST_LABELS { MOST_PANELS } else { MOST_LARGE_PANELS };
-    // What is to blame must be seen, even if it is not among the first.
+    let layout = PanelLayout::new(&family.shape, family.system.sites());
+    let most = if family.system.sites() <= 3 * MAX_LABELS { MAX_PANELS } else { MAX_LARGE_PANELS };
+    // The sets that violate a property are always shown, even if they are not among the first.
     let mut shown: Vec<usize> = blamed.iter().copied().chain(0..sets.len().min(most)).collect();
     shown.sort_unstable();
     shown.dedup();
-    let columns = columns(shown.len(), stage.size);
-    let (width, height) = (stage.size.0 + GAP, stage.size.1 + CAPTION + GAP);
+    let columns = columns(shown.len(), layout.size);
+    let (width, height) = (layout.size.0 + GAP, layout.size.1 + CAPTION + GAP);
     let mut svg = Svg::new();
     let own = sets.len() == family.system.sites() && !matches!(family.shape, Shape::Tree { .. });
     svg.text(At(MARGIN, 34.0), "title", &family.title);
@@ -85,7 +85,7 @@ pub(super) fn draw(family: &Family, blamed: &[usize]) -> String {
             is_bad: blamed.contains(&index),
         };
         let name = if own { format!("site {index}") } else { format!("set {index}") };
-        stage.draw(&mut svg, corner, &panel, &format!("{name}: {}", counted(panel.set.len())));
+        layout.draw(&mut svg, corner, &panel, &format!("{name}: {}", counted(panel.set.len())));
     }
     let rows = shown.len().div_ceil(columns);
     let text_width = |text: &str, each: f64| each * text.chars().count() as f64;
@@ -97,7 +97,7 @@ pub(super) fn draw(family: &Family, blamed: &[usize]) -> String {
     svg.finish(total, &family.title, STYLE)
 }
 
-fn subtitle(family: &Family, shown: usize, own: bool) -> String {
+fn subtitle(family: &QuorumFamily, shown: usize, own: bool) -> String {
     let (sites, sets) = (family.system.sites(), family.system.quorums().len());
     let ringed = if own { ", and the site that asks it is ringed" } else { "" };
     let part = if shown < sets { format!("; {shown} of them are shown") } else { String::new() };
@@ -108,23 +108,23 @@ fn counted(sites: usize) -> String {
     if sites == 1 { "1 site".to_owned() } else { format!("{sites} sites") }
 }
 
-/// So many side by side that the whole is a little wider than high.
+/// Returns how many panels to put side by side, so that the picture is a little wider than high.
 fn columns(panels: usize, size: At) -> usize {
     let fits = |columns: usize| {
         let (rows, width) = (panels.div_ceil(columns), columns as f64 * (size.0 + GAP));
-        width >= LEAST_WIDTH && width >= 1.25 * rows as f64 * (size.1 + CAPTION + GAP)
+        width >= MIN_WIDTH && width >= 1.25 * rows as f64 * (size.1 + CAPTION + GAP)
     };
     (1..=panels).find(|&columns| fits(columns)).unwrap_or(panels.max(1))
 }
 
-/// One set among the sites.
+/// A panel: one set among the sites.
 struct Panel<'a> {
     set: &'a SiteSet,
     own: Option<SiteId>,
     is_bad: bool,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> PanelLayout<'a> {
     fn new(shape: &'a Shape, sites: usize) -> Self {
         let (places, radius, inner) = match shape {
             Shape::Circle => circle(sites),
@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
             Shape::Tree { .. } => tree(sites),
         };
         let places = places.into_iter().map(|At(x, y)| At(x + PADDING, y + PADDING)).collect();
-        Stage { shape, places, radius, size: At(inner.0 + 2.0 * PADDING, inner.1 + 2.0 * PADDING) }
+        PanelLayout { shape, places, radius, size: At(inner.0 + 2.0 * PADDING, inner.1 + 2.0 * PADDING) }
     }
 
     fn draw(&self, svg: &mut Svg, At(left, top): At, panel: &Panel<'_>, caption: &str) {
@@ -181,14 +181,14 @@ impl<'a> Stage<'a> {
         if panel.own == Some(site) {
             self.draw_mark(svg, at, self.radius + 2.0, "own");
         }
-        if self.places.len() <= MOST_LABELS {
+        if self.places.len() <= MAX_LABELS {
             let text = if failed { "×".to_owned() } else { site.index().to_string() };
-            // A little lower, so that the digits stand in the middle.
+            // A little lower, so that the digits are centred.
             svg.text(At(at.0, at.1 + 3.2), label, &text);
         }
     }
 
-    /// A square in a grid, a dot elsewhere.
+    /// Draws a site: a square in a grid, a circle elsewhere.
     fn draw_mark(&self, svg: &mut Svg, At(x, y): At, radius: f64, class: &str) {
         if matches!(self.shape, Shape::Grid) {
             svg.rectangle(At(x - radius, y - radius), At(2.0 * radius, 2.0 * radius), radius / 3.0, class);
@@ -198,14 +198,14 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Room for the numbers, or small dots.
+/// Returns the radius of a site: with room for its number, or small if there are many sites.
 fn dot(sites: usize) -> f64 {
-    if sites <= MOST_LABELS { 8.5 } else { 3.0 }
+    if sites <= MAX_LABELS { 8.5 } else { 3.0 }
 }
 
 fn circle(sites: usize) -> (Vec<At>, f64, At) {
     let dot = dot(sites);
-    // Neighbours do not touch.
+    // So large that neighbours do not touch.
     let ring = (sites as f64 * (2.0 * dot + 2.5) / std::f64::consts::TAU).clamp(46.0, 400.0);
     let dot = dot.min(ring * std::f64::consts::PI / sites as f64 * 0.85);
     let place = |site: usize| {
@@ -217,7 +217,7 @@ fn circle(sites: usize) -> (Vec<At>, f64, At) {
 }
 
 fn grid(sites: usize) -> (Vec<At>, f64, At) {
-    let (half, grid) = (if sites <= MOST_LABELS { 9.5 } else { 4.0 }, Grid::new(sites));
+    let (half, grid) = (if sites <= MAX_LABELS { 9.5 } else { 4.0 }, Grid::new(sites));
     let step = 2.0 * half + 4.0;
     let place = |site: SiteId| {
         let (row, column) = grid.place(site);
@@ -233,7 +233,7 @@ fn tree(sites: usize) -> (Vec<At>, f64, At) {
     let depth = tree.depth(SiteId::new(sites - 1));
     let leaves = f64::from(1_u32 << depth.min(20));
     let width = (leaves * (2.0 * dot + 3.0)).max(90.0);
-    let level = if sites <= MOST_LABELS { 34.0 } else { 22.0 };
+    let level = if sites <= MAX_LABELS { 34.0 } else { 22.0 };
     let place = |site: SiteId| {
         let on_level = f64::from(1_u32 << tree.depth(site).min(20));
         let from_left = (site.index() + 1) as f64 - on_level;

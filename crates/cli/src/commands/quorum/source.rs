@@ -1,4 +1,4 @@
-//! Where sets come from: a construction with its arguments, or a file.
+//! The source of a family of sets: a construction with its arguments, or a file.
 
 use std::fmt;
 use std::fs::File;
@@ -11,23 +11,23 @@ use meshlock_protocol::{SiteId, SiteSet};
 use serde::Deserialize;
 
 use super::panels::Shape;
-use crate::output::{Usage, read_text};
+use crate::output::{UsageError, read_text};
 
-/// A file, or a construction that needs none.
+/// The arguments that name a file or a construction.
 #[derive(Debug, Args)]
-pub(super) struct Source {
-    /// A file of sets, or '-' for standard input; or one of the constructions below
+pub(super) struct FamilySource {
+    /// A file of sets, or '-' for standard input; without it, one of the constructions
     file: Option<PathBuf>,
     #[command(subcommand)]
     construction: Option<Construction>,
 }
 
-/// A way to build quorums.
+/// A construction of quorums.
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum Construction {
-    /// The lines of a projective plane: each of q²+q+1 sites has a set of q+1
+    /// The lines of a projective plane: each of q²+q+1 sites has a set of q+1 sites
     Plane {
-        /// The order q, a power of a prime
+        /// The order q of the plane: a power of a prime
         #[arg(long)]
         order: usize,
     },
@@ -37,7 +37,7 @@ pub(super) enum Construction {
         #[arg(long)]
         sites: usize,
     },
-    /// A row and a column of a square, its last row complete or not
+    /// For each site, its row and its column in a square, whose last row may be incomplete
     Grid {
         /// How many sites
         #[arg(long)]
@@ -48,25 +48,25 @@ pub(super) enum Construction {
         /// How many sites
         #[arg(long)]
         sites: usize,
-        /// The sites that have failed, joined by ','
+        /// The sites that have failed, separated by commas
         #[arg(long, value_delimiter = ',', value_name = "SITES")]
         failed: Vec<u32>,
-        /// The quorums around any failures
+        /// Build the quorums around all possible failures
         #[arg(long, conflicts_with = "failed")]
         all: bool,
     },
-    /// More than half of the sites: for each site itself and those that follow
+    /// More than half of the sites: for each site, itself and the sites that follow it
     Majority {
         /// How many sites
         #[arg(long)]
         sites: usize,
-        /// Every majority, not one for each site
+        /// Build every majority, instead of one for each site
         #[arg(long)]
         all: bool,
     },
     /// The minimal sets with enough votes
     Votes {
-        /// The votes of each site, joined by ','
+        /// The votes of each site, separated by commas
         #[arg(long, value_delimiter = ',', required = true)]
         votes: Vec<u32>,
         /// How many votes are enough [default: more than half]
@@ -75,29 +75,30 @@ pub(super) enum Construction {
     },
 }
 
-/// Sets, and how to speak of them.
+/// A family of sets, with its title and how it is drawn.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct QuorumFamily {
     pub(super) title: String,
     pub(super) system: QuorumSystem,
     pub(super) shape: Shape,
 }
 
-impl Source {
-    /// Where it is a construction, that one.
+impl FamilySource {
+    /// Returns the construction, if the source is one.
     pub(super) fn construction(&self) -> Option<&Construction> {
         self.construction.as_ref()
     }
 
-    pub(super) fn family(&self) -> anyhow::Result<Family> {
+    pub(super) fn family(&self) -> anyhow::Result<QuorumFamily> {
         match (&self.construction, &self.file) {
             (Some(_), Some(file)) => {
                 let file = file.display();
-                Err(Usage::new(format!("give either the file '{file}' or a construction, not both")).into())
+                Err(UsageError::new(format!("give either the file '{file}' or a construction, not both"))
+                    .into())
             }
             (Some(construction), None) => construction.family(),
             (None, Some(file)) => Ok(read(file)?),
-            (None, None) => Err(Usage::new(
+            (None, None) => Err(UsageError::new(
                 "give a file of sets ('-' for standard input) or a construction, such as 'plane --order 3'",
             )
             .into()),
@@ -106,9 +107,9 @@ impl Source {
 }
 
 impl Construction {
-    pub(super) fn family(&self) -> anyhow::Result<Family> {
+    pub(super) fn family(&self) -> anyhow::Result<QuorumFamily> {
         let system = self.system().map_err(as_error)?;
-        Ok(Family { title: self.to_string(), system, shape: self.shape() })
+        Ok(QuorumFamily { title: self.to_string(), system, shape: self.shape() })
     }
 
     fn system(&self) -> Result<QuorumSystem, BuildQuorumsError> {
@@ -126,8 +127,8 @@ impl Construction {
         }
     }
 
-    /// Where the sets follow a rule that knows more than the sets listed, or of more than can be, the rule.
-    pub(super) fn rule(&self) -> anyhow::Result<Option<QuorumRule>> {
+    /// Returns the rule of the construction, if there is one that describes more sets than are listed, or than can be listed.
+    pub(super) fn rule(&self) -> anyhow::Result<Option<Rule>> {
         let rule = match self {
             Construction::Grid { sites } => QuorumRule::grid(*sites),
             Construction::Tree { sites, all: true, .. } => QuorumRule::tree(*sites),
@@ -141,7 +142,7 @@ impl Construction {
         Ok(Some(rule.map_err(as_error)?))
     }
 
-    /// Whether every two sets meet by construction: all but votes with half of them or less as the quota.
+    /// Returns whether every two sets intersect by construction. Only votes with a quota of half of them or less do not.
     pub(super) fn always_meets(&self) -> bool {
         match self {
             Construction::Votes { votes, quota } => quota_of(votes, *quota) >= votes::majority_of(votes),
@@ -202,9 +203,9 @@ fn site(number: u32) -> SiteId {
     SiteId::new(number as usize)
 }
 
-/// The sites that failed, all of which must exist.
+/// Returns the sites that failed, all of which must exist.
 fn failed_sites(sites: usize, failed: &[u32]) -> Result<SiteSet, BuildQuorumsError> {
-    // A set has room for its largest member: none is made for a number that no tree can have.
+    // A set takes memory for its largest member, so the numbers are checked before the set is made.
     if sites > MAX_SITES {
         return Err(BuildQuorumsError::TooManySites(sites));
     }
@@ -215,43 +216,47 @@ fn failed_sites(sites: usize, failed: &[u32]) -> Result<SiteSet, BuildQuorumsErr
     }
 }
 
-/// That no quorum is left is an answer; everything else is a mistake in the arguments.
+/// Converts the error of a construction. That no quorum is left is a result; all others are mistakes in the arguments.
 fn as_error(error: BuildQuorumsError) -> anyhow::Error {
-    if matches!(error, BuildQuorumsError::NoQuorumLeft(_)) { error.into() } else { Usage::new(error).into() }
+    if matches!(error, BuildQuorumsError::NoQuorumLeft(_)) {
+        error.into()
+    } else {
+        UsageError::new(error).into()
+    }
 }
 
-/// What `build --json` writes.
+/// The document that `build --json` writes.
 #[derive(Deserialize)]
 struct Document {
     sites: Option<usize>,
     sets: Vec<Vec<usize>>,
 }
 
-/// More than the largest family that can be built takes when it is written.
-const MOST_BYTES: u64 = 64 << 20;
+/// Largest file that is read, in bytes: more than the largest family that can be built.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-fn read(path: &Path) -> Result<Family, Usage> {
+fn read(path: &Path) -> Result<QuorumFamily, UsageError> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let outcome = if path == Path::new("-") {
-        read_text(std::io::stdin().lock(), MOST_BYTES)
+        read_text(std::io::stdin().lock(), MAX_FILE_BYTES)
     } else {
-        File::open(path).and_then(|file| read_text(file, MOST_BYTES))
+        File::open(path).and_then(|file| read_text(file, MAX_FILE_BYTES))
     };
-    let mut text = outcome.map_err(|error| Usage::new(format!("cannot read {name}: {error}")))?;
-    let in_file = |why: String| Usage::new(format!("{name}: {why}"));
+    let mut text = outcome.map_err(|error| UsageError::new(format!("cannot read {name}: {error}")))?;
+    let in_file = |why: String| UsageError::new(format!("{name}: {why}"));
     if text.trim_start().starts_with('{') {
         text = notation_of(&text)
             .map_err(|error| in_file(format!("not as 'build --json' writes it: {error}")))?;
     }
     let system = QuorumSystem::read(&text).map_err(|error| in_file(error.to_string()))?;
-    Ok(Family { title: name, system, shape: Shape::Circle })
+    Ok(QuorumFamily { title: name, system, shape: Shape::Circle })
 }
 
 fn notation_of(json: &str) -> Result<String, serde_json::Error> {
     let document: Document = serde_json::from_str(json)?;
     let line = |set: &Vec<usize>| set.iter().map(usize::to_string).collect::<Vec<_>>().join(".");
     let mut lines: Vec<String> = document.sites.iter().map(|sites| format!("sites {sites}")).collect();
-    // An empty set would be a blank line, which says nothing; as '/' it is refused by its number.
+    // Sets are joined by '/', so that an empty set is refused with its number; as a blank line it would be ignored.
     lines.extend([document.sets.iter().map(line).collect::<Vec<_>>().join("/")]);
     Ok(lines.join("\n"))
 }

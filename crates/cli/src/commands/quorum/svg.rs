@@ -1,13 +1,13 @@
-//! The few elements that the pictures are made of. Numbers are written with one decimal.
+//! Writes the SVG elements of the pictures. Numbers are written with one decimal.
 
 use std::fmt::{Display, Write};
 
-/// A picture in the making.
+/// A picture that is being written.
 pub(super) struct Svg {
     body: String,
 }
 
-/// Where something is.
+/// A point, or a width and a height.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At(pub(super) f64, pub(super) f64);
 
@@ -16,7 +16,7 @@ impl Svg {
         Svg { body: String::new() }
     }
 
-    /// Anything: an element's name and its attributes, and what is inside it.
+    /// Writes an element with its attributes and the text inside it.
     fn element(&mut self, name: &str, attributes: impl Display, inside: &str) {
         let written = if inside.is_empty() {
             writeln!(self.body, "<{name} {attributes}/>")
@@ -26,7 +26,7 @@ impl Svg {
         written.expect("a string takes everything");
     }
 
-    /// A circle of the style class `class`.
+    /// Draws a circle of the style class `class`.
     pub(super) fn circle(&mut self, At(x, y): At, radius: f64, class: &str) {
         self.element(
             "circle",
@@ -35,7 +35,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle with rounded corners.
+    /// Draws a rectangle with rounded corners.
     pub(super) fn rectangle(&mut self, At(x, y): At, At(width, height): At, round: f64, class: &str) {
         let (width, height) = (width.max(0.0), height.max(0.0));
         let attributes = format_args!(
@@ -44,29 +44,29 @@ impl Svg {
         self.element("rect", attributes, "");
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub(super) fn line(&mut self, At(x1, y1): At, At(x2, y2): At, class: &str) {
         let attributes =
             format_args!(r#"class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}""#);
         self.element("line", attributes, "");
     }
 
-    /// A closed shape.
+    /// Draws a closed polygon.
     pub(super) fn polygon(&mut self, corners: &[At], class: &str) {
         self.element("polygon", format_args!(r#"class="{class}" points="{}""#, list(corners)), "");
     }
 
-    /// A line through all points.
+    /// Draws a line through all points.
     pub(super) fn polyline(&mut self, points: &[At], class: &str) {
         self.element("polyline", format_args!(r#"class="{class}" points="{}""#, list(points)), "");
     }
 
-    /// Text whose anchor is given by its class.
+    /// Writes text. Its class says where its anchor is.
     pub(super) fn text(&mut self, At(x, y): At, class: &str, text: &str) {
         self.element("text", format_args!(r#"class="{class}" x="{x:.1}" y="{y:.1}""#), text);
     }
 
-    /// The whole document, with its title and the style of its classes.
+    /// Returns the whole document, with its title and the style of its classes.
     pub(super) fn finish(self, At(width, height): At, title: &str, style: &str) -> String {
         let body = self.body;
         let title = escaped(title);

@@ -1,4 +1,4 @@
-//! CMD: a process group of its own, with the session's socket open in all of it.
+//! CMD: a process group of its own. All its processes inherit the session's socket.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,28 +17,28 @@ use rustix::process::{
 use super::code_of_signal;
 use super::start;
 use super::terminal::{Terminal, alone_in_group};
-use super::waiting::Held;
+use super::waiting::HeldLock;
 
-/// The program that runs now, even if its file has been replaced meanwhile.
+/// The program of this process, even if its file has been replaced meanwhile.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// Scripts use small numbers of their own accord (`exec 3<file`): the session's socket stays out of their way.
-const LEAST_DESCRIPTOR: i32 = 100;
+/// Smallest number for the session's socket. Scripts use small descriptors themselves (`exec 3<file`).
+const MIN_DESCRIPTOR: i32 = 100;
 
-/// CMD and what it has started.
+/// CMD and the processes that it has started.
 pub(super) struct Child {
-    /// Also the number of its first process.
+    /// The process group, which is also the id of its first process.
     group: Pid,
     terminal: Option<Terminal>,
-    /// Whether nobody shares our place in the foreground.
+    /// Whether `meshlock run` is alone in its process group.
     alone: bool,
-    /// Its exit code, once its first process has ended. The kernel says it once.
+    /// The exit code of the first process, once it has ended. The kernel reports it only once.
     ended: Option<u8>,
 }
 
 impl Child {
     /// Starts CMD.
-    pub(super) fn start(name: &LockName, held: &Held, command: &[OsString]) -> anyhow::Result<Self> {
+    pub(super) fn start(name: &LockName, held: &HeldLock, command: &[OsString]) -> anyhow::Result<Self> {
         let terminal = Terminal::open();
         let alone = terminal.is_some() && alone_in_group();
         let foreground = alone && terminal.as_ref().is_some_and(Terminal::is_ours);
@@ -57,39 +57,39 @@ impl Child {
         Ok(Child { group: group.context("a process has a number")?, terminal, alone, ended: None })
     }
 
-    /// Its process group.
+    /// Returns the process group.
     pub(super) fn group(&self) -> i32 {
         self.group.as_raw_nonzero().get()
     }
 
-    /// A signal came to us: everyone in the group gets it.
+    /// Passes a signal on to the whole group.
     pub(super) fn pass_on(&self, signal: Signal) {
         if signal == Signal::CONT {
             self.come_to_the_foreground();
         }
-        // A group that is gone needs none.
+        // The group may be gone.
         let _ = kill_process_group(self.group, signal);
     }
 
-    /// Asks all of the group to end; also those that are stopped.
+    /// Asks all processes of the group to end, including stopped ones.
     pub(super) fn ask_to_end(&self) {
         let _ = kill_process_group(self.group, Signal::TERM);
         let _ = kill_process_group(self.group, Signal::CONT);
     }
 
-    /// Ends all of the group.
+    /// Kills all processes of the group.
     pub(super) fn kill(&self) {
         let _ = kill_process_group(self.group, Signal::KILL);
     }
 
-    /// Whether nobody is left in the group.
+    /// Returns whether the group has no processes any more.
     pub(super) fn is_gone(&self) -> bool {
-        // Any other answer is of a group that runs as another user.
+        // Other errors mean that the group exists and runs as another user.
         test_kill_process_group(self.group) == Err(Errno::SRCH)
     }
 
-    /// A child has changed: looks which way, and gives the exit code of CMD's first process once it has ended. Where it has
-    /// stopped, it gets the terminal if that is what it wants; otherwise the person at the terminal wants both of us stopped.
+    /// Handles a change of CMD's first process. Returns its exit code once it has ended. If it was stopped because it needs the
+    /// terminal, it gets the terminal; otherwise the user has stopped it, and this process stops as well.
     pub(super) fn look(&mut self) -> io::Result<Option<u8>> {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         while self.ended.is_none() {
@@ -113,13 +113,13 @@ impl Child {
         }
         self.give_terminal_back();
         if !self.alone {
-            // Those who share our group stop as if this had been typed while we were in the foreground.
+            // The other processes of our group stop, too, as if Ctrl-Z had been typed while our group was in the foreground.
             let _ = kill_current_process_group(Signal::TSTP);
         }
         let _ = kill_process(getpid(), Signal::STOP);
     }
 
-    /// We go on after a stop: so does CMD, in the foreground if that is where we are and nobody else is with us.
+    /// Continues CMD after this process was continued: in the foreground, if this process is there and alone in its group.
     fn come_to_the_foreground(&self) {
         if let Some(terminal) = &self.terminal
             && self.alone
@@ -129,7 +129,7 @@ impl Child {
         }
     }
 
-    /// Takes the terminal's foreground back, if CMD has it.
+    /// Takes the terminal's foreground back if CMD has it.
     pub(super) fn give_terminal_back(&self) {
         if let Some(terminal) = &self.terminal
             && terminal.is_of(self.group)
@@ -139,10 +139,11 @@ impl Child {
     }
 }
 
-/// The session's socket once more, to be inherited by CMD and all that it starts: the lock lives as long as somebody has it open.
+/// Duplicates the session's socket, to be inherited by CMD and all that it starts: the lock is held while any process has it
+/// open.
 fn inheritable(session: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // Where so few descriptors are allowed, any will do.
-    let copy = fcntl_dupfd_cloexec(session, LEAST_DESCRIPTOR).or_else(|_| fcntl_dupfd_cloexec(session, 0))?;
+    // If the limit on descriptors is lower, any number will do.
+    let copy = fcntl_dupfd_cloexec(session, MIN_DESCRIPTOR).or_else(|_| fcntl_dupfd_cloexec(session, 0))?;
     fcntl_setfd(&copy, FdFlags::empty())?;
     Ok(copy)
 }

@@ -1,13 +1,13 @@
-//! Holding the lock while CMD runs; and if it is lost, ending CMD before anyone else can have it.
+//! Holds the lock while CMD runs. If the lock is lost, ends CMD before anyone else can get the lock.
 //!
 //! ```text
 //!             margin                    reserve
 //!  ───────────┬────────────────────────┬────────┬──────▶ our clock
-//!   extended  │ SIGTERM                │SIGKILL │ lease's end: someone else may hold it
+//!   extended  │ SIGTERM                │SIGKILL │ end of the lease: someone else may hold the lock
 //! ```
 //!
-//! The node tells when the lock is lost. If it says nothing (it is stopped, or killed) our own clock does. What was heard
-//! last is what counts: a node that is gone extends nothing.
+//! The node reports when the lock is lost. If it is silent (stopped, or killed), this process goes by its own clock and the last
+//! end of the lease that it received: a node that is gone extends nothing.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
@@ -19,60 +19,59 @@ use meshlock_wire::clients::{LossKind, Tag, ToClient, ToNode};
 use rustix::process::Signal;
 
 use super::child::Child;
-use super::waiting::Held;
-use super::watch::{Watch, Woken};
+use super::events::{EventSource, WakeReason};
+use super::waiting::HeldLock;
 use super::{EXIT_LOST, tell};
-use crate::output::Outcome;
+use crate::output::CommandOutcome;
 use meshlock_client::{Connection, ConnectionError};
 
-/// How long before someone else can have the lock CMD is killed at the latest: the kernel needs a moment to end it.
+/// CMD is killed at the latest this long before someone else can get the lock: the kernel needs a moment to end it.
 const RESERVE: Span = Span::from_millis(150);
 
-/// How often to look whether the last process of CMD's group is gone: nobody tells.
+/// How often to check whether the last process of CMD's group is gone: the kernel does not report it.
 const LOOK_EVERY: Span = Span::from_millis(10);
 
-/// How long to read what has come already.
+/// How long to wait for messages that should have arrived already.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// How long to wait for more where much had not been read: whoever could not say it then says it now. Meanwhile the node, or who
-/// keeps the session with it, ends CMD if it must.
+/// How long to wait for more after messages were left unread for some time: a sender that was blocked sends them now. Meanwhile the
+/// node, or the process that keeps the session with it, ends CMD if necessary.
 const MORE_WITHIN: Duration = Duration::from_millis(50);
 
 /// How long to wait at the end until a node on another machine knows that CMD has ended.
 const END_WITHIN: Duration = Duration::from_millis(500);
 
-/// How long to wait at the end for those who read what we say.
+/// How long to wait at the end until the last message to the user is written.
 const SAY_WITHIN: Duration = Duration::from_secs(1);
 
-/// A lock in use.
+/// A lock that is held while CMD runs.
 pub(super) struct Holding {
-    /// The session, which the child has too; none once the node is gone.
+    /// The session, which CMD shares; `None` once the node is gone.
     remote: Option<Connection>,
-    /// The connection to a node on another machine: open as long as we are, whoever else has gone.
+    /// The connection to a node on another machine, which stays open as long as this process runs.
     line: Option<OwnedFd>,
     tag: Tag,
     lease_end: Time,
     margin: Span,
     grace: Option<Span>,
     child: Child,
-    /// Set once the lock is lost.
-    ending: Option<Ending>,
-    /// Tells when the last thing that was said has been written.
+    /// Set once the lock is lost and CMD has been told to stop.
+    deadlines: Option<Deadlines>,
+    /// Receives a value when the last message to the user has been written.
     said: Option<Receiver<()>>,
 }
 
-/// CMD has been told to stop.
+/// When CMD is killed after the lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ending {
-    /// When it is killed.
+struct Deadlines {
     kill_at: Time,
-    /// When someone else may have the lock.
+    /// When someone else may get the lock.
     act_by: Time,
 }
 
 impl Holding {
-    pub(super) fn new(held: Held, child: Child, grace: Option<Span>) -> Self {
-        let Held { mut remote, tag, grant } = held;
+    pub(super) fn new(held: HeldLock, child: Child, grace: Option<Span>) -> Self {
+        let HeldLock { mut remote, tag, grant } = held;
         let line = remote.take_line();
         Holding {
             remote: Some(remote),
@@ -82,44 +81,44 @@ impl Holding {
             margin: grant.margin,
             grace,
             child,
-            ending: None,
+            deadlines: None,
             said: None,
         }
     }
 
-    /// Until CMD has ended, one way or the other.
-    pub(super) fn hold(mut self, watch: &Watch) -> anyhow::Result<Outcome> {
+    /// Holds the lock until CMD has ended by itself or was ended.
+    pub(super) fn hold(mut self, events: &EventSource) -> anyhow::Result<CommandOutcome> {
         self.ask_for_guard();
-        // What came together with the grant.
+        // Messages that arrived together with the grant.
         self.on_node(Connection::received);
         let code = loop {
             if self.is_over() {
                 break EXIT_LOST;
             }
-            match watch.wait(self.remote.as_ref().map(AsFd::as_fd), Some(self.next_look()))? {
-                Woken::Time => self.on_time(),
-                Woken::Signal(Signal::CHILD) => match self.child.look()? {
-                    // What it left behind still has the lock, and the node watches over it.
-                    Some(code) if self.ending.is_none() => break code,
+            match events.wait(self.remote.as_ref().map(AsFd::as_fd), Some(self.next_look()))? {
+                WakeReason::Time => self.on_time(),
+                WakeReason::Signal(Signal::CHILD) => match self.child.look()? {
+                    // Processes that CMD left behind still hold the lock, and the node watches over them.
+                    Some(code) if self.deadlines.is_none() => break code,
                     Some(_) | None => {}
                 },
-                Woken::Signal(signal) => self.child.pass_on(signal),
-                Woken::Node => self.on_node(|remote| remote.receive(Some(AT_ONCE))),
+                WakeReason::Signal(signal) => self.child.pass_on(signal),
+                WakeReason::Node => self.on_node(|remote| remote.receive(Some(AT_ONCE))),
             }
         };
         self.child.give_terminal_back();
         if let Some(remote) = self.remote.take_if(|_| self.child.is_gone()) {
-            // Whoever comes after us finds the lock free.
+            // So that the lock is free when this command has returned.
             remote.end(END_WITHIN);
         }
         drop(self.line);
         if let Some(said) = self.said {
             let _ = said.recv_timeout(SAY_WITHIN);
         }
-        Ok(Outcome::Exit(code))
+        Ok(CommandOutcome::Exit(code))
     }
 
-    /// The node ends CMD if the lock is lost and we are not there to do it.
+    /// Asks the node to end CMD if the lock is lost and this process is gone.
     fn ask_for_guard(&mut self) {
         let group = self.child.group();
         if let Some(remote) = &mut self.remote
@@ -129,7 +128,7 @@ impl Holding {
         }
     }
 
-    /// Reads what the node has said; `first` gets the first of it.
+    /// Handles all messages of the node; `first` receives the first one.
     fn on_node(&mut self, first: impl FnOnce(&mut Connection) -> Result<Option<ToClient>, ConnectionError>) {
         let Some(remote) = &mut self.remote else { return };
         let mut next = first(remote);
@@ -155,19 +154,19 @@ impl Holding {
             self.lose(told(*why), act_by);
         }
         if let ToClient::Refused { tag: 0, why, .. } = message {
-            self.tell_aside(format!("the node cannot end CMD should this process be killed: {why}"));
+            self.tell_aside(format!("if this process is killed, the node cannot end CMD: {why}"));
         }
     }
 
-    /// Reads all that the node has said: while this process was stopped nobody did, and the lease may have been extended all the
-    /// time.
+    /// Handles all messages that are waiting. If this process was stopped, nobody has read them, and they may have extended the
+    /// lease.
     fn catch_up(&mut self) {
         let mut within = AT_ONCE;
         while let Some(remote) = &mut self.remote {
             match remote.receive(Some(within)) {
                 Ok(Some(message)) => {
                     self.on_message(&message);
-                    if self.ending.is_some() || now() < self.next_look() {
+                    if self.deadlines.is_some() || now() < self.next_look() {
                         return;
                     }
                     within = MORE_WITHIN;
@@ -178,59 +177,61 @@ impl Holding {
         }
     }
 
-    /// Nothing more is extended.
+    /// The node is gone and extends the lease no more.
     fn on_node_gone(&mut self, error: &ConnectionError) {
         self.remote = None;
         self.lose(&error.to_string(), self.lease_end);
     }
 
-    /// The lock is lost: nobody else has it before `act_by`, and by then CMD must be gone.
+    /// Ends CMD because the lock is lost. Nobody else gets the lock before `act_by`, and by then CMD must be gone.
     fn lose(&mut self, why: &str, act_by: Time) {
-        if self.ending.is_some() {
+        if self.deadlines.is_some() {
             return;
         }
-        self.ending = Some(Ending::new(now(), act_by, self.grace));
+        self.deadlines = Some(Deadlines::new(now(), act_by, self.grace));
         self.child.ask_to_end();
         self.tell_aside(format!("the lock is lost ({why}); ending CMD"));
     }
 
     fn next_look(&self) -> Time {
         let soon = now() + LOOK_EVERY;
-        match self.ending {
+        match self.deadlines {
             None => self.lease_end.before(self.margin),
-            Some(ending) if now() < ending.kill_at => ending.kill_at.min(soon),
+            Some(deadlines) if now() < deadlines.kill_at => deadlines.kill_at.min(soon),
             Some(_) => soon,
         }
     }
 
     fn on_time(&mut self) {
-        if self.ending.is_none() {
+        if self.deadlines.is_none() {
             self.catch_up();
         }
-        match self.ending {
+        match self.deadlines {
             None if now() < self.next_look() => {}
             None => self.lose("the node does not extend its lease", self.lease_end),
-            // Again and again: a process that was just being started when the others were killed is killed now.
-            Some(ending) if now() >= ending.kill_at => self.child.kill(),
+            // Repeatedly: a process that was being started when the others were killed is killed now.
+            Some(deadlines) if now() >= deadlines.kill_at => self.child.kill(),
             Some(_) => {}
         }
     }
 
-    /// Whether the lock is lost, and there is nothing more to do about it.
+    /// Returns whether the lock is lost and CMD is gone, or the time for ending it is over.
     fn is_over(&mut self) -> bool {
-        let Some(ending) = self.ending else { return false };
+        let Some(deadlines) = self.deadlines else { return false };
         if self.child.is_gone() {
             return true;
         }
-        let too_late = now() >= ending.act_by;
+        let too_late = now() >= deadlines.act_by;
         if too_late {
             self.child.kill();
-            self.tell_aside("not all of CMD's processes could be ended in time; look for them".to_owned());
+            self.tell_aside(
+                "not all processes of CMD could be ended in time; look for them and end them".to_owned(),
+            );
         }
         too_late
     }
 
-    /// Tells, but does not wait for it: a terminal that is held (Ctrl-S) or a full pipe must not keep CMD alive.
+    /// Tells the user something from another thread: a terminal that is paused (Ctrl-S) or a full pipe must not delay the end of CMD.
     fn tell_aside(&mut self, what: String) {
         let (sender, said) = channel();
         std::thread::spawn(move || {
@@ -241,25 +242,26 @@ impl Holding {
     }
 }
 
-/// Why the node says that the lock is lost.
+/// Describes the node's reason for the loss of the lock.
 fn told(why: LossKind) -> &'static str {
     match why {
         LossKind::Unknown => "the node has lost it, or someone broke it",
         LossKind::LeaseEnd => "the node could not renew its lease",
         LossKind::Broken => "someone broke it",
-        LossKind::Excluded => "the node was excluded from its cluster",
-        LossKind::Leaving => "the node leaves its cluster",
+        LossKind::Excluded => "the node was excluded from the cluster",
+        LossKind::Leaving => "the node leaves the cluster",
         LossKind::Failed => "the node has failed because of a bug",
     }
 }
 
-impl Ending {
-    /// As long as the grace that was asked for, or as is safe: the reserve is kept, or half of what is left if that is less.
+impl Deadlines {
+    /// Computes when to kill CMD: after `grace`, or as late as is safe. That is [`RESERVE`] before `act_by`, or half of the remaining
+    /// time before it if that is shorter.
     fn new(now: Time, act_by: Time, grace: Option<Span>) -> Self {
         let left = act_by.since(now);
         let latest = act_by.before(RESERVE.min(left.part(2)));
         let kill_at = grace.map_or(latest, |grace| latest.min(now + grace));
-        Ending { kill_at, act_by }
+        Deadlines { kill_at, act_by }
     }
 }
 
@@ -269,8 +271,8 @@ mod tests {
 
     fn killed_after(left: u64, grace: Option<u64>) -> u64 {
         let now = Time::from_micros(1_000_000);
-        let ending = Ending::new(now, now + Span::from_millis(left), grace.map(Span::from_millis));
-        ending.kill_at.since(now).micros() / 1000
+        let deadlines = Deadlines::new(now, now + Span::from_millis(left), grace.map(Span::from_millis));
+        deadlines.kill_at.since(now).micros() / 1000
     }
 
     #[test]

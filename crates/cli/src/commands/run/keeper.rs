@@ -1,4 +1,4 @@
-//! The hidden command that keeps the session of `meshlock run` with a node on another machine.
+//! The keeper: a hidden command that keeps the session of `meshlock run` with a node on another machine.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -12,10 +12,10 @@ use meshlock_client::relay::Relay;
 use meshlock_tls::Security;
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::output::Outcome;
-use crate::place::identity;
+use crate::location::identity;
+use crate::output::CommandOutcome;
 
-/// What the hidden command is called.
+/// Name of the hidden command.
 pub(crate) const NAME: &str = "keep-session";
 
 /// Arguments of the hidden command. Its standard input is the client's socket, its standard output the connection to the node.
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     certificate: Option<PathBuf>,
 }
 
-/// The command that starts a keeper with this certificate, or without any.
+/// Returns the command that starts a keeper, with this certificate or without TLS.
 pub(crate) fn command(certificate: Option<PathBuf>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg(NAME);
@@ -36,9 +36,9 @@ pub(crate) fn command(certificate: Option<PathBuf>) -> Command {
     command
 }
 
-/// The keeper's own process.
-pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    // Neither the terminal nor whoever ends all processes of a group concerns it: it ends with its session.
+/// Runs the keeper in its own process.
+pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    // Signals from the terminal or to a process group must not end the keeper: it ends with its session.
     rustix::process::setsid()?;
     SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGPIPE]).thread_block()?;
     let client = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -48,5 +48,5 @@ pub(crate) fn run(arguments: &Arguments, _out: &mut dyn Write) -> anyhow::Result
         None => Security::Plain,
     };
     Relay::new(client, node, &security)?.run()?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -1,9 +1,9 @@
-//! The terminal, if there is one: who is in its foreground.
+//! The terminal, if there is one, and which process group is in its foreground.
 //!
-//! CMD is a process group of its own, and only one group can read from a terminal. Where `meshlock run` is alone in its group,
-//! as a command that a person typed, CMD gets the foreground at once. In a pipeline or a script others are in our group,
-//! and need the foreground too: there CMD gets it when it asks for it, which the kernel says by stopping it. Until then what is
-//! typed (Ctrl-C, Ctrl-Z) reaches us, and we pass it on.
+//! CMD is a process group of its own, and only one group can read from a terminal. If `meshlock run` is alone in its group,
+//! as a command that a person typed, CMD gets the foreground at once. In a pipeline or a script there are other processes in our
+//! group that may need the foreground, too: then CMD gets it when it first uses the terminal, which the kernel shows by stopping
+//! CMD. Until then Ctrl-C and Ctrl-Z reach our group, and we pass them on.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,28 +15,28 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 pub(super) struct Terminal(File);
 
 impl Terminal {
-    /// There is none in a service or a cron job.
+    /// Opens the terminal. There is none in a service or a cron job.
     pub(super) fn open() -> Option<Self> {
         OpenOptions::new().read(true).write(true).open("/dev/tty").ok().map(Terminal)
     }
 
-    /// Whether our own group is in the foreground.
+    /// Returns whether our own process group is in the foreground.
     pub(super) fn is_ours(&self) -> bool {
         tcgetpgrp(&self.0).is_ok_and(|group| group == getpgrp())
     }
 
-    /// Whether this group is in the foreground.
+    /// Returns whether this process group is in the foreground.
     pub(super) fn is_of(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0).is_ok_and(|foreground| foreground == group)
     }
 
-    /// Puts a group into the foreground. Must be called with `SIGTTOU` blocked, as it is everywhere here.
+    /// Puts a process group into the foreground. `SIGTTOU` must be blocked, as it is everywhere in `meshlock run`.
     pub(super) fn give_to(&self, group: Pid) -> io::Result<()> {
         Ok(tcsetpgrp(&self.0, group)?)
     }
 }
 
-/// Whether nobody else is in our process group.
+/// Returns whether our process is the only one in its process group.
 pub(super) fn alone_in_group() -> bool {
     if getpgrp() != getpid() {
         return false;
@@ -52,7 +52,7 @@ pub(super) fn alone_in_group() -> bool {
     stats.filter(|text| in_ours(text)).take(2).count() == 1
 }
 
-/// The process group in a line of `/proc/PID/stat`, where the program's name may contain anything.
+/// Parses the process group from `/proc/PID/stat`, in which the program's name can contain anything.
 fn group_of(stat: &str) -> Option<i32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(2)?.parse().ok()

@@ -1,4 +1,4 @@
-//! Waiting for the lock.
+//! Requests the lock and waits for it.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -13,44 +13,44 @@ use meshlock_system::now;
 use meshlock_wire::clients::{RefusalKind, Tag, ToClient, ToNode};
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::events::{EventSource, WakeReason};
 use super::tell;
-use super::watch::{Watch, Woken};
 use crate::embedded;
-use crate::place::{self, Place, Where};
+use crate::location::{self, NodeFlags, NodeLocation};
 use meshlock_client::{Connection, ConnectionError};
 
-/// After so long a person who waits is told for whom.
+/// After this time, a user at a terminal is told who holds the lock.
 const TELL_AFTER: Span = Span::from_millis(1000);
 
-/// How long to read what has come already.
+/// How long to wait for messages that should have arrived already.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// How long the node may take to say how it is.
+/// How long the node may take to answer the question for its status.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// A lock that somebody wants.
-pub(super) struct LockRequest {
+/// A request of `meshlock run` for a lock.
+pub(super) struct RunRequest {
     lock: LockName,
     wait: Wait,
     permits: Option<u32>,
     who: ClientLabel,
-    /// Which node; none for the one that this user's locks need, and which is started again if it goes.
-    place: Option<Place>,
+    /// The node; `None` for the embedded node, which is started again if it ends.
+    location: Option<NodeLocation>,
     remote: Option<Connection>,
     since: Time,
 }
 
-/// A lock that we have.
-pub(super) struct Held {
-    /// The session: the lock is held as long as its socket is open in some process.
+/// A lock that was granted.
+pub(super) struct HeldLock {
+    /// The session: the lock is held while its socket is open in some process.
     pub(super) remote: Connection,
     pub(super) tag: Tag,
-    pub(super) grant: Grant,
+    pub(super) grant: GrantTerms,
 }
 
-impl Held {
-    /// Whether there is time to start something under the lock: this process may have been stopped since it was granted. Hears
-    /// all that was said since.
+impl HeldLock {
+    /// Returns whether the lock is still held, with time to spare: this process may have been stopped since the grant. Handles all
+    /// messages that have arrived since.
     pub(super) fn is_still_held(&mut self) -> bool {
         loop {
             match self.remote.receive(Some(AT_ONCE)) {
@@ -66,84 +66,83 @@ impl Held {
     }
 }
 
-/// What the node promises.
+/// The terms of a grant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
+pub(super) struct GrantTerms {
     pub(super) fence: i64,
     pub(super) slot: Option<u32>,
-    /// Nobody else has it before this moment, on our clock.
+    /// Nobody else gets the lock before this time, by our clock.
     pub(super) lease_end: Time,
-    /// How long before that we stop.
+    /// How long before that CMD is told to stop.
     pub(super) margin: Span,
 }
 
-/// How the waiting ended.
+/// How waiting for the lock ended.
 pub(super) enum Waited {
-    /// With the lock.
-    Granted(Held),
-    /// Too late.
+    Granted(HeldLock),
+    /// The lock was not granted in the given time.
     NotInTime,
-    /// It cannot be had, and why.
+    /// The node refused the request, for this reason.
     Refused(String),
-    /// The node that we have to use leaves its cluster.
+    /// The node leaves its cluster, and no other may be used.
     NodeLeaves,
-    /// A signal told us to go.
+    /// This signal ended the wait.
     Interrupted(Signal),
 }
 
-/// What the node has said to the one who waits.
-enum Heard {
-    Granted(Grant),
+/// The node's answer to the request.
+enum NodeAnswer {
+    Granted(GrantTerms),
     NotInTime,
     Refused(RefusalKind, String),
 }
 
-impl LockRequest {
-    /// Finds the node, or starts one.
+impl RunRequest {
+    /// Finds the node, or starts the embedded one, and connects.
     pub(super) fn new(
         lock: LockName,
         wait: Wait,
         permits: Option<u32>,
-        node: &Where,
+        node: &NodeFlags,
         who: ClientLabel,
     ) -> anyhow::Result<Self> {
-        let place = match node.find() {
-            Ok(place) if place.as_socket().is_some_and(embedded::is_embedded) => None,
-            Ok(place) => Some(place),
-            Err(error) if place::is_none(&error) => None,
+        let location = match node.find() {
+            Ok(location) if location.as_socket().is_some_and(embedded::is_embedded) => None,
+            Ok(location) => Some(location),
+            Err(error) if location::is_none(&error) => None,
             Err(error) => return Err(error),
         };
-        let mut request = LockRequest { lock, wait, permits, who, place, remote: None, since: now() };
+        let mut request = RunRequest { lock, wait, permits, who, location, remote: None, since: now() };
         request.remote = Some(request.connect()?);
         Ok(request)
     }
 
     fn connect(&self) -> anyhow::Result<Connection> {
-        match &self.place {
-            Some(place) => Ok(place.connect_for_children(&self.who)?),
+        match &self.location {
+            Some(location) => Ok(location.connect_for_children(&self.who)?),
             None => embedded::connect(&self.who),
         }
     }
 
-    /// Waits until there is an answer. A node of this user's own that goes away meanwhile is replaced.
-    pub(super) fn wait(&mut self, watch: &Watch) -> anyhow::Result<Waited> {
+    /// Waits for the answer. If the embedded node ends meanwhile, it is started again.
+    pub(super) fn wait(&mut self, events: &EventSource) -> anyhow::Result<Waited> {
         loop {
             let remote = match self.remote.take() {
                 Some(remote) => remote,
                 None => self.connect()?,
             };
-            match self.wait_at(remote, watch) {
+            match self.wait_at(remote, events) {
                 Ok(Some(waited)) => return Ok(waited),
-                Ok(None) if self.place.is_none() => {}
+                Ok(None) if self.location.is_none() => {}
                 Ok(None) => return Ok(Waited::NodeLeaves),
-                Err(error) if self.place.is_none() && is_gone(&error) => {}
+                Err(error) if self.location.is_none() && is_gone(&error) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Waits at one node; nothing if it goes away in order.
-    fn wait_at(&self, mut remote: Connection, watch: &Watch) -> anyhow::Result<Option<Waited>> {
+    /// Waits for the answer of one node. Returns `None` if the node leaves its cluster.
+    fn wait_at(&self, mut remote: Connection, events: &EventSource) -> anyhow::Result<Option<Waited>> {
         let tag = remote.tag();
         let (lock, permits) = (self.lock.clone(), self.permits);
         remote.send(&ToNode::Acquire {
@@ -154,47 +153,47 @@ impl LockRequest {
         })?;
         let mut tell_at = std::io::stderr().is_terminal().then(|| self.since + TELL_AFTER);
         loop {
-            match watch.wait(Some(remote.as_fd()), tell_at)? {
-                Woken::Time => {
+            match events.wait(Some(remote.as_fd()), tell_at)? {
+                WakeReason::Time => {
                     tell_at = None;
                     let (question, lock) = (remote.tag(), self.lock.clone());
                     remote.send(&ToNode::Queue { tag: question, lock })?;
                 }
-                Woken::Signal(signal) if ends_waiting(signal) => {
+                WakeReason::Signal(signal) if ends_waiting(signal) => {
                     return Ok(Some(Waited::Interrupted(signal)));
                 }
-                Woken::Signal(_) => {}
-                Woken::Node => match self.read(&mut remote, tag)? {
+                WakeReason::Signal(_) => {}
+                WakeReason::Node => match self.read(&mut remote, tag)? {
                     None => {}
-                    Some(Heard::Granted(grant)) => {
-                        return Ok(Some(Waited::Granted(Held { remote, tag, grant })));
+                    Some(NodeAnswer::Granted(grant)) => {
+                        return Ok(Some(Waited::Granted(HeldLock { remote, tag, grant })));
                     }
-                    Some(Heard::NotInTime) => return Ok(Some(Waited::NotInTime)),
-                    Some(Heard::Refused(kind, _)) if is_leaving(kind, &mut remote)? => return Ok(None),
-                    Some(Heard::Refused(_, why)) => return Ok(Some(Waited::Refused(why))),
+                    Some(NodeAnswer::NotInTime) => return Ok(Some(Waited::NotInTime)),
+                    Some(NodeAnswer::Refused(kind, _)) if is_leaving(kind, &mut remote)? => return Ok(None),
+                    Some(NodeAnswer::Refused(_, why)) => return Ok(Some(Waited::Refused(why))),
                 },
             }
         }
     }
 
-    /// Reads what the node has said, up to an answer.
-    fn read(&self, remote: &mut Connection, tag: Tag) -> Result<Option<Heard>, ConnectionError> {
+    /// Reads the messages of the node, up to the answer to the request `tag`.
+    fn read(&self, remote: &mut Connection, tag: Tag) -> Result<Option<NodeAnswer>, ConnectionError> {
         let mut next = remote.receive(Some(AT_ONCE))?;
         while let Some(message) = next {
             if let ToClient::Queue { queue, .. } = &message {
                 self.tell(queue);
             }
             if message.tag() == Some(tag)
-                && let Some(heard) = answer(message, remote)
+                && let Some(found) = answer(message, remote)
             {
-                return Ok(Some(heard));
+                return Ok(Some(found));
             }
             next = remote.received()?;
         }
         Ok(None)
     }
 
-    /// Tells the person at the terminal who is in front.
+    /// Tells the user at the terminal for whom the request waits.
     fn tell(&self, queue: &LockQueue) {
         let line = line(&queue.sites, &queue.missing, queue.permits);
         let ours =
@@ -204,13 +203,13 @@ impl LockRequest {
         }
     }
 
-    /// Whether others know us by this: our own words, and perhaps what our certificate says behind them.
+    /// Returns whether this is our label. The node may have added the name from our certificate to it.
     fn is_us(&self, label: &ClientLabel) -> bool {
         let rest = label.as_str().strip_prefix(self.who.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", client "))
     }
 
-    /// Why there is no lock, for people.
+    /// Explains to the user why the lock was not granted in time.
     pub(super) fn why_not(&self) -> String {
         match self.wait {
             Wait::Within(span) => {
@@ -221,19 +220,20 @@ impl LockRequest {
     }
 }
 
-/// What the node's word on our request means.
-fn answer(message: ToClient, remote: &Connection) -> Option<Heard> {
+/// Converts a message about our request to an answer.
+fn answer(message: ToClient, remote: &Connection) -> Option<NodeAnswer> {
     if let ToClient::Granted { fence, slot, lease_end, margin, .. } = message {
         let lease_end = remote.local(lease_end);
-        return Some(Heard::Granted(Grant { fence, slot, lease_end, margin }));
+        return Some(NodeAnswer::Granted(GrantTerms { fence, slot, lease_end, margin }));
     }
     if let ToClient::Refused { kind, why, .. } = message {
-        return Some(Heard::Refused(kind, why));
+        return Some(NodeAnswer::Refused(kind, why));
     }
-    matches!(message, ToClient::TimedOut(_) | ToClient::Busy(_)).then_some(Heard::NotInTime)
+    matches!(message, ToClient::TimedOut(_) | ToClient::Busy(_)).then_some(NodeAnswer::NotInTime)
 }
 
-/// What a signal does to someone who waits: what it does to any program that has not said otherwise.
+/// Applies the default action of a signal while waiting: returns whether it ends the wait, and stops this process if the signal
+/// says so.
 fn ends_waiting(signal: Signal) -> bool {
     let harmless = [Signal::CHILD, Signal::CONT, Signal::WINCH, Signal::URG];
     let stops = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
@@ -244,20 +244,21 @@ fn ends_waiting(signal: Signal) -> bool {
     !harmless.contains(&signal)
 }
 
-/// Whether the node refuses because it goes away. One of version 2 does not say so, and is asked.
+/// Returns whether the node refuses because it leaves its cluster. A node of protocol version 2 gives no reason, and is asked for
+/// its status.
 fn is_leaving(kind: RefusalKind, remote: &mut Connection) -> Result<bool, ConnectionError> {
     if kind != RefusalKind::Other {
         return Ok(kind == RefusalKind::Leaving);
     }
     match remote.ask(ANSWER_WITHIN, |tag| ToNode::Status { tag }) {
         Ok(answer) => Ok(matches!(answer, ToClient::Status { status, .. } if status.leaving)),
-        // Whoever may know nothing of the site was refused for another reason.
+        // A client that may not ask for the status was refused for another reason.
         Err(ConnectionError::Refused { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Whether the node has ended, in order or not.
+/// Returns whether the node has closed the connection.
 fn is_gone(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ConnectionError::Closed(_)))
 }

@@ -1,4 +1,4 @@
-//! The flags that say what fails in a simulation, and when.
+//! The flags for faults in a simulation.
 
 use clap::Args;
 use meshlock_protocol::{SiteId, SiteSet};
@@ -6,55 +6,55 @@ use meshlock_sim::Time;
 use meshlock_sim::faults::{DrawnFaults, DrawnOutages, FaultEvent, FaultPlan, Link};
 
 use super::model::{number, span};
-use crate::output::Usage;
+use crate::output::UsageError;
 
-/// What fails, at given times or drawn from rates.
+/// Faults at given times, or drawn at random.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FaultFlags {
-    /// A site fails at a time: `3@100.5`; may be given several times
+    /// Let a site fail at a time, such as 3@100.5; can be repeated
     #[arg(long, value_name = "SITE@TIME")]
     fail: Vec<String>,
-    /// A failed site runs again: `3@200`
+    /// Let a failed site recover at a time, such as 3@200; can be repeated
     #[arg(long, value_name = "SITE@TIME")]
     recover: Vec<String>,
-    /// The network splits into these sites and the rest: `0,1@100`
+    /// Partition the network into these sites and the rest, such as 0,1@100; can be repeated
     #[arg(long, value_name = "SITES@TIME")]
     split: Vec<String>,
-    /// The network is whole again: `200`
+    /// Heal the partition at a time, such as 200; can be repeated
     #[arg(long, value_name = "TIME")]
     heal: Vec<String>,
-    /// The link between two sites is cut: `0,1@100`; what is sent over it waits until it is mended, and nobody is told
+    /// Cut the link between two sites, such as 0,1@100: messages wait until it is mended, and no site is told; can be repeated
     #[arg(long, value_name = "SITE,SITE@TIME")]
     cut: Vec<String>,
-    /// The link is mended: `0,1@200`; what waited goes out, in its order
+    /// Mend the link, such as 0,1@200: the waiting messages are sent in their order; can be repeated
     #[arg(long, value_name = "SITE,SITE@TIME")]
     mend: Vec<String>,
-    /// How long after a failure or a recovery the peers know of it
+    /// How long after a failure or recovery the other sites know of it
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     detection: f64,
-    /// Sites fail at random, one at a time: how long a site runs before it fails, on average
+    /// Let sites fail at random, one at a time: the mean time until a failure
     #[arg(long, value_name = "TIME", requires = "mean_time_to_recovery", allow_negative_numbers = true)]
     mean_time_to_failure: Option<f64>,
-    /// How long a site that failed at random stays down, on average
+    /// The mean time until a site that failed at random recovers
     #[arg(long, value_name = "TIME", requires = "mean_time_to_failure", allow_negative_numbers = true)]
     mean_time_to_recovery: Option<f64>,
-    /// The network splits at random, in two: how long it is until the next split, on average
+    /// Partition the network at random, in two: the mean time until a partition
     #[arg(long, value_name = "TIME", requires = "mean_time_to_heal", allow_negative_numbers = true)]
     mean_time_to_split: Option<f64>,
-    /// How long a random split lasts, on average
+    /// The mean time until a random partition heals
     #[arg(long, value_name = "TIME", requires = "mean_time_to_split", allow_negative_numbers = true)]
     mean_time_to_heal: Option<f64>,
-    /// Links are cut at random: how long it is until the next cut of some link, on average
+    /// Cut links at random: the mean time until a cut of some link
     #[arg(long, value_name = "TIME", requires = "mean_time_to_mend", allow_negative_numbers = true)]
     mean_time_to_cut: Option<f64>,
-    /// How long a link that was cut at random stays cut, on average
+    /// The mean time until a link that was cut at random is mended
     #[arg(long, value_name = "TIME", requires = "mean_time_to_cut", allow_negative_numbers = true)]
     mean_time_to_mend: Option<f64>,
 }
 
 impl FaultFlags {
-    /// What these flags describe, for so many sites.
-    pub(super) fn plan(&self, sites: usize) -> Result<FaultPlan, Usage> {
+    /// Returns the faults that the flags describe, for this number of sites.
+    pub(super) fn plan(&self, sites: usize) -> Result<FaultPlan, UsageError> {
         let failures = means(
             ("--mean-time-to-failure", self.mean_time_to_failure),
             ("--mean-time-to-recovery", self.mean_time_to_recovery),
@@ -81,14 +81,14 @@ impl FaultFlags {
         };
         if let Some(link) = plan.never_mended() {
             let [one, other] = link.ends().map(SiteId::index);
-            return Err(Usage::new(format!(
-                "--cut {one},{other}: the link must be mended some day; give a later --mend {one},{other}@TIME"
+            return Err(UsageError::new(format!(
+                "--cut {one},{other}: the link is never mended; add a later --mend {one},{other}@TIME"
             )));
         }
         Ok(plan)
     }
 
-    fn at_given_times(&self, sites: usize) -> Result<Vec<(Time, FaultEvent)>, Usage> {
+    fn at_given_times(&self, sites: usize) -> Result<Vec<(Time, Fault)>, UsageError> {
         let mut at = Vec::new();
         for text in &self.fail {
             let (word, time) = before_at("--fail", text)?;
@@ -119,41 +119,42 @@ impl FaultFlags {
     }
 }
 
-/// The shortest mean that is drawn from: with shorter ones a run would be about nothing else.
-const LEAST_MEAN: f64 = 0.001;
+/// Shortest mean time between faults: with a shorter one a run would consist of faults only.
+const MIN_MEAN: f64 = 0.001;
 
-/// Reads the two means of something that breaks at random and is repaired, of which both or none are given.
-fn means(first: (&str, Option<f64>), second: (&str, Option<f64>)) -> Result<Option<(f64, f64)>, Usage> {
+/// Checks the two mean times of a random fault and its repair: both or none are given.
+fn means(first: (&str, Option<f64>), second: (&str, Option<f64>)) -> Result<Option<(f64, f64)>, UsageError> {
     let mean = |(flag, given): (&str, Option<f64>)| match given {
-        Some(mean) if !(LEAST_MEAN..=Time::MAX_UNITS).contains(&mean) => {
-            Err(Usage::new(format!("{flag} {mean}: a time from {LEAST_MEAN} to {}", Time::MAX_UNITS)))
+        Some(mean) if !(MIN_MEAN..=Time::MAX_UNITS).contains(&mean) => {
+            Err(UsageError::new(format!("{flag} {mean}: a time from {MIN_MEAN} to {}", Time::MAX_UNITS)))
         }
         given => Ok(given),
     };
     Ok(mean(first)?.zip(mean(second)?))
 }
 
-/// Reads `0,1@100`.
-fn link(flag: &str, text: &str, sites: usize) -> Result<(Link, Time), Usage> {
+/// Parses `0,1@100`.
+fn link(flag: &str, text: &str, sites: usize) -> Result<(Link, Time), UsageError> {
     let (words, time) = before_at(flag, text)?;
     let Some((one, other)) = words.split_once(',') else {
-        return Err(Usage::new(format!("{flag} {text}: a link has two ends, such as 0,1@100")));
+        return Err(UsageError::new(format!("{flag} {text}: a link has two ends, such as 0,1@100")));
     };
     let link = Link::between(site(flag, one, sites)?, site(flag, other, sites)?);
-    let link = link.ok_or_else(|| Usage::new(format!("{flag} {text}: a link joins two different sites")))?;
+    let link =
+        link.ok_or_else(|| UsageError::new(format!("{flag} {text}: a link joins two different sites")))?;
     Ok((link, time))
 }
 
-fn site(flag: &str, word: &str, sites: usize) -> Result<SiteId, Usage> {
+fn site(flag: &str, word: &str, sites: usize) -> Result<SiteId, UsageError> {
     let last = sites - 1;
     let site = word.parse::<usize>().ok().filter(|site| *site <= last);
     site.map(SiteId::new)
-        .ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no site; they are 0 to {last}")))
+        .ok_or_else(|| UsageError::new(format!("{flag}: '{word}' is no site; they are 0 to {last}")))
 }
 
-fn before_at<'a>(flag: &str, text: &'a str) -> Result<(&'a str, Time), Usage> {
+fn before_at<'a>(flag: &str, text: &'a str) -> Result<(&'a str, Time), UsageError> {
     let Some((what, time)) = text.split_once('@') else {
-        return Err(Usage::new(format!("{flag} {text}: write it as WHAT@TIME, such as 3@100")));
+        return Err(UsageError::new(format!("{flag} {text}: write it as WHAT@TIME, such as 3@100")));
     };
     Ok((what, span(flag, number(flag, time)?)?))
 }

@@ -1,4 +1,4 @@
-//! `meshlock sim ALGO`: one algorithm under load, measured.
+//! `meshlock sim ALGO`: simulates one algorithm under load, and measures it.
 
 mod faults;
 pub(crate) mod model;
@@ -17,26 +17,26 @@ use meshlock_sim::violation::Stopped;
 use meshlock_sim::{Report, Settings};
 use serde_json::Value;
 
-use self::progress::{Progress, Shown};
-use crate::output::{self, Outcome, Usage};
+use self::progress::{Progress, TraceWithProgress};
+use crate::output::{self, CommandOutcome, UsageError};
 
 /// Arguments of `meshlock sim`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The algorithm, with its options: `maekawa`, `singhal-heuristic:arbitration=nearest`
+    /// The algorithm and its options, such as maekawa or singhal-heuristic:arbitration=nearest
     algorithm: String,
     /// How many sites
     #[arg(long, default_value_t = 10, value_parser = model::count, allow_negative_numbers = true)]
     sites: usize,
-    /// Requests per site and unit of time: one number, or one for each site (`0.1,0.1,2`)
+    /// Requests per site and unit of time: one number, or one for each site, such as 0.1,0.1,2
     #[arg(long, default_value = "0.1", allow_negative_numbers = true)]
     rate: String,
     #[command(flatten)]
     model: model::Model,
-    /// Write every event to this file, a JSON object a line
+    /// Write every event to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Put the site's state into each line of the trace
+    /// Include the state of the site in each line of the trace
     #[arg(long, requires = "trace")]
     trace_state: bool,
     /// Print one JSON document
@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let spec: Spec = arguments.algorithm.parse().map_err(Usage::new)?;
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+    let spec: Spec = arguments.algorithm.parse().map_err(UsageError::new)?;
     let settings = arguments
         .model
         .settings(arguments.sites, model::rates("--rate", &arguments.rate, arguments.sites)?)?;
@@ -61,7 +61,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
             let file = output::create("--trace", path)?;
             let mut trace = JsonLines::new(BufWriter::new(file), arguments.trace_state);
             let progress = Progress::new(&spec.to_string(), settings.entries);
-            let report = meshlock_sim::traced(&spec, &settings, &mut Shown { trace: &mut trace, progress });
+            let report = meshlock_sim::traced(
+                &spec,
+                &settings,
+                &mut TraceWithProgress { trace: &mut trace, progress },
+            );
             trace.finish().with_context(|| format!("cannot write the trace to {}", path.display()))?;
             report.map_err(|stopped| explain(&spec, stopped))?
         }
@@ -77,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         print(&spec, &report, wall, out)?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Runs one simulation without a trace.
@@ -85,13 +89,13 @@ pub(crate) fn measure(spec: &Spec, settings: &Settings) -> anyhow::Result<Report
     meshlock_sim::measure(spec, settings).map_err(|stopped| explain(spec, stopped))
 }
 
-/// What stopped a run: the caller's mistake, or a violation.
+/// Converts what stopped a run to an error: a mistake in the arguments, or a violation.
 fn explain(spec: &Spec, stopped: Stopped) -> anyhow::Error {
     match stopped {
         Stopped::Plan(_) | Stopped::CannotFail { .. } | Stopped::NeverMended { .. } => {
-            Usage::new(stopped).into()
+            UsageError::new(stopped).into()
         }
-        // With the options, without which the seed reproduces nothing.
+        // With the options: the seed alone does not reproduce the run.
         Stopped::Violated { .. } => anyhow::Error::new(stopped).context(spec.to_string()),
     }
 }
@@ -149,15 +153,15 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
     )?;
     writeln!(
         out,
-        "checked at every event: at most K inside, fences increase, tokens conserved; all who asked were served"
+        "checked at every event: at most K inside, fences increase, tokens conserved; all requests were granted"
     )?;
     Ok(())
 }
 
-pub(crate) fn number(value: f64) -> String {
+fn number(value: f64) -> String {
     format!("{value:.3}")
 }
 
-pub(crate) fn half_width(value: Option<f64>) -> String {
+fn half_width(value: Option<f64>) -> String {
     value.map_or_else(String::new, number)
 }

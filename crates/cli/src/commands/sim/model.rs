@@ -1,4 +1,4 @@
-//! The flags that describe what is simulated, shared by `sim` and `compare`, and how they are read.
+//! The flags that define a simulation, which `sim` and `compare` share.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,16 +11,16 @@ use meshlock_sim::settings::{Load, Rates, WarmUp};
 use meshlock_sim::{Settings, Time};
 
 use super::faults::FaultFlags;
-use crate::output::{Usage, read_text};
+use crate::output::{UsageError, read_text};
 
-/// Who wants in, and when.
+/// When sites request.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LoadKind {
     /// Poisson arrivals that queue at each site
     Open,
-    /// Each site thinks for an exponential time after each critical section
+    /// Each site waits for an exponential time after each critical section
     Closed,
-    /// Each site asks again at once
+    /// Each site requests again at once
     Saturated,
 }
 
@@ -37,35 +37,35 @@ impl From<LoadKind> for Load {
 /// The flags of a simulation.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Model {
-    /// How many may be inside at once
+    /// How many sites may be inside the critical section at once
     #[arg(long, default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     pub(crate) permits: usize,
-    /// Who wants in, and when
+    /// When sites request
     #[arg(long, value_enum, default_value_t = LoadKind::Open)]
     load: LoadKind,
-    /// How long a message travels: `1.0`, `uniform:0.5..1.5`, `exponential:1.0`, or `@FILE` with a matrix of
-    /// site-to-site delays (a row a sender, numbers separated by blanks or commas)
+    /// The delay of a message: 1.0, uniform:0.5..1.5, exponential:1.0, or @FILE with a matrix of site-to-site delays (one row per
+    /// sender, numbers separated by spaces or commas)
     #[arg(long, default_value = "1.0", allow_negative_numbers = true)]
     delay: String,
-    /// What a sender pays for each copy, one after the other
+    /// The time that a sender needs for each message; it sends one after the other
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     send_cost: f64,
-    /// What a receiver pays for each message, one after the other
+    /// The time that a receiver needs for each message; it handles one after the other
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     receive_cost: f64,
-    /// Let messages between two sites overtake each other (with a random delay)
+    /// Let messages between two sites overtake each other; has an effect only with a random delay
     #[arg(long)]
     unordered: bool,
-    /// How long a process stays inside: `0.0002`, `uniform:0..1`, `exponential:0.5`
+    /// The time in the critical section: 0.0002, uniform:0..1 or exponential:0.5
     #[arg(long, default_value = "0.0002", allow_negative_numbers = true)]
     cs: String,
-    /// How many entries to simulate
+    /// How many entries into the critical section to simulate
     #[arg(long, default_value_t = 100_000, value_parser = count, allow_negative_numbers = true)]
     entries: usize,
-    /// Measure the beginning of the run like the rest, instead of finding and cutting the warm-up
+    /// Include the beginning of the run in the measurement, instead of detecting and dropping the warm-up
     #[arg(long)]
     keep_warm_up: bool,
-    /// What every random number derives from
+    /// The seed of all random numbers; the same seed gives the same run
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
@@ -73,8 +73,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// What these flags describe, for so many sites that want in at these rates.
-    pub(crate) fn settings(&self, sites: usize, rates: Rates) -> Result<Settings, Usage> {
+    /// Returns the settings that the flags describe, for this number of sites and these rates.
+    pub(crate) fn settings(&self, sites: usize, rates: Rates) -> Result<Settings, UsageError> {
         self.check_sizes(sites)?;
         Ok(Settings {
             cluster: Cluster::of(sites).with_permits(self.permits),
@@ -92,21 +92,21 @@ impl Model {
         })
     }
 
-    fn check_sizes(&self, sites: usize) -> Result<(), Usage> {
+    fn check_sizes(&self, sites: usize) -> Result<(), UsageError> {
         if sites == 0 {
-            return Err(Usage::new("--sites 0: at least one site is needed"));
+            return Err(UsageError::new("--sites 0: at least one site is needed"));
         }
         if self.permits == 0 || self.permits > sites {
             let permits = self.permits;
-            return Err(Usage::new(format!("--permits {permits}: from 1 to --sites, which is {sites}")));
+            return Err(UsageError::new(format!("--permits {permits}: from 1 to --sites, which is {sites}")));
         }
         if self.entries == 0 {
-            return Err(Usage::new("--entries 0: at least one entry is needed"));
+            return Err(UsageError::new("--entries 0: at least one entry is needed"));
         }
         Ok(())
     }
 
-    fn delay(&self, sites: usize) -> Result<Delay, Usage> {
+    fn delay(&self, sites: usize) -> Result<Delay, UsageError> {
         match self.delay.strip_prefix('@') {
             Some(path) => matrix(Path::new(path), sites),
             None => distribution("--delay", &self.delay).map(Delay::Same),
@@ -114,42 +114,44 @@ impl Model {
     }
 }
 
-/// Reads how many of something there are.
+/// Parses a whole number.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "a whole number is needed, 1 or larger".to_owned())
 }
 
-/// Reads the rates that `flag` gives: one number for all sites, or one for each.
-pub(crate) fn rates(flag: &str, text: &str, sites: usize) -> Result<Rates, Usage> {
+/// Parses the rates that `flag` gives: one number for all sites, or one for each.
+pub(crate) fn rates(flag: &str, text: &str, sites: usize) -> Result<Rates, UsageError> {
     let rates: Vec<f64> = text.split(',').map(|word| number(flag, word)).collect::<Result<_, _>>()?;
     match rates.as_slice() {
         [rate] if *rate > 0.0 => Ok(Rates::Same(*rate)),
-        [rate] => Err(Usage::new(format!("{flag} {rate}: must be positive, or nobody ever wants in"))),
+        [rate] => Err(UsageError::new(format!("{flag} {rate}: must be positive, or no site ever requests"))),
         _ if rates.len() != sites => {
             let given = rates.len();
-            Err(Usage::new(format!("{flag}: {given} rates for {sites} sites; give one, or one for each")))
+            Err(UsageError::new(format!(
+                "{flag}: {given} rates for {sites} sites; give one, or one for each"
+            )))
         }
         _ if rates.iter().any(|rate| *rate < 0.0) || rates.iter().all(|rate| *rate == 0.0) => {
-            Err(Usage::new(format!("{flag} {text}: none may be negative, and not all zero")))
+            Err(UsageError::new(format!("{flag} {text}: no rate may be negative, and not all may be zero")))
         }
         _ => Ok(Rates::Each(rates)),
     }
 }
 
-pub(super) fn number(flag: &str, word: &str) -> Result<f64, Usage> {
+pub(super) fn number(flag: &str, word: &str) -> Result<f64, UsageError> {
     let value = word.trim().parse::<f64>().ok().filter(|value| value.is_finite());
-    value.ok_or_else(|| Usage::new(format!("{flag}: '{word}' is no number; write one such as 0.5")))
+    value.ok_or_else(|| UsageError::new(format!("{flag}: '{word}' is no number; write one such as 0.5")))
 }
 
-pub(super) fn span(flag: &str, units: f64) -> Result<Time, Usage> {
+pub(super) fn span(flag: &str, units: f64) -> Result<Time, UsageError> {
     if (0.0..=Time::MAX_UNITS).contains(&units) {
         return Ok(Time::units(units));
     }
-    Err(Usage::new(format!("{flag} {units}: a time from 0 to {}", Time::MAX_UNITS)))
+    Err(UsageError::new(format!("{flag} {units}: a time from 0 to {}", Time::MAX_UNITS)))
 }
 
-/// Reads `1.0`, `uniform:0.5..1.5` or `exponential:1.0`.
-fn distribution(flag: &str, text: &str) -> Result<Distribution, Usage> {
+/// Parses `1.0`, `uniform:0.5..1.5` or `exponential:1.0`.
+fn distribution(flag: &str, text: &str) -> Result<Distribution, UsageError> {
     let (kind, rest) = text.split_once(':').unwrap_or(("constant", text));
     match (kind, rest.split_once("..")) {
         ("constant", None) => Ok(Distribution::Constant(span(flag, number(flag, rest)?)?)),
@@ -160,34 +162,36 @@ fn distribution(flag: &str, text: &str) -> Result<Distribution, Usage> {
         ("uniform", Some((least, most))) => {
             let (least, most) = (span(flag, number(flag, least)?)?, span(flag, number(flag, most)?)?);
             if least > most {
-                return Err(Usage::new(format!("{flag} {text}: the first bound is larger than the second")));
+                return Err(UsageError::new(format!(
+                    "{flag} {text}: the first bound is larger than the second"
+                )));
             }
             Ok(Distribution::Uniform { least, most })
         }
-        _ => Err(Usage::new(format!("{flag} {text}: write 1.0, uniform:0.5..1.5 or exponential:1.0"))),
+        _ => Err(UsageError::new(format!("{flag} {text}: write 1.0, uniform:0.5..1.5 or exponential:1.0"))),
     }
 }
 
-/// Enough for a few thousand sites.
-const MOST_MATRIX_BYTES: u64 = 256 << 20;
+/// Largest file with a matrix of delays, in bytes: enough for a few thousand sites.
+const MAX_MATRIX_BYTES: u64 = 256 << 20;
 
-/// Reads a matrix of delays: a row a sender, numbers separated by blanks or commas, `#` begins a comment.
-fn matrix(path: &Path, sites: usize) -> Result<Delay, Usage> {
+/// Reads a matrix of delays: one row per sender, numbers separated by spaces or commas, `#` begins a comment.
+fn matrix(path: &Path, sites: usize) -> Result<Delay, UsageError> {
     let shown = path.display();
-    let text = File::open(path).and_then(|file| read_text(file, MOST_MATRIX_BYTES));
+    let text = File::open(path).and_then(|file| read_text(file, MAX_MATRIX_BYTES));
     let text =
-        text.map_err(|error| Usage::new(format!("--delay @{shown}: cannot read the file: {error}")))?;
+        text.map_err(|error| UsageError::new(format!("--delay @{shown}: cannot read the file: {error}")))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let mut rows = Vec::new();
     for line in lines.filter(|line| !line.is_empty()) {
         let words = line.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
         let row: Vec<Time> = words
             .map(|word| span("--delay", number("--delay", word)?))
-            .collect::<Result<_, Usage>>()
-            .map_err(|error| Usage::new(format!("--delay @{shown}, row {}: {error}", rows.len())))?;
+            .collect::<Result<_, UsageError>>()
+            .map_err(|error| UsageError::new(format!("--delay @{shown}, row {}: {error}", rows.len())))?;
         if row.len() != sites {
             let (at, given) = (rows.len(), row.len());
-            return Err(Usage::new(format!(
+            return Err(UsageError::new(format!(
                 "--delay @{shown}, row {at}: {given} delays, but there are {sites} sites; give one for each"
             )));
         }
@@ -195,7 +199,7 @@ fn matrix(path: &Path, sites: usize) -> Result<Delay, Usage> {
     }
     if rows.len() != sites {
         let given = rows.len();
-        return Err(Usage::new(format!(
+        return Err(UsageError::new(format!(
             "--delay @{shown}: {given} rows, but there are {sites} sites; give a row for each"
         )));
     }

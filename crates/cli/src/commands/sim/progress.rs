@@ -1,4 +1,4 @@
-//! How far a long simulation is: a bar with the time left, on a terminal, once a second has passed.
+//! The progress bar of a long simulation. It appears on a terminal after one second.
 
 use std::time::{Duration, Instant};
 
@@ -7,30 +7,30 @@ use meshlock_sim::trace::{Trace, TracedEvent};
 
 use crate::jobs;
 
-/// A run that takes less shows no bar.
+/// A shorter run shows no bar.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The clock is looked at once in so many entries.
+/// The clock is read once in this many entries.
 const STRIDE: u64 = 16;
 
 /// Shows how many entries are done.
 pub(super) struct Progress {
     start: Instant,
     quiet: Duration,
-    /// There from the start, so that the time left derives from all of the run.
+    /// Hidden at first. It exists from the start, so that the remaining time is estimated from the whole run.
     bar: ProgressBar,
     is_shown: bool,
 }
 
 impl Progress {
-    /// For a run of so many entries that starts now.
+    /// Starts the progress of a run of this many entries.
     pub(super) fn new(title: &str, entries: u64) -> Self {
         let bar = jobs::bar(entries, title, "entries");
         bar.set_draw_target(ProgressDrawTarget::hidden());
         Progress { start: Instant::now(), quiet: QUIET, bar, is_shown: false }
     }
 
-    /// So many entries are done.
+    /// Reports the number of entries so far.
     pub(super) fn entered(&mut self, entries: u64) {
         if !entries.is_multiple_of(STRIDE) {
             return;
@@ -38,7 +38,7 @@ impl Progress {
         self.bar.set_position(entries);
         if !self.is_shown && self.start.elapsed() >= self.quiet {
             self.is_shown = true;
-            // What is not a terminal shows nothing: the target sees to that itself.
+            // If standard error is not a terminal, the draw target itself shows nothing.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
@@ -50,14 +50,14 @@ impl Drop for Progress {
     }
 }
 
-/// A trace with a progress bar.
-pub(super) struct Shown<'a> {
+/// A trace that also moves a progress bar.
+pub(super) struct TraceWithProgress<'a> {
     pub(super) trace: &'a mut dyn Trace,
     pub(super) progress: Progress,
 }
 
-impl Trace for Shown<'_> {
-    fn line(&mut self, line: TracedEvent<'_>) {
+impl Trace for TraceWithProgress<'_> {
+    fn line(&mut self, line: Line<'_>) {
         self.trace.line(line);
     }
 

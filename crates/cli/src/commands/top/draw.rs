@@ -1,4 +1,4 @@
-//! Frames of `meshlock top`.
+//! Draws the frames of `meshlock top`.
 
 use meshlock_cluster::node::{Age, line};
 use ratatui::backend::TestBackend;
@@ -12,26 +12,26 @@ use super::super::queue::holders;
 use super::super::status::who;
 use super::model::{LockRow, MemberRow, Model, Pane};
 
-/// What the keys do.
+/// The help pane: what the keys do.
 const HELP: [&str; 8] = [
     "up, down, k, j   select a lock",
-    "Enter            the queue of the selected lock; Esc leads back",
-    "/                show only locks whose names contain what is typed; Enter keeps it, Esc ends it",
+    "Enter            show the queue of the selected lock; Esc goes back",
+    "/                show only locks whose names contain what you type; Enter keeps it, Esc clears it",
     "s                sort by another column: waiters, held for, name",
-    "?                this, and back",
-    "q, Ctrl-C        end",
+    "?                show or hide this help",
+    "q, Ctrl-C        quit",
     "",
-    "Rates are grants a second since the frame before. Each site lists its hundred busiest locks.",
+    "grants/s counts grants per second since the last frame. Each site lists its hundred busiest locks.",
 ];
 
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 const WORSE: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Draws all of it.
+/// Draws the whole frame.
 pub(super) fn frame(model: &mut Model, frame: &mut Frame<'_>) {
     let members = u16::try_from(model.members().len() + 1).unwrap_or(u16::MAX);
-    // Locks matter more where there is no room for both.
+    // If there is no room for both, locks matter more.
     let members = members.min((frame.area().height / 2).max(2));
     let parts = [
         Constraint::Length(1),
@@ -160,7 +160,7 @@ fn queue_lines(model: &Model) -> Vec<Line<'static>> {
     lines
 }
 
-/// A frame as text, as high as it has to be.
+/// Returns a frame as text, as high as necessary.
 pub(super) fn as_text(model: &mut Model, width: u16) -> String {
     let below = match model.pane {
         Pane::Locks => model.locks().len() + 1,
@@ -168,7 +168,7 @@ pub(super) fn as_text(model: &mut Model, width: u16) -> String {
         Pane::Help => HELP.len(),
     };
     let members = model.members().len() + 1;
-    // Half of it at most is for members.
+    // At most half of the frame is for members.
     let height = u16::try_from(3 + (members + below).max(2 * members)).unwrap_or(u16::MAX);
     let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
     let Ok(_) = terminal.draw(|drawn| frame(model, drawn));
@@ -181,7 +181,7 @@ pub(super) fn as_text(model: &mut Model, width: u16) -> String {
     lines.map(text).collect()
 }
 
-/// With as many digits as one reads.
+/// Formats a rate with one decimal if it is small.
 fn rounded(rate: f64) -> String {
     if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }

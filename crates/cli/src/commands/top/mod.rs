@@ -1,4 +1,4 @@
-//! `meshlock top`: a cluster as it lives, on a terminal.
+//! `meshlock top`: shows a running cluster on a terminal.
 //!
 //! ```text
 //!  keys ─▶ model ◀─ a sample every interval (status, all members' locks, the selected lock's queue)
@@ -19,41 +19,43 @@ use serde_json::{Value, json};
 
 use super::queue;
 use super::target::{self, ANSWER_WITHIN, Target, unexpected};
-use crate::output::{self, Outcome, Usage};
-use crate::settings::lasting::Lasting;
+use crate::output::{self, CommandOutcome, UsageError};
+use crate::settings::duration::HumanDuration;
 use meshlock_client::Connection;
 use model::{Model, Sample};
 use screen::Screen;
 
-/// What a frame is as text where nothing says how wide.
+/// Width of a frame that is printed as text.
 const TEXT_WIDTH: u16 = 100;
 
-/// The shortest pause between two questions: they cost each member a little.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+/// Shortest interval between two samples: each costs every member some work.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `meshlock top`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Keys: arrows or j and k select a lock, Enter shows its queue, / filters by name, s sorts by another column, ? helps, q ends.
-With --json it prints one document and ends, as with --once.")]
+Keys: arrows or j and k select a lock, Enter shows its queue, / filters by name, s sorts by another column, ? shows help, q quits.
+With --json it prints one document and exits, as with --once.")]
 pub(crate) struct Arguments {
-    /// Print one frame as text and end
+    /// Print one frame as text and exit
     #[arg(long)]
     once: bool,
-    /// How often to look
+    /// How often to update, such as 500ms or 2s
     #[arg(long, value_name = "DURATION", default_value = "1s")]
-    interval: Lasting,
+    interval: HumanDuration,
     #[command(flatten)]
     target: Target,
 }
 
-pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let interval = arguments.interval.duration();
-    if interval < LEAST_INTERVAL {
-        return Err(Usage::new(format!("--interval: give {} ms or more", LEAST_INTERVAL.as_millis())).into());
+    if interval < MIN_INTERVAL {
+        return Err(
+            UsageError::new(format!("--interval: give {} ms or more", MIN_INTERVAL.as_millis())).into()
+        );
     }
     if !arguments.once && !arguments.target.json {
-        // Before a thread is started that could be given them instead.
+        // Before any thread starts that could receive the signals instead.
         screen::hold_signals()?;
     }
     let mut remote = arguments.target.connect("top")?;
@@ -66,10 +68,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     } else {
         watch(arguments, remote, model)?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// Asks for all that a frame shows.
+/// Asks the node for everything that a frame shows.
 fn sample(remote: &mut Connection, model: &Model) -> anyhow::Result<Sample> {
     let status = target::status(remote)?;
     let answer = remote.ask(ANSWER_WITHIN, |tag| ToNode::Locks { tag })?;
@@ -81,7 +83,7 @@ fn sample(remote: &mut Connection, model: &Model) -> anyhow::Result<Sample> {
     Ok(Sample { status, sites, queue })
 }
 
-/// Shows frame after frame until somebody has seen enough.
+/// Shows frame after frame until the user quits.
 fn watch(arguments: &Arguments, remote: Connection, mut model: Model) -> anyhow::Result<()> {
     let interval = arguments.interval.duration();
     let mut screen = Screen::open()?;
@@ -103,7 +105,7 @@ fn watch(arguments: &Arguments, remote: Connection, mut model: Model) -> anyhow:
                     model.take(sample, Instant::now());
                     remote = Some(same);
                 }
-                // The node may come back; what was seen last stays, and that it is old is said.
+                // The node may come back: the last sample stays on the screen, marked as old.
                 Err(error) => model.complain(format!("{error:#}")),
             }
             next = Instant::now() + interval;

@@ -1,4 +1,4 @@
-//! What `meshlock top` knows and what its user has chosen. Nothing here draws or asks.
+//! The state of `meshlock top`: the last sample, and what the user has chosen. Nothing here draws, or asks a node.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,16 +12,16 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModif
 
 use super::super::status::{standing, who};
 
-/// What was heard at one time.
+/// The answers of the node at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) status: Status,
     pub(super) sites: Vec<SiteLocks>,
-    /// The queue of the lock that is looked at.
+    /// The queue of the lock whose queue is shown.
     pub(super) queue: Option<(LockName, LockQueue)>,
 }
 
-/// A member, for a line.
+/// A row of the table of members.
 #[derive(Clone, Debug)]
 pub(super) struct MemberRow {
     pub(super) site: SiteName,
@@ -30,94 +30,92 @@ pub(super) struct MemberRow {
     pub(super) lease_left: Option<Span>,
     pub(super) sessions: u64,
     pub(super) granted: u64,
-    /// Grants a second, once two samples are there.
+    /// Grants per second, known from the second sample on.
     pub(super) rate: Option<f64>,
     pub(super) answered: bool,
 }
 
-/// A lock, for a line: all sites together.
+/// A row of the table of locks: one lock, summed over all sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LockRow {
     pub(super) lock: LockName,
     pub(super) holders: u64,
     pub(super) waiters: u64,
-    /// The one that has held it longest.
+    /// The site of the longest holder; `who`, `fence` and `held` are about the same holder.
     pub(super) site: Option<SiteName>,
     pub(super) who: String,
     pub(super) fence: Option<i64>,
     pub(super) held: Option<Span>,
-    /// How long the one has waited who waits longest.
+    /// How long the longest waiter has waited.
     pub(super) waited: Span,
 }
 
-/// By what locks are sorted.
+/// The order of the locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Order {
-    /// How many wait, most first.
+pub(super) enum SortOrder {
+    /// By the number of waiters, largest first.
     #[default]
     Waiters,
-    /// How long it has been held.
+    /// By how long they have been held, longest first.
     Held,
-    /// By name.
     Name,
 }
 
-impl Order {
+impl SortOrder {
     pub(super) fn label(self) -> &'static str {
         match self {
-            Order::Waiters => "waiters",
-            Order::Held => "held for",
-            Order::Name => "name",
+            SortOrder::Waiters => "waiters",
+            SortOrder::Held => "held for",
+            SortOrder::Name => "name",
         }
     }
 
     fn next(self) -> Self {
         match self {
-            Order::Waiters => Order::Held,
-            Order::Held => Order::Name,
-            Order::Name => Order::Waiters,
+            SortOrder::Waiters => SortOrder::Held,
+            SortOrder::Held => SortOrder::Name,
+            SortOrder::Name => SortOrder::Waiters,
         }
     }
 }
 
-/// What is shown below the members.
+/// The pane below the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pane {
-    /// All locks.
     #[default]
     Locks,
-    /// The queue of one.
+    /// The queue of the selected lock.
     Queue,
-    /// What the keys do.
     Help,
 }
 
-/// All of it.
+/// The state of `meshlock top`.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     sample: Option<Sample>,
     members: Vec<MemberRow>,
-    /// How often each member had granted something, and when that was heard.
+    /// Time of the last sample, and the number of grants of each member then.
     before: Option<(Instant, BTreeMap<SiteName, u64>)>,
     pub(super) pane: Pane,
-    pub(super) order: Order,
+    pub(super) order: SortOrder,
     pub(super) filter: String,
-    /// Whether keys go to the filter.
+    /// Whether the user types the filter.
     pub(super) typing: bool,
     selected: Option<LockName>,
     pub(super) complaint: Option<String>,
     over: bool,
+    /// Whether a sample is needed before the interval is over.
     hurry: bool,
 }
 
 impl Model {
-    /// Something new has been heard.
+    /// Takes over a new sample.
     pub(super) fn take(&mut self, sample: Sample, at: Instant) {
         let granted: BTreeMap<SiteName, u64> =
             sample.sites.iter().map(|site| (site.site.clone(), site.granted)).collect();
         let rate = |site: &SiteLocks| {
             let (then, before) = self.before.as_ref()?;
-            // A site that was started again counts from nothing.
+            // A site that was restarted counts from zero.
             let more = site.granted.checked_sub(*before.get(&site.site)?)?;
             let seconds = at.saturating_duration_since(*then).as_secs_f64();
             (seconds > 0.0).then(|| more as f64 / seconds)
@@ -143,7 +141,7 @@ impl Model {
         (self.complaint, self.hurry) = (None, false);
     }
 
-    /// Nothing was heard.
+    /// Notes that the last attempt to get a sample failed.
     pub(super) fn complain(&mut self, why: String) {
         (self.complaint, self.hurry) = (Some(why), false);
     }
@@ -160,22 +158,22 @@ impl Model {
         self.status().map_or(0, |status| status.view.epoch.number())
     }
 
-    /// How many locks are in use, as the members say; one that is used at two counts twice where not all are listed.
+    /// Returns the number of locks in use. A lock that is used at two sites counts twice if it is not listed.
     pub(super) fn locks_in_all(&self) -> u64 {
         let sites = self.sample.iter().flat_map(|sample| &sample.sites);
         let unlisted: u64 = sites.map(|site| site.locks_in_all.saturating_sub(site.locks.len() as u64)).sum();
         self.all_locks().len() as u64 + unlisted
     }
 
-    /// The locks that are shown, in their order.
+    /// Returns the locks that pass the filter, in the chosen order.
     pub(super) fn locks(&self) -> Vec<LockRow> {
         let mut rows: Vec<LockRow> = self.all_locks().into_values().collect();
         rows.retain(|row| row.lock.as_str().contains(&self.filter));
-        // They come by name, and those that are alike stay so.
+        // They are sorted by name already, and the sort is stable.
         match self.order {
-            Order::Waiters => rows.sort_by_key(|row| std::cmp::Reverse((row.waiters, row.holders))),
-            Order::Held => rows.sort_by_key(|row| std::cmp::Reverse(row.held)),
-            Order::Name => {}
+            SortOrder::Waiters => rows.sort_by_key(|row| std::cmp::Reverse((row.waiters, row.holders))),
+            SortOrder::Held => rows.sort_by_key(|row| std::cmp::Reverse(row.held)),
+            SortOrder::Name => {}
         }
         rows
     }
@@ -212,18 +210,18 @@ impl Model {
         rows
     }
 
-    /// Which of the shown locks is selected: the one that was, or the first.
+    /// Returns the index of the selected lock: the one that was selected before, or the first.
     pub(super) fn selection(&self, rows: &[LockRow]) -> Option<usize> {
         let found = rows.iter().position(|row| Some(&row.lock) == self.selected.as_ref());
         found.or(if rows.is_empty() { None } else { Some(0) })
     }
 
-    /// The lock whose queue is looked at.
+    /// Returns the lock whose queue is shown.
     pub(super) fn watched(&self) -> Option<&LockName> {
         self.selected.as_ref().filter(|_| self.pane == Pane::Queue)
     }
 
-    /// Its queue, once it has been heard.
+    /// Returns the queue that is shown, once a sample has it.
     pub(super) fn queue(&self) -> Option<&LockQueue> {
         let (lock, queue) = self.sample.as_ref()?.queue.as_ref()?;
         (Some(lock) == self.watched()).then_some(queue)
@@ -233,12 +231,12 @@ impl Model {
         self.over
     }
 
-    /// Whether something is to be shown that has not been asked for yet.
+    /// Returns whether something is shown that no sample has yet.
     pub(super) fn wants_sample(&self) -> bool {
         self.hurry
     }
 
-    /// A key was pressed; anything else only has to be drawn anew.
+    /// Handles a key. All other events only need a new frame.
     pub(super) fn on_event(&mut self, event: &Event) {
         if let Event::Key(key) = event
             && key.kind != KeyEventKind::Release

@@ -1,4 +1,4 @@
-//! The terminal, as long as `meshlock top` has it; whatever happens, it is given back as it was.
+//! The terminal while `meshlock top` uses it. It is restored whatever happens.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -9,31 +9,33 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 
-/// A signal is looked for at least so often.
+/// How often signals are checked at least.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The terminal's whole screen.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
-    /// What would end the program before the terminal is given back.
+    /// The signals that would otherwise end the program before the terminal is restored.
     signals: SignalFd,
 }
 
-/// What ends the program: the terminal has to be given back first.
+/// Returns the signals that end the program: the terminal must be restored first.
 fn ending() -> SigSet {
     SigSet::from_iter([Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT])
 }
 
-/// Lets these signals wait until they are asked for, in this thread and those that it starts.
+/// Blocks these signals until they are read, in this thread and in those that it starts.
 pub(super) fn hold_signals() -> anyhow::Result<()> {
     Ok(ending().thread_block()?)
 }
 
 impl Screen {
-    /// Takes it. If the program panics it is given back before the panic is told.
+    /// Takes over the terminal. If the program panics, the terminal is restored before the panic is printed.
     pub(super) fn open() -> anyhow::Result<Self> {
         if !io::stdout().is_terminal() {
-            anyhow::bail!("this needs a terminal; `meshlock top --once` prints one frame without");
+            anyhow::bail!(
+                "`meshlock top` needs a terminal; without one, `meshlock top --once` prints one frame"
+            );
         }
         let signals = SignalFd::with_flags(&ending(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let terminal = ratatui::try_init().context("the terminal cannot be used")?;
@@ -44,7 +46,7 @@ impl Screen {
         self.terminal.draw(frame).map(drop)
     }
 
-    /// What the user does within this time: a signal is as good as the key that ends it.
+    /// Waits up to this time for an event. A signal counts as Ctrl-C.
     pub(super) fn event(&mut self, within: Duration) -> anyhow::Result<Option<Event>> {
         if self.signals.read_signal()?.is_some() {
             return Ok(Some(Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL))));

@@ -1,4 +1,4 @@
-//! Frames as text, from samples made for the purpose.
+//! Frames as text, from made-up samples.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn locks_of(name: &str, granted: u64, locks: Vec<LockInUse>) -> SiteLocks {
     }
 }
 
-/// Two members that answer and one that does not; `granted` is what the first has granted until now.
+/// Two members that answer and one that does not; `granted` is the number of grants of the first.
 fn sample(granted: u64) -> Sample {
     let member = |name: &str| Member { site: site(name), incarnation: Incarnation::new(1) };
     let mut view = View { epoch: Epoch::new(4).unwrap(), ..View::default() };
@@ -113,7 +113,7 @@ fn rates_are_what_was_granted_since_the_frame_before() {
             && text.contains("a                                 4.2 s    2       25.0"),
         "{text}"
     );
-    // One that was started again has granted less than before, which is no rate.
+    // A site that was restarted has fewer grants than before, which gives no rate.
     model.take(sample(10), start + Duration::from_secs(3));
     assert!(model.members()[0].rate.is_none());
 }

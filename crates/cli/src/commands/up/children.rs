@@ -1,4 +1,4 @@
-//! The processes of a local cluster: started together, watched, and ended by their numbers.
+//! The processes of a local cluster: started together, watched, and stopped by their process ids.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,13 +12,13 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::plan::{Plan, Site};
-use crate::output::Outcome;
+use super::plan::{LocalSite, Plan};
+use crate::output::CommandOutcome;
 
-/// How long all of them may take to be ready.
+/// How long the sites may take to be ready.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// How long they may take to leave before they are ended the hard way: longer than a node's own limits.
+/// How long the sites may take to leave before they are killed: longer than a node's own limits.
 const STOP_WITHIN: Duration = Duration::from_secs(12);
 
 /// All sites of a local cluster.
@@ -36,8 +36,8 @@ impl Children {
         plan.sites.iter().map(Running::start).collect::<anyhow::Result<_>>().map(Children)
     }
 
-    /// Waits until every site has said that it is ready, and passes on what they say.
-    pub(super) async fn until_ready(&mut self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    /// Waits until every site has printed that it is ready, and prints these lines.
+    pub(super) async fn until_ready(&mut self, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
         let ready = async {
             for running in &mut self.0 {
                 match running.said.next_line().await? {
@@ -46,19 +46,19 @@ impl Children {
                 }
                 out.flush()?;
             }
-            Ok(Outcome::Done)
+            Ok(CommandOutcome::Done)
         };
         tokio::select! {
-            ready = timeout(READY_WITHIN, ready) => ready.context("not all sites are ready in time; look at their logs")?,
-            told = told_to_stop() => told.map(|()| Outcome::Unfinished),
+            ready = timeout(READY_WITHIN, ready) => ready.context("not all sites were ready in time; their logs say why")?,
+            told = told_to_stop() => told.map(|()| CommandOutcome::Unfinished),
         }
     }
 
-    /// Waits until this process is told to stop. A site that ends before is reported, and the others go on.
-    pub(super) async fn until_told(&mut self) -> anyhow::Result<Outcome> {
+    /// Waits until this process is told to stop. A site that ends before that is reported, and the others continue.
+    pub(super) async fn until_told(&mut self) -> anyhow::Result<CommandOutcome> {
         let told = told_to_stop();
         tokio::pin!(told);
-        let mut outcome = Outcome::Done;
+        let mut outcome = CommandOutcome::Done;
         loop {
             let watching = self.0.iter_mut().map(|running| Box::pin(running.child.wait()));
             let any = first_of(watching.collect());
@@ -66,8 +66,8 @@ impl Children {
                 told = &mut told => return told.map(|()| outcome),
                 at = any => {
                     let mut gone = self.0.remove(at);
-                    eprintln!("meshlock: {:#}; the others go on without it", gone.died().await);
-                    outcome = Outcome::Refuted;
+                    eprintln!("meshlock: {:#}; the other sites continue without it", gone.died().await);
+                    outcome = CommandOutcome::Refuted;
                     if self.0.is_empty() {
                         return Ok(outcome);
                     }
@@ -76,7 +76,7 @@ impl Children {
         }
     }
 
-    /// Ends all: first they may leave.
+    /// Stops all sites: lets them leave, and kills those that take too long.
     pub(super) async fn stop(&mut self) {
         for running in &self.0 {
             running.signal(Signal::TERM);
@@ -94,7 +94,7 @@ impl Children {
     }
 }
 
-/// Which of them ends first.
+/// Returns the index of the future that completes first.
 async fn first_of<T>(mut waiting: Vec<std::pin::Pin<Box<impl Future<Output = T>>>>) -> usize {
     std::future::poll_fn(|context| {
         let ended = waiting.iter_mut().position(|one| one.as_mut().poll(context).is_ready());
@@ -104,7 +104,7 @@ async fn first_of<T>(mut waiting: Vec<std::pin::Pin<Box<impl Future<Output = T>>
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-pub(super) async fn told_to_stop() -> anyhow::Result<()> {
+async fn told_to_stop() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
@@ -115,12 +115,12 @@ pub(super) async fn told_to_stop() -> anyhow::Result<()> {
 }
 
 impl Running {
-    fn start(site: &Site) -> anyhow::Result<Self> {
+    fn start(site: &LocalSite) -> anyhow::Result<Self> {
         let log = File::options().create(true).append(true).open(&site.log);
         let log = log.with_context(|| format!("{}: cannot be written", site.log.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("node").arg("--config").arg(&site.config);
-        // A group of its own: Ctrl-C on the terminal is for this process, which then ends its sites in order.
+        // A process group of its own: Ctrl-C on the terminal reaches only this process, which then stops its sites.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
         let mut child = command.spawn().context("cannot start a site")?;
         let said = child.stdout.take().context("a site has no output")?;
@@ -131,12 +131,12 @@ impl Running {
     fn signal(&self, signal: Signal) {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(id) = id {
-            // It may have ended by itself.
+            // The site may have ended by itself.
             let _ = kill_process(id, signal);
         }
     }
 
-    /// How a site ended, with the last line of its log.
+    /// Returns the error that says how the site ended, with the last line of its log.
     async fn died(&mut self) -> anyhow::Error {
         let status =
             self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());

@@ -1,4 +1,4 @@
-//! What a local cluster is made of, written down before any of it starts.
+//! The files of a local cluster, written before any site starts.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,18 +10,18 @@ use meshlock_cluster::names::SiteName;
 use meshlock_tls::ca::{self, AUTHORITY_DAYS, AuthorityFiles, BEARER_DAYS};
 use meshlock_tls::{Bearer, Files};
 
-use crate::output::{self, Usage};
+use crate::output::{self, UsageError};
 
-/// A cluster on this machine.
+/// The files of a cluster on this machine.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) dir: PathBuf,
-    pub(super) sites: Vec<Site>,
+    pub(super) sites: Vec<LocalSite>,
 }
 
-/// One of its sites.
+/// The files of one site.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct LocalSite {
     pub(super) name: SiteName,
     pub(super) config: PathBuf,
     pub(super) socket: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Site {
 }
 
 impl Plan {
-    /// Writes all that `sites` sites need into `dir`. A directory that has a cluster is used as it is.
+    /// Writes all that `sites` sites need into `dir`. A directory that already contains a cluster is used as it is.
     pub(super) fn new(dir: Option<&Path>, sites: u16, plain: bool) -> anyhow::Result<Self> {
         let dir = match dir {
             Some(dir) => dir.to_owned(),
@@ -39,13 +39,13 @@ impl Plan {
         let dir = dir.canonicalize()?;
         let names: Vec<SiteName> =
             (1..=sites).map(|number| format!("site-{number}").parse()).collect::<Result<_, _>>()?;
-        let site = |name: &SiteName| Site {
+        let site = |name: &SiteName| LocalSite {
             name: name.clone(),
             config: dir.join(format!("{name}.toml")),
             socket: dir.join(format!("{name}.sock")),
             log: dir.join(format!("{name}.log")),
         };
-        let sites: Vec<Site> = names.iter().map(site).collect();
+        let sites: Vec<LocalSite> = names.iter().map(site).collect();
         let plan = Plan { dir, sites };
         match plan.sites.iter().filter(|site| site.config.exists()).count() {
             0 => plan.write(plain)?,
@@ -53,8 +53,8 @@ impl Plan {
                 if found == plan.sites.len()
                     && !plan.dir.join(format!("site-{}.toml", found + 1)).exists() => {}
             _ => {
-                return Err(Usage::new(format!(
-                    "--dir {}: has a cluster of another size; give -n as before, or another directory",
+                return Err(UsageError::new(format!(
+                    "--dir {}: contains a cluster of another size; give the same -n as before, or another directory",
                     plan.dir.display()
                 ))
                 .into());
@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-/// Loopback addresses that are free now. Another program could take one before its site does; the site then says so.
+/// Returns loopback addresses that are free now. If another program takes one before its site does, the site reports it.
 fn free_addresses(count: usize) -> io::Result<Vec<String>> {
     let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<io::Result<_>>()?;

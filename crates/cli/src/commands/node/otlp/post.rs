@@ -1,22 +1,22 @@
-//! One request of HTTP to a collector.
+//! Posts one document to a collector over HTTP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::Endpoint;
+use super::Collector;
 
-/// How long a collector may take for each part of it.
+/// Timeout for connecting, and for each read and write.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How much of its answer is read.
+/// How many bytes of the answer are read.
 const MAX_READ: u64 = 4096;
 
-/// Sends a document; an error if the collector does not take it.
-pub(super) fn post(endpoint: &Endpoint, body: &str) -> io::Result<()> {
-    let Endpoint { authority, path } = endpoint;
+/// Posts a document. Returns an error if the collector does not accept it.
+pub(super) fn post(collector: &Collector, body: &str) -> io::Result<()> {
+    let Collector { authority, path } = collector;
     let address = authority.to_socket_addrs()?.next();
-    let address = address.ok_or_else(|| io::Error::other("its name has no address"))?;
+    let address = address.ok_or_else(|| io::Error::other("the host name has no address"))?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

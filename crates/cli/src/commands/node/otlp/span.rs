@@ -1,56 +1,55 @@
-//! Spans, as OTLP writes them in JSON.
+//! Spans and their JSON form in OTLP.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// What a span is.
+/// The kind of a span, with its number in OTLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Something that this site does.
+pub(super) enum SpanKind {
+    /// Work of this site: waiting for a lock, or holding it.
     Internal = 1,
-    /// A message of another site that it handles.
+    /// A message of another site that this site handled.
     Consumer = 5,
 }
 
-/// One span.
+/// A span of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    /// The cause of all that is done for one acquisition: the lower half of the trace's id.
+pub(super) struct TraceSpan {
+    /// The cause that identifies one acquisition at all sites: the lower half of the trace's id.
     pub(super) trace: u64,
     pub(super) id: u64,
     pub(super) parent: Option<u64>,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: SpanKind,
     pub(super) start: SystemTime,
     pub(super) end: SystemTime,
-    /// The site that it is of.
     pub(super) site: String,
     pub(super) attributes: Vec<(&'static str, String)>,
-    /// Other traces that have to do with it: trace and span, in hexadecimal digits.
+    /// Related spans of other traces: trace id and span id, in hexadecimal.
     pub(super) links: Vec<(String, String)>,
-    /// What went wrong, if something did.
+    /// The error, if the acquisition failed.
     pub(super) failed: Option<String>,
 }
 
-/// The id of a trace, as it is written.
+/// Returns the id of a trace in hexadecimal.
 pub(super) fn trace_id(cause: u64) -> String {
     format!("{cause:032x}")
 }
 
-/// The id of a span, as it is written.
+/// Returns the id of a span in hexadecimal.
 pub(super) fn span_id(id: u64) -> String {
     format!("{id:016x}")
 }
 
-/// The span of an acquisition's wait: every site knows it by the cause alone.
+/// Returns the id of the span in which an acquisition waits. It derives from the cause, so that every site knows it.
 pub(super) fn root(cause: u64) -> u64 {
-    // Odd, so that causes have spans of their own, and none of them zero.
+    // The multiplication spreads the causes over all ids; the last bit is set so that no id is zero.
     (cause.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bf0_3635) | 1
 }
 
-impl Span {
+impl TraceSpan {
     fn json(&self) -> Value {
         let nanos = |time: SystemTime| {
             time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos()).to_string()
@@ -75,8 +74,8 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// What is sent: spans by site.
-pub(super) fn document(spans: &[Span]) -> String {
+/// Returns the document to send: the spans, grouped by site.
+pub(super) fn document(spans: &[TraceSpan]) -> String {
     let mut sites: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for span in spans {
         sites.entry(&span.site).or_default().push(span.json());

@@ -1,8 +1,8 @@
-//! Spans from what the log says of acquisitions.
+//! Makes spans from the log events of acquisitions.
 //!
 //! ```text
 //!  asked ───────── wait ─────────▶ granted ───────── hold ─────────▶ gives back, ends, lost
-//!              heard (a message for it, at any site)
+//!              heard (a message for the acquisition was handled, at any site)
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,37 +16,38 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::Order;
-use super::span::{Kind, Span, root, span_id, trace_id};
+use super::ExportMessage;
+use super::span::{SpanKind, TraceSpan, root, span_id, trace_id};
 
-/// How many acquisitions are followed at once; of others there are no spans.
+/// How many acquisitions are followed at once; more get no spans.
 const MAX_OPEN: usize = 100_000;
 
-/// How many traces of clients are remembered, of which not all will ask for a lock.
+/// How many traces of clients are remembered. The limit is needed because not every client requests a lock after all.
 const MAX_PARENTS: usize = 1024;
 
-/// Makes spans of events. What it cannot send on at once is lost.
-pub(in super::super) struct Spans {
-    orders: SyncSender<Order>,
-    state: Mutex<State>,
+/// A log layer that makes spans of events. A span that cannot be queued at once is dropped.
+pub(in super::super) struct SpanLayer {
+    queue: SyncSender<ExportMessage>,
+    state: Mutex<AcquisitionTracker>,
 }
 
+/// The acquisitions that are followed.
 #[derive(Default)]
-struct State {
-    /// By the site and the number of the wish.
-    open: BTreeMap<(String, String), Open>,
-    /// The causes that clients have given lately, and trace and span of each client.
+struct AcquisitionTracker {
+    /// The acquisitions by site and request number.
+    open: BTreeMap<(String, String), OpenAcquisition>,
+    /// The latest causes that clients have given, with the client's trace and span.
     parents: VecDeque<(u64, Parent)>,
 }
 
-/// Trace and span of a client, in hexadecimal digits.
+/// Trace id and span id of a client, in hexadecimal.
 type Parent = (String, String);
 
-/// An acquisition that waits or holds.
-struct Open {
+/// An acquisition that waits for a lock or holds it.
+struct OpenAcquisition {
     cause: u64,
     lock: String,
-    /// Since when it waits, or holds.
+    /// When it began to wait, or to hold.
     since: SystemTime,
     fence: Option<String>,
 }
@@ -74,15 +75,15 @@ impl Fields {
         u64::from_str_radix(self.0.get(name)?, 16).ok()
     }
 
-    /// By what a wish is known at its site.
-    fn wish(&self) -> (String, String) {
+    /// Returns the site and the number of the request, which identify an acquisition.
+    fn request_key(&self) -> (String, String) {
         (self.text("site"), self.text("request"))
     }
 }
 
-impl Spans {
-    pub(super) fn new(orders: SyncSender<Order>) -> Self {
-        Spans { orders, state: Mutex::default() }
+impl SpanLayer {
+    pub(super) fn new(queue: SyncSender<ExportMessage>) -> Self {
+        SpanLayer { queue, state: Mutex::default() }
     }
 
     fn take(&self, fields: &Fields, now: SystemTime) {
@@ -91,19 +92,19 @@ impl Spans {
             "named" => return state.named(fields),
             "asked" => return state.asked(fields, now),
             "granted" => state.granted(fields, now),
-            "heard" => heard(fields, now),
+            "heard" => message_span(fields, now),
             "sends" => None,
             how => state.over(fields, how, now),
         };
         drop(state);
         if let Some(span) = span {
-            let _ = self.orders.try_send(Order::Send(Box::new(span)));
+            let _ = self.queue.try_send(ExportMessage::Send(Box::new(span)));
         }
     }
 }
 
-impl State {
-    /// A client has given a trace: the wait will be linked with it, because the wire carries only half of its id.
+impl AcquisitionTracker {
+    /// Remembers the trace that a client has given. The wait is linked with it, because messages carry only half of its id.
     fn named(&mut self, fields: &Fields) {
         let parent = fields.text("traceparent");
         let mut parts = parent.split('-').skip(1).map(str::to_owned);
@@ -120,26 +121,26 @@ impl State {
 
     fn asked(&mut self, fields: &Fields, now: SystemTime) {
         if let Some(cause) = fields.cause("cause").filter(|_| self.open.len() < MAX_OPEN) {
-            let open = Open { cause, lock: fields.text("lock"), since: now, fence: None };
-            self.open.insert(fields.wish(), open);
+            let open = OpenAcquisition { cause, lock: fields.text("lock"), since: now, fence: None };
+            self.open.insert(fields.request_key(), open);
         }
     }
 
-    fn granted(&mut self, fields: &Fields, now: SystemTime) -> Option<Span> {
+    fn granted(&mut self, fields: &Fields, now: SystemTime) -> Option<TraceSpan> {
         let parent = self.parent(fields.cause("cause")?);
-        let open = self.open.get_mut(&fields.wish())?;
+        let open = self.open.get_mut(&fields.request_key())?;
         let mut span = open.span(fields, now, parent);
         (open.since, open.fence) = (now, Some(fields.text("fence")));
-        // Whoever handed the lock over.
+        // The acquisition that handed over the lock.
         let by = fields.cause("by").filter(|by| *by != open.cause);
         span.links.extend(by.map(|by| (trace_id(by), span_id(root(by)))));
         Some(span)
     }
 
-    /// It waits or holds no more.
-    fn over(&mut self, fields: &Fields, how: &str, now: SystemTime) -> Option<Span> {
-        // What is lost is over when its client is told; what that says later finds nothing.
-        let open = self.open.remove(&fields.wish())?;
+    /// Ends an acquisition that no longer waits or holds.
+    fn over(&mut self, fields: &Fields, how: &str, now: SystemTime) -> Option<TraceSpan> {
+        // A lost lock ends when its client is told; a later release of it finds no acquisition.
+        let open = self.open.remove(&fields.request_key())?;
         let parent = self.parent(open.cause);
         let mut span = open.span(fields, now, parent);
         let is_well = matches!(how, "gives back" | "ends") && open.fence.is_some();
@@ -148,19 +149,19 @@ impl State {
     }
 }
 
-impl Open {
-    /// The span that is over now: of waiting, or of holding.
-    fn span(&self, fields: &Fields, now: SystemTime, parent: Option<Parent>) -> Span {
+impl OpenAcquisition {
+    /// Returns the span that ends now: of waiting, or of holding.
+    fn span(&self, fields: &Fields, now: SystemTime, parent: Option<Parent>) -> TraceSpan {
         let wait = root(self.cause);
         let mut attributes = vec![("meshlock.lock", self.lock.clone())];
         attributes.extend(self.fence.clone().map(|fence| ("meshlock.fence", fence)));
         let holds = self.fence.is_some();
-        Span {
+        TraceSpan {
             trace: self.cause,
             id: if holds { fastrand::u64(1..) } else { wait },
             parent: holds.then_some(wait),
             name: if holds { "meshlock.hold" } else { "meshlock.wait" }.to_owned(),
-            kind: Kind::Internal,
+            kind: SpanKind::Internal,
             start: self.since,
             end: now,
             site: fields.text("site"),
@@ -171,15 +172,15 @@ impl Open {
     }
 }
 
-/// A message was handled for an acquisition, which may be one of another site.
-fn heard(fields: &Fields, now: SystemTime) -> Option<Span> {
+/// Returns the span of a message that was handled for an acquisition, perhaps one of another site.
+fn message_span(fields: &Fields, now: SystemTime) -> Option<TraceSpan> {
     let trace = fields.cause("cause")?;
-    Some(Span {
+    Some(TraceSpan {
         trace,
         id: fastrand::u64(1..),
         parent: Some(root(trace)),
         name: format!("meshlock.message {}", fields.text("kind")),
-        kind: Kind::Consumer,
+        kind: SpanKind::Consumer,
         start: now,
         end: now,
         site: fields.text("site"),
@@ -189,7 +190,7 @@ fn heard(fields: &Fields, now: SystemTime) -> Option<Span> {
     })
 }
 
-impl<S: Subscriber> Layer<S> for Spans {
+impl<S: Subscriber> Layer<S> for SpanLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);

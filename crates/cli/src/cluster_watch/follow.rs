@@ -1,4 +1,4 @@
-//! Follows one site: what it tells is passed on; when it has gone, it is looked for again.
+//! Follows one site: passes on what it reports, and reconnects when the connection has ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,36 +9,36 @@ use meshlock_sim::trace::{TraceKind, Whose, Written};
 use meshlock_wire::clients::{RefusalKind, Status, Tag, ToClient, ToNode};
 
 use super::lines::written;
-use super::{Watching, unreached};
+use super::{ClusterWatch, unreached};
 use crate::commands::standing;
-use crate::place::Place;
+use crate::location::NodeLocation;
 use meshlock_client::{Connection, ConnectionError};
 
-/// How often a site is asked how it is, and one that has gone whether it is back.
+/// How often a site is asked for its status, and how often a lost site is tried again.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// What is known of the site that is followed.
+/// The site that a thread follows.
 struct Followed {
     site: SiteName,
     news: SiteNews,
     watch: Tag,
     asked: Tag,
-    /// The time of its last line, in microseconds.
+    /// Time of the last line, in microseconds since 1970.
     last: f64,
-    /// Whether what is known of its clients may be wrong.
+    /// Whether lines were lost, so that what is known of the site's clients may be wrong.
     gap: bool,
-    /// Whether it has said what its clients have and want already: of very many, only a part.
+    /// Whether the site has already reported what its clients hold and wait for. If there are very many, it reports only a part.
     begun: bool,
 }
 
-impl Watching {
-    pub(super) fn connect(&self, place: &Place) -> anyhow::Result<Connection> {
+impl ClusterWatch {
+    pub(super) fn connect(&self, location: &NodeLocation) -> anyhow::Result<Connection> {
         let label = format!("meshlock {}, process {}", self.wanted.command, std::process::id());
-        Ok(place.connect(&label.parse::<ClientLabel>()?)?)
+        Ok(location.connect(&label.parse::<ClientLabel>()?)?)
     }
 
-    /// Starts a thread for the node at a place; not if its site is followed already.
-    pub(super) fn follow(self: &Arc<Self>, place: Place, remote: Option<Connection>) {
+    /// Starts a thread that follows the node, unless its site is already followed.
+    pub(super) fn follow(self: &Arc<Self>, location: NodeLocation, remote: Option<Connection>) {
         let site = remote.as_ref().map(|remote| remote.site().clone());
         if let Some(site) = &site
             && !self.known().followed.insert(site.clone())
@@ -46,55 +46,55 @@ impl Watching {
             return;
         }
         let watching = self.clone();
-        std::thread::spawn(move || watching.keep_following(&place, site, remote));
+        std::thread::spawn(move || watching.keep_following(&location, site, remote));
     }
 
-    /// Until the process ends, or the node turns out to be another one's affair.
+    /// Follows the node until the process ends, or until another thread follows the same site, or it belongs to another cluster.
     pub(super) fn keep_following(
         self: &Arc<Self>,
-        place: &Place,
+        location: &NodeLocation,
         mut site: Option<SiteName>,
         mut remote: Option<Connection>,
     ) {
         let mut again = false;
         loop {
-            let connected = remote.take().map_or_else(|| self.connect(place), Ok);
-            let heard = connected.and_then(|mut remote| {
+            let connected = remote.take().map_or_else(|| self.connect(location), Ok);
+            let ended = connected.and_then(|mut remote| {
                 let name = remote.site().clone();
                 if site.as_ref() != Some(&name) {
                     if !self.known().followed.insert(name.clone()) {
-                        return Ok(Ending::Another);
+                        return Ok(FollowEnd::Another);
                     }
                     site = Some(name.clone());
-                    self.live.forget(&place.to_string());
+                    self.live.forget(&location.to_string());
                 }
-                self.hear_all(&mut remote, name, std::mem::replace(&mut again, true))
+                self.pass_on_all(&mut remote, name, std::mem::replace(&mut again, true))
             });
-            let name = site.as_ref().map_or_else(|| place.to_string(), ToString::to_string);
-            match heard {
-                Ok(Ending::Another) => return,
-                Ok(Ending::Refused(why)) => {
+            let name = site.as_ref().map_or_else(|| location.to_string(), ToString::to_string);
+            match ended {
+                Ok(FollowEnd::Another) => return,
+                Ok(FollowEnd::Refused(why)) => {
                     let error = anyhow::Error::from(ConnectionError::Refused {
                         kind: RefusalKind::Other,
-                        endpoint: place.endpoint.clone(),
+                        endpoint: location.endpoint.clone(),
                         why,
                     });
-                    self.live.news(&name, unreached(place, &error));
+                    self.live.news(&name, unreached(location, &error));
                 }
-                Err(error) => self.live.news(&name, unreached(place, &error)),
+                Err(error) => self.live.news(&name, unreached(location, &error)),
             }
-            // Nobody wakes it: it looks again after a while.
+            // Nothing wakes this thread early: it tries again after a while.
             std::thread::park_timeout(ASK_EVERY);
         }
     }
 
-    /// Passes on what the site tells, until it has gone.
-    fn hear_all(
+    /// Passes on what the site reports, until the connection ends.
+    fn pass_on_all(
         self: &Arc<Self>,
         remote: &mut Connection,
         site: SiteName,
         again: bool,
-    ) -> anyhow::Result<Ending> {
+    ) -> anyhow::Result<FollowEnd> {
         let news = SiteNews { watched: true, place: remote.endpoint().to_string(), ..SiteNews::default() };
         let mut followed = Followed { site, news, watch: 0, asked: 0, last: 0.0, gap: again, begun: false };
         self.watch(remote, &mut followed)?;
@@ -119,13 +119,13 @@ impl Watching {
                 }
                 Some(ToClient::Status { tag, status }) if tag == followed.asked => {
                     if !self.take_status(&mut followed, &status) {
-                        return Ok(Ending::Another);
+                        return Ok(FollowEnd::Another);
                     }
                 }
                 Some(ToClient::Refused { tag, why, .. })
                     if tag == followed.watch || tag == followed.asked =>
                 {
-                    return Ok(Ending::Refused(why));
+                    return Ok(FollowEnd::Refused(why));
                 }
                 Some(_) | None => {}
             }
@@ -134,7 +134,7 @@ impl Watching {
 
     fn watch(&self, remote: &mut Connection, followed: &mut Followed) -> Result<(), ConnectionError> {
         if std::mem::take(&mut followed.gap) {
-            // What is told from here on says anew what its clients have and want.
+            // The new watch begins with what the site's clients hold and wait for.
             self.live.tell([gap(followed, None)]);
         }
         (followed.watch, followed.begun) = (remote.tag(), false);
@@ -156,7 +156,7 @@ impl Watching {
         self.live.tell(lines);
     }
 
-    /// How the site is, and the cluster as it sees it. Says whether it is the cluster that is watched.
+    /// Passes on the status of the site and of its cluster. Returns false if it is not the cluster that is watched.
     fn take_status(self: &Arc<Self>, followed: &mut Followed, status: &Status) -> bool {
         let cluster = status.cluster.to_string();
         if *self.known().cluster.get_or_insert_with(|| cluster.clone()) != cluster {
@@ -180,15 +180,15 @@ impl Watching {
     }
 }
 
-/// How following a site ended, where it was not the connection that did.
-enum Ending {
-    /// It is followed elsewhere, or belongs to another cluster.
+/// Why a site is no longer followed, other than by the end of the connection.
+enum FollowEnd {
+    /// Another thread follows it, or it belongs to another cluster.
     Another,
-    /// It does not let itself be watched.
+    /// The site refuses to be watched.
     Refused(String),
 }
 
-/// The line that says that lines are missing.
+/// Returns the line that says that lines are missing.
 fn gap(followed: &Followed, count: Option<u64>) -> Written {
     let site = Whose::Name(followed.site.to_string());
     Written { count, ..Written::new(followed.last, TraceKind::Lost, site, "") }

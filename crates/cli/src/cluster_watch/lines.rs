@@ -1,10 +1,10 @@
-//! A node's lines in the one trace format.
+//! Converts the trace lines of a node to the trace format of the simulator.
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::{TraceEvent, TraceLine};
 use meshlock_sim::trace::{TraceKind, Whose, Written};
 
-/// A line of `site`, whose machine's calendar clock showed `origin` microseconds when the clock of the line showed nothing.
+/// Converts a line of `site`. The line's clock started when the machine's calendar clock showed `origin` microseconds since 1970.
 #[expect(clippy::cast_precision_loss, reason = "microseconds since 1970 are exact for another 200 years")]
 pub(super) fn written(site: &str, origin: u64, line: TraceLine) -> Written {
     let TraceLine { time, epoch, lock, machine, event, state } = line;

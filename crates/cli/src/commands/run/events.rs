@@ -1,4 +1,4 @@
-//! What `meshlock run` waits for: a signal, the node, a moment.
+//! Waits for the events of `meshlock run`: a signal, a message of the node, a point in time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use meshlock_system::ClockAlarm;
 
-/// What can be passed on: everything that can be caught and is not a fault of our own.
+/// The signals that are passed on: all that can be caught, except those that report a fault of this process.
 const PASSED_ON: [Named; 20] = [
     Named::SIGHUP,
     Named::SIGINT,
@@ -37,46 +37,47 @@ const PASSED_ON: [Named; 20] = [
     Named::SIGPWR,
 ];
 
-/// What happened.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
-    /// The moment has come.
+pub(super) enum WakeReason {
+    /// The given time has come.
     Time,
-    /// A signal.
+    /// This process received a signal.
     Signal(Signal),
-    /// The node has said something, or has gone.
+    /// The node has sent a message, or closed the connection.
     Node,
 }
 
-/// Takes the process's signals as events: they do nothing by themselves any more.
-pub(super) struct Watch {
+/// Waits for events. It turns the signals of the process into events, so that they have no other effect.
+pub(super) struct EventSource {
     signals: SignalFd,
     alarm: ClockAlarm,
 }
 
-impl Watch {
-    /// From now on signals wait until they are looked at. Those that whoever started us wants ignored (`nohup`) stay so.
+impl EventSource {
+    /// Blocks the signals, so that they wait until they are read. Signals that were ignored when this process started (`nohup`) stay
+    /// ignored.
     pub(super) fn begin() -> io::Result<Self> {
         let ignored = ignored_signals();
         if has(ignored, Named::SIGCHLD) {
-            let why = "whoever started this ignores SIGCHLD, so the end of CMD could not be seen; start it without that";
+            let why = "SIGCHLD is ignored, so the end of CMD could not be noticed; start `meshlock run` with the default action for SIGCHLD";
             return Err(io::Error::other(why));
         }
         let wanted: SigSet = PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal)).collect();
         wanted.thread_block()?;
         let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Watch { signals, alarm: ClockAlarm::new()? })
+        Ok(EventSource { signals, alarm: Alarm::new()? })
     }
 
-    /// Waits until something happens. A moment that has come goes before everything else.
-    pub(super) fn wait(&self, node: Option<BorrowedFd<'_>>, until: Option<Time>) -> io::Result<Woken> {
+    /// Waits for the next event. If the time `until` has come, that takes precedence over all other events.
+    pub(super) fn wait(&self, node: Option<BorrowedFd<'_>>, until: Option<Time>) -> io::Result<WakeReason> {
         self.alarm.set(until)?;
         loop {
             if until.is_some_and(|until| until <= now()) {
-                return Ok(Woken::Time);
+                return Ok(WakeReason::Time);
             }
             if let Some(signal) = self.next_signal()? {
-                return Ok(Woken::Signal(signal));
+                return Ok(WakeReason::Signal(signal));
             }
             let mut fds =
                 vec![PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
@@ -87,7 +88,7 @@ impl Watch {
             }
             let quiet = fds[0].revents().is_empty() && fds[1].revents().is_empty();
             if quiet && fds.get(2).is_some_and(|node| !node.revents().is_empty()) {
-                return Ok(Woken::Node);
+                return Ok(WakeReason::Node);
             }
         }
     }
@@ -98,12 +99,12 @@ impl Watch {
     }
 }
 
-/// Lets signals through to whatever this process becomes: a mask outlives `exec`.
+/// Unblocks the signals for the program that this process becomes: a signal mask survives `exec`.
 pub(crate) fn let_signals_through() -> io::Result<()> {
     Ok(SigSet::from_iter(PASSED_ON).thread_unblock()?)
 }
 
-/// The kernel's word on what this process ignores, a bit for each signal; nothing if it does not say.
+/// Returns the signals that this process ignores, one bit each; none if the kernel does not tell.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
