@@ -43,14 +43,14 @@ pub(crate) struct NodeFlags {
 /// Where a node is, and the directory of the client's certificate if the connection uses TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeLocation {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: NodeEndpoint,
     certificate: Option<PathBuf>,
 }
 
 impl NodeLocation {
     /// Returns the location of a node of this machine that serves this socket.
     pub(crate) fn socket(path: PathBuf) -> Self {
-        NodeLocation { endpoint: Endpoint::Socket(path), certificate: None }
+        NodeLocation { endpoint: NodeEndpoint::Socket(path), certificate: None }
     }
 
     /// Returns the socket if the node is on this machine.
@@ -105,11 +105,11 @@ impl NodeFlags {
             return Ok(NodeLocation::socket(places::find_socket(self.socket.as_deref())?));
         };
         if self.plain {
-            let endpoint = Endpoint::Tcp { address, security: Security::Plain };
+            let endpoint = NodeEndpoint::Tcp { address, security: Security::Plain };
             return Ok(NodeLocation { endpoint, certificate: None });
         }
         let (dir, identity) = self.certificate(&address)?;
-        let endpoint = Endpoint::Tcp { address, security: Security::Tls(identity) };
+        let endpoint = NodeEndpoint::Tcp { address, security: Security::Tls(identity) };
         Ok(NodeLocation { endpoint, certificate: Some(dir) })
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, ServeError, Serving};
 use meshlock_tls::Security;
 use serde_json::{Value, json};

@@ -116,10 +116,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 }
 
 /// The result of a seed: its report, unless it panicked, and the violation, if there was one.
-type Attempt = (Option<Report>, Option<String>);
+type Attempt = (Option<SeedReport>, Option<String>);
 
 /// Runs one seed. A panic is a failed assertion, and counts as a violation.
-fn attempt(seed: u64, options: &Options) -> Attempt {
+fn attempt(seed: u64, options: &RunOptions) -> Attempt {
     judged(|| run_seed(seed, options))
 }
 
@@ -218,7 +218,7 @@ struct SeedTally {
 }
 
 impl SeedTally {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, report: &SeedReport) {
         self.seeds += u64::from(report.violation.is_none());
         self.events += report.events;
         self.node_micros += report.node_micros;

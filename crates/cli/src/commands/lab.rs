@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let trace = arguments.trace.as_deref().map(read_trace).transpose()?.map(Arc::new);
     let live = arguments.attach.as_ref().map(|named| attach(arguments, named)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(arguments, Shown { live: live.clone(), trace }, out));
+    let outcome = runtime.block_on(serve(arguments, LabOptions { live: live.clone(), trace }, out));
     // An exploration that still runs for the page is abandoned.
     runtime.shutdown_background();
     if let Some(live) = live {
@@ -85,7 +85,11 @@ fn attach(arguments: &Arguments, named: &[String]) -> anyhow::Result<Arc<Live>> 
     Ok(live)
 }
 
-async fn serve(arguments: &Arguments, shown: Shown, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
+async fn serve(
+    arguments: &Arguments,
+    shown: LabOptions,
+    out: &mut dyn Write,
+) -> anyhow::Result<CommandOutcome> {
     let listener = server::listen(arguments.port).await.map_err(|error| {
         UsageError::new(format!(
             "--port {}: cannot listen there: {error}; choose another port",

@@ -95,7 +95,7 @@ impl Etcd {
     }
 
     /// Applies the rate limit to a request within a long call, as if it were a call of its own.
-    fn pace(&self, caller: &Admitted, kind: Kind) -> Result<(), Status> {
+    fn pace(&self, caller: &Admitted, kind: RequestKind) -> Result<(), Status> {
         let counted = self.sessions.front().admit_again(caller, kind);
         counted.map_err(|error| Status::resource_exhausted(format!("meshlock: {error}")))
     }

@@ -47,14 +47,16 @@ impl Snapshot {
         let tally = &self.readings.tally;
         page.counters(
             MetricFamily { name: "acquisitions", help: "Lock acquisitions by outcome." },
-            Outcome::ALL.iter().map(|outcome| (label("outcome", outcome.label()), tally.outcomes(*outcome))),
+            AcquireOutcome::ALL
+                .iter()
+                .map(|outcome| (label("outcome", outcome.label()), tally.outcomes(*outcome))),
         )?;
         page.histograms(
             MetricFamily {
                 name: "wait",
                 help: "Time from the request for a lock to its grant, by what let the waiter in.",
             },
-            Served::ALL.iter().map(|served| (label("served", served.label()), tally.waits(*served))),
+            ServedBy::ALL.iter().map(|served| (label("served", served.label()), tally.waits(*served))),
         )?;
         page.histograms(
             MetricFamily { name: "hold", help: "Time from the grant of a lock to its release." },

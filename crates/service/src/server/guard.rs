@@ -72,7 +72,7 @@ impl Guard {
     fn authorize(&self, parts: &Parts, request: RequestId) -> Result<Admitted, Status> {
         let peer = parts.extensions.get::<Arc<RemoteClient>>().ok_or_else(unidentified)?;
         let need = required_right(parts)?;
-        let origin = Origin::Network(peer.address);
+        let origin = CallerOrigin::Network(peer.address);
         let shown = |principal| Caller { principal, origin, request };
         if need == Need::Nothing {
             let caller = shown(peer.principal().unwrap_or(Principal::Anyone));

@@ -59,7 +59,7 @@ impl Inner {
     /// Handles an event of a key's acquisition.
     fn on_event(&self, id: KeyId, event: &AcquireEvent) {
         let over = match event {
-            AcquireEvent::Granted(NodeGrant { fence, slot, .. }) => {
+            AcquireEvent::Granted(LockGrant { fence, slot, .. }) => {
                 self.registry().on_granted(id, KeyGrant { fence: fence.value(), slot: *slot });
                 return self.note_change();
             }

@@ -79,7 +79,7 @@ impl Sessions {
 
     /// Returns until when a client may rely on its locks, if its connection was cut.
     fn relies_until(&self, client: &Caller) -> Option<Time> {
-        let Origin::Network(address) = client.origin else { return None };
+        let CallerOrigin::Network(address) = client.origin else { return None };
         let cut = self.0.cut.lock().unwrap_or_else(PoisonError::into_inner);
         cut.get(&address).copied()
     }

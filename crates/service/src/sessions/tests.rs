@@ -31,7 +31,7 @@ fn from(sessions: &Sessions, address: SocketAddr) -> Admitted {
 /// Starts a node of one site, and its sessions.
 pub(crate) fn sessions() -> (Engine, Sessions) {
     let site: SiteName = "local".parse().unwrap();
-    let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+    let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
     let sessions = Sessions::open(Front::new((*engine).clone(), Arc::default()), ApiLimits::default());
     (engine, sessions)
 }

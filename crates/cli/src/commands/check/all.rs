@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
         let bounds = Bounds { most_memory: memory, ..case.bounds() };
         let title = format!("{}/{} {spec}", number + 1, cases.len());
         let timed = explore(&spec, &bounds, threads, &title)?;
-        let record = Record { case: case.clone(), outcome: Found::of(&timed.report, memory) };
+        let record = CaseRecord { case: case.clone(), outcome: CaseOutcome::of(&timed.report, memory) };
         record_file.enter(&record)?;
         documents.push(document(&spec, &record, &bounds, &timed));
         records.push(record);
@@ -125,7 +125,7 @@ impl<'a> RecordFile<'a> {
     }
 
     /// Adds a result, or replaces the earlier result of the same run, and saves the file.
-    fn enter(&mut self, record: &Record) -> anyhow::Result<()> {
+    fn enter(&mut self, record: &CaseRecord) -> anyhow::Result<()> {
         self.records.retain(|other| other.case != record.case);
         self.records.push(record.clone());
         self.save()
@@ -199,11 +199,11 @@ fn print(records: &[CaseRecord], out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn outcome(records: &[Record]) -> CommandOutcome {
-    let any = |is_so: fn(Ending) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
-    if any(|ending| matches!(ending, Ending::Violated(_))) {
+fn outcome(records: &[CaseRecord]) -> CommandOutcome {
+    let any = |is_so: fn(CaseEnding) -> bool| records.iter().any(|record| is_so(record.outcome.ending));
+    if any(|ending| matches!(ending, CaseEnding::Violated(_))) {
         CommandOutcome::Refuted
-    } else if any(|ending| matches!(ending, Ending::Unfinished { .. })) {
+    } else if any(|ending| matches!(ending, CaseEnding::Unfinished { .. })) {
         CommandOutcome::Unfinished
     } else {
         CommandOutcome::Done

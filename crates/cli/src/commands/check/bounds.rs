@@ -105,13 +105,13 @@ impl Scope {
     pub(super) fn bounds(&self, spec: &Spec) -> Result<Bounds, UsageError> {
         self.check(spec)?;
         let network = match &self.network {
-            None => Network::from(spec.info.channels),
-            Some(name) => Network::named(name).ok_or_else(|| {
-                let names = Network::ALL.map(Network::name).join(", ");
+            None => NetworkModel::from(spec.info.channels),
+            Some(name) => NetworkModel::named(name).ok_or_else(|| {
+                let names = NetworkModel::ALL.map(NetworkModel::name).join(", ");
                 UsageError::new(format!("--network {name}: one of {names}"))
             })?,
         };
-        if network == Network::Duplicating && self.duplicates == Some(0) {
+        if network == NetworkModel::Duplicating && self.duplicates == Some(0) {
             return Err(UsageError::new(
                 "--duplicates 0: the network `duplicating` duplicates at least one message; leave the flag out",
             ));

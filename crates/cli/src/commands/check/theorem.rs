@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 }
 
 /// Returns what the theorem says about a structure.
-fn says(judged: &Judged) -> &'static str {
+fn says(judged: &JudgedStructure) -> &'static str {
     match &judged.flaw {
         None => "a and b hold",
         Some(Flaw::Strangers { .. }) => "b fails",
@@ -82,7 +82,7 @@ fn says(judged: &Judged) -> &'static str {
 }
 
 impl StructureGroup {
-    fn add(&mut self, judged: &Judged) {
+    fn add(&mut self, judged: &JudgedStructure) {
         self.structures += 1;
         self.agree += usize::from(judged.agrees());
         self.states += judged.report.states;

@@ -131,7 +131,7 @@ fn rows(arguments: &Arguments, family: &QuorumFamily) -> Vec<PropertyRow> {
 /// Returns the sets that violate a required property.
 fn blamed(rows: &[PropertyRow]) -> Vec<usize> {
     let violations = rows.iter().filter(|row| row.required).filter_map(PropertyRow::violation);
-    violations.flat_map(Violation::sets).map(|set| set.index).collect()
+    violations.flat_map(QuorumViolation::sets).map(|set| set.index).collect()
 }
 
 impl PropertyRow {
@@ -152,9 +152,9 @@ impl PropertyRow {
 
     fn why(&self) -> String {
         match &self.verdict {
-            Verdict::Holds => self.property.about(),
-            Verdict::Fails(violation) => violation.to_string(),
-            Verdict::Undecided => "too many sets to decide; no violation was found".to_owned(),
+            QuorumVerdict::Holds => self.property.about(),
+            QuorumVerdict::Fails(violation) => violation.to_string(),
+            QuorumVerdict::Undecided => "too many sets to decide; no violation was found".to_owned(),
         }
     }
 }

@@ -38,7 +38,7 @@ const STYLE: &str = "\
 ";
 
 /// Draws the analysis; `curve` is the availability at [`PROBABILITIES`].
-pub(super) fn draw(title: &str, figures: &Analysis, curve: &[Point]) -> String {
+pub(super) fn draw(title: &str, figures: &Analysis, curve: &[AvailabilityPoint]) -> String {
     let mut svg = Svg::new();
     svg.text(At(24.0, 34.0), "title", title);
     let sizes = figures.sizes;

@@ -128,7 +128,7 @@ impl Construction {
     }
 
     /// Returns the rule of the construction, if there is one that describes more sets than are listed, or than can be listed.
-    pub(super) fn rule(&self) -> anyhow::Result<Option<Rule>> {
+    pub(super) fn rule(&self) -> anyhow::Result<Option<QuorumRule>> {
         let rule = match self {
             Construction::Grid { sites } => QuorumRule::grid(*sites),
             Construction::Tree { sites, all: true, .. } => QuorumRule::tree(*sites),

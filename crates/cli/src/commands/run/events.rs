@@ -66,7 +66,7 @@ impl EventSource {
         let wanted: SigSet = PASSED_ON.into_iter().filter(|signal| !has(ignored, *signal)).collect();
         wanted.thread_block()?;
         let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(EventSource { signals, alarm: Alarm::new()? })
+        Ok(EventSource { signals, alarm: ClockAlarm::new()? })
     }
 
     /// Waits for the next event. If the time `until` has come, that takes precedence over all other events.

@@ -88,7 +88,7 @@ impl FaultFlags {
         Ok(plan)
     }
 
-    fn at_given_times(&self, sites: usize) -> Result<Vec<(Time, Fault)>, UsageError> {
+    fn at_given_times(&self, sites: usize) -> Result<Vec<(Time, FaultEvent)>, UsageError> {
         let mut at = Vec::new();
         for text in &self.fail {
             let (word, time) = before_at("--fail", text)?;

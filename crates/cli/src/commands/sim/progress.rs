@@ -57,7 +57,7 @@ pub(super) struct TraceWithProgress<'a> {
 }
 
 impl Trace for TraceWithProgress<'_> {
-    fn line(&mut self, line: Line<'_>) {
+    fn line(&mut self, line: TracedEvent<'_>) {
         self.trace.line(line);
     }
 

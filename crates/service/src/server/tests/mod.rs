@@ -62,7 +62,7 @@ impl TestServer {
         let tokens = Tokens::new(names.iter().map(token).collect()).unwrap();
         let gate = Arc::new(Gate::new(Policy { access, tokens }, each, Audit::default()));
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
-        let engine = Engine::start(Setup::new(Config::new(site.clone(), vec![site]))).unwrap();
+        let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let sessions = Sessions::open(Front::new(engine.clone(), gate.clone()), ApiLimits::default());
         TestServer { router: router(&sessions), gate, sessions, _engine: engine }
     }
