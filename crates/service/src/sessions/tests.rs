@@ -11,6 +11,7 @@ use meshlock_host::{Engine, Setup};
 
 use meshlock_cluster::access::Principal;
 use meshlock_host::gate::{Caller, Kind, Origin, RequestId};
+use meshlock_testing::in_time;
 
 use super::leases::site_number;
 use super::*;
@@ -71,11 +72,14 @@ async fn a_key_stays_for_a_call_that_was_made_again_when_the_first_one_goes_away
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let held = in_time("the call ends", sessions.acquire(caller, order(holder, Wait::Forever), None))
+        .await
+        .unwrap()
+        .0;
     let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
     drop(first);
     sessions.release(caller, &held.name).unwrap();
-    let (_, grant) = second.await.unwrap();
+    let (_, grant) = in_time("the call ends", second).await.unwrap();
     assert!(grant.fence > held.grant().unwrap().fence);
 }
 
@@ -84,10 +88,13 @@ async fn a_lock_that_one_of_two_calls_has_told_its_client_of_stays_when_the_othe
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let held = in_time("the call ends", sessions.acquire(caller, order(holder, Wait::Forever), None))
+        .await
+        .unwrap()
+        .0;
     let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
     sessions.release(caller, &held.name).unwrap();
-    let (key, _) = second.await.unwrap();
+    let (key, _) = in_time("the call ends", second).await.unwrap();
     drop(first);
     assert!(sessions.key(caller, &key.name).is_some_and(|now| now.id == key.id), "the client relies on it");
 }
@@ -97,7 +104,8 @@ async fn a_key_goes_with_the_last_call_that_waits_for_it() {
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let _held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap();
+    let _held =
+        in_time("the call ends", sessions.acquire(caller, order(holder, Wait::Forever), None)).await.unwrap();
     let (first, second) = (waits(&sessions, caller, waiter), waits(&sessions, caller, waiter));
     let name = order(waiter, Wait::Forever).wanted.name;
     drop(second);
@@ -111,12 +119,17 @@ async fn every_call_waits_as_long_as_it_said_itself() {
     let (_engine, sessions) = sessions();
     let caller = &me(&sessions);
     let (holder, waiter) = (lease(&sessions), lease(&sessions));
-    let held = sessions.acquire(caller, order(holder, Wait::Forever), None).await.unwrap().0;
+    let held = in_time("the call ends", sessions.acquire(caller, order(holder, Wait::Forever), None))
+        .await
+        .unwrap()
+        .0;
     let mut patient = Box::pin(sessions.acquire(caller, order(waiter, Wait::Forever), None));
     assert!(poll(patient.as_mut()).is_pending());
-    let hasty = sessions.acquire(caller, order(waiter, Wait::Try), None).await;
+    let hasty = in_time("the call ends", sessions.acquire(caller, order(waiter, Wait::Try), None)).await;
     assert_eq!(hasty.err(), Some(NotHeld::Busy));
-    let late = sessions.acquire(caller, order(waiter, Wait::Within(Span::ZERO)), None).await;
+    let late =
+        in_time("the call ends", sessions.acquire(caller, order(waiter, Wait::Within(Span::ZERO)), None))
+            .await;
     assert_eq!(late.err(), Some(NotHeld::TimedOut));
     // And whoever joins one that is hasty waits on when that one has given up.
     drop(patient);
@@ -125,10 +138,10 @@ async fn every_call_waits_as_long_as_it_said_itself() {
     assert!(poll(hasty.as_mut()).is_pending());
     let mut patient = pin!(sessions.acquire(caller, order(waiter, Wait::Forever), None));
     assert!(poll(patient.as_mut()).is_pending());
-    assert_eq!(hasty.await.err(), Some(NotHeld::TimedOut));
+    assert_eq!(in_time("the call ends", hasty).await.err(), Some(NotHeld::TimedOut));
     assert!(poll(patient.as_mut()).is_pending());
     sessions.release(caller, &held.name).unwrap();
-    assert!(patient.await.is_ok());
+    assert!(in_time("the call ends", patient).await.is_ok());
 }
 
 #[test]
@@ -148,14 +161,16 @@ async fn what_a_client_held_by_a_connection_that_was_cut_is_nobody_s_until_it_ca
     for (client, is_cut) in clients.into_iter().zip([false, true]) {
         let client = from(&sessions, client);
         let held = sessions.grant(&client, Lasts::WithItsConnection, None).unwrap();
-        sessions.acquire(&client, order(held, Wait::Forever), None).await.unwrap();
+        in_time("the call ends", sessions.acquire(&client, order(held, Wait::Forever), None)).await.unwrap();
         let until = sessions.front().lease_end().unwrap();
         if is_cut {
             sessions.on_cut(clients[1]);
         }
         sessions.end_with_call(held);
         let wait = if is_cut { Wait::Forever } else { Wait::Try };
-        let (key, _) = sessions.acquire(&me, order(lease(&sessions), wait), None).await.unwrap();
+        let (key, _) = in_time("the call ends", sessions.acquire(&me, order(lease(&sessions), wait), None))
+            .await
+            .unwrap();
         assert!(!is_cut || now() >= until, "others have it before the client has stopped");
         sessions.release(&me, &key.name).unwrap();
     }
