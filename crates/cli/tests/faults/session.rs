@@ -9,6 +9,7 @@ use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
+use meshlock_testing::Deadline;
 use meshlock_wire::clients::{Status, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 /// How often a client that waits for its node looks whether the test is over.
@@ -22,6 +23,12 @@ pub(crate) struct Grant {
     /// Nobody else has it before, on the client's clock.
     pub(crate) until: Time,
     pub(crate) margin: Span,
+}
+
+/// Says when a wait for a node has taken too long.
+pub(crate) fn deadline() -> impl FnMut() -> bool {
+    let end = Deadline::default();
+    move || end.is_over()
 }
 
 /// A connection to a node.

@@ -7,23 +7,18 @@ use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
 use meshlock_wire::clients::ToClient;
 
-use crate::cluster::{Cluster, DEADLINE, Setting, TERMS, plain, tls};
+use crate::cluster::{Cluster, Setting, TERMS, plain, tls};
 use crate::counter::Counter;
 use crate::herd::LOCK;
 use crate::insider::Insider;
 use crate::network::Network;
-use crate::session::{Grant, Session};
+use crate::session::{Grant, Session, deadline};
 
 /// A fence has the number of its view above these bits.
 const EPOCH_SHIFT: u32 = 40;
 
 fn connect(cluster: &Cluster, site: usize) -> Session {
-    Session::connect(&cluster.socket(site), "test", &mut || false).unwrap()
-}
-
-fn deadline() -> impl FnMut() -> bool {
-    let end = std::time::Instant::now() + DEADLINE;
-    move || std::time::Instant::now() >= end
+    Session::connect(&cluster.socket(site), "test", &mut deadline()).unwrap()
 }
 
 /// What a client was promised in the end: it hears its node until that is gone.
