@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use meshlock_protocol::registry::ALL;
 
-use crate::{generated, purity};
+use crate::{generated, purity, waits};
 
 /// A source file longer than this is more than one subject.
 const MOST_LINES: usize = 600;
@@ -33,6 +33,7 @@ pub(crate) fn tidy(root: &Path) -> anyhow::Result<()> {
         check_words(&path, &text, &mut faults);
         if path.extension().is_some_and(|extension| extension == "rs") {
             check_source(&path, &text, &mut faults);
+            waits::check(&path, &text, &mut faults);
         }
     }
     check_documents(root, &mut faults)?;
