@@ -32,8 +32,7 @@ usage: cargo xtask COMMAND
   soak         run what takes longer than ci may, one named step after the other
                --list: the steps; --only STEP: this one (several times for several);
                --seeds N, --cases N, --storms N: how much
-  tidy         check headers, sizes, forbidden words, names of types, doc comments, the bans of pure crates, commands, links and
-               paths in documents, generated tables";
+  tidy         check headers, sizes, forbidden words, waits of tests, the bans of pure crates, commands in the README, generated tables";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

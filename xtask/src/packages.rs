@@ -100,3 +100,17 @@ fn apt(arguments: &[&str], packages: &[&str]) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_lacks_a_program_names_the_package_that_is_installed_here() {
+        for package in CI {
+            if let KnownBy::Program(program) = package.known_by {
+                assert_eq!(meshlock_testing::package_of(program), package.name, "crates/testing/src/skip.rs");
+            }
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Running cargo, git and other steps. Each step prints a line when it begins and one when it is done.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -10,8 +12,11 @@ use anyhow::{Context, bail};
 pub(crate) const BUILT_ONCE: &[(&str, &str)] =
     &[("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
 
-/// With this set, a test whose program is missing fails; without it, it says what is missing and passes.
+/// With this set, a test fails that lacks a program or a right; without it, it is skipped.
 const ALL_MUST_RUN: (&str, &str) = ("MESHLOCK_ALL_TESTS", "1");
+
+/// Names the file in which tests write down that they lack something, and what.
+const SKIPPED_LOG: &str = "MESHLOCK_SKIPPED_LOG";
 
 /// Hosts for which no client may ask a proxy: the servers of tests are on this machine.
 const DIRECT: &str = "127.0.0.1,localhost";
@@ -37,13 +42,36 @@ pub(crate) fn cargo(root: &Path, arguments: &str, environment: &[(&str, &str)]) 
     })
 }
 
-/// Runs cargo as above, for tests of which none may be left out.
+/// Runs cargo as above, for tests of which none may be skipped, and says at the end which would have been.
 pub(crate) fn cargo_test(root: &Path, arguments: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let names = ["no_proxy", "NO_PROXY"];
     let given = names.iter().find_map(|name| std::env::var(name).ok());
     let direct = given.map_or_else(|| DIRECT.to_owned(), |hosts| format!("{hosts},{DIRECT}"));
-    let own = [ALL_MUST_RUN, (names[0], &direct), (names[1], &direct)];
-    cargo(root, arguments, &[&own, environment].concat())
+    let log = crate::target_dir(root).join("skipped-tests.txt");
+    // It is there if this was run before.
+    let _ = fs::remove_file(&log);
+    let log_name = log.to_str().context("the target directory's name is UTF-8")?;
+    let own = [ALL_MUST_RUN, (SKIPPED_LOG, log_name), (names[0], &direct), (names[1], &direct)];
+    let outcome = cargo(root, arguments, &[&own, environment].concat());
+    eprintln!("xtask: {}", skipped(&fs::read_to_string(&log).unwrap_or_default()));
+    outcome
+}
+
+/// Says how many tests wrote down that they lack something, which, and what. A test may lack several things, and say so twice.
+fn skipped(log: &str) -> String {
+    let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (test, why) in log.lines().filter_map(|line| line.split_once('\t')) {
+        let whys = tests.entry(test).or_default();
+        if !whys.contains(&why) {
+            whys.push(why);
+        }
+    }
+    if tests.is_empty() {
+        return "skipped: none".to_owned();
+    }
+    let lines: Vec<String> =
+        tests.iter().map(|(test, whys)| format!("\n  {test}: {}", whys.join("; "))).collect();
+    format!("skipped: {}, and so failed, because every test must run:{}", tests.len(), lines.concat())
 }
 
 /// Runs one step and says how long it took.
@@ -65,4 +93,18 @@ pub(crate) fn tracked_files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     let listing = String::from_utf8(output.stdout).context("file names are UTF-8")?;
     Ok(listing.lines().map(PathBuf::from).filter(|path| root.join(path).is_file()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skipped_tests_are_counted_and_listed_once() {
+        assert_eq!(skipped(""), "skipped: none");
+        let log = "b::two\tthe program x; apt-get install x\na::one\troot\nb::two\tthe program x; apt-get install x\n";
+        let text = skipped(log);
+        assert!(text.starts_with("skipped: 2, "), "{text}");
+        assert!(text.ends_with(":\n  a::one: root\n  b::two: the program x; apt-get install x"), "{text}");
+    }
 }

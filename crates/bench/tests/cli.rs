@@ -1,10 +1,13 @@
 //! The program as people run it, with a tenth of the work.
 
 use std::process::{Command, Output};
+use std::time::Duration;
+
+use meshlock_testing::BoundedCommand;
 
 /// Runs it. The program `meshlock` stands beside it once the whole workspace is built.
 fn bench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_meshlock-bench")).args(arguments).output().expect("it starts")
+    Command::new(env!("CARGO_BIN_EXE_meshlock-bench")).args(arguments).output_within(Duration::from_mins(8))
 }
 
 fn json(arguments: &[&str]) -> serde_json::Value {

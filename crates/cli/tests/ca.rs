@@ -5,11 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use meshlock_testing::BoundedCommand;
 use meshlock_tls::{Bearer, Files, Identity};
 
 fn ca(dir: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-    command.arg("ca").args(arguments).current_dir(dir).output().expect("the binary starts")
+    command.arg("ca").args(arguments).current_dir(dir).output_in_time()
 }
 
 fn says(dir: &Path, arguments: &[&str]) -> String {

@@ -1,13 +1,14 @@
 //! `meshlock check` as a user runs it.
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
+use meshlock_testing::BoundedCommand;
 use serde_json::Value;
 
 fn meshlock(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("the binary starts")
+    command.args(arguments).output_in_time()
 }
 
 /// The output of a run that must end with `code`.

@@ -3,9 +3,11 @@
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 
+use meshlock_testing::{BoundedChild, BoundedCommand, until_readable};
+
 fn meshlock(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("the binary starts")
+    command.args(arguments).output_in_time()
 }
 
 fn stdout(output: &Output) -> String {
@@ -117,7 +119,8 @@ fn a_closed_pipe_is_success() {
         .expect("the binary starts");
     let mut pipe = child.stdout.take().expect("stdout is piped");
     let mut first = [0_u8; 1];
+    until_readable("something is written", &pipe);
     pipe.read_exact(&mut first).expect("something is written");
     drop(pipe);
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(child.wait_in_time().code(), Some(0));
 }

@@ -1,8 +1,10 @@
 //! `meshlock lab` as a user runs it: it says where it is, serves its page to itself only, and refuses a port that is taken.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+
+use meshlock_testing::{BoundedChild, BoundedCommand, Lines, WITHIN};
 
 /// The lab, ended with this value.
 struct Lab {
@@ -15,9 +17,8 @@ impl Lab {
         let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
         command.args(["lab", "--no-open"]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("the lab starts");
-        let mut line = String::new();
-        let out = process.stdout.take().expect("its output is a pipe");
-        BufReader::new(out).read_line(&mut line).expect("it says where it is");
+        let out = Lines::of(process.stdout.take().expect("its output is a pipe"));
+        let line = out.line("it says where it is");
         let address = line.trim().trim_start_matches("http://").trim_end_matches('/').to_owned();
         Lab { process, address }
     }
@@ -26,6 +27,7 @@ impl Lab {
     fn ask(&self, path: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");
+        stream.set_read_timeout(Some(WITHIN)).expect("a time");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
         answer
@@ -34,8 +36,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.end();
     }
 }
 
@@ -73,7 +74,7 @@ fn a_port_that_is_taken_is_refused_with_its_number() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-    let output = command.args(["lab", "--no-open", "--port", &port]).output().unwrap();
+    let output = command.args(["lab", "--no-open", "--port", &port]).output_in_time();
     assert_eq!(output.status.code(), Some(64));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains(&format!("--port {port}: cannot listen there")), "{said}");

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use meshlock_testing::BoundedCommand;
+
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
 }
@@ -15,7 +17,7 @@ fn read(file: &str) -> String {
 }
 
 fn meshlock(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_meshlock")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_meshlock")).args(arguments).output_in_time();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 
+use meshlock_testing::{BoundedChild, BoundedCommand, until_readable};
+
 fn start(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
     command.arg("quorum").args(arguments);
@@ -10,7 +12,7 @@ fn start(arguments: &[&str]) -> Command {
 }
 
 fn quorum(arguments: &[&str]) -> Output {
-    start(arguments).stdin(Stdio::null()).output().expect("the binary starts")
+    start(arguments).output_in_time()
 }
 
 /// With `input` on standard input.
@@ -21,7 +23,7 @@ fn quorum_reading(input: &str, arguments: &[&str]) -> Output {
     let mut stdin = child.stdin.take().expect("it is piped");
     stdin.write_all(input.as_bytes()).expect("it reads");
     drop(stdin);
-    child.wait_with_output().expect("it ends")
+    child.output_in_time()
 }
 
 fn stdout(output: &Output) -> String {
@@ -210,8 +212,10 @@ fn mistakes_are_named_with_what_would_be_right() {
 fn a_reader_that_goes_away_is_no_failure() {
     let mut command = start(&["build", "plane", "--order", "31"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    let mut first = [0; 10];
-    child.stdout.take().expect("it is piped").read_exact(&mut first).expect("it writes");
-    let output = child.wait_with_output().expect("it ends");
+    let (mut first, mut pipe) = ([0; 10], child.stdout.take().expect("it is piped"));
+    until_readable("it writes", &pipe);
+    pipe.read_exact(&mut first).expect("it writes");
+    drop(pipe);
+    let output = child.output_in_time();
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
 }

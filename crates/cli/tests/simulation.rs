@@ -1,10 +1,12 @@
 //! `meshlock sim`, `compare` and `reproduce` as a user runs them.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
+
+use meshlock_testing::BoundedCommand;
 
 fn meshlock(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("the binary starts")
+    command.args(arguments).output_in_time()
 }
 
 fn temporary(name: &str) -> std::path::PathBuf {
@@ -109,8 +111,7 @@ fn a_violation_ends_the_run_with_its_seed_its_time_and_the_last_events() {
 fn output_is_the_same_to_the_byte_whatever_the_number_of_threads() {
     let with_threads = |threads: &str, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_meshlock"));
-        let output = command.env("RAYON_NUM_THREADS", threads).args(arguments).stdin(Stdio::null()).output();
-        let output = output.expect("the binary starts");
+        let output = command.env("RAYON_NUM_THREADS", threads).args(arguments).output_in_time();
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         output.stdout
     };

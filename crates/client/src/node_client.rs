@@ -146,6 +146,7 @@ impl Inner {
 }
 
 impl HeldLock {
+    /// The request that was granted.
     pub fn request(&self) -> &Arc<RemoteRequest> {
         &self.request
     }

@@ -94,10 +94,12 @@ impl RemoteRequest {
         RemoteRequest { session, tag, lock, held_until, state, changed: Notify::const_new() }
     }
 
+    /// The lock that is asked for.
     pub fn lock(&self) -> &LockName {
         &self.lock
     }
 
+    /// A copy of the state as it is now.
     pub fn state(&self) -> RequestState {
         self.locked_state().clone()
     }

@@ -216,7 +216,7 @@ impl World {
                 inside.lease_end = inside.lease_end.min(act_by);
             }
             ClientState::Inside(_) | ClientState::Waiting { .. } | ClientState::Resting => {
-                self.leave_lock(client, request)
+                self.leave_lock(client, request);
             }
         }
     }

@@ -29,6 +29,7 @@ use meshlock_cluster::rules::Rules;
 use meshlock_cluster::table::Request;
 use meshlock_cluster::view::View;
 
+/// A whole simulated cluster: its machines, its network, its clients, and what happens next.
 pub(super) struct World {
     pub(super) settings: SeedSettings,
     pub(super) now: Moment,

@@ -91,7 +91,7 @@ mod tests {
             sender.send((WriteToken(number), vec![incarnation(number)])).unwrap();
         }
         drop(sender);
-        thread.join().unwrap();
+        meshlock_testing::joined("all is written", thread);
         assert_eq!(*written.lock().unwrap(), (1..=10).map(incarnation).collect::<Vec<_>>());
         let said = said.lock().unwrap();
         assert_eq!(said.last(), Some(&(WriteToken(10), 10)));

@@ -7,14 +7,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use meshlock_client::{Connection, Keeping, NodeEndpoint};
 use meshlock_cluster::node::{Config, Content};
 use meshlock_cluster::table::Wait;
 use meshlock_host::front::{AcquireParams, AcquireState, Acquisition, Front, Owner};
 use meshlock_host::{Engine, NodeSetup, door};
-use meshlock_testing::WITHIN;
+use meshlock_testing::{Deadline, WITHIN, in_time, joined};
 use meshlock_wire::clients::{ToClient, ToNode, put_to_node, take_to_client, take_to_node};
 use meshlock_wire::sites::{Versions, decode_packet, take_greeting};
 
@@ -86,8 +85,8 @@ impl Served {
         let held = self.front.acquire(&self.front.in_process(), owner, wanted, ());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let is_decided = |state: &AcquireState| *state != AcquireState::Waiting;
-        let decided = runtime.block_on(async { tokio::time::timeout(WITHIN, held.until(is_decided)).await });
-        assert!(matches!(decided, Ok(AcquireState::Held(_))), "{decided:?}");
+        let decided = runtime.block_on(in_time("it is decided who has the lock", held.until(is_decided)));
+        assert!(matches!(decided, AcquireState::Held(_)), "{decided:?}");
         held
     }
 
@@ -189,6 +188,7 @@ fn play_a_node_of_version_2(socket: &Path) -> std::thread::JoinHandle<Vec<ToNode
     std::thread::spawn(move || {
         let refusal = said_by("<", conversation("a client of version 3, which such a node refuses"));
         let (mut first, _) = listener.accept().unwrap();
+        first.set_read_timeout(Some(WITHIN)).unwrap();
         let mut heard = vec![frame(&mut first)];
         first.write_all(&refusal[0]).unwrap();
         drop(first);
@@ -212,9 +212,9 @@ fn a_client_of_today_talks_to_a_node_of_version_2() {
     let mut connection =
         Connection::connect(&NodeEndpoint::Socket(socket), &label, &Keeping::Thread).unwrap();
     assert_eq!(connection.site().as_str(), "local");
-    let answer = connection.ask(Duration::from_mins(1), |tag| ToNode::Status { tag }).unwrap();
+    let answer = connection.ask(WITHIN, |tag| ToNode::Status { tag }).unwrap();
     assert!(matches!(answer, ToClient::Status { status, .. } if status.site.as_str() == "local"));
-    let heard = node.join().unwrap();
+    let heard = joined("the conversation ends", node);
     let versions: Vec<u16> = heard
         .iter()
         .filter_map(|said| if let ToNode::Hello { version, .. } = said { Some(*version) } else { None })
@@ -257,8 +257,9 @@ fn a_site_of_an_older_version_is_greeted_heard_and_answered_in_its_version() {
         let ping = said[1..].iter().find(is_ping).expect("b has asked whether it is heard");
         stream.write_all(ping).unwrap();
         let pings = said[1..].iter().filter(is_ping).count() + 1;
-        let mut pongs = 0;
+        let (mut pongs, deadline) = (0, Deadline::default());
         while pongs < pings {
+            deadline.check("every ping is answered");
             let packet = decode_packet(&frame(&mut stream)[4..], version).unwrap();
             pongs += usize::from(packet.content == Content::Pong);
         }

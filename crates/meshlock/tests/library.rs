@@ -11,7 +11,7 @@ use meshlock::{AcquireError, Cluster, LossReason, Node, Refusal, StartError, Tls
 use meshlock_cluster::node::ClientAnswer;
 use meshlock_cluster::table::{TraceWatch, Wait};
 use meshlock_host::Listener;
-use meshlock_testing::{eventually, eventually_async};
+use meshlock_testing::{Deadline, WITHIN, eventually, eventually_async, in_time, joined};
 use meshlock_tls::{Bearer, ca};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
@@ -60,7 +60,7 @@ async fn three_sites_count_under_one_lock_and_lose_nothing() {
 fn a_site_whose_own_thread_is_busy_still_hands_a_lock_over() {
     let cluster = Cluster::local(2).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(cluster.ready());
+    runtime.block_on(in_time("the cluster is ready", cluster.ready()));
     let (here, there) = (cluster[0].clone(), cluster[1].clone());
     // The sites are connected, and the lock is here.
     drop(there.lock_blocking("a").unwrap());
@@ -71,7 +71,7 @@ fn a_site_whose_own_thread_is_busy_still_hands_a_lock_over() {
         busy.send(()).unwrap();
         let _ = is_over.recv();
     });
-    is_busy.recv().unwrap();
+    is_busy.recv_timeout(WITHIN).unwrap();
     let entered = Arc::new(AtomicU64::new(0));
     let wanted = std::thread::spawn({
         let entered = entered.clone();
@@ -93,8 +93,8 @@ fn a_site_whose_own_thread_is_busy_still_hands_a_lock_over() {
     // Whoever waits here waits for the thread that is busy, once the lock is handed over.
     eventually("the lock is handed over, or lost", || wanted.is_finished() || kept.is_finished());
     drop(over);
-    wanted.join().unwrap();
-    assert!(!kept.join().unwrap(), "the site kept the lock until its lease was over");
+    joined("the lock is handed over", wanted);
+    assert!(!joined("the other site is told", kept), "the site kept the lock until its lease was over");
 }
 
 fn waiters(node: &Node) -> usize {
@@ -129,7 +129,7 @@ fn locks_work_without_async() {
     });
     let fence = held.fence();
     drop(held);
-    assert!(waiting.join().unwrap() > fence);
+    assert!(joined("who waits has the lock", waiting) > fence);
 }
 
 #[tokio::test]
@@ -294,7 +294,10 @@ fn converse(socket: &Path, messages: &[ToNode], last: impl Fn(&ToClient) -> bool
         put_to_node(message, &mut said);
     }
     stream.write_all(&said).expect("a test's own set-up");
+    stream.set_read_timeout(Some(WITHIN)).expect("a test's own set-up");
+    let deadline = Deadline::default();
     loop {
+        deadline.check("the node answers");
         if let Some((message, length)) = take_to_client(&heard).expect("a test's own set-up") {
             heard.drain(..length);
             if last(&message) {

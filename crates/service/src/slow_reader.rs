@@ -71,6 +71,8 @@ pub(crate) fn while_read<T: Send + 'static>(
 mod tests {
     use std::sync::Arc;
 
+    use meshlock_testing::eventually_async;
+
     use super::*;
 
     fn endless(kept: Arc<()>) -> Answers<u64> {
@@ -82,10 +84,9 @@ mod tests {
         let kept = Arc::new(());
         let mut answers = while_read(endless(kept.clone()), Duration::from_millis(1), || {});
         assert_eq!(answers.next().await.unwrap().unwrap(), 0);
-        while Arc::strong_count(&kept) > 1 {
-            // The task ends without being polled by the reader.
-            tokio::task::yield_now().await;
-        }
+        // The task ends without being polled by the reader.
+        let is_over = || Arc::strong_count(&kept) == 1;
+        eventually_async("the stream ends", tokio::time::sleep, is_over).await;
         let rest: Vec<_> = answers.collect().await;
         let (last, before) = rest.split_last().unwrap();
         assert!(before.len() <= MAX_BUFFERED + 1 && before.iter().all(Result::is_ok), "{before:?}");
@@ -102,8 +103,7 @@ mod tests {
             assert_eq!(answers.next().await.unwrap().unwrap(), at);
         }
         drop(answers);
-        while Arc::strong_count(&kept) > 1 {
-            tokio::task::yield_now().await;
-        }
+        let is_over = || Arc::strong_count(&kept) == 1;
+        eventually_async("the stream ends", tokio::time::sleep, is_over).await;
     }
 }

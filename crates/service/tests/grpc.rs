@@ -8,8 +8,9 @@ use std::sync::Arc;
 use axum::http::uri::PathAndQuery;
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, Serving};
+use meshlock_testing::in_time;
 use meshlock_tls::Security;
 use prost::Message;
 use tonic::client::Grpc;
@@ -117,7 +118,9 @@ fn with_api<F: Future<Output = ()>>(scenario: impl FnOnce(Client) -> F) {
     let serving = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap();
     let endpoint = Endpoint::from_shared(format!("http://{}", serving.address())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { scenario(Client(Grpc::new(endpoint.connect().await.unwrap()))).await });
+    runtime.block_on(in_time("the scenario ends", async {
+        scenario(Client(Grpc::new(endpoint.connect().await.unwrap()))).await;
+    }));
 }
 
 #[test]

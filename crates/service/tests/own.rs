@@ -1,15 +1,15 @@
 //! Our own API as a program without any client library uses it: with curl.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included: what fails must stop them")]
 
-use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, ServeError, Serving};
+use meshlock_testing::{BoundedChild, BoundedCommand, Lines, eventually, needs_program};
 use meshlock_tls::Security;
 use serde_json::{Value, json};
 
@@ -19,19 +19,21 @@ struct Api {
 }
 
 impl Api {
-    fn start() -> Self {
+    /// None where there is no curl to ask it with: then the test is skipped.
+    fn start() -> Option<Self> {
         Api::with(ApiLimits::default())
     }
 
-    fn with(limits: ApiLimits) -> Self {
+    fn with(limits: ApiLimits) -> Option<Self> {
+        if !needs_program("curl") {
+            return None;
+        }
         let site: meshlock_cluster::names::SiteName = "local".parse().unwrap();
         let engine = Engine::start(NodeSetup::new(Config::new(site.clone(), vec![site]))).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let setup = meshlock_service::ApiSetup { listener, security: Security::Plain, limits };
-        Api {
-            serving: Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap(),
-            _engine: engine,
-        }
+        let serving = Serving::start(&Front::new((*engine).clone(), Arc::default()), setup).unwrap();
+        Some(Api { serving, _engine: engine })
     }
 
     fn curl(&self, path: &str) -> Command {
@@ -47,7 +49,7 @@ impl Api {
         if !body.is_empty() {
             curl.args(["-d", body]);
         }
-        let output = curl.output().expect("curl is here");
+        let output = curl.output_in_time();
         let text = String::from_utf8(output.stdout).unwrap();
         let (said, code) = text.rsplit_once('\n').unwrap();
         (code.parse().unwrap(), serde_json::from_str(said).unwrap_or_else(|_| said.into()))
@@ -64,7 +66,7 @@ impl Api {
     /// Looks until so many wait for a lock.
     fn until_waiting(&self, lock: &str, count: usize) {
         let waits = || self.get(&format!("/v1/locks/{lock}"))["waiters"].as_array().map_or(0, Vec::len);
-        assert!((0..1000).any(|_| waits() == count), "nobody ever waits for '{lock}'");
+        eventually(&format!("{count} wait for '{lock}'"), || waits() == count);
     }
 
     /// An answer that is read line by line.
@@ -75,36 +77,36 @@ impl Api {
             curl.args(["-d", body]);
         }
         let mut child = curl.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines = Lines::of(child.stdout.take().unwrap());
         Stream { child, lines }
     }
 }
 
 struct Stream {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Lines,
 }
 
 impl Stream {
     fn next(&mut self) -> Value {
-        serde_json::from_str(&self.lines.next().expect("there is more").unwrap()).unwrap()
+        serde_json::from_str(&self.lines.line("there is more")).unwrap()
     }
 
     /// The next list of holders that is so long.
     fn until(&mut self, count: usize) -> Value {
-        loop {
-            let seen = self.next();
-            if seen["holders"].as_array().unwrap().len() == count {
-                return seen;
-            }
-        }
+        self.find(&format!("{count} hold it"), |seen| seen["holders"].as_array().unwrap().len() == count)
+    }
+
+    /// The next value that is as wanted.
+    fn find(&mut self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let wanted = |line: &str| Some(serde_json::from_str(line).unwrap()).filter(&is_wanted);
+        self.lines.find(what, wanted).unwrap_or_else(|| panic!("it ends without: {what}"))
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
     }
 }
 
@@ -114,7 +116,7 @@ fn fence(grant: &Value) -> i64 {
 
 #[test]
 fn a_lock_is_taken_refused_waited_for_and_given_back() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let (code, session) = api.post("/v1/sessions", &json!({ "ttl_ms": 60_000, "label": "first" }));
     assert_eq!((code, &session["ttl_ms"], &session["locks"]), (200, &json!(60_000), &json!([])));
     let first = json!({ "session": session["session"] });
@@ -145,7 +147,7 @@ fn a_lock_is_taken_refused_waited_for_and_given_back() {
 
 #[test]
 fn a_session_that_is_not_kept_alive_loses_its_lock_to_who_waits() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let (_, first) = api.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 500 }));
     let (code, second) = api.post("/v1/locks/a/acquire", &json!({}));
     assert_eq!(code, 200);
@@ -156,7 +158,7 @@ fn a_session_that_is_not_kept_alive_loses_its_lock_to_who_waits() {
 
 #[test]
 fn who_goes_away_while_it_waits_or_holds_by_its_connection_leaves_nothing_behind() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let mut watch = api.stream("GET", "/v1/locks/a/watch", "");
     watch.until(0);
     let mut hold = api.stream("POST", "/v1/locks/a/hold", r#"{"label":"held by a connection"}"#);
@@ -173,21 +175,18 @@ fn who_goes_away_while_it_waits_or_holds_by_its_connection_leaves_nothing_behind
 
 #[test]
 fn a_broken_lock_is_lost_by_its_holder() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
     hold.next();
     let (code, broken) = api.post("/v1/locks/a/break", &json!({}));
     assert_eq!((code, broken["cut_off"].as_array().unwrap().len()), (200, 1));
-    let mut lost = hold.next();
-    while lost.get("still").is_some() {
-        lost = hold.next();
-    }
+    let lost = hold.find("it is lost", |told| told.get("still").is_none());
     assert!(lost["lost"]["why"].as_str().unwrap().contains("broken"), "{lost}");
 }
 
 #[test]
 fn a_session_that_has_lost_a_lock_cannot_be_kept_alive() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let (_, held) = api.post("/v1/locks/a/acquire", &json!({}));
     let session = held["session"].as_str().unwrap();
     api.post("/v1/locks/a/break", &json!({}));
@@ -201,7 +200,7 @@ fn a_session_that_has_lost_a_lock_cannot_be_kept_alive() {
 
 #[test]
 fn a_semaphore_has_as_many_holders_as_permits_and_rules_follow() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let two = json!({ "permits": 2, "try": true });
     let (first, second) =
         (api.post("/v1/locks/pool/acquire", &two), api.post("/v1/locks/pool/acquire", &two));
@@ -219,7 +218,7 @@ fn a_semaphore_has_as_many_holders_as_permits_and_rules_follow() {
 #[test]
 fn what_makes_no_sense_is_refused_with_a_code_and_a_sentence() {
     let limits = ApiLimits { sessions: 2, ..ApiLimits::default() };
-    let api = Api::with(limits);
+    let Some(api) = Api::with(limits) else { return };
     for (path, body, code) in [
         ("/v1/locks/a/acquire", "{", "bad_request"),
         ("/v1/locks/a/acquire", r#"{"waits":3}"#, "bad_request"),
@@ -249,7 +248,7 @@ fn what_makes_no_sense_is_refused_with_a_code_and_a_sentence() {
 
 #[test]
 fn health_status_and_description_are_there() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     assert_eq!(api.get("/healthz")["ok"], true);
     // What waits for the node is answered when it takes part.
     api.post("/v1/locks/a/acquire", &json!({}));
@@ -264,6 +263,9 @@ fn health_status_and_description_are_there() {
 
 #[test]
 fn a_site_whose_cluster_is_not_there_says_so() {
+    if !needs_program("curl") {
+        return;
+    }
     let sites: [meshlock_cluster::names::SiteName; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
     let engine = Engine::start(NodeSetup::new(Config::new(sites[0].clone(), sites.to_vec()))).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -279,7 +281,7 @@ fn a_site_whose_cluster_is_not_there_says_so() {
     assert_eq!(api.post("/v1/locks/jobs/acquire", &json!({ "try": true })).1["code"], "busy");
     // Clients of etcd may ask to be refused where nobody leads.
     let grant = |header: &str| {
-        let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output().unwrap();
+        let output = api.curl("/v3/lease/grant").args(["-d", r#"{"TTL":5}"#, "-H", header]).output_in_time();
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     assert_eq!(grant("Grpc-Metadata-hasleader: true")["message"], "etcdserver: no leader");
@@ -300,12 +302,11 @@ fn without_protection_only_this_machine_is_served() {
 
 #[test]
 fn what_was_held_through_the_api_is_free_when_it_is_not_served_any_more() {
-    let Api { serving, _engine: engine } = Api::start();
+    let Some(Api { serving, _engine: engine }) = Api::start() else { return };
     let address = serving.address();
     let held = Command::new("curl")
         .args(["-s", "-d", "{}", &format!("http://{address}/v1/locks/a/acquire")])
-        .output()
-        .unwrap();
+        .output_in_time();
     assert!(held.status.success());
     assert_eq!(engine.look(|node| node.table().counts().holders), 1);
     drop(serving);
@@ -314,7 +315,7 @@ fn what_was_held_through_the_api_is_free_when_it_is_not_served_any_more() {
 
 #[test]
 fn a_session_that_is_opened_with_a_lock_begins_when_it_is_granted() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
     hold.next();
     let mut waiting = api.stream("POST", "/v1/locks/a/acquire", r#"{"ttl_ms":500}"#);
@@ -322,7 +323,7 @@ fn a_session_that_is_opened_with_a_lock_begins_when_it_is_granted() {
     // For longer than the time to live, on the site's own clock.
     let waited =
         || api.get("/v1/locks/a")["waiters"][0]["waited_ms"].as_str().unwrap().parse::<u64>().unwrap();
-    while waited() < 700 {}
+    eventually("it has waited for longer than that", || waited() >= 700);
     drop(hold);
     let grant = waiting.next();
     assert_eq!(grant["ttl_ms"], 500, "{grant}");
@@ -331,7 +332,7 @@ fn a_session_that_is_opened_with_a_lock_begins_when_it_is_granted() {
 
 #[test]
 fn clients_are_told_for_how_long_what_they_hold_is_safe_which_is_never_longer_than_the_lease_of_their_site() {
-    let api = Api::start();
+    let Some(api) = Api::start() else { return };
     let lease = meshlock_cluster::lease::Terms::default().length.micros() / 1000;
     let mut hold = api.stream("POST", "/v1/locks/a/hold", "");
     let granted = hold.next()["granted"].clone();

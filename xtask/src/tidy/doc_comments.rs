@@ -3,21 +3,12 @@
 
 use super::source::{Declaration, ItemKind, SourceFile, Visibility};
 
-/// Checks the crates whose root allows `missing_docs`, except for the folders in `pending`.
-pub(super) fn check(files: &[SourceFile], pending: &[&str], faults: &mut Vec<String>) {
-    let mut needless = pending.to_vec();
+/// Checks the crates whose root allows `missing_docs`.
+pub(super) fn check(files: &[SourceFile], faults: &mut Vec<String>) {
     for folder in files.iter().filter_map(allowing_folder) {
-        let of_crate =
-            files.iter().filter(|file| file.path.starts_with(folder) && file.is_rust() && !file.is_test());
-        let found: Vec<String> = of_crate.flat_map(faults_of).collect();
-        if !pending.contains(&folder) {
-            faults.extend(found);
-        } else if !found.is_empty() {
-            needless.retain(|other| *other != folder);
-        }
+        let of_crate = files.iter().filter(|file| file.path.starts_with(folder));
+        faults.extend(of_crate.filter(|file| file.is_rust() && !file.is_test()).flat_map(faults_of));
     }
-    let needless = needless.into_iter();
-    faults.extend(needless.map(|folder| format!("{folder}: is documented; take it out of xtask/src/tidy")));
 }
 
 /// The folder of the sources of a crate, if this is its root and allows `missing_docs`.
@@ -62,10 +53,10 @@ mod tests {
 
     const ALLOWING: &str = "//! A crate.\n#![allow(\n    missing_docs,\n    reason = \"…\"\n)]\n";
 
-    fn faults(root: &str, text: &str, pending: &[&str]) -> Vec<String> {
+    fn faults(root: &str, text: &str) -> Vec<String> {
         let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
         let mut faults = Vec::new();
-        check(&[file("crates/a/src/lib.rs", root), file("crates/a/src/b.rs", text)], pending, &mut faults);
+        check(&[file("crates/a/src/lib.rs", root), file("crates/a/src/b.rs", text)], &mut faults);
         faults
     }
 
@@ -78,9 +69,9 @@ mod tests {
             "    pub fn a() {}",
         ];
         for text in declarations {
-            assert_eq!(faults(ALLOWING, text, &[]).len(), 1, "{text}");
+            assert_eq!(faults(ALLOWING, text).len(), 1, "{text}");
         }
-        let found = faults(ALLOWING, "/// One.\nstruct A;\npub type B = A;", &[]);
+        let found = faults(ALLOWING, "/// One.\nstruct A;\npub type B = A;");
         assert_eq!(found, ["crates/a/src/b.rs:3: `B` has no doc comment"]);
     }
 
@@ -94,14 +85,8 @@ mod tests {
             "pub a: u8,",
             "#[cfg(test)]\nmod tests {\npub struct A;\n}",
         ] {
-            assert_eq!(faults(ALLOWING, text, &[]), [""; 0]);
+            assert_eq!(faults(ALLOWING, text), [""; 0]);
         }
-        assert_eq!(faults("//! A crate that the compiler checks.", "pub struct A;", &[]), [""; 0]);
-    }
-
-    #[test]
-    fn a_crate_is_excused_only_as_long_as_it_must_be() {
-        assert_eq!(faults(ALLOWING, "pub struct A;", &["crates/a/src/"]), [""; 0]);
-        assert_eq!(faults(ALLOWING, "/// One.\npub struct A;", &["crates/a/src/"]).len(), 1);
+        assert_eq!(faults("//! A crate that the compiler checks.", "pub struct A;"), [""; 0]);
     }
 }

@@ -2,10 +2,10 @@
 
 mod doc_comments;
 mod markdown;
-mod pending;
 mod reference;
 mod source;
 mod types;
+mod waits;
 mod words;
 
 use std::fs;
@@ -41,11 +41,12 @@ pub(crate) fn tidy(root: &Path) -> anyhow::Result<()> {
         check_forbidden(file, &mut faults);
         if file.is_rust() {
             check_source(file, &mut faults);
+            waits::check(Path::new(&file.path), &file.text, &mut faults);
         }
     }
-    types::check(&files, pending::TYPES, &mut faults);
-    words::check(&files, pending::WORDS, &mut faults);
-    doc_comments::check(&files, pending::DOCUMENTS, &mut faults);
+    types::check(&files, &mut faults);
+    words::check(&files, &mut faults);
+    doc_comments::check(&files, &mut faults);
     reference::check(root, &mut faults)?;
     markdown::check(root, &mut faults)?;
     purity::check(root, &mut faults)?;

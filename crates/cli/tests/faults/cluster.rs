@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 use meshlock_cluster::lease::Terms;
 use meshlock_cluster::node::Standing;
 use meshlock_cluster::time::{Drift, Span};
+use meshlock_testing::{eventually, eventually_some};
 use meshlock_wire::clients::Status;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::process::Signal;
-use rustix::time::Timespec;
 
 use crate::network::Network;
 use crate::session::Session;
@@ -25,14 +23,8 @@ pub(crate) const TERMS: Terms = Terms {
     renew_every: Span::from_millis(250),
 };
 
-/// How often it is looked whether something is so, if nobody says that something has changed.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-
 /// A site that is well answers at once.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-
-/// A cluster is asked to do a thing, and has so long at most. It is there to end a test that hangs.
-pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The names of sites, as [`Files`] gives them.
 pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -161,31 +153,17 @@ impl Cluster {
         session.and_then(|mut session| session.status(ANSWER_WITHIN)).ok()
     }
 
-    /// Looks again, whenever a site has something to say and now and then, until it is so.
-    pub(crate) fn wait_for(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        let end = Instant::now() + DEADLINE;
-        while !is_so() {
-            assert!(Instant::now() < end, "never: {what}");
-            until_written(self.home());
-        }
-    }
-
     /// Waits until a site says that it is as wanted.
     pub(crate) fn until(&self, site: usize, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
-        let mut last = None;
-        let is_so = || {
-            last = self.status(site);
-            last.as_ref().is_some_and(&wanted)
-        };
-        self.wait_for(&format!("{} says: {what}", NAMES[site]), is_so);
-        last.unwrap()
+        let what = format!("{} says: {what}", NAMES[site]);
+        eventually_some(&what, || self.status(site).filter(&wanted))
     }
 
     /// Waits until one of those that run takes part, and is as wanted.
     pub(crate) fn until_some(&self, what: &str, wanted: impl Fn(&Status) -> bool) {
         let is_so =
             |&site: &usize| self.status(site).is_some_and(|status| takes_part(&status) && wanted(&status));
-        self.wait_for(what, || self.running().iter().any(is_so));
+        eventually(what, || self.running().iter().any(is_so));
     }
 
     /// Waits until all that run take part in one view, and know who leads.
@@ -213,17 +191,11 @@ impl Cluster {
 
     /// Who leads: the one that says so itself and has a lease.
     pub(crate) fn leader(&self) -> usize {
-        let mut leader = None;
-        self.wait_for("somebody leads", || {
-            let leads = |&site: &usize| {
-                let status = self.status(site);
-                status
-                    .is_some_and(|status| takes_part(&status) && status.leader.as_ref() == Some(&status.site))
-            };
-            leader = self.running().into_iter().find(leads);
-            leader.is_some()
-        });
-        leader.unwrap()
+        let leads = |&site: &usize| {
+            let status = self.status(site);
+            status.is_some_and(|status| takes_part(&status) && status.leader.as_ref() == Some(&status.site))
+        };
+        eventually_some("somebody leads", || self.running().into_iter().find(leads))
     }
 }
 
@@ -231,18 +203,11 @@ fn takes_part(status: &Status) -> bool {
     status.standing == Standing::Open && status.lease_left.is_some()
 }
 
-/// Waits until something is written in a directory, such as to a log, or for as long as is between two looks anyway.
-pub(crate) fn until_written(dir: &Path) {
-    let watch = inotify::init(CreateFlags::CLOEXEC).unwrap();
-    inotify::add_watch(&watch, dir, WatchFlags::MODIFY).unwrap();
-    // A signal may end it early; then the next look is early.
-    let _ = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&LOOK_EVERY));
-}
-
 impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for site in self.all_but(&[]) {
+            // A site that runs says so itself.
+            for site in self.all_but(&self.running()) {
                 let log = self.log(site);
                 let lines: Vec<&str> = log.lines().collect();
                 let last = lines[lines.len().saturating_sub(40)..].join("\n");

@@ -1,5 +1,7 @@
 //! Clients and sites are killed, and come back.
 
+use meshlock_testing::{BoundedChild, eventually};
+
 use crate::cluster::{plain, tls};
 use crate::insider::Insider;
 use crate::network::Network;
@@ -16,7 +18,7 @@ fn holders_and_waiters_are_killed_and_others_come_in_their_place() {
         trial.kill_herd(waiting);
         let before = trial.count();
         holder.kill(&trial.counter);
-        trial.cluster.wait_for("somebody else is in", || trial.count() > before);
+        eventually("somebody else is in", || trial.count() > before);
         trial.start_herd(waiting);
     }
     let verdict = trial.end();
@@ -50,7 +52,7 @@ fn a_holders_site_is_killed_and_started_again_at_once() {
         trial.cluster.kill(site);
         trial.cluster.start_site(site);
         // Its command was ended before its lease was, and nobody was inside beside it.
-        assert_eq!(holder.run.wait().unwrap().code(), Some(76));
+        assert_eq!(holder.run.wait_in_time().code(), Some(76));
         trial.until_all_served();
     }
     trial.end();
@@ -79,6 +81,6 @@ fn all_sites_are_killed_at_once_and_started_again() {
     for site in 0..5 {
         trial.cluster.start_site(site);
     }
-    assert_eq!(holder.run.wait().unwrap().code(), Some(76), "its command was ended before the lease");
+    assert_eq!(holder.run.wait_in_time().code(), Some(76), "its command was ended before the lease");
     trial.end();
 }

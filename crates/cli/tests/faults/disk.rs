@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use meshlock_system::now;
+use meshlock_testing::{BoundedCommand, Deadline, eventually, needs_root, skip};
 use tempfile::TempDir;
 
 use crate::cluster::{Cluster, TERMS, plain};
@@ -25,18 +26,20 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// None, after saying so, where none can be mounted and need not be.
+    /// Mounts one; none where that is not possible, and the test is skipped.
     fn mount() -> Option<Self> {
+        if !needs_root("mounting a small disk") {
+            return None;
+        }
         let place = tempfile::tempdir().unwrap();
         let mut command = Command::new("mount");
         command.args(["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs"]).arg(place.path());
-        let mounted = command.output().unwrap();
+        let mounted = command.output_in_time();
         if mounted.status.success() {
             return Some(SmallDisk { place });
         }
         let why = String::from_utf8_lossy(&mounted.stderr).into_owned();
-        assert!(std::env::var_os("MESHLOCK_ALL_TESTS").is_none(), "a small disk is needed here: {why}");
-        eprintln!("skipped: it needs root, to mount a small disk: {why}");
+        skip(&format!("a small disk, which cannot be mounted: {why}"), "run the tests as root");
         None
     }
 
@@ -86,15 +89,15 @@ fn one_disk_is_full_and_harms_nobody_and_then_most_are_and_nobody_is_given_up() 
     }
     let end = now() + TERMS.length.times(20);
     let mut holder = Session::connect(&trial.cluster.socket(killed), "holder", &mut || now() > end).unwrap();
-    let wish = holder.want(LOCK).unwrap();
-    holder.granted(wish, &mut || now() > end).unwrap();
+    let request = holder.want(LOCK).unwrap();
+    holder.granted(request, &mut || now() > end).unwrap();
     change_views_until_full(&trial.cluster, healthy, third, &disks[third]);
     trial.cluster.kill(killed);
     // Nobody could remember now who was given up: so nobody is, for however long its lease is over, and nobody leads for long.
     trial.cluster.until_without_lease(healthy);
     let before = trial.count();
     let over = now() + TERMS.length.times(2);
-    trial.cluster.wait_for("its lease is over", || now() > over);
+    eventually("its lease is over", || now() > over);
     assert_eq!(trial.cluster.status(healthy).unwrap().view.members.len(), SITES, "no view is agreed on");
     assert_eq!(trial.count(), before, "nobody has the lock of the one who is gone");
     for disk in &disks {
@@ -114,14 +117,16 @@ fn change_views_until_full(cluster: &Cluster, at: usize, full: usize, disk: &Sma
         let since = log.rfind(RELIEF).unwrap_or(0);
         log[since..].matches(COMPLAINT).count()
     };
+    let deadline = Deadline::default();
     while failures() < 2 {
+        deadline.check("the same write fails twice");
         disk.fill();
         let version = add_rule(cluster, at);
-        cluster.wait_for("there is a new view, or no room for it", || {
+        eventually("there is a new view, or no room for it", || {
             failures() > 0 || cluster.status(at).is_some_and(|status| status.view.rules_version > version)
         });
         disk.fill();
-        cluster.wait_for("there was room, or again none", || failures() != 1);
+        eventually("there was room, or again none", || failures() != 1);
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use meshlock_system::now;
+use meshlock_testing::{BoundedChild, eventually, joined};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::{Cluster, plain};
@@ -68,21 +69,20 @@ impl Herd {
     pub(crate) fn kill(mut self, counter: &Counter) {
         counter.note_killed(&format!("{}-", self.name));
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.process.wait_in_time();
     }
 
     /// Lets all of them end what they do.
     pub(crate) fn end(mut self) {
         drop(self.process.stdin.take());
-        let status = self.process.wait().unwrap();
+        let status = self.process.wait_in_time();
         assert!(status.success(), "the clients {} failed: {status}", self.name);
     }
 }
 
 impl Drop for Herd {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.end();
     }
 }
 
@@ -103,7 +103,7 @@ fn a_herd_of_clients_counts_up() {
     let counter = Counter::new(&cluster.home().join("shared"));
     let herd = Herd::start("a", &cluster.socket(0), &counter);
     let clients: BTreeSet<String> = herd.clients().collect();
-    cluster.wait_for("each has counted", || {
+    eventually("each has counted", || {
         let counted = updates(&counter.requests()).into_iter().map(|update| update.client);
         clients.is_subset(&counted.collect())
     });
@@ -125,7 +125,7 @@ fn count_up(counter: &Counter, name: &str, socket: &Path) {
     let _ = stdin().lock().read_line(&mut String::new());
     over.set();
     for client in clients {
-        client.join().unwrap();
+        joined("a client ends what it does", client);
     }
 }
 
@@ -153,8 +153,8 @@ impl Client {
     /// An error if the session is of no use any more.
     fn take_turn(&self, session: &mut Session) -> std::io::Result<()> {
         session.compare_clocks(&mut || self.over.is_so())?;
-        let wish = session.want(LOCK)?;
-        let grant = session.granted(wish, &mut || self.over.is_so())?;
+        let request = session.want(LOCK)?;
+        let grant = session.granted(request, &mut || self.over.is_so())?;
         // What comes too late to be used is given back, as the protocol asks for.
         if now() + grant.margin < grant.until {
             let inside =

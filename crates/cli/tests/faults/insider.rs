@@ -1,8 +1,9 @@
 //! A client that stays inside under `meshlock run`, so that it is known who holds the lock.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::io::Write;
+use std::process::{Child, ChildStdin, Stdio};
 
+use meshlock_testing::{BoundedChild, Lines};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::Cluster;
@@ -18,7 +19,7 @@ pub(crate) struct Insider {
     client: &'static str,
     /// Open as long as it is to stay.
     stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    stdout: Lines,
 }
 
 impl Insider {
@@ -28,30 +29,30 @@ impl Insider {
         command.env("COUNTER_WAITS", "yes");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut run = command.spawn().unwrap();
-        let (stdin, stdout) = (run.stdin.take().unwrap(), BufReader::new(run.stdout.take().unwrap()));
+        let (stdin, stdout) = (run.stdin.take().unwrap(), Lines::of(run.stdout.take().unwrap()));
         let mut insider = Insider { run, child: 0, client, stdin, stdout };
         insider.child = insider.says("inside ").parse().unwrap();
         insider
     }
 
     /// Waits for a line that begins so; gives its rest.
-    fn says(&mut self, start: &str) -> String {
-        let mut lines = self.stdout.by_ref().lines().map_while(Result::ok);
-        let rest = lines.find_map(|line| Some(line.strip_prefix(start)?.to_owned()));
-        rest.unwrap_or_else(|| panic!("it never says '{start}'"))
+    fn says(&self, start: &str) -> String {
+        let what = format!("{} says '{start}'", self.client);
+        let rest = self.stdout.find(&what, |line| Some(line.strip_prefix(start)?.to_owned()));
+        rest.unwrap_or_else(|| panic!("it ends, but never: {what}"))
     }
 
     /// Lets it go on, and waits for what the resource says to it.
     pub(crate) fn leave(mut self) {
         self.stdin.write_all(b"go\n").unwrap();
         self.says("written");
-        assert_eq!(self.run.wait().unwrap().code(), Some(0));
+        assert_eq!(self.run.wait_in_time().code(), Some(0));
     }
 
     /// Kills both processes: first `meshlock run`, so that only the other one keeps the lock.
     pub(crate) fn kill(mut self, counter: &Counter) {
         send(&self.run, Signal::KILL);
-        self.run.wait().unwrap();
+        self.run.wait_in_time();
         counter.note_killed(self.client);
         kill_process(Pid::from_raw(self.child).unwrap(), Signal::KILL).unwrap();
     }
@@ -59,7 +60,6 @@ impl Insider {
 
 impl Drop for Insider {
     fn drop(&mut self) {
-        let _ = self.run.kill();
-        let _ = self.run.wait();
+        self.run.end();
     }
 }

@@ -1,5 +1,6 @@
 //! The network is cut: in two, around the leader, one way only, between two sites only, to a ring.
 
+use meshlock_testing::{BoundedChild, eventually};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::cluster::{plain, tls};
@@ -39,7 +40,7 @@ fn the_leaders_cable_is_pulled_while_its_clients_are_stopped_inside() {
     trial.cluster.until_without(others[0], &[leader]);
     trial.until_sites_served(&others);
     send(&holder.run, Signal::CONT);
-    assert_eq!(holder.run.wait().unwrap().code(), Some(76), "its command was ended");
+    assert_eq!(holder.run.wait_in_time().code(), Some(76), "its command was ended");
     trial.cluster.network.heal();
     trial.end();
 }
@@ -88,7 +89,7 @@ fn only_neighbours_in_a_ring_hear_each_other() {
     // Of three sites of a ring two do not hear each other: a view has two members, or one.
     trial.cluster.until_some("takes part in a view of neighbours", |status| status.view.members.len() <= 2);
     let before = trial.count();
-    trial.cluster.wait_for("someone is served", || trial.count() > before);
+    eventually("someone is served", || trial.count() > before);
     trial.cluster.network.heal();
     trial.end();
 }

@@ -7,7 +7,7 @@ use crate::counter::Outcome;
 use crate::herd::{LOCK, send};
 use crate::insider::Insider;
 use crate::network::Network;
-use crate::session::Session;
+use crate::session::{Session, deadline};
 use crate::trial::Trial;
 
 #[test]
@@ -56,9 +56,9 @@ fn a_client_that_writes_after_its_lease_is_refused_and_nothing_is_lost() {
     let mut refused = 0;
     for site in [1, 4] {
         let socket = trial.cluster.socket(site);
-        let mut session = Session::connect(&socket, "late", &mut || false).unwrap();
-        let wish = session.want(LOCK).unwrap();
-        let grant = session.granted(wish, &mut || false).unwrap();
+        let mut session = Session::connect(&socket, "late", &mut deadline()).unwrap();
+        let request = session.want(LOCK).unwrap();
+        let grant = session.granted(request, &mut deadline()).unwrap();
         let counter = trial.counter.clone();
         let inside = counter.enter("late", grant.fence, grant.until).unwrap();
         let read = inside.read().unwrap();

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use meshlock_testing::{BoundedChild, BoundedCommand, WITHIN, first_some};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
@@ -27,7 +28,7 @@ fn a_command_under_run_counts_up_once() {
     }
     let cluster = Cluster::start(Network::loopback(), 1, plain("naimi-trehel"));
     let counter = Counter::new(&cluster.home().join("shared"));
-    let output = turn_under_run(cluster.home(), &cluster.socket(0), &counter, "once").output().unwrap();
+    let output = turn_under_run(cluster.home(), &cluster.socket(0), &counter, "once").output_in_time();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("written"), "{text}");
     assert_eq!(judge(&counter), Ok(Verdict { updates: 1, refused: 0, unfinished: 0 }));
@@ -98,7 +99,12 @@ impl Runner {
         if let Some(process) = *self.running.lock().unwrap() {
             kill_process(process, Signal::TERM).unwrap();
         }
-        self.thread.take().map_or(Ok(()), JoinHandle::join)
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // Also where a test fails, which must not panic a second time.
+        match first_some(WITHIN, || thread.is_finished().then_some(())) {
+            Some(()) => thread.join(),
+            None => Err(Box::new("the command that runs last does not end")),
+        }
     }
 }
 
@@ -116,7 +122,8 @@ fn run(mut process: Child, running: &Mutex<Option<Pid>>, over: &Over) -> ExitSta
         kill_process(id, Signal::TERM).unwrap();
     }
     let descriptor = pidfd_open(id, PidfdFlags::empty()).unwrap();
+    // For as long as it takes: `Runner::stop` ends it.
     while poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).is_err() {}
     *running.lock().unwrap() = None;
-    process.wait().unwrap()
+    process.wait_in_time()
 }

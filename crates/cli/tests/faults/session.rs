@@ -9,6 +9,7 @@ use meshlock_cluster::rules::RulesText;
 use meshlock_cluster::table::Wait;
 use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
+use meshlock_testing::Deadline;
 use meshlock_wire::clients::{Status, Tag, ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 
 /// How often a client that waits for its node looks whether the test is over.
@@ -22,6 +23,12 @@ pub(crate) struct Grant {
     /// Nobody else has it before, on the client's clock.
     pub(crate) until: Time,
     pub(crate) margin: Span,
+}
+
+/// Says when a wait for a node has taken too long.
+pub(crate) fn deadline() -> impl FnMut() -> bool {
+    let end = Deadline::default();
+    move || end.is_over()
 }
 
 /// A connection to a node.
@@ -99,12 +106,12 @@ impl Session {
         Ok(tag)
     }
 
-    /// Waits for the lock of this wish.
-    pub(crate) fn granted(&mut self, wish: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<Grant> {
+    /// Waits for the lock of this request.
+    pub(crate) fn granted(&mut self, request: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<Grant> {
         loop {
             let said = self.hear(over)?;
             if let ToClient::Granted { tag, fence, lease_end, margin, .. } = said
-                && tag == wish
+                && tag == request
             {
                 return Ok(Grant { tag, fence, until: self.local(lease_end), margin });
             }
@@ -115,11 +122,11 @@ impl Session {
     }
 
     /// Gives a lock back, and waits until the node knows: or knows that it was lost.
-    pub(crate) fn release(&mut self, wish: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
-        self.say(&ToNode::Release(wish))?;
+    pub(crate) fn release(&mut self, request: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
+        self.say(&ToNode::Release(request))?;
         loop {
             if let ToClient::Released(tag) | ToClient::Refused { tag, .. } = self.hear(over)?
-                && tag == wish
+                && tag == request
             {
                 return Ok(());
             }

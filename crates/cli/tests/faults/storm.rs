@@ -8,6 +8,7 @@
 use fastrand::Rng;
 use meshlock_cluster::time::Span;
 use meshlock_system::now;
+use meshlock_testing::eventually;
 use rustix::process::Signal;
 
 use crate::cluster::{TERMS, tls};
@@ -150,7 +151,7 @@ fn a_storm_of_faults_that_are_drawn_from_a_seed() {
         eprintln!("{}: {what}", now().micros());
         // Some last shorter than a lease, some longer.
         let next = now() + Span::from_micros(storm.random.u64(..TERMS.length.micros() * 3 / 2));
-        storm.trial.cluster.wait_for("the next one", || now() > next);
+        eventually("the next one", || now() > next);
     }
     eprintln!("{}: all is well again", now().micros());
     storm.heal().end();

@@ -7,23 +7,18 @@ use meshlock_cluster::time::{Span, Time};
 use meshlock_system::now;
 use meshlock_wire::clients::ToClient;
 
-use crate::cluster::{Cluster, DEADLINE, Setting, TERMS, plain, tls};
+use crate::cluster::{Cluster, Setting, TERMS, plain, tls};
 use crate::counter::Counter;
 use crate::herd::LOCK;
 use crate::insider::Insider;
 use crate::network::Network;
-use crate::session::{Grant, Session};
+use crate::session::{Grant, Session, deadline};
 
 /// A fence has the number of its view above these bits.
 const EPOCH_SHIFT: u32 = 40;
 
 fn connect(cluster: &Cluster, site: usize) -> Session {
-    Session::connect(&cluster.socket(site), "test", &mut || false).unwrap()
-}
-
-fn deadline() -> impl FnMut() -> bool {
-    let end = std::time::Instant::now() + DEADLINE;
-    move || std::time::Instant::now() >= end
+    Session::connect(&cluster.socket(site), "test", &mut deadline()).unwrap()
 }
 
 /// What a client was promised in the end: it hears its node until that is gone.
@@ -52,12 +47,12 @@ fn a_killed_clients_lock_is_free_at_once_and_without_a_new_view() {
     for site in 0..3 {
         let holder = Insider::enter(&cluster, &counter, site, "holder");
         let mut waiter = connect(&cluster, (site + 1) % 3);
-        let wish = waiter.want(LOCK).unwrap();
+        let request = waiter.want(LOCK).unwrap();
         cluster.until((site + 1) % 3, "its client waits", |status| status.waiters == 1);
         let epoch = cluster.status(site).unwrap().view.epoch.number();
         let killed = now();
         holder.kill(&counter);
-        let grant = waiter.granted(wish, &mut deadline()).unwrap();
+        let grant = waiter.granted(request, &mut deadline()).unwrap();
         eprintln!("a killed client's lock was another site's {:?} later", micros(now().since(killed)));
         assert_eq!(
             grant.fence >> EPOCH_SHIFT,
@@ -71,9 +66,9 @@ fn a_killed_clients_lock_is_free_at_once_and_without_a_new_view() {
 /// when the other got it.
 fn take_over(cluster: &mut Cluster, holders: usize, restart: bool) -> (Time, Time, Time) {
     let (mut holder, mut waiter) = (connect(cluster, holders), connect(cluster, (holders + 1) % 3));
-    let wish = holder.want(LOCK).unwrap();
-    let held = holder.granted(wish, &mut deadline()).unwrap();
-    let wish = waiter.want(LOCK).unwrap();
+    let request = holder.want(LOCK).unwrap();
+    let held = holder.granted(request, &mut deadline()).unwrap();
+    let request = waiter.want(LOCK).unwrap();
     cluster.until((holders + 1) % 3, "its client waits", |status| status.waiters == 1);
     let killed = now();
     cluster.kill(holders);
@@ -81,7 +76,7 @@ fn take_over(cluster: &mut Cluster, holders: usize, restart: bool) -> (Time, Tim
         cluster.start_site(holders);
     }
     let until = promised(&mut holder, held);
-    let grant = waiter.granted(wish, &mut deadline()).unwrap();
+    let grant = waiter.granted(request, &mut deadline()).unwrap();
     let granted = now();
     assert!(grant.fence > held.fence);
     assert!(until > killed, "its lease was being renewed");

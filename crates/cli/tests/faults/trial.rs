@@ -20,8 +20,9 @@ use std::time::Duration;
 
 use meshlock_cluster::node::Config;
 use meshlock_system::now;
+use meshlock_testing::first_some;
 
-use crate::cluster::{Cluster, NAMES, Setting, TERMS, until_written};
+use crate::cluster::{Cluster, NAMES, Setting, TERMS};
 use crate::counter::Counter;
 use crate::herd::Herd;
 use crate::judge::{Verdict, judge, judge_so_far, updates};
@@ -127,22 +128,17 @@ impl Trial {
     fn until_served(&mut self, clients: &[String]) -> Duration {
         let since = now();
         let mut missing = clients.to_vec();
-        loop {
+        let served = first_some(bound() * SLOWNESS, || {
             self.progress.look(&self.counter);
             let last = &self.progress.last;
             missing.retain(|client| last.get(client).is_none_or(|&at| at <= since.micros()));
-            let waited = Duration::from_micros(now().since(since).micros());
-            let too_late = waited > bound() * SLOWNESS;
-            if missing.is_empty() || too_late {
-                // What is unsafe matters more than that someone waits, and may be why.
-                judge_so_far(&self.counter).unwrap_or_else(|broken| panic!("{}: {broken}", self.name));
-            }
-            if missing.is_empty() {
-                return waited;
-            }
-            assert!(!too_late, "not served within {waited:?}: {missing:?}");
-            until_written(self.counter.dir());
-        }
+            missing.is_empty().then_some(())
+        });
+        let waited = Duration::from_micros(now().since(since).micros());
+        // What is unsafe matters more than that someone waits, and may be why.
+        judge_so_far(&self.counter).unwrap_or_else(|broken| panic!("{}: {broken}", self.name));
+        assert!(served.is_some(), "not served within {waited:?}: {missing:?}");
+        waited
     }
 
     /// Waits until every client of these sites has had a turn since now.

@@ -1,9 +1,10 @@
 //! Sites that start, leave, and start again.
 
+use meshlock_testing::{BoundedCommand, WITHIN, eventually};
 use meshlock_wire::clients::ToClient;
 use rustix::process::Signal;
 
-use crate::site::{Files, Process, fails, json, meshlock, says, until};
+use crate::site::{Files, Process, fails, json, meshlock, says};
 
 fn members(files: &Files, site: &str) -> Vec<String> {
     let document = json(files.home(), &["site", "list", "--socket", &files.path(&format!("{site}.sock"))]);
@@ -20,7 +21,7 @@ fn a_site_alone_needs_no_configuration_and_is_found_by_its_user() {
     assert!(node.line().starts_with("local is ready: view 1 with local; clients: "));
     let text = says(files.home(), &["status"]);
     assert!(text.starts_with("local (incarnation ") && text.contains(") takes part."), "{text}");
-    let second = meshlock(files.home()).arg("node").output().unwrap();
+    let second = meshlock(files.home()).arg("node").output_in_time();
     let error = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(64), "{error}");
     assert!(error.contains("meshlock/local is in use by process"), "{error}");
@@ -35,13 +36,13 @@ fn a_site_alone_needs_no_configuration_and_is_found_by_its_user() {
 fn a_site_that_is_told_to_stop_leaves_and_one_that_starts_again_joins_again() {
     let files = Files::new(3, true, "");
     let mut sites = files.start_all(&["a", "b", "c"]);
-    until("all have heard of all", || members(&files, "a") == ["a", "b", "c"]);
+    eventually("all have heard of all", || members(&files, "a") == ["a", "b", "c"]);
     sites[2].signal(Signal::TERM);
     assert_eq!(sites[2].end().code(), Some(0));
     assert!(sites[2].log().contains("has left"), "{}", sites[2].log());
-    until("b has heard of it", || members(&files, "b") == ["a", "b"]);
+    eventually("b has heard of it", || members(&files, "b") == ["a", "b"]);
     let again = files.start_all(&["c"]);
-    until("it takes part again", || members(&files, "a") == ["a", "b", "c"]);
+    eventually("it takes part again", || members(&files, "a") == ["a", "b", "c"]);
     drop(again);
 }
 
@@ -65,11 +66,11 @@ fn a_second_signal_ends_a_site_at_once() {
     let mut client = files.client("a", "test");
     client.acquire("jobs");
     sites[0].signal(Signal::INT);
-    // It has heard the first one when it takes no wishes any more.
-    let mut wishes = 0;
-    until("it refuses wishes", || {
-        wishes += 1;
-        client.want(&format!("other-{wishes}"));
+    // It has seen the first signal when it refuses acquisitions.
+    let mut attempts = 0;
+    eventually("it refuses acquisitions", || {
+        attempts += 1;
+        client.want(&format!("other-{attempts}"));
         matches!(client.hear(), ToClient::Refused { why, .. } if why.contains("leaving"))
     });
     sites[0].signal(Signal::INT);
@@ -87,7 +88,7 @@ fn a_site_that_is_not_in_the_list_joins_through_it() {
     let text = format!("{start}\ndata = 'data-d'\nsocket = 'd.sock'\ntls = 'off'\n");
     std::fs::write(files.home().join("d.toml"), text).unwrap();
     let _joined = files.start_all(&["d"]);
-    until("all have heard of it", || members(&files, "a") == ["a", "b", "d"]);
+    eventually("all have heard of it", || members(&files, "a") == ["a", "b", "d"]);
     let error = fails(files.home(), 64, &["site", "add", "b", "--socket", &socket]);
     assert!(error.contains("takes part already"), "{error}");
 }
@@ -114,7 +115,7 @@ fn a_site_joins_by_the_address_of_any_other_and_learns_the_rest() {
         let joined = Process::start(command, files.home().join("d.log"));
         let line = joined.line();
         assert!(line.starts_with("d is ready: view ") && line.contains("with a, b, d"), "{line}");
-        until("its log says of which cluster", || joined.log().contains("cluster=prod"));
+        eventually("its log says of which cluster", || joined.log().contains("cluster=prod"));
     }
 }
 
@@ -123,7 +124,7 @@ fn a_semaphore_that_nobody_can_agree_on_is_not_waited_for_longer_than_was_said()
     let files = Files::new(3, false, "");
     // Alone it is no majority, so that no rule can be made.
     let site = files.start("a");
-    until("it serves clients", || site.log().contains("started"));
+    eventually("it serves clients", || site.log().contains("started"));
     let socket = files.path("a.sock");
     for patience in [&["--wait", "200ms"] as &[&str], &["--try"]] {
         let run = ["run", "pool", "--permits", "2", "--socket", &socket];
@@ -151,7 +152,7 @@ fn a_service_manager_is_told_when_a_site_takes_part_and_when_it_leaves() {
     let files = Files::new(1, false, "");
     let path = files.path("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(crate::site::LIMIT)).unwrap();
+    manager.set_read_timeout(Some(WITHIN)).unwrap();
     let hear = || {
         let mut bytes = [0; 64];
         let length = manager.recv(&mut bytes).unwrap();

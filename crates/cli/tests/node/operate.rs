@@ -1,8 +1,9 @@
 //! Looking at a running cluster, and changing it.
 
+use meshlock_testing::eventually;
 use meshlock_wire::clients::ToClient;
 
-use crate::site::{Files, fails, json, says, until};
+use crate::site::{Files, fails, json, says};
 
 #[test]
 fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules() {
@@ -10,7 +11,7 @@ fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules(
     let _sites = files.start_all(&["a", "b", "c"]);
     let (home, a, c) = (files.home(), files.path("a.sock"), files.path("c.sock"));
     // Views before the last one end what is asked across them.
-    until("all take part", || {
+    eventually("all take part", || {
         json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len() == 3
     });
     let mut holder = files.client("b", "backup.sh");
@@ -19,14 +20,14 @@ fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules(
     waiter.want("jobs");
 
     let mut status = serde_json::Value::Null;
-    until("c knows that its client waits", || {
+    eventually("c knows that its client waits", || {
         status = json(home, &["status", "--socket", &c]);
         status["waiters"] == 1
     });
     assert_eq!((&status["site"], &status["standing"]), (&"c".into(), &"takes part".into()));
     assert_eq!(status["leader"].as_str().map(str::len), Some(1));
     let mut text = String::new();
-    until("c has its lease of this view, and knows behind whom its client waits", || {
+    eventually("c has its lease of this view, and knows behind whom its client waits", || {
         text = says(home, &["queue", "jobs", "--socket", &a]);
         text.contains("it waits behind backup.sh of b")
     });
@@ -62,7 +63,7 @@ fn a_site_is_removed_whichever_node_is_asked_and_one_that_is_gone_needs_no_word(
     let mut sites = files.start_all(&["a", "b", "c", "d"]);
     let (home, a, c) = (files.home(), files.path("a.sock"), files.path("c.sock"));
     let members = || json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len();
-    until("all take part", || members() == 4);
+    eventually("all take part", || members() == 4);
     let error = fails(home, 64, &["site", "remove", "c", "--socket", &a]);
     assert!(error.contains("no terminal to ask on; say --yes"), "{error}");
     let error = fails(home, 64, &["site", "remove", "z", "--yes", "--socket", &c]);
@@ -87,13 +88,13 @@ fn one_frame_of_top_shows_members_and_the_locks_of_all_of_them() {
     let files = Files::new(2, false, "");
     let _sites = files.start_all(&["a", "b"]);
     let (home, a) = (files.home(), files.path("a.sock"));
-    until("both take part", || {
+    eventually("both take part", || {
         json(home, &["site", "list", "--socket", &a])["sites"].as_array().unwrap().len() == 2
     });
     let mut holder = files.client("b", "backup.sh");
     let fence = holder.acquire("jobs");
     let mut text = String::new();
-    until("both have a lease", || {
+    eventually("both have a lease", || {
         text = says(home, &["top", "--once", "--socket", &a]);
         text.matches("takes part").count() == 2 && !text.contains("none")
     });

@@ -5,15 +5,18 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use meshlock_testing::{BoundedChild, BoundedCommand, Deadline, WITHIN, needs_program};
 use serde_json::Value;
 
 use crate::follow::{answer, curl};
-use crate::site::{Files, LIMIT, Process, fails, meshlock};
+use crate::site::{Files, Process, fails, meshlock};
 
 /// Takes what is sent, answers as a collector does, and gives on every span with the site that it is of.
 fn collect(listener: &TcpListener, spans: &Sender<(String, Value)>) {
     for stream in listener.incoming() {
-        let mut stream = BufReader::new(stream.unwrap());
+        let stream = stream.unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
+        let mut stream = BufReader::new(stream);
         let (mut line, mut length) = (String::new(), 0);
         stream.read_line(&mut line).unwrap();
         assert_eq!(line, "POST /v1/traces HTTP/1.1\r\n");
@@ -44,9 +47,9 @@ fn collect(listener: &TcpListener, spans: &Sender<(String, Value)>) {
 /// All spans until each of these has come, by trace, site and name.
 fn until_all(spans: &Receiver<(String, Value)>, wanted: &[(&str, &str, &str)]) -> BTreeMap<String, Value> {
     let key = |trace: &str, site: &str, name: &str| format!("{trace} {site} {name}");
-    let mut found = BTreeMap::new();
+    let (mut found, deadline) = (BTreeMap::new(), Deadline::default());
     while !wanted.iter().all(|(trace, site, name)| found.contains_key(&key(trace, site, name))) {
-        let next = spans.recv_timeout(LIMIT);
+        let next = spans.recv_timeout(deadline.left());
         let (site, span) = next.unwrap_or_else(|_| panic!("not all of {wanted:?}, but {found:#?}"));
         let (trace, name) = (span["traceId"].as_str().unwrap(), span["name"].as_str().unwrap());
         found.insert(key(&trace[16..], &site, name), span);
@@ -56,6 +59,9 @@ fn until_all(spans: &Receiver<(String, Value)>, wanted: &[(&str, &str, &str)]) -
 
 #[test]
 fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_it() {
+    if !needs_program("curl") {
+        return;
+    }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let collector = format!("http://{}", listener.local_addr().unwrap());
     let (says, spans) = channel();
@@ -74,16 +80,16 @@ fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_
     };
     let sites = [start("a", true), start("b", false)];
     let [at_a, at_b] = sites.each_ref().map(|site| site.line().rsplit_once("; API: ").unwrap().1.to_owned());
-    let (held, _) = answer(curl(&at_a, "acquire", "x-request-id: 00000000000000a1", "{}").output().unwrap());
+    let (held, _) = answer(curl(&at_a, "acquire", "x-request-id: 00000000000000a1", "{}").output_in_time());
     let trace = "traceparent: 00-11111111111111110000000000000b02-2222222222222222-01";
     let waiting = curl(&at_b, "acquire", trace, "{}").spawn().unwrap();
     let (a, b) = ("00000000000000a1", "0000000000000b02");
     // It waits at the one, and the other knows.
     let mut found = until_all(&spans, &[(b, "a", "meshlock.message REQUEST")]);
     let release = |held: &Value| format!("{{\"session\":{}}}", held["session"]);
-    answer(curl(&at_a, "release", "x-request-id: over", &release(&held)).output().unwrap());
-    let (held, _) = answer(waiting.wait_with_output().unwrap());
-    answer(curl(&at_b, "release", "x-request-id: over", &release(&held)).output().unwrap());
+    answer(curl(&at_a, "release", "x-request-id: over", &release(&held)).output_in_time());
+    let (held, _) = answer(waiting.output_in_time());
+    answer(curl(&at_b, "release", "x-request-id: over", &release(&held)).output_in_time());
     found.extend(until_all(
         &spans,
         &[(a, "a", "meshlock.hold"), (b, "b", "meshlock.wait"), (b, "b", "meshlock.hold")],
@@ -118,7 +124,7 @@ fn a_collector_that_cannot_be_spoken_to_is_refused_with_what_would_be_right() {
     let error = fails(home.path(), 64, &["node", "--otlp", "https://otel.example"]);
     assert!(error.contains("only http:// is spoken") && error.contains("http://127.0.0.1:4318"), "{error}");
     let output =
-        meshlock(home.path()).arg("node").env("OTEL_EXPORTER_OTLP_ENDPOINT", "otel:4318").output().unwrap();
+        meshlock(home.path()).arg("node").env("OTEL_EXPORTER_OTLP_ENDPOINT", "otel:4318").output_in_time();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(64), "{error}");
     assert!(error.contains("the variable OTEL_EXPORTER_OTLP_ENDPOINT: 'otel:4318'"), "{error}");

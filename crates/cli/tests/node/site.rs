@@ -1,19 +1,15 @@
 //! Starts sites, and waits for what they say: never for time to pass.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
 
 use meshlock_cluster::table::Wait;
+use meshlock_testing::{BoundedChild, BoundedCommand, Deadline, Lines, WITHIN};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
-
-/// Nothing here takes as long; a test that waits longer has failed.
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// The command, away from this user's own nodes.
 pub(crate) fn meshlock(home: &Path) -> Command {
@@ -37,7 +33,7 @@ pub(crate) fn meshlock(home: &Path) -> Command {
 /// Runs a command to its end.
 pub(crate) fn output(home: &Path, arguments: &[&str]) -> Output {
     let mut command = meshlock(home);
-    command.args(arguments).output().expect("the binary starts")
+    command.args(arguments).output_in_time()
 }
 
 /// What a command prints that succeeds.
@@ -63,18 +59,10 @@ pub(crate) fn fails(home: &Path, code: i32, arguments: &[&str]) -> String {
     error
 }
 
-/// Looks again and again, each time through a command, until it is as wanted.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-    }
-}
-
 /// A process whose lines are read; it is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
-    lines: Receiver<String>,
+    lines: Lines,
     log: PathBuf,
 }
 
@@ -87,15 +75,21 @@ impl Process {
     /// With the standard error that the command has.
     pub(crate) fn start_with(command: &mut Command, log: PathBuf) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
-        let (sender, lines) = channel();
-        let pipe = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || pipe.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let lines = Lines::of(child.stdout.take().unwrap());
         Process { child, lines, log }
     }
 
     /// Its next line.
     pub(crate) fn line(&self) -> String {
-        self.lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("it says nothing; its log:\n{}", self.log()))
+        let line = self.lines.next("the process says something");
+        line.unwrap_or_else(|| panic!("it says nothing and ends; its log:\n{}", self.log()))
+    }
+
+    /// Waits for a line that begins with `start`.
+    pub(crate) fn until_line(&self, start: &str) {
+        let what = format!("a line that begins with '{start}'");
+        let found = self.lines.find(&what, |line| line.starts_with(start).then_some(()));
+        assert!(found.is_some(), "it ends without {what}; its log:\n{}", self.log());
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
@@ -105,14 +99,8 @@ impl Process {
 
     /// How it ends, once its output has.
     pub(crate) fn end(&mut self) -> ExitStatus {
-        let until = Instant::now() + LIMIT;
-        loop {
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(_) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
-                Err(RecvTimeoutError::Timeout) => panic!("it does not end; its log:\n{}", self.log()),
-            }
-        }
+        self.lines.until_end("the end of the process's output");
+        self.child.wait_in_time()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -122,8 +110,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines[lines.len().saturating_sub(40)..].join("\n");
+            eprintln!("--- the end of {}:\n{last}", self.log.display());
+        }
     }
 }
 
@@ -203,7 +196,7 @@ impl Files {
     /// A client of a site.
     pub(crate) fn client(&self, site: &str, who: &str) -> Client {
         let stream = UnixStream::connect(self.home().join(format!("{site}.sock"))).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
         let mut client = Client { stream, bytes: Vec::new(), last_tag: 0 };
         client.say(&ToNode::Hello { version: VERSIONS.1, who: who.parse().unwrap() });
         assert!(matches!(client.hear(), ToClient::Welcome { .. }));
@@ -227,9 +220,9 @@ impl Client {
 
     /// What the node says next, but that leases last longer.
     pub(crate) fn hear(&mut self) -> ToClient {
-        let end = Instant::now() + LIMIT;
+        let deadline = Deadline::default();
         loop {
-            assert!(Instant::now() < end, "the node says nothing but that leases last longer");
+            deadline.check("the node says something else than that leases last longer");
             if let Some((message, length)) = take_to_client(&self.bytes).unwrap() {
                 self.bytes.drain(..length);
                 if !matches!(message, ToClient::Extended { .. }) {

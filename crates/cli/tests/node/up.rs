@@ -1,8 +1,9 @@
 //! A whole cluster in one command.
 
+use meshlock_testing::eventually;
 use rustix::process::Signal;
 
-use crate::site::{Files, Process, json, meshlock, until};
+use crate::site::{Files, Process, json, meshlock};
 
 #[test]
 fn a_cluster_starts_with_one_command_and_ends_with_one_signal() {
@@ -15,11 +16,11 @@ fn a_cluster_starts_with_one_command_and_ends_with_one_signal() {
         let line = up.line();
         assert!(line.starts_with(&format!("site-{site} is ready: view ")), "{line}");
     }
-    while !up.line().starts_with("Ctrl-C ends all") {}
+    up.until_line("Ctrl-C ends all");
     let socket = files.home().canonicalize().unwrap().join("up/site-2.sock").display().to_string();
     let arguments = ["status", "--socket", &socket];
     let members = || json(files.home(), &arguments)["view"]["members"].as_array().unwrap().len();
-    until("all take part", || members() == 3);
+    eventually("all take part", || members() == 3);
     up.signal(Signal::INT);
     assert_eq!(up.end().code(), Some(0), "{}", up.log());
     for site in 1..=3 {

@@ -5,29 +5,31 @@
 mod driver;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
+use meshlock_testing::{Deadline, WITHIN, eventually};
 use meshlock_wire::clients::{ToClient, ToNode};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::site::{Client, Files, LIMIT, Process, fails, json, meshlock, says, until};
+use crate::site::{Client, Files, Process, fails, json, meshlock, says};
 use driver::Browser;
 
 fn cluster(files: &Files) -> Vec<Process> {
     let sites = files.start_all(&["a", "b", "c"]);
     for site in ["a", "b", "c"] {
         let arguments = ["site", "list", "--socket", &files.path(&format!("{site}.sock"))];
-        until("all take part", || json(files.home(), &arguments)["sites"].as_array().unwrap().len() == 3);
+        eventually("all take part", || {
+            json(files.home(), &arguments)["sites"].as_array().unwrap().len() == 3
+        });
     }
     sites
 }
 
 /// Lines of a process until `enough` says so.
 fn lines_until(process: &Process, mut enough: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
-    let (mut lines, end) = (Vec::new(), Instant::now() + LIMIT);
+    let (mut lines, deadline) = (Vec::new(), Deadline::default());
     while !enough(&lines) {
-        assert!(Instant::now() < end, "it does not tell all: {lines:?}");
+        deadline.check(&format!("all lines; so far: {lines:?}"));
         lines.push(serde_json::from_str(&process.line()).expect("a JSON object a line"));
     }
     lines
@@ -109,7 +111,7 @@ fn over_a_network_those_are_watched_that_are_named_and_of_the_others_it_is_said(
         line.rsplit_once(" and ").expect(&line).1.to_owned()
     });
     let list = ["site", "list", "--socket", &files.path("a.sock")];
-    until("both take part", || json(home, &list)["sites"].as_array().unwrap().len() == 2);
+    eventually("both take part", || json(home, &list)["sites"].as_array().unwrap().len() == 2);
     let through = |certificate: &str| files.path(&format!("ca/client-{certificate}"));
     let guest = ["trace", "jobs", "--node", &addresses[0], "--certificate", &through("guest")];
     let error = fails(home, 1, &guest);
@@ -118,7 +120,7 @@ fn over_a_network_those_are_watched_that_are_named_and_of_the_others_it_is_said(
     command.args(["trace", "jobs", "--node", &addresses[0], "--certificate", &through("laptop")]);
     let trace = Process::start(command, home.join("trace.log"));
     lines_until(&trace, |lines| count(lines, "view") == 1);
-    until("it says that b is not watched", || trace.log().contains("b: not watched: name the address"));
+    eventually("it says that b is not watched", || trace.log().contains("b: not watched: name the address"));
     for site in ["b", "a"] {
         let mut client = files.client(site, "somebody");
         client.acquire("jobs");
@@ -170,8 +172,9 @@ fn one_who_does_not_keep_up_loses_lines_and_is_told_how_many() {
     }
     // A word of the watcher, so that it is told what it has lost though nothing happens any more.
     watcher.say(&ToNode::Ping(2));
-    let (mut told, mut missed, mut gaps) = (0, 0, 0);
+    let (mut told, mut missed, mut gaps, deadline) = (0, 0, 0, Deadline::default());
     while told + missed < 3 * ROUNDS {
+        deadline.check("every line is told or counted");
         if let ToClient::Traced { lines, lost, .. } = watcher.hear() {
             (told, missed) = (told + lines.len() as u64, missed + lost);
             gaps += u64::from(lost > 0);
@@ -184,8 +187,10 @@ fn one_who_does_not_keep_up_loses_lines_and_is_told_how_many() {
 
 /// Waits until an expression is true on the page.
 fn until_page(browser: &Browser, condition: &str) {
+    // Sooner than the browser gives up on a script, so that the page's text is shown.
+    let limit = (WITHIN / 2).as_millis();
     let look = format!(
-        "new Promise((done) => {{ const end = Date.now() + 60000; const look = () => {{ \
+        "new Promise((done) => {{ const end = Date.now() + {limit}; const look = () => {{ \
          if ({condition}) done('yes'); else if (Date.now() > end) done(document.getElementById('main').textContent); \
          else setTimeout(look, 20); }}; look(); }})"
     );

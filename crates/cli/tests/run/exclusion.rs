@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::desk::{CLOSE_ALL, COUNT_SOCKETS, Running, User};
+use crate::user::{CLOSE_ALL, COUNT_SOCKETS, Running, User};
 
 /// Is inside until it is told to go; what it leaves behind shows that it has left.
 const STAY: &str = "echo in $$; read _; echo left >> trace";

@@ -3,7 +3,9 @@
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use crate::desk::User;
+use meshlock_testing::{BoundedChild, BoundedCommand, joined, until_readable};
+
+use crate::user::User;
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {
@@ -19,7 +21,7 @@ fn the_exit_code_is_that_of_the_command() {
 fn a_command_that_is_not_there_or_cannot_be_executed_is_said_as_shells_do() {
     let user = User::new();
     for (program, code) in [("./nothing-here", 127), ("/etc/passwd", 126)] {
-        let output = user.meshlock_run(&["x", "--", program]).output().unwrap();
+        let output = user.meshlock_run(&["x", "--", program]).output_in_time();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(&format!("cannot run '{program}'")), "{text}");
@@ -41,7 +43,7 @@ fn arguments_that_make_no_sense_are_named() {
         (&["x", "--node", "host:1", "--", "true"], "--node"),
     ];
     for (arguments, says) in cases {
-        let output = user.meshlock_run(arguments).output().unwrap();
+        let output = user.meshlock_run(arguments).output_in_time();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(64), "{arguments:?}: {text}");
         assert!(text.contains(says), "{arguments:?}: {text}");
@@ -52,8 +54,8 @@ fn arguments_that_make_no_sense_are_named() {
 fn a_node_that_is_named_and_not_there_is_not_replaced_by_another() {
     let user = User::new();
     let nowhere = user.file("nowhere.sock");
-    let given = user.meshlock_run(&["x", "--socket"]).arg(&nowhere).args(["--", "true"]).output().unwrap();
-    let named = user.meshlock_run(&["x", "--", "true"]).env("MESHLOCK_SOCKET", &nowhere).output().unwrap();
+    let given = user.meshlock_run(&["x", "--socket"]).arg(&nowhere).args(["--", "true"]).output_in_time();
+    let named = user.meshlock_run(&["x", "--", "true"]).env("MESHLOCK_SOCKET", &nowhere).output_in_time();
     for output in [given, named] {
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(69), "{text}");
@@ -82,10 +84,10 @@ fn whatever_bytes_come_in_go_out_again() {
         user.meshlock_run(&["x", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdin, bytes) = (process.stdin.take().unwrap(), sent.clone());
     let writer = std::thread::spawn(move || stdin.write_all(&bytes).unwrap());
-    let mut received = Vec::new();
-    process.stdout.take().unwrap().read_to_end(&mut received).unwrap();
-    writer.join().unwrap();
-    assert_eq!(process.wait().unwrap().code(), Some(0));
+    let output = process.output_in_time();
+    joined("all is written", writer);
+    assert_eq!(output.status.code(), Some(0));
+    let received = output.stdout;
     assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
 }
 
@@ -95,9 +97,10 @@ fn a_command_whose_output_nobody_reads_ends_as_it_would_alone() {
     let mut process = user.meshlock_run(&["x", "--", "yes"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 4];
     let mut stdout = process.stdout.take().unwrap();
+    until_readable("something is printed", &stdout);
     stdout.read_exact(&mut some).unwrap();
     drop(stdout);
-    assert_eq!(process.wait().unwrap().code(), Some(128 + 13));
+    assert_eq!(process.wait_in_time().code(), Some(128 + 13));
 }
 
 #[test]
@@ -108,5 +111,5 @@ fn what_it_has_to_say_itself_may_go_nowhere() {
     let mut second = user.meshlock_run(&["x", "--try", "--", "true"]);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert_eq!(second.stderr(writer).status().unwrap().code(), Some(75));
+    assert_eq!(second.stderr(writer).status_in_time().code(), Some(75));
 }

@@ -1,12 +1,13 @@
 //! When the lock is lost, the command is gone before anyone else can have it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use meshlock_testing::{BoundedChild, Lines};
 use rustix::process::Signal;
 
-use crate::desk::{CLOSE_ALL, Running, User, send, wait_for_end};
+use crate::user::{CLOSE_ALL, Running, User, send, wait_for_end};
 
 /// The lease of a node that nobody configured.
 const LEASE: Duration = Duration::from_secs(5);
@@ -73,10 +74,9 @@ fn nobody_has_to_read_what_is_said_for_a_command_to_be_ended() {
     let script = format!("{STUBBORN} 2>/dev/null");
     let mut command = user.meshlock_run(&["x", "--", "sh", "-c", &script]);
     let mut process = command.stderr(full).stdout(Stdio::piped()).spawn().unwrap();
-    let mut stdout = BufReader::new(process.stdout.take().unwrap());
-    stdout.read_line(&mut String::new()).unwrap();
+    Lines::of(process.stdout.take().unwrap()).line("the command is inside");
     user.break_lock("x");
-    assert_eq!(process.wait().unwrap().code(), Some(76));
+    assert_eq!(process.wait_in_time().code(), Some(76));
     drop(reader);
 }
 

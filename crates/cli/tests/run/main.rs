@@ -4,7 +4,6 @@
 //! standard input.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests end a test that cannot go on, as tests do")]
 
-mod desk;
 mod exclusion;
 mod exits;
 mod loss;
@@ -12,3 +11,4 @@ mod network;
 mod node;
 mod signals;
 mod terminal;
+mod user;

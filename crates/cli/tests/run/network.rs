@@ -6,15 +6,15 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use meshlock_cluster::rules::{Clause, RulesText};
 use meshlock_cluster::table::Wait;
+use meshlock_testing::{BoundedCommand, Deadline, WITHIN, eventually};
 use meshlock_tls::{Files, Identity, Wrap};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
 use rustix::process::Signal;
 
-use crate::desk::{Running, User, send, wait_for_end};
+use crate::user::{Running, User, send, wait_for_end};
 
 /// Is inside until it is told to go; what it leaves behind shows that it has left.
 const STAY: &str = "echo in; read _; echo left >> trace";
@@ -37,7 +37,7 @@ impl Far {
         let protected = if tls {
             for arguments in [&["init"] as &[&str], &["issue", "alpha"], &["issue", "laptop", "--client"]] {
                 let mut command = user.command(env!("CARGO_BIN_EXE_meshlock"));
-                assert!(command.arg("ca").args(arguments).output().unwrap().status.success());
+                assert!(command.arg("ca").args(arguments).output_in_time().status.success());
             }
             let file = |name: &str| format!("meshlock-ca/site-alpha/{name}.pem");
             let (ca, cert, key) = (file("ca"), file("cert"), file("key"));
@@ -93,7 +93,7 @@ impl Far {
 }
 
 fn finish(command: &mut Command) -> (Option<i32>, String) {
-    let output = command.output().unwrap();
+    let output = command.output_in_time();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(said).unwrap())
 }
@@ -108,7 +108,7 @@ struct Raw {
 impl Raw {
     fn start(address: &str, wrap: Wrap, wire: &[u8]) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
         stream.write_all(wire).unwrap();
         let mut raw = Raw { stream, wrap, bytes: Vec::new() };
         raw.say(&ToNode::Hello { version: VERSIONS.1, who: "raw".parse().unwrap() });
@@ -123,7 +123,9 @@ impl Raw {
     }
 
     fn hear(&mut self) -> ToClient {
+        let deadline = Deadline::default();
         loop {
+            deadline.check("an answer of the node");
             if let Some((message, length)) = take_to_client(&self.bytes).unwrap() {
                 self.bytes.drain(..length);
                 return message;
@@ -133,6 +135,14 @@ impl Raw {
             assert!(count > 0, "the node is there");
             self.wrap.open(&scratch[..count], &mut self.bytes, &mut wire).unwrap();
             self.stream.write_all(&wire).unwrap();
+        }
+    }
+
+    /// Waits until the node has ended the connection, whatever it still says.
+    fn until_end(&mut self) {
+        let deadline = Deadline::default();
+        while self.stream.read(&mut [0; 4096]).unwrap() > 0 {
+            deadline.check("the node ends the connection");
         }
     }
 
@@ -326,7 +336,7 @@ fn a_connection_that_is_cut_is_no_client_that_has_gone() {
     gone.wrap.end(&mut wire).unwrap();
     gone.stream.write_all(&wire).unwrap();
     gone.stream.shutdown(Shutdown::Write).unwrap();
-    while gone.stream.read(&mut [0; 4096]).unwrap() > 0 {}
+    gone.until_end();
     assert_eq!(far.code(&["x", "--try"], "true"), Some(0), "free at once");
 }
 
@@ -342,7 +352,7 @@ fn without_tls_the_end_of_a_connection_is_that_of_its_client_and_a_guard_is_refu
         "{refused:?}"
     );
     plain.stream.shutdown(Shutdown::Write).unwrap();
-    while plain.stream.read(&mut [0; 4096]).unwrap() > 0 {}
+    plain.until_end();
     assert_eq!(far.code(&["x", "--try"], "true"), Some(0), "free at once");
 }
 
@@ -405,10 +415,9 @@ fn a_command_is_not_started_on_a_lock_that_was_lost_while_meshlock_was_stopped()
     assert_eq!(first.line(), "in");
     let mut second = far.start(&["x"], "echo ran >> second");
     // Asked again and again until both are in the line: nobody tells by itself.
-    let until = Instant::now() + Duration::from_mins(1);
-    while far.command(&["queue", "x"]).1.matches(", client laptop").count() < 2 {
-        assert!(Instant::now() < until, "the second never waits");
-    }
+    eventually("both are in the line", || {
+        far.command(&["queue", "x"]).1.matches(", client laptop").count() >= 2
+    });
     let keeper = keeper_of(second.id());
     send(second.id(), Signal::STOP);
     send(keeper, Signal::STOP);

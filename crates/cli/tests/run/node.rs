@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::desk::{Running, User, wait_for_end};
+use meshlock_testing::BoundedCommand;
+
+use crate::user::{Running, User, wait_for_end};
 
 #[test]
 fn it_goes_away_with_its_last_user_and_the_next_one_waits_for_nothing() {
@@ -44,7 +46,7 @@ fn a_program_with_another_environment_finds_the_same_one() {
     let elsewhere = user.file("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     let mut command = user.meshlock_run(&["x", "--try", "--", "true"]);
-    assert_eq!(command.env("XDG_RUNTIME_DIR", elsewhere).status().unwrap().code(), Some(75));
+    assert_eq!(command.env("XDG_RUNTIME_DIR", elsewhere).status_in_time().code(), Some(75));
 }
 
 /// A node that the user has started.
@@ -66,7 +68,7 @@ fn the_only_node_that_runs_for_the_user_is_used() {
     let mut first = user.start(&["x"], "echo in; read _");
     assert_eq!(first.line(), "in");
     let mut command = user.meshlock_run(&["x", "--try", "--socket"]);
-    assert_eq!(command.arg(socket).args(["--", "true"]).status().unwrap().code(), Some(75), "it is the same");
+    assert_eq!(command.arg(socket).args(["--", "true"]).status_in_time().code(), Some(75), "it is the same");
 }
 
 #[test]

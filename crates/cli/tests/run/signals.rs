@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use meshlock_testing::eventually;
 use rustix::process::Signal;
 
-use crate::desk::{Running, User, send};
+use crate::user::{Running, User, send};
 
 #[test]
 fn every_signal_goes_to_the_group_of_the_command() {
@@ -65,14 +66,10 @@ fn a_command_is_stopped_and_goes_on() {
 
 /// Waits until the kernel says that a process is in this state. There is nothing to read from that would tell.
 fn wait_for_state(process: i32, state: char) {
-    for _ in 0..1_000_000 {
+    eventually(&format!("process {process} is in the state {state}"), || {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-        if stat.rsplit_once(") ").unwrap().1.starts_with(state) {
-            return;
-        }
-        std::thread::yield_now();
-    }
-    panic!("process {process} never was {state}");
+        stat.rsplit_once(") ").unwrap().1.starts_with(state)
+    });
 }
 
 #[test]

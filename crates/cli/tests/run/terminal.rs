@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::desk::{Running, User};
+use crate::user::{Running, User};
 
 /// A shell's command line on a terminal of its own.
 fn on_a_terminal(user: &User, line: &str) -> Running {
@@ -25,9 +25,9 @@ fn read_to_line(running: &mut Running, text: &str) -> String {
 fn read_until(running: &mut Running, wanted: &str, found: impl Fn(&str) -> bool) -> String {
     let mut all = String::new();
     loop {
-        let line = running.raw_line();
-        assert_ne!(line, "", "'{wanted}' does not come after: {all}");
+        let line = running.next_line().unwrap_or_else(|| panic!("'{wanted}' does not come after: {all}"));
         all.push_str(&line);
+        all.push('\n');
         if found(line.trim_end()) {
             return all;
         }

@@ -119,7 +119,7 @@ impl Node {
         match call {
             ClientCall::Acquire(wanted) if self.leaving.is_some() => {
                 self.in_table(out, |table, _, out| {
-                    table.refuse(wanted.request, RequestRefusal::Leaving, out)
+                    table.refuse(wanted.request, RequestRefusal::Leaving, out);
                 });
             }
             ClientCall::Acquire(wanted) => {

@@ -357,7 +357,7 @@ impl Node {
         for output in wanted {
             match output {
                 membership::MembershipOutput::Send { to, message } => {
-                    self.send(to, Content::Raft(message), out)
+                    self.send(to, Content::Raft(message), out);
                 }
                 membership::MembershipOutput::Persist { token, writes } => {
                     self.persist(writes, Purpose::Raft(token), out);

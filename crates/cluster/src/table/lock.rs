@@ -36,6 +36,7 @@ pub(super) enum Machines {
     },
 }
 
+/// One instance of the lock's algorithm at this site; a lock with permits for several local clients runs several.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) site: AnySite,
@@ -92,6 +93,7 @@ impl Env<'_> {
     }
 }
 
+/// What a site knows of one lock: its clients here, its fences and its machines.
 #[derive(Clone, Debug)]
 pub(super) struct Lock {
     pub(super) clients: Clients,

@@ -183,7 +183,10 @@ impl LockTable {
             // Releasing a lock that is not granted yet cancels the request.
             None if self.requests.contains_key(&request) => self.cancel(request, lease_clock, out),
             None => {
-                out.push(TableOutput::LockEvent(LockEvent::Refused { request, why: RequestRefusal::NotHeld }))
+                out.push(TableOutput::LockEvent(LockEvent::Refused {
+                    request,
+                    why: RequestRefusal::NotHeld,
+                }));
             }
         }
     }
@@ -296,7 +299,7 @@ impl LockTable {
                 TableAlarm::Timer(lock, lane, epoch) => {
                     if self.local_view.as_ref().is_some_and(|local_view| local_view.epoch == epoch) {
                         self.with_lock(&lock, lease_clock, out, |lock, env| {
-                            lock.run(lane, MachineCall::Wake, env)
+                            lock.run(lane, MachineCall::Wake, env);
                         });
                     }
                 }

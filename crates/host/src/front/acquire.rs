@@ -202,14 +202,17 @@ impl<O: Observer> Acquisition<O> {
         }
     }
 
+    /// The lock that is asked for.
     pub fn lock(&self) -> &LockName {
         &self.lock
     }
 
+    /// Who is told what happens to the acquisition.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
+    /// A copy of the state as it is now.
     pub fn state(&self) -> AcquireState {
         self.locked_state().clone()
     }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use meshlock_testing::{BoundedChild, Lines, WITHIN, needs_program};
 use serde_json::{Value, json};
 
 /// A running browser; it ends with this value.
@@ -28,14 +29,12 @@ const FLAGS: &[&str] = &[
 ];
 
 impl Browser {
-    /// Starts one for a test, which is skipped where there is none and not every test must run.
+    /// Starts one for a test; none where it is not installed, and the test is skipped.
     pub(crate) fn for_a_test() -> Option<Self> {
-        Browser::start()
-            .map_err(|missing| {
-                assert!(std::env::var_os("MESHLOCK_ALL_TESTS").is_none(), "{missing}");
-                eprintln!("skipped: {missing}. Debian's packages chromium and chromium-driver bring it.");
-            })
-            .ok()
+        if !needs_program("chromium") || !needs_program("chromedriver") {
+            return None;
+        }
+        Some(Browser::start().unwrap_or_else(|error| panic!("the browser does not start: {error}")))
     }
 
     /// Starts one, or says what is missing.
@@ -45,8 +44,8 @@ impl Browser {
         command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut driver =
             command.spawn().map_err(|error| format!("chromedriver cannot be started: {error}"))?;
-        let said = BufReader::new(driver.stdout.take().expect("stdout is a pipe")).lines();
-        let port = said.map_while(Result::ok).find_map(|line| {
+        let said = Lines::of(driver.stdout.take().expect("stdout is a pipe"));
+        let port = said.find("chromedriver says its port", |line| {
             let (_, rest) = line.split_once("started successfully on port ")?;
             rest.trim_end_matches('.').parse().ok()
         });
@@ -58,13 +57,15 @@ impl Browser {
             json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": { "args": flags } } } });
         let answer = browser.call("POST", "/session", &wanted)?;
         answer["sessionId"].as_str().ok_or("no session")?.clone_into(&mut browser.session);
-        browser.ask("timeouts", &json!({ "script": 120_000 }));
+        browser.ask("timeouts", &json!({ "script": WITHIN.as_millis() }));
         Ok(browser)
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
         let text = if method == "POST" { body.to_string() } else { String::new() };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(|error| error.to_string())?;
+        // Longer than a script may take, so that the driver can say of one that it took too long.
+        stream.set_read_timeout(Some(WITHIN * 2)).map_err(|error| error.to_string())?;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             text.len()
@@ -167,8 +168,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.call("DELETE", &format!("/session/{}", self.session), &Value::Null);
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        self.driver.end();
     }
 }
 

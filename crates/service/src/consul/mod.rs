@@ -43,6 +43,7 @@ use records::Records;
 #[derive(Clone)]
 pub(crate) struct Consul(Arc<Inner>);
 
+/// What all clones of [`Consul`] share.
 pub(crate) struct Inner {
     sessions: Sessions,
     cluster: String,

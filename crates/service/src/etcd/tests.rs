@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use meshlock_cluster::table::Wait;
+use meshlock_testing::in_time;
 use tokio::sync::mpsc;
 
 use super::Etcd;
@@ -16,14 +17,15 @@ use crate::sessions::tests::{key_request, lease, me, poll, sessions};
 async fn a_key_with_the_name_of_its_lock_is_not_there_while_it_only_tries() {
     let (_engine, sessions) = sessions();
     let (etcd, caller) = (Etcd::new(sessions.clone(), "test"), &me(&sessions));
-    let held = sessions.acquire(caller, key_request(lease(&sessions), Wait::Forever), None).await.unwrap().0;
+    let first = sessions.acquire(caller, key_request(lease(&sessions), Wait::Forever), None);
+    let held = in_time("the lock is granted", first).await.unwrap().0;
     let direct = key_request(lease(&sessions), Wait::Forever);
     let wanted = NewKey { name: b"a".to_vec(), ..direct.wanted };
     let mut tries = Box::pin(sessions.acquire(caller, KeyRequest { wanted, ..direct }, None));
     assert!(poll(tries.as_mut()).is_pending());
     assert_eq!(etcd.local(b"a"), None);
     sessions.release(caller, &held.name).unwrap();
-    let (key, grant) = tries.await.unwrap();
+    let (key, grant) = in_time("the lock is handed over", tries).await.unwrap();
     let seen = etcd.local(b"a").unwrap();
     assert_eq!((seen.lease, seen.mod_revision), (key.lease.number(), grant.fence));
 }
@@ -43,7 +45,7 @@ async fn a_watch_whose_number_is_taken_is_refused_and_the_one_that_has_it_goes_o
     }
     drop(watches);
     let mut answers = Vec::new();
-    while let Some(answer) = said.recv().await {
+    while let Some(answer) = in_time("an answer or the end", said.recv()).await {
         let WatchResponse { watch_id, created, canceled, .. } = answer.unwrap();
         answers.push((watch_id, created, canceled));
     }

@@ -43,6 +43,7 @@ pub(crate) type SessionKey = RegistryKey<Arc<KeyAcquisition>>;
 #[derive(Clone)]
 pub(crate) struct Sessions(Arc<Inner>);
 
+/// What all clones of [`Sessions`] share.
 pub(crate) struct Inner {
     /// Use `front()`, which checks the lock order.
     front: Front,

@@ -9,8 +9,9 @@ use meshlock_cluster::access::{Pace, Verb};
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::Each;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, PrincipalLimits, Serving};
+use meshlock_testing::{Deadline, WITHIN, eventually, in_time, joined};
 use meshlock_tls::Security;
 use prost::Message;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -53,6 +54,7 @@ struct Client {
 
 impl Client {
     fn over(stream: TcpStream, token: &'static str) -> Self {
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
         Client { stream: BufReader::new(stream), token }
     }
 
@@ -144,7 +146,8 @@ fn a_flood_of_connections_and_requests_leaves_room_for_others() {
         let session = other.acquire("busy");
         other.end(&session);
     }
-    let answers: Vec<u16> = flooding.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let answers: Vec<u16> =
+        flooding.into_iter().flat_map(|thread| joined("every request is answered", thread)).collect();
     let count = |status: u16| answers.iter().filter(|answer| **answer == status).count();
     assert_eq!(answers.len(), 10_000);
     assert_eq!(count(200) + count(429), 10_000);
@@ -179,18 +182,14 @@ fn one_client_s_watches_and_waits_leave_room_for_others() {
     let queue = |other: &mut Client| {
         other.ask("GET", "/v1/locks/a", &json!({})).1["waiters"].as_array().unwrap().len()
     };
-    while queue(&mut other) < 3 {
-        thread::yield_now();
-    }
+    eventually("three wait", || queue(&mut other) >= 3);
     let mut last = api.client("flood");
     let (status, said) = last.ask("POST", "/v1/locks/a/acquire", &json!({}));
     assert_eq!((status, &said["code"]), (429, &json!("too_many")));
     assert!(said["message"].as_str().unwrap().contains("'flood' waits 3 times for 'a'"), "{said}");
     let mut slow = api.client("slow");
     slow.send("POST", "/v1/locks/a/acquire", "{}");
-    while queue(&mut other) < 4 {
-        thread::yield_now();
-    }
+    eventually("four wait", || queue(&mut other) >= 4);
     other.end(&held);
 }
 
@@ -215,7 +214,9 @@ fn long_name() -> String {
 /// Changes who holds a lock again and again, until another lock can be watched: the one before is not watched any more.
 fn until_cut_off(api: &Api, lock: &str) {
     let mut other = api.client("other");
-    for _ in 0..20_000 {
+    let deadline = Deadline::default();
+    loop {
+        deadline.check("a client that reads nothing is not served any more");
         let session = other.acquire(lock);
         other.end(&session);
         let mut next = api.client("other");
@@ -224,7 +225,6 @@ fn until_cut_off(api: &Api, lock: &str) {
             return;
         }
     }
-    panic!("a client that reads nothing is still served");
 }
 
 fn impatient() -> ApiLimits {
@@ -271,7 +271,7 @@ fn a_call_that_reads_nothing_is_cut_off_though_its_connection_reads() {
     // The connection may carry more than the call.
     let endpoint = endpoint.initial_stream_window_size(1024).initial_connection_window_size(1 << 20);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let mut call = runtime.block_on(async {
+    let mut call = runtime.block_on(in_time("the call is answered", async {
         let mut grpc = Grpc::new(endpoint.connect().await.unwrap());
         grpc.ready().await.unwrap();
         let mut request = tonic::Request::new(Lock { lock: lock.clone() });
@@ -279,9 +279,9 @@ fn a_call_that_reads_nothing_is_cut_off_though_its_connection_reads() {
         let path = PathAndQuery::from_static("/meshlock.v1.Locks/Watch");
         let call = grpc.server_streaming(request, path, ProstCodec::<Lock, Any>::default()).await.unwrap();
         call.into_inner()
-    });
+    }));
     until_cut_off(&api, &lock);
-    let why = runtime.block_on(async {
+    let why = runtime.block_on(in_time("the call is ended", async {
         loop {
             match call.message().await {
                 Ok(Some(_)) => {}
@@ -289,7 +289,7 @@ fn a_call_that_reads_nothing_is_cut_off_though_its_connection_reads() {
                 Err(why) => return why,
             }
         }
-    });
+    }));
     assert_eq!(why.code(), tonic::Code::ResourceExhausted, "{why:?}");
     assert!(why.message().starts_with("what was sent has not been read for 0.05 s"), "{why:?}");
 }

@@ -1,17 +1,15 @@
 //! What a scenario runs against.
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
-use meshlock_host::{Engine, Setup};
+use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::{ApiLimits, Serving};
+use meshlock_testing::{BoundedChild, Lines, needs_program};
 use meshlock_tls::Security;
-
-use super::programs;
 
 /// A server that speaks etcd's language, on this machine, until this is dropped.
 pub(crate) struct Backend {
@@ -32,8 +30,7 @@ struct Etcd {
 
 impl Drop for Etcd {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.end();
     }
 }
 
@@ -49,7 +46,7 @@ impl Backend {
 
     /// A real etcd, if there is one.
     pub(crate) fn etcd() -> Option<Self> {
-        programs::need("etcd").then(|| {
+        needs_program("etcd").then(|| {
             // Between looking for a free port and its use another process may take it.
             (0..5).find_map(|_| Backend::try_etcd()).expect("etcd starts")
         })
@@ -70,11 +67,9 @@ impl Backend {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
-        let mut log = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let ready =
-            log.any(|line| line.contains("serving client") || line.contains("serving insecure client"));
-        // It must not be stopped by a full pipe.
-        std::thread::spawn(move || log.for_each(drop));
+        let serves = |line: &str| line.contains("serving client") || line.contains("serving insecure client");
+        let log = Lines::of(process.stderr.take().unwrap());
+        let ready = log.find("etcd serves clients", |line| serves(line).then_some(())).is_some();
         let etcd = Etcd { process, _data: data };
         let address = client.trim_start_matches("http://").to_owned();
         ready.then(|| Backend { address, _running: Running::Etcd { _etcd: etcd } })

@@ -1,54 +1,40 @@
 //! `etcdctl` of Debian's etcd-client.
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
 
+use meshlock_testing::{BoundedChild, BoundedCommand, Lines, needs_program};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::backend::Backend;
-use super::programs::{Gate, forget_settings, limited, need, said, text};
+use super::programs::{Gate, client, said, text};
 
 fn etcdctl(backend: &Backend, arguments: &[&str]) -> Command {
-    with_arguments(limited("etcdctl"), backend, arguments)
-}
-
-fn with_arguments(mut command: Command, backend: &Backend, arguments: &[&str]) -> Command {
-    forget_settings(&mut command);
+    let mut command = client("etcdctl");
     command.env("ETCDCTL_API", "3").args(["--endpoints", &backend.address]).args(arguments);
     command
 }
 
-/// One that runs for a while, but not for ever: a scenario that hangs must say so.
+/// One that runs for a while.
 struct Running {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    _watchdog: Sender<()>,
+    lines: Lines,
 }
 
 impl Running {
     fn start(backend: &Backend, arguments: &[&str]) -> Self {
-        let mut command = with_arguments(Command::new("etcdctl"), backend, arguments);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (watchdog, gone) = channel::<()>();
-        let pid = Pid::from_child(&child);
-        std::thread::spawn(move || {
-            if gone.recv_timeout(Duration::from_mins(1)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        });
-        Running { child, lines, _watchdog: watchdog }
+        let mut child =
+            etcdctl(backend, arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = Lines::of(child.stdout.take().unwrap());
+        Running { child, lines }
     }
 
     fn line(&mut self) -> String {
-        self.lines.next().expect("it says something").unwrap()
+        self.lines.line("etcdctl says something")
     }
 
     /// How it ends by itself: with 1 where the command that it runs does not end with 0.
     fn end(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        self.child.wait_in_time().code()
     }
 
     fn signal(&self, signal: Signal) {
@@ -58,8 +44,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
     }
 }
 
@@ -82,7 +67,7 @@ fn key_and_revision(line: &str) -> (String, i64) {
 
 #[test]
 fn etcdctl_lock_runs_one_command_after_the_other_with_rising_revisions() {
-    if !need("etcdctl") {
+    if !needs_program("etcdctl") {
         return;
     }
     let seen = Backend::compare(|backend| {
@@ -103,7 +88,7 @@ fn etcdctl_lock_runs_one_command_after_the_other_with_rising_revisions() {
 
 #[test]
 fn etcdctl_lock_is_free_when_a_killed_holder_s_lease_is_over() {
-    if !need("etcdctl") {
+    if !needs_program("etcdctl") {
         return;
     }
     let free = Backend::compare(|backend| {
@@ -123,11 +108,11 @@ fn etcdctl_lock_is_free_when_a_killed_holder_s_lease_is_over() {
 
 #[test]
 fn etcdctl_lease_grants_lists_and_revokes() {
-    if !need("etcdctl") {
+    if !needs_program("etcdctl") {
         return;
     }
     let seen = Backend::compare(|backend| {
-        let run = |arguments: &[&str]| etcdctl(backend, arguments).output().unwrap();
+        let run = |arguments: &[&str]| etcdctl(backend, arguments).output_in_time();
         let granted = text(&run(&["lease", "grant", "100"]).stdout);
         let id = granted.split(' ').nth(1).unwrap().to_owned();
         let mut seen = vec![granted.clone()];
@@ -159,7 +144,7 @@ fn without_times(line: String) -> String {
 
 #[test]
 fn etcdctl_elect_elects_one_after_the_other_and_shows_the_leader() {
-    if !need("etcdctl") {
+    if !needs_program("etcdctl") {
         return;
     }
     let seen = Backend::compare(|backend| {

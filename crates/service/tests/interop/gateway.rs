@@ -2,18 +2,17 @@
 
 use std::process::Command;
 
+use meshlock_testing::{BoundedCommand, needs_program};
 use serde_json::{Value, json};
 
 use super::backend::Backend;
-use super::programs::need;
 
 /// Posts JSON; gives back the status and what is said, without what each server chooses for itself.
 fn post(backend: &Backend, path: &str, body: &Value) -> (u64, Value) {
     let url = format!("http://{}{path}", backend.address);
     let output = Command::new("curl")
         .args(["-s", "-w", "\n%{http_code}", "-d", &body.to_string(), &url])
-        .output()
-        .unwrap();
+        .output_in_time();
     let text = String::from_utf8(output.stdout).unwrap();
     let (said, code) = text.trim_end().rsplit_once('\n').unwrap();
     let mut said: Value = serde_json::from_str(said).unwrap_or_else(|_| said.into());
@@ -31,7 +30,7 @@ fn strip(value: &mut Value) {
 
 fn revision(backend: &Backend, path: &str, body: &Value) -> i64 {
     let url = format!("http://{}{path}", backend.address);
-    let output = Command::new("curl").args(["-s", "-d", &body.to_string(), &url]).output().unwrap();
+    let output = Command::new("curl").args(["-s", "-d", &body.to_string(), &url]).output_in_time();
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     said["header"]["revision"].as_str().unwrap().parse().unwrap()
 }
@@ -42,7 +41,7 @@ const KEY: &str = "am9icy80ZA==";
 
 #[test]
 fn leases_and_locks_over_json_say_what_etcd_s_gateway_says() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let lease = json!({ "ID": "77" });
@@ -76,7 +75,7 @@ fn leases_and_locks_over_json_say_what_etcd_s_gateway_says() {
 
 #[test]
 fn the_revision_rises_from_holder_to_holder_and_stays_for_who_asks_again() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let seen = Backend::compare(|backend| {
@@ -94,7 +93,7 @@ fn the_revision_rises_from_holder_to_holder_and_stays_for_who_asks_again() {
 
 #[test]
 fn elections_over_json_say_what_etcd_s_gateway_says() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let seen = Backend::compare(|backend| {

@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use meshlock_testing::{BoundedChild, BoundedCommand, needs_program};
 use serde_json::{Value, json};
 
 use super::other_sites::Cluster;
-use super::programs::{need, prepared, run, text};
+use super::programs::{prepared, run, text};
 use super::promql::{Named, names};
 
 /// A Python with the parser.
@@ -21,7 +22,7 @@ fn python() -> Option<PathBuf> {
                 "prometheus-client==0.23.1",
             ]))
     };
-    if !need("python3") || !need("curl") {
+    if !needs_program("python3") || !needs_program("curl") {
         return None;
     }
     prepared("python-prometheus", fill).map(|dir| dir.join("env/bin/python"))
@@ -33,7 +34,7 @@ struct Page(BTreeMap<String, Value>);
 impl Page {
     fn of(python: &Path, cluster: &Cluster, site: usize) -> Self {
         let url = format!("http://{}/metrics", cluster.address(site));
-        let page = Command::new("curl").args(["-s", "--max-time", "60", &url]).output().unwrap().stdout;
+        let page = Command::new("curl").args(["-s", "--max-time", "60", &url]).output_in_time().stdout;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/metrics.py");
         let mut parser = Command::new(python)
             .arg(script)
@@ -43,7 +44,7 @@ impl Page {
             .spawn()
             .unwrap();
         parser.stdin.take().unwrap().write_all(&page).unwrap();
-        let output = parser.wait_with_output().unwrap();
+        let output = parser.output_in_time();
         assert!(output.status.success(), "{}\n{}", text(&output.stderr), text(&page));
         Page(serde_json::from_slice(&output.stdout).unwrap())
     }

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use meshlock_testing::{BoundedCommand, needs_program};
+
 use super::backend::Backend;
-use super::programs::{limited, need, prepared, run, said};
+use super::programs::{client, prepared, run, said};
 
 /// The directory of the installed packages.
 fn packages() -> Option<PathBuf> {
-    if !need("node") || !need("npm") {
+    if !needs_program("node") || !needs_program("npm") {
         return None;
     }
     let fill = |dir: &Path| {
@@ -29,9 +31,9 @@ fn node(packages: &Path, script: &str, backend: &Backend) -> Output {
     // Packages are looked for beside the script.
     let copy = packages.join(script);
     std::fs::copy(service.join("tests/interop").join(script), &copy).unwrap();
-    let mut node = limited("node");
+    let mut node = client("node");
     node.current_dir(packages).arg(&copy).arg(&backend.address).arg(service.join("proto"));
-    node.output().unwrap()
+    node.output_in_time()
 }
 
 #[test]

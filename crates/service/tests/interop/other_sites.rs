@@ -1,18 +1,18 @@
 //! Clients of different sites of one cluster: here etcd cannot be compared with, because each site keeps what it granted.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use meshlock_cluster::names::SiteName;
 use meshlock_cluster::node::Config;
 use meshlock_host::{Engine, NodeSetup};
 use meshlock_service::Serving;
+use meshlock_testing::{BoundedChild, BoundedCommand, Lines, eventually, in_time, needs_program};
 use serde_json::{Value, json};
 
 use super::backend::serve;
-use super::programs::{limited, need};
+use super::programs::client;
 
 /// Three sites in this process, each with its API.
 pub(crate) struct Cluster {
@@ -35,9 +35,10 @@ impl Cluster {
             (serve(&engine), engine)
         };
         let cluster = Cluster { sites: names.iter().zip(listeners).map(start).collect() };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for (_, engine) in &cluster.sites {
-            runtime.block_on(engine.until(|stand| stand.open && stand.members == 3));
+            let all = engine.until(|stand| stand.open && stand.members == 3);
+            runtime.block_on(in_time("all sites take part", all));
         }
         cluster
     }
@@ -54,21 +55,23 @@ impl Cluster {
     }
 
     pub(crate) fn post(&self, site: usize, path: &str, body: &Value) -> Value {
-        let output = self.curl(site, path, body).output().unwrap();
+        let output = self.curl(site, path, body).output_in_time();
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| String::from_utf8_lossy(&output.stdout).into())
     }
 
     /// Waits until a client of the site waits for the lock.
     pub(crate) fn until_waits(&self, site: usize, lock: &str) {
+        eventually(&format!("a client of site {site} waits for {lock}"), || {
+            self.queue(site, lock)["waiters"][0]["site"] == format!("site-{site}")
+        });
+    }
+
+    /// Who has a lock and who waits for it, as a site knows.
+    fn queue(&self, site: usize, lock: &str) -> Value {
         let url = format!("http://{}/v1/locks/{lock}", self.address(site));
-        loop {
-            let queue = Command::new("curl").args(["-s", "--max-time", "60", &url]).output().unwrap();
-            let queue: Value = serde_json::from_slice(&queue.stdout).unwrap();
-            if queue["waiters"][0]["site"] == format!("site-{site}") {
-                return;
-            }
-        }
+        let queue = Command::new("curl").args(["-s", "--max-time", "60", &url]).output_in_time();
+        serde_json::from_slice(&queue.stdout).unwrap()
     }
 
     fn lease(&self, site: usize) -> String {
@@ -79,27 +82,25 @@ impl Cluster {
     /// A request whose answer comes later, or line by line.
     pub(crate) fn begin(&self, site: usize, path: &str, body: &Value) -> Answer {
         let mut child = self.curl(site, path, body).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines = Lines::of(child.stdout.take().unwrap());
         Answer { child, lines }
     }
 }
 
 pub(crate) struct Answer {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Lines,
 }
 
 impl Answer {
     pub(crate) fn next(&mut self) -> Value {
-        let line = self.lines.next().expect("it is answered").unwrap();
-        serde_json::from_str(&line).unwrap()
+        serde_json::from_str(&self.lines.line("an answer")).unwrap()
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
     }
 }
 
@@ -114,7 +115,7 @@ const BOB: &str = "Ym9i";
 
 #[test]
 fn a_lock_goes_from_site_to_site_with_rising_fences() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -122,17 +123,11 @@ fn a_lock_goes_from_site_to_site_with_rising_fences() {
     let held = cluster.post(1, "/v3/lock/lock", &json!({ "name": NAME, "lease": first }));
     let mut waits = cluster.begin(2, "/v3/lock/lock", &json!({ "name": NAME, "lease": second }));
     // Our own API sees both.
-    loop {
-        let queue = Command::new("curl")
-            .args(["-s", &format!("http://{}/v1/locks/jobs", cluster.address(3))])
-            .output()
-            .unwrap();
-        let queue: Value = serde_json::from_slice(&queue.stdout).unwrap();
+    eventually("site 3 sees that a client of site 2 waits", || {
+        let queue = cluster.queue(3, "jobs");
         assert_eq!(queue["holders"][0]["site"], "site-1", "{queue}");
-        if queue["waiters"][0]["site"] == "site-2" {
-            break;
-        }
-    }
+        queue["waiters"][0]["site"] == "site-2"
+    });
     cluster.post(1, "/v3/lease/revoke", &json!({ "ID": first }));
     let next = waits.next();
     assert!(revision(&next) > revision(&held), "{next} after {held}");
@@ -140,32 +135,30 @@ fn a_lock_goes_from_site_to_site_with_rising_fences() {
 
 #[test]
 fn etcdctl_waits_for_a_holder_at_another_site() {
-    if !need("etcdctl") {
+    if !needs_program("etcdctl") {
         return;
     }
     let cluster = Cluster::start();
     let mut held = cluster.begin(1, "/v1/locks/jobs/hold", &json!({}));
     let fence: i64 = held.next()["granted"]["fence"].as_str().unwrap().parse().unwrap();
-    let mut etcdctl = limited("etcdctl")
+    let mut etcdctl = client("etcdctl")
         .env("ETCDCTL_API", "3")
         .args(["--endpoints", &cluster.address(2), "lock", "jobs", "--", "sh", "-c", "echo $ETCD_LOCK_REV"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(etcdctl.stdout.take().unwrap()).lines();
+    let lines = Lines::of(etcdctl.stdout.take().unwrap());
     // Once it waits, and sees the key in front of its own, the holder goes.
-    while cluster.sites[1].1.look(|node| node.table().counts().waiters) == 0 {
-        std::thread::yield_now();
-    }
+    eventually("etcdctl waits", || cluster.sites[1].1.look(|node| node.table().counts().waiters) > 0);
     drop(held);
-    let revision: i64 = lines.next().expect("it runs its command").unwrap().parse().unwrap();
+    let revision: i64 = lines.line("it runs its command").parse().unwrap();
     assert!(revision > fence);
-    assert!(etcdctl.wait().unwrap().success());
+    assert!(etcdctl.wait_in_time().success());
 }
 
 #[test]
 fn a_lease_is_refused_elsewhere_with_the_name_of_its_site() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -192,7 +185,7 @@ fn a_lease_is_refused_elsewhere_with_the_name_of_its_site() {
 
 #[test]
 fn a_leader_and_its_value_are_seen_at_every_site() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -218,7 +211,7 @@ fn a_leader_and_its_value_are_seen_at_every_site() {
 
 #[test]
 fn a_key_of_another_site_is_seen_watched_and_not_deleted() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();

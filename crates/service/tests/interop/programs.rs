@@ -3,51 +3,38 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
-/// Whether a program is here. In CI it must be; elsewhere a test that needs it says so and is left out.
-pub(crate) fn need(program: &str) -> bool {
-    let places = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&places).any(|place| place.join(program).is_file());
-    there || missing(&format!("the program {program}"))
-}
+use meshlock_testing::{BoundedCommand, eventually_some, first_some, skip};
+use rustix::fs::{Mode, OFlags};
 
-/// A command that is ended after a minute: a scenario that hangs must say so.
-pub(crate) fn limited(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "60"]).arg(program);
-    forget_settings(&mut command);
-    command
-}
+/// How long packages may take that are fetched from the network.
+const FETCHED_WITHIN: Duration = Duration::from_mins(8);
 
-/// Removes what the user of this machine has set for the clients of etcd and Consul.
-pub(crate) fn forget_settings(client: &mut Command) {
+/// A client of etcd or Consul, without what the user of this machine has set for those.
+pub(crate) fn client(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut client = Command::new(program);
     let is_setting = |name: &str| ["ETCDCTL_", "CONSUL_"].iter().any(|start| name.starts_with(start));
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_setting) {
             client.env_remove(name);
         }
     }
+    client
 }
 
-/// Something is not here.
-pub(crate) fn missing(what: &str) -> bool {
-    let all_must_run = std::env::var_os("MESHLOCK_ALL_TESTS").is_some();
-    assert!(!all_must_run, "{what} is missing, and all tests must run");
-    eprintln!("left out: {what} is missing");
-    false
-}
-
-/// A directory that stays from run to run, filled by `fill` the first time.
+/// A directory that stays from run to run, filled by `fill` the first time; none where that fails, and the test is skipped.
 pub(crate) fn prepared(name: &str, fill: impl FnOnce(&Path) -> bool) -> Option<PathBuf> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     // Several processes of this test may want it at once.
     std::fs::create_dir_all(&dir).unwrap();
     let gate = std::fs::File::create(dir.join("lock")).unwrap();
-    gate.lock().unwrap();
+    let locked = first_some(FETCHED_WITHIN, || gate.try_lock().ok());
+    assert!(locked.is_some(), "another process fetches {name} for {FETCHED_WITHIN:?}");
     let done = dir.join("done");
     if !done.exists() {
         if !fill(&dir) {
-            missing(&format!("what {name} needs from the network"));
+            skip(&format!("what {name} needs from the network"), "give this machine a way to the registries");
             return None;
         }
         std::fs::write(done, "").unwrap();
@@ -57,13 +44,11 @@ pub(crate) fn prepared(name: &str, fill: impl FnOnce(&Path) -> bool) -> Option<P
 
 /// Runs a command and gives back whether it went well.
 pub(crate) fn run(command: &mut Command) -> bool {
-    let output = command.output();
-    if let Ok(output) = &output
-        && !output.status.success()
-    {
+    let output = command.output_within(FETCHED_WITHIN);
+    if !output.status.success() {
         eprintln!("{command:?}: {}", text(&output.stderr));
     }
-    output.is_ok_and(|output| output.status.success())
+    output.status.success()
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -83,7 +68,7 @@ pub(crate) struct Gate {
 impl Gate {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600));
+        let (kind, mode) = (rustix::fs::FileType::Fifo, Mode::from(0o600));
         rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("gate"), kind, mode, 0).unwrap();
         Gate { dir }
     }
@@ -94,7 +79,10 @@ impl Gate {
 
     /// Lets it go on, with these words.
     pub(crate) fn open(&self, words: &str) {
-        let mut gate = std::fs::File::options().write(true).open(self.path()).unwrap();
-        gate.write_all(words.as_bytes()).unwrap();
+        // Without waiting it cannot be opened before somebody reads.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(self.path(), flags, Mode::empty()).ok();
+        let gate = eventually_some("the command waits at the gate", open);
+        std::fs::File::from(gate).write_all(words.as_bytes()).unwrap();
     }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use meshlock_testing::{BoundedCommand, needs_program};
+
 use super::backend::Backend;
-use super::programs::{limited, need, prepared, run, said};
+use super::programs::{client, prepared, run, said};
 
 /// A Python with the client. Its `Lock.acquire` cannot wait with a `tenacity` after 6, nor is its code for a `protobuf` after 3.
 fn python() -> Option<std::path::PathBuf> {
@@ -19,7 +21,7 @@ fn python() -> Option<std::path::PathBuf> {
                 "tenacity==6.3.1",
             ]))
     };
-    if !need("python3") {
+    if !needs_program("python3") {
         return None;
     }
     prepared("python-etcd3", fill).map(|dir| dir.join("env/bin/python"))
@@ -28,7 +30,7 @@ fn python() -> Option<std::path::PathBuf> {
 /// Runs one of the scripts beside this file.
 fn run_script(python: &Path, script: &str, backend: &Backend) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(script);
-    said(&limited(python).arg(script).arg(&backend.address).output().unwrap())
+    said(&client(python).arg(script).arg(&backend.address).output_in_time())
 }
 
 #[test]

@@ -17,7 +17,7 @@ use rustix::process::{
 use super::code_of_signal;
 use super::start;
 use super::terminal::{Terminal, alone_in_group};
-use super::waiting::HeldLock;
+use super::waiting::GrantedLock;
 
 /// The program of this process, even if its file has been replaced meanwhile.
 const OURSELVES: &str = "/proc/self/exe";
@@ -38,7 +38,7 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts CMD.
-    pub(super) fn start(name: &LockName, held: &HeldLock, command: &[OsString]) -> anyhow::Result<Self> {
+    pub(super) fn start(name: &LockName, held: &GrantedLock, command: &[OsString]) -> anyhow::Result<Self> {
         let terminal = Terminal::open();
         let alone = terminal.is_some() && alone_in_group();
         let foreground = alone && terminal.as_ref().is_some_and(Terminal::is_ours);

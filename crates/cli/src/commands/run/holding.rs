@@ -20,7 +20,7 @@ use rustix::process::Signal;
 
 use super::child::Child;
 use super::events::{EventSource, WakeReason};
-use super::waiting::HeldLock;
+use super::waiting::GrantedLock;
 use super::{EXIT_LOST, tell};
 use crate::output::CommandOutcome;
 use meshlock_client::{Connection, ConnectionError};
@@ -70,8 +70,8 @@ struct Deadlines {
 }
 
 impl Holding {
-    pub(super) fn new(held: HeldLock, child: Child, grace: Option<Span>) -> Self {
-        let HeldLock { mut remote, tag, grant } = held;
+    pub(super) fn new(held: GrantedLock, child: Child, grace: Option<Span>) -> Self {
+        let GrantedLock { mut remote, tag, grant } = held;
         let line = remote.take_line();
         Holding {
             remote: Some(remote),

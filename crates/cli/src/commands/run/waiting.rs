@@ -41,14 +41,14 @@ pub(super) struct RunRequest {
 }
 
 /// A lock that was granted.
-pub(super) struct HeldLock {
+pub(super) struct GrantedLock {
     /// The session: the lock is held while its socket is open in some process.
     pub(super) remote: Connection,
     pub(super) tag: Tag,
     pub(super) grant: GrantTerms,
 }
 
-impl HeldLock {
+impl GrantedLock {
     /// Returns whether the lock is still held, with time to spare: this process may have been stopped since the grant. Handles all
     /// messages that have arrived since.
     pub(super) fn is_still_held(&mut self) -> bool {
@@ -79,7 +79,7 @@ pub(super) struct GrantTerms {
 
 /// How waiting for the lock ended.
 pub(super) enum Waited {
-    Granted(HeldLock),
+    Granted(GrantedLock),
     /// The lock was not granted in the given time.
     NotInTime,
     /// The node refused the request, for this reason.
@@ -166,7 +166,7 @@ impl RunRequest {
                 WakeReason::Node => match self.read(&mut remote, tag)? {
                     None => {}
                     Some(NodeAnswer::Granted(grant)) => {
-                        return Ok(Some(Waited::Granted(HeldLock { remote, tag, grant })));
+                        return Ok(Some(Waited::Granted(GrantedLock { remote, tag, grant })));
                     }
                     Some(NodeAnswer::NotInTime) => return Ok(Some(Waited::NotInTime)),
                     Some(NodeAnswer::Refused(kind, _)) if is_leaving(kind, &mut remote)? => return Ok(None),

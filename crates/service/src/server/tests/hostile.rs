@@ -113,7 +113,7 @@ async fn no_request_brings_the_server_down_or_makes_it_keep_more_than_it_may() {
     let pace = Pace { rate: 1_000_000, burst: 1_000_000 };
     let server = TestServer::with(&[("anyone", "*", &ALL)], &[], Each { pace, ..Each::default() });
     // Until the node is a member, some calls correctly fail with a server error.
-    server.sessions.front().node().until(|state| state.open).await;
+    in_time("the node is a member", server.sessions.front().node().until(|state| state.open)).await;
     let json: Vec<Vec<u8>> = JSON.iter().map(|text| text.as_bytes().to_vec()).collect();
     let cases = std::env::var("MESHLOCK_FUZZ_CASES").map_or(CASES, |text| text.parse().unwrap());
     let (mut answered, mut refused) = (0, 0);

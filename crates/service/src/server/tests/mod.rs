@@ -16,6 +16,7 @@ use meshlock_cluster::node::Config;
 use meshlock_host::front::Front;
 use meshlock_host::gate::{Audit, Each, Gate, Policy};
 use meshlock_host::{Engine, NodeSetup};
+use meshlock_testing::in_time;
 use serde_json::Value;
 use tower_service::Service;
 
@@ -93,11 +94,15 @@ impl TestServer {
         }
         let mut request = request.body(Body::from(body.to_owned())).unwrap();
         request.extensions_mut().insert(peer);
-        let response = self.router.clone().call(request).await.unwrap();
+        let response = in_time("an answer", self.router.clone().call(request)).await.unwrap();
         let (parts, body) = response.into_parts();
         // A stream does not end, and a refused call is not answered with a stream.
         let is_stream = parts.headers.get("content-type").is_some_and(|kind| kind == "application/x-ndjson");
-        let bytes = if is_stream { Vec::new() } else { to_bytes(body, 1 << 20).await.unwrap().to_vec() };
+        let bytes = if is_stream {
+            Vec::new()
+        } else {
+            in_time("all of the answer", to_bytes(body, 1 << 20)).await.unwrap().to_vec()
+        };
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         TestResponse { status: parts.status, headers: parts.headers, body }
     }

@@ -1,38 +1,37 @@
 //! `consul lock`, which is the Go API's `Lock` and `Semaphore`.
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use meshlock_testing::{BoundedChild, BoundedCommand, Deadline, Lines};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Server, program};
-use crate::programs::{Gate, limited, said};
+use crate::programs::{Gate, client, said};
 
-/// One that runs for a while. It is ended after a minute: a scenario that hangs must say so.
+/// One that runs for a while.
 struct Running {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Lines,
 }
 
 impl Running {
     fn line(&mut self) -> String {
-        self.lines.next().expect("it says something").unwrap()
+        self.lines.line("consul says something")
     }
 
     fn end(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        self.child.wait_in_time().code()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
     }
 }
 
 fn consul(server: &Server) -> Command {
-    let mut command = limited(program().unwrap());
+    let mut command = client(program().unwrap());
     command.env("CONSUL_HTTP_ADDR", format!("http://{}", server.address));
     command
 }
@@ -44,7 +43,7 @@ fn hold(server: &Server, name: &str, gate: &Gate, options: &[&str]) -> Running {
     command.arg("lock").args(options).args(["jobs", &script]);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let lines = Lines::of(child.stdout.take().unwrap());
     Running { child, lines }
 }
 
@@ -58,8 +57,7 @@ fn consul_lock_runs_one_command_after_the_other() {
         let mut first = hold(server, "first", &gate, &["-child-exit-code"]);
         let mut said_all = vec![first.line()];
         // One that does not wait gives up.
-        let tries =
-            consul(server).args(["lock", "-timeout", "300ms", "jobs", "echo never"]).output().unwrap();
+        let tries = consul(server).args(["lock", "-timeout", "300ms", "jobs", "echo never"]).output_in_time();
         said_all.push(said(&tries));
         let mut second = hold(server, "second", &next_gate, &[]);
         gate.open("still mine\n");
@@ -85,13 +83,12 @@ fn consul_lock_of_two_lets_the_third_wait() {
         said_all.push(second.line());
         let tries = consul(server)
             .args(["lock", "-n", "2", "-timeout", "300ms", "jobs", "echo never"])
-            .output()
-            .unwrap();
+            .output_in_time();
         said_all.push(said(&tries));
         // Who expects another number of permits, or a lock, is told so.
         for options in [&["-n", "3"][..], &[]] {
             let other =
-                consul(server).arg("lock").args(options).args(["jobs", "echo never"]).output().unwrap();
+                consul(server).arg("lock").args(options).args(["jobs", "echo never"]).output_in_time();
             said_all.push(said(&other));
         }
         let mut third = hold(server, "third", &gates[2], &["-n", "2"]);
@@ -116,7 +113,9 @@ fn consul_lock_ends_its_command_when_the_lock_is_taken_away() {
         let gate = Gate::new();
         let mut first = hold(server, "first", &gate, &["-verbose"]);
         let mut said_all = vec![first.line()];
+        let deadline = Deadline::default();
         while said_all.last().is_some_and(|line| line != "first") {
+            deadline.check("the command is inside");
             said_all.push(first.line());
         }
         let sessions = server.get("/v1/session/list").body;

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use meshlock_testing::{BoundedCommand, needs_program};
+
 use super::Server;
-use crate::programs::{limited, need, prepared, run, said};
+use crate::programs::{client, prepared, run, said};
 
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/consul").join(name)
@@ -12,7 +14,7 @@ fn script(name: &str) -> PathBuf {
 
 #[test]
 fn python_s_sessions_and_keys_work_as_with_consul() {
-    if !need("python3") {
+    if !needs_program("python3") {
         return;
     }
     let fill = |dir: &Path| {
@@ -25,20 +27,14 @@ fn python_s_sessions_and_keys_work_as_with_consul() {
     };
     let Some(dir) = prepared("python-consul", fill) else { return };
     let seen = Server::compare(|server| {
-        said(
-            &limited(dir.join("env/bin/python"))
-                .arg(script("lock.py"))
-                .arg(&server.address)
-                .output()
-                .unwrap(),
-        )
+        said(&client(dir.join("env/bin/python")).arg(script("lock.py")).arg(&server.address).output_in_time())
     });
     assert!(seen.contains("second has waited: True") && seen.ends_with("||Some(0)"), "{seen}");
 }
 
 #[test]
 fn node_s_sessions_keys_and_watches_work_as_with_consul() {
-    if !need("node") || !need("npm") {
+    if !needs_program("node") || !needs_program("npm") {
         return;
     }
     let fill = |dir: &Path| {
@@ -50,7 +46,7 @@ fn node_s_sessions_keys_and_watches_work_as_with_consul() {
     let copy = dir.join("lock.js");
     std::fs::copy(script("lock.js"), &copy).unwrap();
     let seen = Server::compare(|server| {
-        said(&limited("node").current_dir(&dir).arg(&copy).arg(&server.address).output().unwrap())
+        said(&client("node").current_dir(&dir).arg(&copy).arg(&server.address).output_in_time())
     });
     assert!(seen.contains("watch: second") && seen.contains("end|") && seen.ends_with("|Some(0)"), "{seen}");
 }

@@ -1,12 +1,13 @@
 //! What makes no sense, or too much of it: a status, and a sentence that says what to do. Nothing here is compared: Consul stores
 //! what Meshlock refuses.
 
+use meshlock_testing::needs_program;
+
 use super::Server;
-use crate::programs::need;
 
 #[test]
 fn what_is_not_a_lock_is_refused_with_the_name_of_the_docs() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let server = Server::meshlock();
@@ -35,7 +36,7 @@ fn what_is_not_a_lock_is_refused_with_the_name_of_the_docs() {
 
 #[test]
 fn what_makes_no_sense_is_refused_and_changes_nothing() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let server = Server::meshlock();
@@ -79,7 +80,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 
 #[test]
 fn only_who_has_a_lock_gives_it_back() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let server = Server::meshlock();

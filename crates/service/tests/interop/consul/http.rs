@@ -1,9 +1,9 @@
 //! curl, call by call.
 
+use meshlock_testing::{eventually, needs_program};
 use serde_json::{Value, json};
 
 use super::{Server, curl, said};
-use crate::programs::need;
 
 /// What two servers show alike of an entry: all but the numbers that each counts for itself.
 fn shown(entry: &Value, sessions: &[&str]) -> Value {
@@ -13,7 +13,7 @@ fn shown(entry: &Value, sessions: &[&str]) -> Value {
 
 #[test]
 fn a_key_is_acquired_refused_shown_and_released() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let seen = Server::compare(|server| {
@@ -61,13 +61,13 @@ fn a_key_is_acquired_refused_shown_and_released() {
 
 #[test]
 fn sessions_are_created_listed_renewed_and_destroyed() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let seen = Server::compare(|server| {
         let id = server
             .put("/v1/session/create", r#"{"Name":"n","TTL":"15s","LockDelay":"5s","Behavior":"delete"}"#);
-        let id = id.body["ID"].as_str().unwrap().to_owned();
+        let id = id.body["ID"].as_str().unwrap_or_else(|| panic!("{id:?}")).to_owned();
         let mut seen = Vec::new();
         for (method, path) in [
             ("GET", format!("/v1/session/info/{id}")),
@@ -102,7 +102,7 @@ fn sessions_are_created_listed_renewed_and_destroyed() {
 
 #[test]
 fn a_read_that_waits_wakes_when_the_lock_changes_hands() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let seen = Server::compare(|server| {
@@ -134,7 +134,7 @@ fn a_read_that_waits_wakes_when_the_lock_changes_hands() {
 
 #[test]
 fn the_lock_of_a_session_that_ended_is_free_only_after_its_delay() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let seen = Server::compare(|server| {
@@ -147,7 +147,7 @@ fn the_lock_of_a_session_that_ended_is_free_only_after_its_delay() {
         // Whoever holds it for as long as the delay lasts, it is not the session that ended.
         let entry = server.get("/v1/kv/jobs");
         let is_over = entry.body[0]["Session"] != first;
-        while acquire(&second) != true {}
+        eventually("the delay is over", || acquire(&second) == true);
         (held, refused, is_over, server.get("/v1/kv/jobs").entry()["Session"] == second)
     });
     assert_eq!(seen, (json!(true), json!(false), true, true));
@@ -155,7 +155,7 @@ fn the_lock_of_a_session_that_ended_is_free_only_after_its_delay() {
 
 #[test]
 fn the_document_of_a_semaphore_is_changed_by_check_and_set() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let seen = Server::compare(|server| {
@@ -178,7 +178,7 @@ fn the_document_of_a_semaphore_is_changed_by_check_and_set() {
             assert_eq!(contender.body, true, "{contender:?}");
         }
         // The first time it has to agree with the cluster how many permits there are.
-        while cas(0, &[0]) != true {}
+        eventually("the number of permits is agreed on", || cas(0, &[0]) == true);
         let first = index();
         let mut seen = vec![cas(0, &[0, 1]), cas(first + 1, &[0, 1]), cas(first, &[0, 1]), cas(first, &[1])];
         let listed = server.get("/v1/kv/pool?recurse");

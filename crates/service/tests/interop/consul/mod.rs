@@ -8,14 +8,14 @@ mod hostile;
 mod http;
 mod sites;
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use meshlock_testing::{BoundedChild, BoundedCommand, Lines, eventually, needs_program, skip};
 use serde_json::Value;
 
 use super::backend::{Backend, free_port};
-use super::programs::{missing, prepared, run};
+use super::programs::{prepared, run};
 
 /// The last Consul that Debian had, in its version 11, and where that is kept: no later one is to be had without its makers' own
 /// download page.
@@ -25,8 +25,11 @@ const MIRRORS: [&str; 2] = ["http://deb.debian.org", "http://archive.debian.org"
 
 /// The program `consul`, fetched once.
 fn program() -> Option<PathBuf> {
+    if !needs_program("curl") {
+        return None;
+    }
     if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
-        missing("a Consul for this machine");
+        skip("a Consul for this machine", "run the tests on Linux on x86-64");
         return None;
     }
     let fill = |dir: &Path| {
@@ -42,7 +45,7 @@ fn program() -> Option<PathBuf> {
 }
 
 fn is_the_one(package: &Path) -> bool {
-    let sum = Command::new("sha256sum").arg(package).output().unwrap();
+    let sum = Command::new("sha256sum").arg(package).output_in_time();
     sum.stdout.starts_with(SHA256.as_bytes())
 }
 
@@ -62,8 +65,7 @@ struct Agent(Child);
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.end();
     }
 }
 
@@ -92,12 +94,17 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
-        let mut log = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let ready = log.any(|line| line.contains("Synced node info"));
-        // It must not be stopped by a full pipe.
-        std::thread::spawn(move || log.for_each(drop));
+        let log = Lines::of(process.stdout.take().unwrap());
+        let is_ready = |line: &str| line.contains("Synced node info").then_some(());
+        let ready = log.find("Consul is ready", is_ready).is_some();
         let (address, agent) = (format!("127.0.0.1:{http}"), Agent(process));
-        ready.then(|| Server { address, _running: Running::Consul { _agent: agent } })
+        ready.then(|| {
+            let server = Server { address, _running: Running::Consul { _agent: agent } };
+            // Before its health check is registered no session can be created.
+            let checks = || server.get("/v1/health/node/local").body.as_array().map_or(0, Vec::len);
+            eventually("Consul has registered its health check", || checks() > 0);
+            server
+        })
     }
 
     /// Runs a scenario against both; what it says must be the same. Without a Consul it runs against Meshlock alone.
@@ -168,7 +175,7 @@ fn ask(address: &str, method: &str, path: &str, body: &str) -> Said {
 
 /// What a curl that runs says in the end.
 fn said(child: Child) -> Said {
-    let output = child.wait_with_output().unwrap();
+    let output = child.output_in_time();
     let text = String::from_utf8(output.stdout).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
     let mut lines = head.lines();

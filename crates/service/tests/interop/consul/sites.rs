@@ -1,10 +1,11 @@
 //! Clients of different sites of one cluster: here Consul cannot be compared with, because each site keeps its sessions.
 
+use meshlock_testing::{BoundedChild, eventually, needs_program};
 use serde_json::json;
 
 use super::{Said, ask, curl, program, said};
 use crate::other_sites::Cluster;
-use crate::programs::{limited, need};
+use crate::programs::client;
 
 impl Cluster {
     fn ask(&self, site: usize, method: &str, path: &str, body: &str) -> Said {
@@ -24,7 +25,7 @@ impl Cluster {
 
 #[test]
 fn a_key_is_held_at_one_site_at_a_time_with_rising_fences() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -54,7 +55,7 @@ fn a_key_is_held_at_one_site_at_a_time_with_rising_fences() {
 
 #[test]
 fn a_read_that_waits_wakes_when_another_site_s_session_ends() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -74,7 +75,7 @@ fn a_read_that_waits_wakes_when_another_site_s_session_ends() {
 
 #[test]
 fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -92,7 +93,7 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
         let next = json!({ "Limit": 2, "Holders": holders }).to_string();
         cluster.ask(site, "PUT", &format!("/v1/kv/pool/.lock?cas={index}"), &next)
     };
-    while enter(1, &sessions[0]).body != true {}
+    eventually("the first is inside", || enter(1, &sessions[0]).body == true);
     // The second permit is somebody's who knows nothing of Consul.
     let own = cluster.post(2, "/v1/locks/pool/acquire", &json!({}));
     let (_, holders) = document(3);
@@ -104,7 +105,7 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
     assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
     let given = cluster.post(2, "/v1/locks/pool/release", &json!({ "session": own["session"] }));
     assert_eq!(given["held"], true, "{own} {given}");
-    while enter(3, &sessions[2]).body != true {}
+    eventually("the third is inside", || enter(3, &sessions[2]).body == true);
     let (_, holders) = document(2);
     assert_eq!(
         holders.keys().collect::<std::collections::BTreeSet<_>>(),
@@ -114,7 +115,7 @@ fn a_semaphore_counts_the_permits_of_all_sites_and_of_other_clients() {
 
 #[test]
 fn a_session_is_refused_elsewhere_with_the_name_of_its_site() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -145,20 +146,20 @@ fn no_update_under_consul_lock_is_lost_whatever_the_site() {
     // Without the lock one would read what another is about to change.
     let script = format!("read n < {0}; echo $((n + 1)) > {0}.new; mv {0}.new {0}", file.display());
     let count = |site: usize| {
-        let mut command = limited(&consul);
+        let mut command = client(&consul);
         command.env("CONSUL_HTTP_ADDR", format!("http://{}", cluster.address(site)));
         command.args(["lock", "counter", &script]).spawn().unwrap()
     };
     let running: Vec<_> = (0..6).map(|at| count(at % 3 + 1)).collect();
     for mut child in running {
-        assert!(child.wait().unwrap().success());
+        assert!(child.wait_in_time().success());
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "6");
 }
 
 #[test]
 fn a_session_that_is_not_renewed_or_whose_lock_is_broken_is_over() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let cluster = Cluster::start();
@@ -184,7 +185,7 @@ fn a_session_that_is_not_renewed_or_whose_lock_is_broken_is_over() {
 
 #[test]
 fn a_holder_that_watches_its_lock_hears_that_its_site_is_cut_off() {
-    if !need("curl") {
+    if !needs_program("curl") {
         return;
     }
     let mut cluster = Cluster::start();

@@ -1,21 +1,18 @@
 //! What the tests share: a user with directories of its own, and commands that run under a lock.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 
 use meshlock_cluster::names::LockName;
+use meshlock_testing::{
+    BoundedChild, BoundedCommand, Deadline, Lines, WITHIN, eventually, read_to_end, until_readable,
+};
 use meshlock_wire::clients::{ToClient, ToNode, VERSIONS, put_to_node, take_to_client};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use rustix::time::Timespec;
 use tempfile::TempDir;
-
-/// No test takes longer: what has not come by then never will.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// For bash: closes all that was inherited but standard input, output and error.
 pub(crate) const CLOSE_ALL: &str =
@@ -62,7 +59,7 @@ impl User {
 
     /// Runs a shell script under a lock, to its end.
     pub(crate) fn run(&self, arguments: &[&str], script: &str) -> Output {
-        self.meshlock_run(arguments).args(["--", "sh", "-c", script]).output().unwrap()
+        self.meshlock_run(arguments).args(["--", "sh", "-c", script]).output_in_time()
     }
 
     /// The exit code of a script under a lock.
@@ -87,13 +84,14 @@ impl User {
     /// Sends the node a message, and waits for the first answer that is not a greeting.
     pub(crate) fn ask(&self, question: &ToNode) -> ToClient {
         let mut stream = UnixStream::connect(self.file("runtime/meshlock/embedded.sock")).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
         let mut bytes = Vec::new();
         put_to_node(&ToNode::Hello { version: VERSIONS.1, who: "test".parse().unwrap() }, &mut bytes);
         put_to_node(question, &mut bytes);
         stream.write_all(&bytes).unwrap();
-        let mut heard = Vec::new();
+        let (mut heard, deadline) = (Vec::new(), Deadline::default());
         loop {
+            deadline.check("an answer of the node");
             let mut scratch = [0; 4096];
             let count = stream.read(&mut scratch).unwrap();
             assert!(count > 0, "the node has gone");
@@ -110,15 +108,11 @@ impl User {
     /// Waits until so many wait for a lock. The node does not tell by itself: it is asked again and again.
     pub(crate) fn wait_for_waiters(&self, name: &str, many: u64) {
         let lock: LockName = name.parse().unwrap();
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
+        eventually(&format!("{many} wait for {name}"), || {
             let answer = self.ask(&ToNode::Queue { tag: 1, lock: lock.clone() });
             let ToClient::Queue { queue, .. } = answer else { panic!("{answer:?}") };
-            if queue.sites.iter().map(|site| site.lock.waiters_in_all).sum::<u64>() == many {
-                return;
-            }
-        }
-        panic!("never did {many} wait for {name}");
+            queue.sites.iter().map(|site| site.lock.waiters_in_all).sum::<u64>() == many
+        });
     }
 
     /// Takes a lock away from whoever has it.
@@ -132,7 +126,7 @@ impl User {
 pub(crate) struct Running {
     process: Child,
     stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
+    stdout: Lines,
 }
 
 impl Running {
@@ -140,7 +134,7 @@ impl Running {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let stdin = process.stdin.take();
-        let stdout = BufReader::new(process.stdout.take().unwrap());
+        let stdout = Lines::of(process.stdout.take().unwrap());
         Running { process, stdin, stdout }
     }
 
@@ -151,15 +145,12 @@ impl Running {
 
     /// Waits for the next line that the script prints; empty when nobody is left who could print one.
     pub(crate) fn line(&mut self) -> String {
-        self.raw_line().trim_end().to_owned()
+        self.next_line().unwrap_or_default().trim_end().to_owned()
     }
 
-    /// The same with its end.
-    pub(crate) fn raw_line(&mut self) -> String {
-        readable_within(&self.stdout, PATIENCE);
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line
+    /// The same with nothing instead of an empty line.
+    pub(crate) fn next_line(&mut self) -> Option<String> {
+        self.stdout.next("the command prints a line or ends")
     }
 
     /// Tells the script to go on.
@@ -180,7 +171,7 @@ impl Running {
     /// Waits for the end of `meshlock run`.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         wait_for_end(self.id());
-        self.process.wait().unwrap()
+        self.process.wait_in_time()
     }
 
     /// Its exit code.
@@ -190,17 +181,14 @@ impl Running {
 
     /// All that `meshlock run` has to say itself, after its end.
     pub(crate) fn complaints(&mut self) -> String {
-        let mut text = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-        text
+        read_to_end("the end of what `meshlock run` says", self.process.stderr.take().unwrap())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stdin = None;
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.end();
     }
 }
 
@@ -216,17 +204,6 @@ pub(crate) fn send(process: i32, signal: Signal) {
 pub(crate) fn wait_for_end(process: i32) {
     // One that is gone altogether cannot be opened.
     if let Ok(descriptor) = pidfd_open(pid(process), PidfdFlags::empty()) {
-        wait_until_readable(PollFd::new(&descriptor, PollFlags::IN), PATIENCE);
+        until_readable(&format!("the end of process {process}"), &descriptor);
     }
-}
-
-fn readable_within(reader: &BufReader<ChildStdout>, within: Duration) {
-    if reader.buffer().is_empty() {
-        wait_until_readable(PollFd::new(reader.get_ref(), PollFlags::IN), within);
-    }
-}
-
-fn wait_until_readable(descriptor: PollFd<'_>, within: Duration) {
-    let timeout = Timespec { tv_sec: i64::try_from(within.as_secs()).unwrap(), tv_nsec: 0 };
-    assert_ne!(poll(&mut [descriptor], Some(&timeout)).unwrap(), 0, "nothing has happened for {within:?}");
 }
