@@ -228,7 +228,7 @@ impl Incarnation {
     const BITS_BELOW_THE_STAMP: u32 = 20;
 
     /// Returns the first incarnation of a start with this stamp.
-    pub const fn stamped(stamp: u64) -> Self {
+    pub(crate) const fn stamped(stamp: u64) -> Self {
         let most = u64::MAX >> Self::BITS_BELOW_THE_STAMP;
         Incarnation((if stamp < most { stamp } else { most }) << Self::BITS_BELOW_THE_STAMP)
     }

@@ -19,7 +19,7 @@ pub struct LockQueue {
     pub algorithm: Option<String>,
     /// Maximum number of concurrent holders.
     pub permits: u32,
-    /// The reports of the members that replied in time, in the order of their names; [`line`] merges them into one
+    /// The reports of the members that replied in time, in the order of their names; [`line()`] merges them into one
     /// queue.
     pub sites: Vec<SiteQueue>,
     /// The members that did not reply.

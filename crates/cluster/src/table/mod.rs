@@ -265,7 +265,7 @@ impl LockTable {
 
     /// Returns whether the table is half full, and more than half of that consists of locks that a fresh view would not
     /// have: machines cannot be dropped while their view lasts, because others rely on their state.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         let kept = self.opened_with.max(self.requests.len());
         self.locks.len() >= self.table_config.max_locks.div_ceil(2)
             && self.locks.len() > kept.saturating_mul(2)

@@ -370,6 +370,12 @@ impl<O: Observer> Acquisition<O> {
         self.changed.notify_waiters();
     }
 
+    /// Whether another thread could read the state now.
+    #[cfg(test)]
+    pub(super) fn is_visible(&self) -> bool {
+        self.state.try_lock().is_ok()
+    }
+
     fn locked_state(&self) -> MutexGuard<'_, AcquireState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

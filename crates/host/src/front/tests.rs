@@ -248,6 +248,26 @@ fn an_observer_is_told_of_the_grant_and_once_of_the_end() {
     assert_eq!(*events, [AcquireEvent::Granted(grant), AcquireEvent::Ended(Ended::Released)]);
 }
 
+/// Notes at each event whether others could see the acquisition's state before the observer was told.
+#[derive(Default)]
+struct VisibleEarly(Mutex<Vec<bool>>);
+
+impl Observer for VisibleEarly {
+    fn on_event(&self, acquisition: &Acquisition<Self>, _: &AcquireEvent) {
+        self.0.lock().unwrap().push(acquisition.is_visible());
+    }
+}
+
+#[test]
+fn nobody_sees_a_grant_or_an_end_before_the_observer_is_told() {
+    let (_engine, front) = ready(Policy::default(), Audit::default());
+    let me = front.in_process();
+    let acquisition = front.acquire(&me, own(), params("a", Wait::Forever, None), VisibleEarly::default());
+    acquisition.close(Ended::SessionOver);
+    assert!(acquisition.is_visible());
+    assert_eq!(*acquisition.observer().0.lock().unwrap(), [false, false]);
+}
+
 #[tokio::test]
 async fn a_site_that_has_left_refuses_acquisitions() {
     let (_engine, front) = ready(Policy::default(), Audit::default());
