@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::build_cost::children_cpu;
 use crate::run::{cargo, cargo_test, has, step};
 use crate::{generated, packages, tidy};
 
@@ -10,6 +11,14 @@ const WITHOUT_ZOOKEEPER: (&str, &str) = ("MESHLOCK_WITHOUT_ZOOKEEPER", "1");
 
 /// Runs every check in the order in which a failure is cheapest to learn of, and stops at the first.
 pub(crate) fn ci(root: &Path) -> anyhow::Result<()> {
+    let done = run_checks(root);
+    if let Ok(cpu) = children_cpu() {
+        eprintln!("xtask: ci took {:.1} minutes of CPU time", cpu / 60.0);
+    }
+    done
+}
+
+fn run_checks(root: &Path) -> anyhow::Result<()> {
     step("packages", || packages::install(packages::CI))?;
     step("tidy", || tidy::tidy(root))?;
     cargo(root, "fmt --all --check", &[])?;
