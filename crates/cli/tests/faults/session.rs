@@ -48,7 +48,7 @@ impl Session {
         let asked = now();
         let mut session = Session { stream, bytes: Vec::new(), last_tag: 0, clocks: (asked, asked) };
         session.say(&ToNode::Hello { version: VERSIONS.1, who: who.parse().expect("a label") })?;
-        let answer = session.hear(over)?;
+        let answer = session.receive(over)?;
         let ToClient::Welcome { time, .. } = answer else {
             return Err(io::Error::other(format!("not a welcome: {answer:?}")));
         };
@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// What the node says next; an error once it is gone or `over` says so.
-    pub(crate) fn hear(&mut self, over: &mut dyn FnMut() -> bool) -> io::Result<ToClient> {
+    pub(crate) fn receive(&mut self, over: &mut dyn FnMut() -> bool) -> io::Result<ToClient> {
         loop {
             if let Some((message, length)) = take_to_client(&self.bytes).map_err(io::Error::other)? {
                 self.bytes.drain(..length);
@@ -89,7 +89,7 @@ impl Session {
         let (ping, asked) = (self.last_tag, now());
         self.say(&ToNode::Ping(ping))?;
         loop {
-            if let ToClient::Pong { tag, time } = self.hear(over)?
+            if let ToClient::Pong { tag, time } = self.receive(over)?
                 && tag == ping
             {
                 self.clocks = (asked, time);
@@ -109,7 +109,7 @@ impl Session {
     /// Waits for the lock of this request.
     pub(crate) fn granted(&mut self, request: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<Grant> {
         loop {
-            let said = self.hear(over)?;
+            let said = self.receive(over)?;
             if let ToClient::Granted { tag, fence, lease_end, margin, .. } = said
                 && tag == request
             {
@@ -125,7 +125,7 @@ impl Session {
     pub(crate) fn release(&mut self, request: Tag, over: &mut dyn FnMut() -> bool) -> io::Result<()> {
         self.say(&ToNode::Release(request))?;
         loop {
-            if let ToClient::Released(tag) | ToClient::Refused { tag, .. } = self.hear(over)?
+            if let ToClient::Released(tag) | ToClient::Refused { tag, .. } = self.receive(over)?
                 && tag == request
             {
                 return Ok(());
@@ -145,7 +145,7 @@ impl Session {
         let (asked, end) = (self.last_tag, Instant::now() + within);
         self.say(&ToNode::Status { tag: asked })?;
         loop {
-            if let ToClient::Status { tag, status } = self.hear(&mut || Instant::now() >= end)?
+            if let ToClient::Status { tag, status } = self.receive(&mut || Instant::now() >= end)?
                 && tag == asked
             {
                 return Ok(*status);

@@ -25,7 +25,7 @@ fn connect(cluster: &Cluster, site: usize) -> Session {
 fn promised(session: &mut Session, grant: Grant) -> Time {
     let mut until = grant.until;
     loop {
-        match session.hear(&mut deadline()) {
+        match session.receive(&mut deadline()) {
             Ok(ToClient::Extended { lease_end }) => until = session.local(lease_end),
             Ok(said) => panic!("nothing was lost: {said:?}"),
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => panic!("its node is still there"),

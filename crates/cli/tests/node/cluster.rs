@@ -53,7 +53,7 @@ fn clients_that_do_not_stop_in_time_are_told_that_they_lost() {
     let mut client = files.client("a", "test");
     client.acquire("jobs");
     sites[0].signal(Signal::TERM);
-    assert!(matches!(client.hear(), ToClient::Lost { .. }));
+    assert!(matches!(client.receive(), ToClient::Lost { .. }));
     assert_eq!(sites[0].end().code(), Some(0));
     let log = sites[0].log();
     assert!(log.contains("they are told that they have lost them") && log.contains("has left"), "{log}");
@@ -71,7 +71,7 @@ fn a_second_signal_ends_a_site_at_once() {
     eventually("it refuses acquisitions", || {
         attempts += 1;
         client.want(&format!("other-{attempts}"));
-        matches!(client.hear(), ToClient::Refused { why, .. } if why.contains("leaving"))
+        matches!(client.receive(), ToClient::Refused { why, .. } if why.contains("leaving"))
     });
     sites[0].signal(Signal::INT);
     assert_eq!(sites[0].end().code(), Some(130));
@@ -153,7 +153,7 @@ fn a_service_manager_is_told_when_a_site_takes_part_and_when_it_leaves() {
     let path = files.path("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(WITHIN)).unwrap();
-    let hear = || {
+    let next_line = || {
         let mut bytes = [0; 64];
         let length = manager.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..length]).into_owned()
@@ -161,8 +161,8 @@ fn a_service_manager_is_told_when_a_site_takes_part_and_when_it_leaves() {
     let mut command = meshlock(files.home());
     command.args(["node", "--config", &files.path("a.toml")]).env("NOTIFY_SOCKET", &path);
     let mut site = Process::start(command, files.home().join("a.log"));
-    assert_eq!(hear(), "READY=1");
+    assert_eq!(next_line(), "READY=1");
     site.signal(Signal::TERM);
-    assert_eq!(hear(), "STOPPING=1");
+    assert_eq!(next_line(), "STOPPING=1");
     assert!(site.end().success());
 }

@@ -40,8 +40,8 @@ fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules(
     assert!(error.contains("no terminal to ask on; say --yes"), "{error}");
     let text = says(home, &["break", "jobs", "--yes", "--socket", &a]);
     assert_eq!(text, format!("jobs was taken from backup.sh of b (fence {fence}).\n"));
-    assert!(matches!(holder.hear(), ToClient::Lost { .. }));
-    assert!(matches!(waiter.hear(), ToClient::Granted { fence: later, .. } if later > fence));
+    assert!(matches!(holder.receive(), ToClient::Lost { .. }));
+    assert!(matches!(waiter.receive(), ToClient::Granted { fence: later, .. } if later > fence));
 
     let rules = json(home, &["rules", "set", "pool/*", "raymond-k", "--permits", "3", "--socket", &a]);
     assert_eq!(

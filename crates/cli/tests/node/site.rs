@@ -199,7 +199,7 @@ impl Files {
         stream.set_read_timeout(Some(WITHIN)).unwrap();
         let mut client = Client { stream, bytes: Vec::new(), last_tag: 0 };
         client.say(&ToNode::Hello { version: VERSIONS.1, who: who.parse().unwrap() });
-        assert!(matches!(client.hear(), ToClient::Welcome { .. }));
+        assert!(matches!(client.receive(), ToClient::Welcome { .. }));
         client
     }
 }
@@ -219,7 +219,7 @@ impl Client {
     }
 
     /// What the node says next, but that leases last longer.
-    pub(crate) fn hear(&mut self) -> ToClient {
+    pub(crate) fn receive(&mut self) -> ToClient {
         let deadline = Deadline::default();
         loop {
             deadline.check("the node says something else than that leases last longer");
@@ -247,14 +247,14 @@ impl Client {
     /// Gives back what it asked for last, and waits until that is done.
     pub(crate) fn release(&mut self) {
         self.say(&ToNode::Release(self.last_tag));
-        let answer = self.hear();
+        let answer = self.receive();
         assert_eq!(answer, ToClient::Released(self.last_tag));
     }
 
     /// Asks for a lock and waits until it has it. Gives back the fence.
     pub(crate) fn acquire(&mut self, lock: &str) -> i64 {
         self.want(lock);
-        let answer = self.hear();
+        let answer = self.receive();
         let ToClient::Granted { fence, .. } = answer else { panic!("not granted: {answer:?}") };
         fence
     }

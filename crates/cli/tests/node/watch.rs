@@ -161,7 +161,7 @@ fn one_who_does_not_keep_up_loses_lines_and_is_told_how_many() {
     let mut watcher = files.client("a", "watcher");
     watcher.say(&ToNode::Watch { tag: 1, pattern: "*".to_owned(), states: true });
     assert!(
-        matches!(watcher.hear(), ToClient::Traced { lines, lost: 0, .. } if lines.len() == 1),
+        matches!(watcher.receive(), ToClient::Traced { lines, lost: 0, .. } if lines.len() == 1),
         "the view"
     );
     // Long names, so that what is kept for the watcher is soon full.
@@ -175,7 +175,7 @@ fn one_who_does_not_keep_up_loses_lines_and_is_told_how_many() {
     let (mut told, mut missed, mut gaps, deadline) = (0, 0, 0, Deadline::default());
     while told + missed < 3 * ROUNDS {
         deadline.check("every line is told or counted");
-        if let ToClient::Traced { lines, lost, .. } = watcher.hear() {
+        if let ToClient::Traced { lines, lost, .. } = watcher.receive() {
             (told, missed) = (told + lines.len() as u64, missed + lost);
             gaps += u64::from(lost > 0);
             watcher.say(&ToNode::Ping(2));

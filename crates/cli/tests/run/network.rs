@@ -122,7 +122,7 @@ impl Raw {
         self.stream.write_all(&wire).unwrap();
     }
 
-    fn hear(&mut self) -> ToClient {
+    fn receive(&mut self) -> ToClient {
         let deadline = Deadline::default();
         loop {
             deadline.check("an answer of the node");
@@ -147,10 +147,10 @@ impl Raw {
     }
 
     fn acquire(&mut self, lock: &str) {
-        assert!(matches!(self.hear(), ToClient::Welcome { contact: Some(_), .. }));
+        assert!(matches!(self.receive(), ToClient::Welcome { contact: Some(_), .. }));
         let (lock, wait) = (lock.parse().unwrap(), Wait::Forever);
         self.say(&ToNode::Acquire { tag: 1, lock, wait, permits: None });
-        assert!(matches!(self.hear(), ToClient::Granted { .. }));
+        assert!(matches!(self.receive(), ToClient::Granted { .. }));
     }
 }
 
@@ -346,7 +346,7 @@ fn without_tls_the_end_of_a_connection_is_that_of_its_client_and_a_guard_is_refu
     let mut plain = Raw::start(&far.address, Wrap::plain(), &[]);
     plain.acquire("x");
     plain.say(&ToNode::Guard { group: 12 });
-    let refused = plain.hear();
+    let refused = plain.receive();
     assert!(
         matches!(&refused, ToClient::Refused { tag: 0, why, .. } if why.contains("of another machine")),
         "{refused:?}"
@@ -360,7 +360,7 @@ fn without_tls_the_end_of_a_connection_is_that_of_its_client_and_a_guard_is_refu
 fn only_clients_are_let_in_as_clients_and_only_with_certificates() {
     let far = Far::new(true);
     // A site says what it is, whatever it says.
-    let refused = far.raw("meshlock-ca/site-alpha").hear();
+    let refused = far.raw("meshlock-ca/site-alpha").receive();
     assert!(
         matches!(&refused, ToClient::Refused { why, .. } if why.contains("is the site 'alpha'")),
         "{refused:?}"
@@ -438,14 +438,14 @@ fn a_command_is_not_started_on_a_lock_that_was_lost_while_meshlock_was_stopped()
 fn a_long_answer_reaches_a_client_far_away_whole() {
     let far = Far::new(true);
     let mut raw = far.raw("meshlock-ca/client-laptop");
-    assert!(matches!(raw.hear(), ToClient::Welcome { .. }));
+    assert!(matches!(raw.receive(), ToClient::Welcome { .. }));
     // More than what TLS takes at once unless it is told to.
     let rule = |number: u32| (format!("{number:0>240}"), Clause::exclusive("raymond"));
     let rules = RulesText { rules: (0..500).map(rule).collect(), default: Clause::exclusive("naimi-trehel") };
     raw.say(&ToNode::SetRules { tag: 1, rules });
-    assert!(matches!(raw.hear(), ToClient::RulesSet { .. }));
+    assert!(matches!(raw.receive(), ToClient::RulesSet { .. }));
     raw.say(&ToNode::Status { tag: 2 });
-    let ToClient::Status { status, .. } = raw.hear() else { panic!("it says how it is") };
+    let ToClient::Status { status, .. } = raw.receive() else { panic!("it says how it is") };
     assert_eq!(status.view.rules.rules.len(), 500);
     let (code, said) = far.command(&["status"]);
     assert!(code == Some(0) && said.contains("takes part."), "{said}");

@@ -68,7 +68,7 @@ impl<C: Coterie> Site for QuorumSite<C> {
             return out.misbehaved(from, NOT_A_PEER);
         }
         let mut judged = Ok(());
-        self.act(out, |site, post| judged = site.hear(from, message, post));
+        self.act(out, |site, post| judged = site.on_message(from, message, post));
         if let Err(why) = judged {
             out.misbehaved(from, why);
         }
@@ -93,18 +93,18 @@ impl<C: Coterie> Site for QuorumSite<C> {
 }
 
 impl<C: Coterie> QuorumSite<C> {
-    /// Makes one step: does `first`, then lets each half hear what the other has said meanwhile.
+    /// Makes one step: does `first`, then gives each half what the other has sent meanwhile.
     fn act(&mut self, out: &mut Outbox<Message>, first: impl FnOnce(&mut Self, &mut Post<'_>)) {
         let mut post = Post::new(self.me, self.clock, out);
         first(self, &mut post);
         while let Some(message) = post.take_home() {
             // A site refuses its own words only if a lying peer has driven its clock to the end.
-            let _ = self.hear(self.me, message, &mut post);
+            let _ = self.on_message(self.me, message, &mut post);
         }
         self.clock = post.clock;
     }
 
-    fn hear(&mut self, from: SiteId, message: Message, post: &mut Post<'_>) -> Judged {
+    fn on_message(&mut self, from: SiteId, message: Message, post: &mut Post<'_>) -> Judged {
         let request = |clock| Timestamp::new(clock, from);
         let of_return = matches!(message, Message::Hello { .. } | Message::Welcome { .. });
         if self.presence.is_unwelcomed_by(from) && !of_return {

@@ -126,11 +126,11 @@ fn waiting(rules: Rules) -> Requester {
     requester
 }
 
-fn hears_reply(requester: &mut Requester, from: SiteId, turn: u32) -> Vec<Effect<Message>> {
+fn on_reply(requester: &mut Requester, from: SiteId, turn: u32) -> Vec<Effect<Message>> {
     accept(|post| requester.on_reply(from, Clock::at(5), (Turn::at(turn), Clock::at(6)), post))
 }
 
-fn hears_inquiry(requester: &mut Requester, from: SiteId, turn: u32) -> Vec<Effect<Message>> {
+fn on_inquiry(requester: &mut Requester, from: SiteId, turn: u32) -> Vec<Effect<Message>> {
     accept(|post| requester.on_inquire(from, Clock::at(5), Turn::at(turn), post))
 }
 
@@ -138,11 +138,11 @@ fn hears_inquiry(requester: &mut Requester, from: SiteId, turn: u32) -> Vec<Effe
 fn under_yield_every_inquiry_is_obeyed_outside() {
     let [s1, s2] = SiteId::first();
     let mut requester = waiting(Rules::Yield);
-    assert_eq!(hears_reply(&mut requester, s1, 1), []);
-    assert_eq!(hears_inquiry(&mut requester, s1, 1), [send(s1, yields(5, 1))]);
-    assert_eq!(hears_reply(&mut requester, s2, 1), []);
-    assert_eq!(hears_reply(&mut requester, s1, 2), [enter()]);
-    assert_eq!(hears_inquiry(&mut requester, s2, 1), [], "inside it is answered by the release");
+    assert_eq!(on_reply(&mut requester, s1, 1), []);
+    assert_eq!(on_inquiry(&mut requester, s1, 1), [send(s1, yields(5, 1))]);
+    assert_eq!(on_reply(&mut requester, s2, 1), []);
+    assert_eq!(on_reply(&mut requester, s1, 2), [enter()]);
+    assert_eq!(on_inquiry(&mut requester, s2, 1), [], "inside it is answered by the release");
     let over = Message::Release { request: Clock::at(5) };
     assert_eq!(step(|post| requester.release(post)), [send(s1, over), send(s2, over)]);
     assert_eq!(requester.phase(), Phase::Idle);
@@ -152,20 +152,20 @@ fn under_yield_every_inquiry_is_obeyed_outside() {
 fn under_fail_an_inquiry_is_remembered_until_a_refusal() {
     let [s1, s2] = SiteId::first();
     let mut requester = waiting(Rules::Fail);
-    assert_eq!(hears_reply(&mut requester, s1, 1), []);
-    assert_eq!(hears_inquiry(&mut requester, s1, 1), []);
+    assert_eq!(on_reply(&mut requester, s1, 1), []);
+    assert_eq!(on_inquiry(&mut requester, s1, 1), []);
     assert_eq!(accept(|post| requester.on_failed(s2, Clock::at(5), post)), [send(s1, yields(5, 1))]);
     // It counts as refused where it has yielded, even once the other has permitted.
-    assert_eq!(hears_reply(&mut requester, s2, 1), []);
-    assert_eq!(hears_inquiry(&mut requester, s2, 1), [send(s2, yields(5, 1))]);
+    assert_eq!(on_reply(&mut requester, s2, 1), []);
+    assert_eq!(on_inquiry(&mut requester, s2, 1), [send(s2, yields(5, 1))]);
 }
 
 #[test]
 fn as_printed_an_inquiry_before_a_refusal_is_lost() {
     let [s1, s2] = SiteId::first();
     let mut requester = waiting(Rules::Printed);
-    assert_eq!(hears_reply(&mut requester, s1, 1), []);
-    assert_eq!(hears_inquiry(&mut requester, s1, 1), []);
+    assert_eq!(on_reply(&mut requester, s1, 1), []);
+    assert_eq!(on_inquiry(&mut requester, s1, 1), []);
     assert_eq!(accept(|post| requester.on_failed(s2, Clock::at(5), post)), []);
 }
 
@@ -173,19 +173,19 @@ fn as_printed_an_inquiry_before_a_refusal_is_lost() {
 fn an_inquiry_that_overtakes_its_permission_is_obeyed_when_that_comes() {
     let [s1, s2] = SiteId::first();
     let mut requester = waiting(Rules::Yield);
-    assert_eq!(hears_inquiry(&mut requester, s1, 1), []);
-    assert_eq!(hears_reply(&mut requester, s1, 1), [send(s1, yields(5, 1))]);
+    assert_eq!(on_inquiry(&mut requester, s1, 1), []);
+    assert_eq!(on_reply(&mut requester, s1, 1), [send(s1, yields(5, 1))]);
     // Unless nothing else is missing.
-    assert_eq!(hears_inquiry(&mut requester, s1, 2), []);
-    assert_eq!(hears_reply(&mut requester, s2, 1), []);
-    assert_eq!(hears_reply(&mut requester, s1, 2), [enter()]);
+    assert_eq!(on_inquiry(&mut requester, s1, 2), []);
+    assert_eq!(on_reply(&mut requester, s2, 1), []);
+    assert_eq!(on_reply(&mut requester, s1, 2), [enter()]);
 }
 
 #[test]
 fn a_requester_refuses_what_is_doubled_and_ignores_what_is_late() {
     let [s1, s2, s3, s4] = SiteId::first();
     let mut requester = waiting(Rules::Fail);
-    let _ = hears_reply(&mut requester, s1, 1);
+    let _ = on_reply(&mut requester, s1, 1);
     let before = requester.clone();
     let again = |turn, from| {
         move |requester: &mut Requester, post: &mut Post<'_>| {
@@ -217,12 +217,12 @@ fn a_requester_refuses_what_is_doubled_and_ignores_what_is_late() {
 fn without_a_quorum_a_requester_waits_and_gives_back_what_it_has() {
     let [s1, s2] = SiteId::first();
     let mut requester = waiting(Rules::Fail);
-    let _ = hears_reply(&mut requester, s1, 1);
-    let _ = hears_inquiry(&mut requester, s1, 1);
+    let _ = on_reply(&mut requester, s1, 1);
+    let _ = on_inquiry(&mut requester, s1, 1);
     assert!(requester.lose(s2));
     assert_eq!(step(|post| requester.form(None, post)), [send(s1, yields(5, 1))]);
     assert!(requester.is_stuck());
-    assert_eq!(hears_reply(&mut requester, s1, 2), [], "all asked have permitted, but they are no quorum");
+    assert_eq!(on_reply(&mut requester, s1, 2), [], "all asked have permitted, but they are no quorum");
     let only: SiteSet = [s1].into_iter().collect();
     assert_eq!(step(|post| requester.form(Some(&only), post)), [enter()]);
 }

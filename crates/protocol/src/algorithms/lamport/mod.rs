@@ -201,7 +201,7 @@ impl Lamport {
         if self.queue.iter().any(|request| request.site == from) {
             return out.misbehaved(from, "a second request before the first was released");
         }
-        self.hear(theirs);
+        self.on_timestamp(theirs);
         self.enqueue(theirs);
         let own_is_later = matches!(&self.want, Want::Entry { request, .. } if theirs < *request);
         let may_omit = self.replies == Replies::IfNeeded || mutant::is_on(Mutant::LamportOmitsUnasked);
@@ -218,7 +218,7 @@ impl Lamport {
             return out.misbehaved(sent.site, "a reply to no request of mine");
         }
         peer.answered = to;
-        self.hear(sent);
+        self.on_timestamp(sent);
         self.enter_if_first(out);
     }
 
@@ -231,14 +231,14 @@ impl Lamport {
         if self.timestamp().is_some_and(|own| own < theirs) {
             return out.misbehaved(from, "a release before its turn");
         }
-        self.hear(sent);
+        self.on_timestamp(sent);
         self.dequeue(from);
         self.enter_if_first(out);
     }
 
     /// Notes that something with this timestamp has come: the clock is raised, and it may be the proof that a waiting
     /// site misses.
-    fn hear(&mut self, sent: Timestamp) {
+    fn on_timestamp(&mut self, sent: Timestamp) {
         if mutant::is_on(Mutant::LamportLostMax) {
             self.clock = sent.clock;
         }

@@ -145,7 +145,7 @@ impl Site for Sanders {
         // What a failed site had sent may still come here after the news of its failure, if those came by another
         // site.
         if !self.failed.contains(from) {
-            self.hear(from, message, out);
+            self.on_message(from, message, out);
         }
     }
 
@@ -169,7 +169,7 @@ impl Site for Sanders {
 
 impl Sanders {
     /// `message` has come from a site of the view, perhaps this one.
-    fn hear(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
+    fn on_message(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
         match message {
             Message::Request { clock, round, failed } => {
                 self.on_request(Timestamp::new(clock, from), round, &failed, out);
@@ -185,7 +185,7 @@ impl Sanders {
     /// Sends, or handles at once what a site has to say to itself.
     fn say(&mut self, to: SiteId, message: Message, out: &mut Outbox<Message>) {
         if to == self.me {
-            self.hear(to, message, out);
+            self.on_message(to, message, out);
         } else {
             out.send(to, message);
         }
