@@ -74,9 +74,9 @@ impl Finding {
             }
             writeln!(f, "    {}\n```\n", found.outcome)?;
         }
-        if !self.reckoned.is_empty() {
+        if !self.calculated.is_empty() {
             writeln!(f, "| | the text's own result | as printed | repaired |\n|---|---|---|---|")?;
-            for row in &self.reckoned {
+            for row in &self.calculated {
                 writeln!(f, "| {} | {} | {} | {} |", row.what, row.claimed, row.printed, row.right)?;
             }
             writeln!(f)?;
