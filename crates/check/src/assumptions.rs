@@ -97,7 +97,7 @@ impl Weakening {
 /// Sites and entries of the runs that are tried.
 const SIZES: [(usize, u8); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
 
-/// Drops one assumption after the other. Each run may take `most_states` and `most_memory` of `limits`; a run that reaches
+/// Drops one assumption after the other. Each run may take `max_states` and `max_memory` of `limits`; a run that reaches
 /// them counts neither as holding nor as violated.
 pub fn weaken(
     spec: &Spec,
@@ -128,14 +128,14 @@ fn trials(
     limits: &Bounds,
     progress: &mut impl FnMut(&Progress),
 ) -> Result<Vec<Trial>, PlanError> {
-    let most_permits = if spec.info.permits == Permits::One { 1 } else { 2 };
+    let max_permits = if spec.info.permits == Permits::One { 1 } else { 2 };
     let mut trials = Vec::new();
     for (sites, entries) in SIZES {
-        for permits in (1..=most_permits).filter(|&permits| permits < sites) {
+        for permits in (1..=max_permits).filter(|&permits| permits < sites) {
             let bounds = Bounds::new(sites, entries).with_permits(permits).over(network);
             let bounds = Bounds {
-                most_states: limits.most_states,
-                most_memory: limits.most_memory,
+                max_states: limits.max_states,
+                max_memory: limits.max_memory,
                 ..assumption.dropped_from(bounds, !spec.info.failures.crash)
             };
             let report = explore_spec_with(spec, &bounds, &mut *progress)?;

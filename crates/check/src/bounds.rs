@@ -37,9 +37,9 @@ pub struct Bounds {
     pub survivors: bool,
     pub properties: Properties,
     /// The number of states at which the exploration stops.
-    pub most_states: usize,
+    pub max_states: usize,
     /// The memory limit, in bytes.
-    pub most_memory: usize,
+    pub max_memory: usize,
 }
 
 impl Bounds {
@@ -57,8 +57,8 @@ impl Bounds {
             returns: false,
             survivors: false,
             properties: Properties::all(),
-            most_states: usize::MAX,
-            most_memory: 8 << 30,
+            max_states: usize::MAX,
+            max_memory: 8 << 30,
         }
     }
 

@@ -237,7 +237,7 @@ impl Search {
 
     fn is_over_limit(&self) -> bool {
         let bounds = &self.table.bounds;
-        self.progress.states > bounds.most_states || self.progress.memory > bounds.most_memory
+        self.progress.states > bounds.max_states || self.progress.memory > bounds.max_memory
     }
 
     /// The shortest path to what was found.

@@ -58,11 +58,11 @@ impl Sweep {
 impl Search {
     /// Discards the oldest levels, if it is memory that is short. Returns whether the search can go on.
     pub(crate) fn make_room(&mut self) -> bool {
-        let is_memory_short = self.progress.states <= self.table.bounds.most_states;
+        let is_memory_short = self.progress.states <= self.table.bounds.max_states;
         if !is_memory_short || !self.can_end() {
             return false;
         }
-        while self.progress.memory > self.table.bounds.most_memory {
+        while self.progress.memory > self.table.bounds.max_memory {
             let Some(starts) = self.later_half() else { return false };
             let shards = self.shards.par_iter_mut().zip(starts);
             shards.for_each(|(shard, start)| shard.know_from(start));
@@ -108,7 +108,7 @@ impl Search {
     /// Searches again for the path to what a sweep has found.
     pub(crate) fn retrace(self, origin: SweepOrigin) -> (Self, Found) {
         // What follows one state is little compared with what follows all of its level.
-        let bounds = Bounds { most_memory: usize::MAX, ..self.table.bounds.clone() };
+        let bounds = Bounds { max_memory: usize::MAX, ..self.table.bounds.clone() };
         let progress = self.progress;
         let ignore = &mut |_: &Progress| {};
         let mut again = Search::new(&bounds, self.into_sites());

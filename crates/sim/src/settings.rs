@@ -93,7 +93,7 @@ impl Settings {
 
     /// The longest time that a message takes from the call that sends it to the call that receives it, if it need not
     /// queue: T of the papers.
-    pub fn longest_delay(&self) -> Time {
+    pub fn max_delay(&self) -> Time {
         Time::units(self.delay.longest()) + self.send_cost + self.receive_cost
     }
 }

@@ -34,7 +34,7 @@ use writing::{Batch, Writing};
 pub const MAX_VOTERS: usize = 7;
 
 /// Default maximum length of the log: a longer log is cut to half of it.
-pub(crate) const LONGEST_LOG: usize = 64;
+pub(crate) const MAX_LOG_ENTRIES: usize = 64;
 
 /// Identifies a batch of writes until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +82,7 @@ pub(crate) struct Membership {
     view: View,
     applied: u64,
     /// The log is cut when it is longer than this.
-    longest_log: usize,
+    max_log_entries: usize,
     writing: Writing,
     /// Writes that nothing depends on; they go with the next batch.
     lazy: Vec<DiskWrite>,
@@ -103,7 +103,7 @@ impl Membership {
         me: usize,
         disk: Disk,
         pace: Pace,
-        longest_log: usize,
+        max_log_entries: usize,
         seed: u64,
     ) -> Self {
         assert!(me < voters.len() && voters.len() <= MAX_VOTERS, "one of at most {MAX_VOTERS} voters");
@@ -132,7 +132,7 @@ impl Membership {
             me,
             view,
             applied,
-            longest_log,
+            max_log_entries,
             writing: Writing::default(),
             lazy: Vec::new(),
             confirmed: VecDeque::new(),
@@ -355,9 +355,9 @@ impl Membership {
     /// Replaces the older half of a long log by a snapshot. The newer half stays, so that a voter that is slightly
     /// behind needs only those entries.
     fn compact(&mut self) {
-        let cut = self.applied.saturating_sub(self.longest_log as u64 / 2);
+        let cut = self.applied.saturating_sub(self.max_log_entries as u64 / 2);
         let store = self.raw.mut_store();
-        if store.disk.log_length() <= self.longest_log || cut <= store.disk.saved.index {
+        if store.disk.log_length() <= self.max_log_entries || cut <= store.disk.saved.index {
             return;
         }
         let write = DiskWrite::Compact(store.disk.saved_up_to(cut));

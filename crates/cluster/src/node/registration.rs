@@ -181,8 +181,8 @@ impl Node {
     pub(super) fn as_voter(&self, disk: Disk) -> Option<Membership> {
         let (config, voters) = (&self.config, &self.voters);
         let place = voters.iter().position(|voter| *voter == self.me.site)?;
-        let (seed, longest_log) = (config.seed ^ self.me.incarnation.number(), config.longest_log);
+        let (seed, max_log_entries) = (config.seed ^ self.me.incarnation.number(), config.max_log_entries);
         let may_vote = self.registration.may_vote();
-        may_vote.then(|| Membership::start(voters.clone(), place, disk, config.pace, longest_log, seed))
+        may_vote.then(|| Membership::start(voters.clone(), place, disk, config.pace, max_log_entries, seed))
     }
 }

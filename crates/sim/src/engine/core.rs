@@ -258,7 +258,7 @@ impl<'a> Core<'a> {
     }
 
     pub(super) fn set_timer(&self, site: SiteId, delays: u32, queue: &mut dyn Schedule) {
-        let pause = Time::from_ticks(self.settings.longest_delay().ticks() * u64::from(delays));
+        let pause = Time::from_ticks(self.settings.max_delay().ticks() * u64::from(delays));
         queue.at(self.now + pause, HostEvent::Wake(site, self.hosts[site.index()].incarnation));
     }
 
