@@ -43,7 +43,7 @@ pub enum Message {
         /// The arbiter's clock, so that the requester's next request follows all that the arbiter knows of.
         clock: Clock,
     },
-    /// From an arbiter, under [`Rules::Fail`](super::Rules::Fail), before its first REPLY to this request: an
+    /// From an arbiter, under [`DeadlockRules::Fail`](super::DeadlockRules::Fail), before its first REPLY to this request: an
     /// earlier request is before yours. A REPLY will come.
     Failed {
         /// The request that has to wait.

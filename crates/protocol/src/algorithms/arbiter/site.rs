@@ -11,7 +11,7 @@ use crate::{
     SiteSet, Timestamp, View, invariant,
 };
 
-use super::{Arbiter, Judged, Message, Post, Presence, Requester, Rules};
+use super::{Arbiter, DeadlockRules, Judged, Message, Post, Presence, Requester};
 
 /// The quorums that sites may form: every two of them meet, whatever is known of failures where. This is all that
 /// differs from one quorum algorithm to the next.
@@ -23,7 +23,7 @@ pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync + 'static {
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError>;
 
     /// How deadlocks are kept away.
-    fn rules(&self) -> Rules;
+    fn rules(&self) -> DeadlockRules;
 
     /// How many sites there are.
     fn sites(&self) -> usize;
@@ -144,7 +144,7 @@ impl<C: Coterie> QuorumSite<C> {
         self.coterie.quorum(self.me, clock, &self.presence.absent(self.me))
     }
 
-    pub(super) fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> DeadlockRules {
         self.coterie.rules()
     }
 

@@ -66,9 +66,9 @@ use dispatcher::{Dispatcher, Order};
 pub struct Delegated {
     // Who I am.
     me: SiteId,
-    rules: Shared<Rules>,
+    setup: Shared<DelegatedSetup>,
     // What I want.
-    want: Want,
+    state: DelegatedState,
     /// The number of my last request; 0 before the first.
     number: u64,
     // What I know of the others.
@@ -78,23 +78,23 @@ pub struct Delegated {
 
 /// What all sites share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct DelegatedSetup {
     cluster: Cluster,
     leader: SiteId,
-    /// The longest chain: B.
-    most: usize,
+    /// Maximum length of a chain: B.
+    max_chain: usize,
 }
 
 /// What the process at a site wants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
+enum DelegatedState {
+    Idle,
     /// In. The leader may have said already who comes next.
-    Entry {
+    Waiting {
         next: Option<Waiter>,
     },
     /// Out, some day: it is inside with this permit.
-    Exit {
+    Executing {
         permit: Box<Permit>,
     },
 }
@@ -103,19 +103,19 @@ impl Site for Delegated {
     type Message = Message;
 
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == DelegatedState::Idle, "the host requests only while the process is idle");
         self.number += 1;
-        self.want = Want::Entry { next: None };
+        self.state = DelegatedState::Waiting { next: None };
         let waiter = self.waiter();
         if self.dispatcher.is_some() {
             self.on_request(waiter, out);
         } else {
-            out.send(self.rules.leader, Message::Request { number: waiter.number });
+            out.send(self.setup.leader, Message::Request { number: waiter.number });
         }
     }
 
     fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
-        if !self.rules.cluster.is_peer(self.me, from) {
+        if !self.setup.cluster.is_peer(self.me, from) {
             return out.misbehaved(from, NOT_A_PEER);
         }
         match message {
@@ -137,7 +137,7 @@ impl Site for Delegated {
     fn release_and_request(&mut self, out: &mut Outbox<Message>) {
         let (served, mut permit) = self.leave();
         self.number += 1;
-        self.want = Want::Entry { next: None };
+        self.state = DelegatedState::Waiting { next: None };
         permit.again.push(self.waiter());
         self.hand_on(served, permit, out);
     }
@@ -152,9 +152,9 @@ impl Delegated {
 
     /// Out of the critical section: what it was entered on, and the permit to hand on.
     fn leave(&mut self) -> (Waiter, Box<Permit>) {
-        match std::mem::replace(&mut self.want, Want::Nothing) {
-            Want::Exit { permit } => (self.waiter(), permit),
-            Want::Nothing | Want::Entry { .. } => {
+        match std::mem::replace(&mut self.state, DelegatedState::Idle) {
+            DelegatedState::Executing { permit } => (self.waiter(), permit),
+            DelegatedState::Idle | DelegatedState::Waiting { .. } => {
                 panic!("the host releases only while the process is inside")
             }
         }
@@ -167,14 +167,14 @@ impl Delegated {
         } else if self.dispatcher.is_some() {
             self.on_release(served, permit, out);
         } else {
-            out.send(self.rules.leader, Message::Release { number: served.number, permit });
+            out.send(self.setup.leader, Message::Release { number: served.number, permit });
         }
     }
 
     /// Enter, if it is meant for the request that waits here.
     fn on_perm(&mut self, from: SiteId, number: u64, permit: Box<Permit>, out: &mut Outbox<Message>) {
-        let waits = matches!(self.want, Want::Entry { .. }) && number == self.number;
-        if !waits || !permit.fits(self.rules.cluster, self.me) {
+        let waits = matches!(self.state, DelegatedState::Waiting { .. }) && number == self.number;
+        if !waits || !permit.fits(self.setup.cluster, self.me) {
             return out.misbehaved(from, "a permit that nobody waits for");
         }
         self.become_executing(permit, out);
@@ -183,36 +183,36 @@ impl Delegated {
     /// What the leader said of the next one counts if this is the tail of the chain. Where the chain was issued anew, it
     /// names that one itself.
     fn become_executing(&mut self, mut permit: Box<Permit>, out: &mut Outbox<Message>) {
-        if let Want::Entry { next: Some(next) } = self.want
+        if let DelegatedState::Waiting { next: Some(next) } = self.state
             && permit.next.is_empty()
         {
             permit.next.push_back(next);
         }
         let slot = permit.slot;
-        self.want = Want::Exit { permit };
+        self.state = DelegatedState::Executing { permit };
         out.enter_slot(slot);
     }
 
     /// Remember who follows. Too late if the permit is handed on already.
     fn on_append(&mut self, from: SiteId, after: u64, new: Waiter, out: &mut Outbox<Message>) {
-        let rules = &self.rules;
-        if from != rules.leader || after > self.number || !rules.cluster.is_peer(self.me, new.site) {
+        let setup = &self.setup;
+        if from != setup.leader || after > self.number || !setup.cluster.is_peer(self.me, new.site) {
             return out.misbehaved(from, "an append that no leader could send");
         }
-        if mutant::is_on(Mutant::DelegatedLateRefused) && self.want == Want::Nothing {
+        if mutant::is_on(Mutant::DelegatedLateRefused) && self.state == DelegatedState::Idle {
             return out.misbehaved(from, "an append that comes too late");
         }
         if after < self.number {
             return;
         }
-        match &mut self.want {
-            Want::Nothing => {}
-            Want::Entry { next } => match next {
+        match &mut self.state {
+            DelegatedState::Idle => {}
+            DelegatedState::Waiting { next } => match next {
                 None => *next = Some(new),
                 Some(known) if *known == new => {}
                 Some(_) => out.misbehaved(from, "two that follow the same request"),
             },
-            Want::Exit { permit } => match permit.next.front() {
+            DelegatedState::Executing { permit } => match permit.next.front() {
                 None => permit.next.push_back(new),
                 Some(known) if *known == new => {}
                 Some(_) => out.misbehaved(from, "two that follow the same request"),
@@ -237,7 +237,7 @@ impl Delegated {
 
     fn on_release(&mut self, last: Waiter, permit: Box<Permit>, out: &mut Outbox<Message>) {
         // My own request cannot ride on a permit that another hands back, unless I made it.
-        let asks = matches!(self.want, Want::Entry { .. });
+        let asks = matches!(self.state, DelegatedState::Waiting { .. });
         let forged = |rider: &Waiter| rider.site == self.me && !(asks && rider.number == self.number);
         if permit.again.iter().any(forged) {
             return out.misbehaved(last.site, "a permit with requests that cannot be");

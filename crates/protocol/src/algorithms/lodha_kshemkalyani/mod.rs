@@ -77,8 +77,9 @@ pub use info::Plan;
 pub use message::{Message, Owed};
 
 use leaving::Custody;
-use text::{Part, Text};
+use text::{LodhaText, Part};
 
+use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::{Clock, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp};
 
@@ -87,9 +88,9 @@ use crate::{Clock, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp};
 pub struct LodhaKshemkalyani {
     // Who I am.
     me: SiteId,
-    rules: Rules,
+    rules: LodhaRules,
     // What I want.
-    want: Want,
+    state: RequestState,
     /// The sequence number of my last request that was satisfied.
     executed: Option<Clock>,
     // What I know of the others.
@@ -114,21 +115,11 @@ pub struct LodhaKshemkalyani {
 
 /// Which text the sites follow, and which of section 5's improvements they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Rules {
-    text: Text,
+struct LodhaRules {
+    text: LodhaText,
     combined_exit: bool,
     keep_deferred: bool,
     sequence_on_all: bool,
-}
-
-/// What the process at a site wants.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In, on this request.
-    Entry(Timestamp),
-    /// Out, some day: it is inside on this request.
-    Exit(Timestamp),
 }
 
 impl Site for LodhaKshemkalyani {
@@ -137,13 +128,13 @@ impl Site for LodhaKshemkalyani {
     /// Figure 2, `InvMutEx`. With `keep-deferred` the requests that are still deferred count as if they had crossed this
     /// one.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == RequestState::Idle, "the host requests only while the process is idle");
         let mut seen = self.clock;
         let request = Timestamp::new(seen.tick(), self.me);
         if self.rules.text.has(Part::OwnNumber) {
             self.clock = seen;
         }
-        self.want = Want::Entry(request);
+        self.state = RequestState::Waiting(request);
         self.queue.clear();
         self.answered = std::mem::take(&mut self.deferred);
         self.queue
@@ -160,7 +151,7 @@ impl Site for LodhaKshemkalyani {
         if from == self.me || from.index() >= self.sites() {
             return out.misbehaved(from, NOT_A_PEER);
         }
-        if self.rules.text == Text::Repaired
+        if self.rules.text == LodhaText::Repaired
             && let Some(why) = self.objection(from, &message)
         {
             return out.misbehaved(from, why);
@@ -183,7 +174,7 @@ impl Site for LodhaKshemkalyani {
     }
 
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let Want::Exit(mine) = self.want else {
+        let RequestState::Executing(mine) = self.state else {
             panic!("the host releases only while the process is inside");
         };
         self.leave(mine, out);
@@ -201,10 +192,7 @@ impl LodhaKshemkalyani {
 
     /// The request that waits or executes here.
     fn own(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry(mine) | Want::Exit(mine) => Some(mine),
-        }
+        self.state.timestamp()
     }
 
     /// The last request that came from `site`, if any has.
@@ -240,12 +228,12 @@ impl LodhaKshemkalyani {
         {
             self.learn_finished(previous);
         }
-        if let Want::Entry(mine) = self.want
+        if let RequestState::Waiting(mine) = self.state
             && answers == Some(mine.clock)
         {
             self.answered.insert(from);
         }
-        if self.want == Want::Nothing {
+        if self.state == RequestState::Idle {
             self.reply(from, out);
         } else if !self.answered.insert(from) {
             self.deferred.insert(from);
@@ -284,11 +272,11 @@ impl LodhaKshemkalyani {
 
     /// Figure 2, `CheckExecuteCS`.
     fn enter_if_first(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry(mine) = self.want
+        if let RequestState::Waiting(mine) = self.state
             && self.queue.first() == Some(&mine)
             && self.answered.len() == self.sites() - 1
         {
-            self.want = Want::Exit(mine);
+            self.state = RequestState::Executing(mine);
             out.enter();
         }
     }

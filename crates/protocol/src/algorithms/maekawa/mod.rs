@@ -45,7 +45,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use crate::algorithms::arbiter::{Coterie, EXCHANGE, QuorumSite, Rules};
+use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, QuorumSite};
 
 /// One site of Maekawa's algorithm.
 pub type Maekawa = QuorumSite<RequestSets>;
@@ -53,7 +53,7 @@ pub type Maekawa = QuorumSite<RequestSets>;
 /// The request set of each site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestSets {
-    rules: Rules,
+    rules: DeadlockRules,
     sets: QuorumSystem,
 }
 
@@ -80,7 +80,7 @@ impl Coterie for RequestSets {
                 },
                 default: "best",
             },
-            Rules::OPTION,
+            DeadlockRules::OPTION,
             OptionInfo::texts(
                 &["repaired", "printed", "1985"],
                 "printed: the deadlock rules of section 9.8.1 to the letter; 1985: Maekawa's own as they are usually given; \
@@ -110,9 +110,9 @@ impl Coterie for RequestSets {
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
         let rules = match values.get("text") {
-            "printed" => Rules::Printed.published(values)?,
-            "1985" => Rules::Original.published(values)?,
-            _ => Rules::of(values),
+            "printed" => DeadlockRules::Printed.published(values)?,
+            "1985" => DeadlockRules::Original.published(values)?,
+            _ => DeadlockRules::of(values),
         };
         let plane = || QuorumSystem::folded_plane(cluster.sites);
         let grid = || QuorumSystem::grid(cluster.sites);
@@ -126,7 +126,7 @@ impl Coterie for RequestSets {
         Ok(RequestSets { rules, sets })
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> DeadlockRules {
         self.rules
     }
 

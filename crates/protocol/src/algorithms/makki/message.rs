@@ -17,7 +17,7 @@ pub struct Waiter {
 /// The one token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Token {
+pub struct MakkiToken {
     /// How many permits are free, as far as the token knows.
     pub semaphore: usize,
     /// Who gets it next, in order. The last of them collects the requests of the next round.
@@ -45,7 +45,7 @@ pub enum Message {
         /// The number of the receiver's request.
         number: u64,
         /// The token.
-        token: Box<Token>,
+        token: Box<MakkiToken>,
     },
     /// From a site that has left, to the one where the token stops: so many permits are free again.
     Release {

@@ -50,7 +50,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Message, Token, Waiter};
+pub use message::{MakkiToken, Message, Waiter};
 
 use std::collections::VecDeque;
 
@@ -64,7 +64,7 @@ pub struct Makki {
     me: SiteId,
     cluster: Cluster,
     // What I want.
-    want: Want,
+    state: MakkiState,
     /// The number of my last request; 0 before the first.
     number: u64,
     // What I know of the token.
@@ -79,19 +79,19 @@ pub struct Makki {
     /// The requests that I have collected, in order.
     collected: VecDeque<Waiter>,
     /// What I have been sent by and have sent to each site.
-    peers: Box<[Peer]>,
+    peers: Box<[MakkiPeer]>,
 }
 
 /// What the process at a site wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
+enum MakkiState {
+    Idle,
     /// In: its request is on its way, collected or in the queue.
     InLine,
     /// In: the token is here, a permit is missing.
     Turn,
     /// Out, some day.
-    Exit,
+    Executing,
 }
 
 /// Where the token is.
@@ -100,7 +100,7 @@ enum Place {
     /// I passed it on, or it began elsewhere. Without another permit it stops at `stop`, where its `at`-th move brings it.
     Away { stop: SiteId, at: u64 },
     /// Here.
-    Here { token: Box<Token>, stay: Stay },
+    Here { token: Box<MakkiToken>, stay: Stay },
 }
 
 /// Why the token stays here.
@@ -123,7 +123,7 @@ struct Collector {
 
 /// What has passed between this site and another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Peer {
+struct MakkiPeer {
     /// The number of its last request that came here, and the round it came for.
     request: (u64, u64),
     /// How many permits it has given back to me.
@@ -137,13 +137,13 @@ impl Site for Makki {
 
     /// With the token here it is my turn at once, unless I have collected requests of others.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == MakkiState::Idle, "the host requests only while the process is idle");
         self.number += 1;
         let waiter = Waiter { site: self.me, number: self.number };
-        self.want = Want::InLine;
+        self.state = MakkiState::InLine;
         match self.place {
             Place::Here { .. } if self.collected.is_empty() => {
-                self.want = Want::Turn;
+                self.state = MakkiState::Turn;
                 self.go_on(out);
             }
             Place::Here { .. } => self.collected.push_back(waiter),
@@ -168,8 +168,8 @@ impl Site for Makki {
 
     /// The permit goes back to the token: here, or along the way that it took.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Exit, "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(self.state == MakkiState::Executing, "the host releases only while the process is inside");
+        self.state = MakkiState::Idle;
         self.give_back(1 + usize::from(mutant::is_on(Mutant::MakkiTwoPermits)), out);
     }
 
@@ -200,7 +200,7 @@ impl Makki {
             return out.misbehaved(from, "a request of nobody");
         }
         let collects = if round > self.collector.round {
-            self.want == Want::InLine // I am the last of the queue, and the token has yet to tell me.
+            self.state == MakkiState::InLine // I am the last of the queue, and the token has yet to tell me.
         } else {
             round < self.collector.round || self.collector.site == self.me
         };
@@ -223,7 +223,7 @@ impl Makki {
     }
 
     /// It is my turn. If nobody follows I am the one that collects, and the timer starts.
-    fn on_token(&mut self, from: SiteId, number: u64, mut token: Box<Token>, out: &mut Outbox<Message>) {
+    fn on_token(&mut self, from: SiteId, number: u64, mut token: Box<MakkiToken>, out: &mut Outbox<Message>) {
         if let Some(why) = self.refuses(number, &token) {
             return out.misbehaved(from, why);
         }
@@ -236,15 +236,15 @@ impl Makki {
             out.set_timer(2);
         }
         self.place = Place::Here { token, stay };
-        self.want = Want::Turn;
+        self.state = MakkiState::Turn;
         self.go_on(out);
     }
 
     /// Why no correct site could have sent this token now, if so.
-    fn refuses(&self, number: u64, token: &Token) -> Option<&'static str> {
+    fn refuses(&self, number: u64, token: &MakkiToken) -> Option<&'static str> {
         let Cluster { sites, permits } = self.cluster;
         let here = matches!(self.place, Place::Here { .. });
-        if here || token.moves <= self.moves || self.want != Want::InLine || number != self.number {
+        if here || token.moves <= self.moves || self.state != MakkiState::InLine || number != self.number {
             return Some("a token that nobody waits for");
         }
         let free = token.semaphore.checked_add(self.early);
@@ -307,12 +307,12 @@ impl Makki {
     /// follows or the collected requests may be the next queue.
     fn go_on(&mut self, out: &mut Outbox<Message>) {
         let Place::Here { token, stay } = &mut self.place else { return };
-        if self.want == Want::Turn && token.semaphore > 0 {
+        if self.state == MakkiState::Turn && token.semaphore > 0 {
             token.semaphore -= 1;
-            self.want = Want::Exit;
+            self.state = MakkiState::Executing;
             out.enter();
         }
-        if self.want == Want::Turn {
+        if self.state == MakkiState::Turn {
             return;
         }
         if *stay == Stay::Resting && !self.collected.is_empty() {

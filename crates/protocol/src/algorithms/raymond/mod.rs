@@ -80,7 +80,7 @@ pub struct Raymond {
     incarnation: u32,
     // What I want.
     /// `USING`, and whether I am in the queue.
-    want: Phase,
+    phase: Phase,
     // What I know of the others.
     holder: Holder,
     /// `REQUEST_Q`: the neighbours that wait for the privilege, and myself.
@@ -122,8 +122,8 @@ impl Site for Raymond {
 
     /// Table 9.2, "a node wishes to execute critical section".
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Phase::Idle, "the host requests only while the process is idle");
-        self.want = Phase::Waiting;
+        assert!(self.phase == Phase::Idle, "the host requests only while the process is idle");
+        self.phase = Phase::Waiting;
         self.queue.push_back(self.me);
         self.assign_privilege(out);
         self.make_request(out);
@@ -147,8 +147,8 @@ impl Site for Raymond {
 
     /// Table 9.2, "a node exits the critical section".
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Phase::Executing, "the host releases only while the process is inside");
-        self.want = Phase::Idle;
+        assert!(self.phase == Phase::Executing, "the host releases only while the process is inside");
+        self.phase = Phase::Idle;
         self.assign_privilege(out);
         if !mutant::is_on(Mutant::RaymondForgottenRequest) {
             self.make_request(out);
@@ -185,7 +185,7 @@ impl Raymond {
             Holder::Via { neighbour, .. } => (*neighbour != from).then_some(edge.crossings),
             Holder::Unknown => None,
             // Whether it is right will be seen when the neighbour's ADVISE comes.
-            Holder::Sought(recovery) if !recovery.has_heard(place) => Some(crossings),
+            Holder::Sought(recovery) if !recovery.has_advised(place) => Some(crossings),
             Holder::Sought(recovery) => (!recovery.is_behind(from)).then_some(edge.crossings),
         };
         if expected != Some(crossings) {
@@ -207,7 +207,7 @@ impl Raymond {
             Holder::Via { neighbour, asked: true }
                 if *neighbour == from && crossings == edge.crossings.wrapping_add(1) => {}
             // It was sent to my former incarnation. The sender's ADVISE will say that I have it.
-            Holder::Sought(recovery) if !recovery.has_heard(place) => return,
+            Holder::Sought(recovery) if !recovery.has_advised(place) => return,
             Holder::Me | Holder::Via { .. } | Holder::Unknown | Holder::Sought(_) => {
                 return out.misbehaved(from, "a privilege that nobody asked for");
             }
@@ -220,12 +220,12 @@ impl Raymond {
 
     /// `ASSIGN_PRIVILEGE`: if it is here and unused, it goes to the head of the queue.
     fn assign_privilege(&mut self, out: &mut Outbox<Message>) {
-        if self.holder != Holder::Me || self.want == Phase::Executing {
+        if self.holder != Holder::Me || self.phase == Phase::Executing {
             return;
         }
         let Some(head) = self.queue.pop_front() else { return };
         if head == self.me {
-            self.want = Phase::Executing;
+            self.phase = Phase::Executing;
             return out.enter();
         }
         let edge = self.edge_mut(head);

@@ -57,7 +57,7 @@ pub struct RaymondK {
     me: SiteId,
     permits: usize,
     // What I want.
-    want: Want,
+    state: RaymondKState,
     /// The clock of my last request; zero before the first.
     request: Clock,
     /// Who has not replied to my last request. Outlives the critical section: the last replies come late.
@@ -73,12 +73,12 @@ pub struct RaymondK {
 
 /// What the process at a site wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
+enum RaymondKState {
+    Idle,
     /// In.
-    Entry,
+    Waiting,
     /// Out, some day.
-    Exit,
+    Executing,
 }
 
 /// What sites say to each other.
@@ -120,8 +120,8 @@ impl Site for RaymondK {
 
     /// Asks all others; with a permit for everyone, nobody.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
-        self.want = Want::Entry;
+        assert!(self.state == RaymondKState::Idle, "the host requests only while the process is idle");
+        self.state = RaymondKState::Waiting;
         let sites = self.last_request.len();
         if self.permits < sites {
             self.request = self.clock.tick();
@@ -143,8 +143,8 @@ impl Site for RaymondK {
 
     /// All deferred replies are sent, one to a site, however often it has asked.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Exit, "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(self.state == RaymondKState::Executing, "the host releases only while the process is inside");
+        self.state = RaymondKState::Idle;
         for site in self.deferred.iter() {
             out.send(site, Message::Reply { to: self.last_request[site.index()] });
         }
@@ -165,10 +165,10 @@ impl RaymondK {
         }
         *last = theirs.clock;
         self.clock.observe(theirs.clock);
-        let deferring = match self.want {
-            Want::Nothing => false,
-            Want::Entry => Timestamp::new(self.request, self.me) < theirs,
-            Want::Exit => true,
+        let deferring = match self.state {
+            RaymondKState::Idle => false,
+            RaymondKState::Waiting => Timestamp::new(self.request, self.me) < theirs,
+            RaymondKState::Executing => true,
         };
         if deferring {
             self.deferred.insert(theirs.site);
@@ -190,8 +190,8 @@ impl RaymondK {
 
     fn enter_if_enough_replied(&mut self, out: &mut Outbox<Message>) {
         let permits = self.permits + usize::from(mutant::is_on(Mutant::RaymondKOffByOne));
-        if self.want == Want::Entry && self.missing.len() < permits {
-            self.want = Want::Exit;
+        if self.state == RaymondKState::Waiting && self.missing.len() < permits {
+            self.state = RaymondKState::Executing;
             out.enter();
         }
     }
@@ -257,7 +257,7 @@ impl Algorithm for RaymondK {
         RaymondK {
             me,
             permits: cluster.permits,
-            want: if holders.contains(me) { Want::Exit } else { Want::Nothing },
+            state: if holders.contains(me) { RaymondKState::Executing } else { RaymondKState::Idle },
             request: Clock::ZERO,
             missing: SiteSet::new(),
             clock: Clock::ZERO,
@@ -267,19 +267,19 @@ impl Algorithm for RaymondK {
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry => Phase::Waiting,
-            Want::Exit => Phase::Executing,
+        match self.state {
+            RaymondKState::Idle => Phase::Idle,
+            RaymondKState::Waiting => Phase::Waiting,
+            RaymondKState::Executing => Phase::Executing,
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.deferred.is_empty()
+        self.state == RaymondKState::Idle && self.deferred.is_empty()
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
-        (self.want != Want::Nothing).then_some(Timestamp::new(self.request, self.me))
+        (self.state != RaymondKState::Idle).then_some(Timestamp::new(self.request, self.me))
     }
 
     fn view(&self) -> View {
@@ -289,12 +289,12 @@ impl Algorithm for RaymondK {
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         invariant!(
-            self.want != Want::Nothing || self.deferred.is_empty(),
+            self.state != RaymondKState::Idle || self.deferred.is_empty(),
             "I1: a reply is deferred only while the site waits or executes"
         );
         let enough = self.missing.len() < self.permits;
         invariant!(
-            (self.want == Want::Nothing || enough == (self.want == Want::Exit))
+            (self.state == RaymondKState::Idle || enough == (self.state == RaymondKState::Executing))
                 && !self.missing.contains(self.me),
             "I2: a waiting site misses K replies or more, an executing one fewer, and never its own"
         );
@@ -303,7 +303,7 @@ impl Algorithm for RaymondK {
     }
 
     fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let asked = |site: &&&Self| site.want != Want::Nothing && site.request > Clock::ZERO;
+        let asked = |site: &&&Self| site.state != RaymondKState::Idle && site.request > Clock::ZERO;
         for later in sites.iter().filter(asked) {
             let precedes = |site: &&&Self| site.timestamp() < later.timestamp();
             for earlier in sites.iter().filter(asked).filter(precedes) {

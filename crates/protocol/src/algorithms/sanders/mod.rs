@@ -68,7 +68,7 @@ pub use info::{Deadlock, Plan};
 pub use message::Message;
 
 use arbiter::Arbiter;
-use info::Rules;
+use info::SandersRules;
 use slip::Slip;
 
 use crate::shared::Shared;
@@ -79,9 +79,9 @@ use crate::{Clock, Cluster, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp
 pub struct Sanders {
     // Who I am.
     me: SiteId,
-    rules: Shared<Rules>,
+    rules: Shared<SandersRules>,
     // What I want.
-    want: Want,
+    state: SandersState,
     /// `R_i`: whose permission I need. Changes only when a site fails.
     request_set: SiteSet,
     /// How often my present request has been put to each site anew.
@@ -97,10 +97,10 @@ pub struct Sanders {
 
 /// What the process at a site wants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
+enum SandersState {
+    Idle,
     /// In.
-    Entry {
+    Waiting {
         request: Timestamp,
         /// Whose grant it misses.
         missing: SiteSet,
@@ -110,7 +110,7 @@ enum Want {
         inquired: SiteSet,
     },
     /// Out, some day: it is inside on this request.
-    Exit {
+    Executing {
         request: Timestamp,
     },
 }
@@ -120,10 +120,10 @@ impl Site for Sanders {
 
     /// Section 3.2, entry code, step 1. The own request comes last and is answered within this step.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == SandersState::Idle, "the host requests only while the process is idle");
         let request = Timestamp::new(self.clock.tick(), self.me);
         self.rounds.fill(0);
-        self.want = Want::Entry {
+        self.state = SandersState::Waiting {
             request,
             missing: self.request_set.clone(),
             blocked: SiteSet::new(),
@@ -151,10 +151,10 @@ impl Site for Sanders {
 
     /// Section 3.2, exit code.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let Want::Exit { request } = self.want else {
+        let SandersState::Executing { request } = self.state else {
             panic!("the host releases only while the process is inside");
         };
-        self.want = Want::Nothing;
+        self.state = SandersState::Idle;
         let mut informed = self.rules.structure.inform(self.me).clone();
         informed.subtract(&self.failed);
         for site in informed.iter() {
@@ -199,8 +199,8 @@ impl Sanders {
 
     /// Section 3.2, entry code, step 2. A grant also answers a FAIL.
     fn on_grant(&mut self, from: SiteId, to: Clock, round: u32, out: &mut Outbox<Message>) {
-        match &mut self.want {
-            Want::Entry { request, missing, blocked, .. }
+        match &mut self.state {
+            SandersState::Waiting { request, missing, blocked, .. }
                 if request.clock == to && missing.contains(from) && self.rounds[from.index()] == round =>
             {
                 missing.remove(from);
@@ -208,7 +208,7 @@ impl Sanders {
                 self.enter_if_all_granted(out);
                 self.yield_where_due(out);
             }
-            Want::Nothing | Want::Entry { .. } | Want::Exit { .. } => {
+            SandersState::Idle | SandersState::Waiting { .. } | SandersState::Executing { .. } => {
                 self.late(from, "a grant that nobody waits for", out);
             }
         }
@@ -223,7 +223,7 @@ impl Sanders {
             return out.misbehaved(from, "a FAIL for a request that it was never asked");
         }
         // A FAIL that the grant overtook, or that concerns an earlier request, has lost its meaning.
-        let Want::Entry { request, missing, blocked, .. } = &mut self.want else { return };
+        let SandersState::Waiting { request, missing, blocked, .. } = &mut self.state else { return };
         if request.clock != to || self.rounds[from.index()] != round || !missing.contains(from) {
             return;
         }
@@ -241,7 +241,7 @@ impl Sanders {
         if !self.rules.structure.inform(self.me).contains(from) || about > self.clock {
             return out.misbehaved(from, "an INQUIRE about a grant that it never remembered");
         }
-        let Want::Entry { request, inquired, .. } = &mut self.want else { return };
+        let SandersState::Waiting { request, inquired, .. } = &mut self.state else { return };
         if request.clock != about {
             return;
         }
@@ -250,7 +250,7 @@ impl Sanders {
         }
         self.yield_where_due(out);
         if self.rules.slips.has(Slip::ForgottenInquire)
-            && let Want::Entry { inquired, .. } = &mut self.want
+            && let SandersState::Waiting { inquired, .. } = &mut self.state
         {
             inquired.remove(from);
         }
@@ -259,7 +259,7 @@ impl Sanders {
     /// Section 5, INQUIRE, step 2: gives back each grant that was inquired about, if this site cannot count on
     /// entering soon. Giving one back is itself a reason to give back the others.
     fn yield_where_due(&mut self, out: &mut Outbox<Message>) {
-        while let Want::Entry { request, missing, blocked, inquired } = &mut self.want {
+        while let SandersState::Waiting { request, missing, blocked, inquired } = &mut self.state {
             let me = self.me;
             let always = self.rules.deadlock == Deadlock::Yield || !blocked.is_empty();
             let to_itself = !self.rules.slips.has(Slip::OwnInquire);
@@ -275,10 +275,10 @@ impl Sanders {
     }
 
     fn enter_if_all_granted(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry { request, missing, .. } = &self.want
+        if let SandersState::Waiting { request, missing, .. } = &self.state
             && missing.is_empty()
         {
-            self.want = Want::Exit { request: *request };
+            self.state = SandersState::Executing { request: *request };
             out.enter();
         }
     }

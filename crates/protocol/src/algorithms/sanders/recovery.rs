@@ -3,7 +3,7 @@
 use crate::{Outbox, SiteSet};
 
 use super::slip::Slip;
-use super::{Message, Sanders, Want};
+use super::{Message, Sanders, SandersState};
 
 impl Sanders {
     /// Section 7.1: the sites in `failed` have failed; this site was told, or read it in a REQUEST. The request set
@@ -28,7 +28,7 @@ impl Sanders {
         let (structure, mend) = (&rules.structure, rules.mend());
         let after = structure.request_without(me, &self.failed, mend);
         let asked = std::mem::replace(&mut self.request_set, after);
-        let Want::Entry { request, missing, blocked, inquired } = &mut self.want else { return };
+        let SandersState::Waiting { request, missing, blocked, inquired } = &mut self.state else { return };
         let request = request.clock;
         let waited = missing.intersects(&self.failed);
         for set in [missing, blocked, inquired] {
@@ -45,7 +45,7 @@ impl Sanders {
             let round = self.rounds[site.index()].saturating_add(u32::from(anew));
             self.rounds[site.index()] = round;
             out.send(site, self.request_message(request, round));
-            if let Want::Entry { missing, blocked, .. } = &mut self.want {
+            if let SandersState::Waiting { missing, blocked, .. } = &mut self.state {
                 missing.insert(site);
                 blocked.remove(site);
             }

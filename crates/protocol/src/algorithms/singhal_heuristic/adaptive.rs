@@ -21,8 +21,8 @@
 use crate::{Outbox, SiteId, SiteSet};
 
 use super::info::Count;
-use super::message::{Message, Number, Token};
-use super::{SinghalHeuristic, State};
+use super::message::{Message, Number, SinghalToken};
+use super::{SinghalHeuristic, SinghalState};
 
 /// The one site that is, or could be, asked alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ impl SinghalHeuristic {
     /// Step 3, and step 1 again at once.
     pub(super) fn leave_and_ride(
         &mut self,
-        mut token: Box<Token>,
+        mut token: Box<SinghalToken>,
         asked: SiteSet,
         out: &mut Outbox<Message>,
     ) {
@@ -46,7 +46,7 @@ impl SinghalHeuristic {
             if self.options.count == Count::Entries {
                 self.number = self.number.next();
             }
-            self.state = State::Executing { token, asked };
+            self.state = SinghalState::Executing { token, asked };
             return out.enter();
         };
         self.number = self.number.next();
@@ -55,13 +55,13 @@ impl SinghalHeuristic {
         self.focus = None;
         self.pass(token, next, out);
         // Who is left in the row had sent a request that came too late: it must have mine.
-        self.state = State::Waiting { asked };
+        self.state = SinghalState::Waiting { asked };
         self.ask_row(out);
     }
 
     /// Whom a request that follows soon could be sent to alone: the last that waits now, if at least half of all do.
-    pub(super) fn note_last_in_line(&mut self, token: &Token) {
-        let many = self.options.focused && 2 * token.requesting.len() >= self.heard.len();
+    pub(super) fn note_last_in_line(&mut self, token: &SinghalToken) {
+        let many = self.options.focused && 2 * token.requesting.len() >= self.last_requests.len();
         let last = many.then(|| self.options.arbitration.last(self.me, token)).flatten();
         self.focus = last.map(|site| Focus::Chance { site, number: token.numbers[site.index()] });
     }
@@ -73,7 +73,7 @@ impl SinghalHeuristic {
             return false;
         }
         self.focus = Some(Focus::On { site });
-        self.state = State::Waiting { asked: SiteSet::from_iter([site]) };
+        self.state = SinghalState::Waiting { asked: SiteSet::from_iter([site]) };
         out.send(site, Message::Focus { number: self.number, expects });
         true
     }
@@ -86,17 +86,17 @@ impl SinghalHeuristic {
         expects: Number,
         out: &mut Outbox<Message>,
     ) {
-        if number <= self.heard[from.index()] {
+        if number <= self.last_requests[from.index()] {
             return; // It has come again.
         }
         let certain = match &mut self.state {
             // The sender has seen this request of mine in the token: it looks here, and so does all that leaves before me.
-            State::Waiting { asked } if self.number == expects => {
+            SinghalState::Waiting { asked } if self.number == expects => {
                 asked.insert(from);
                 true
             }
-            State::Idle | State::Waiting { .. } => false,
-            State::Executing { .. } | State::Holding { .. } => true,
+            SinghalState::Idle | SinghalState::Waiting { .. } => false,
+            SinghalState::Executing { .. } | SinghalState::Holding { .. } => true,
         };
         if !certain {
             out.send(from, Message::Miss { number });

@@ -36,7 +36,7 @@ impl std::fmt::Debug for Number {
 /// The token. Whoever has it may enter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Token {
+pub struct SinghalToken {
     /// How often it has been sent: tells a token from a copy of it that comes later.
     pub passes: u64,
     /// The sites whose TSV is R: they wait, as far as the token knows. Never wrong about one (Lemma 1).
@@ -45,10 +45,10 @@ pub struct Token {
     pub numbers: Box<[Number]>,
 }
 
-impl Token {
+impl SinghalToken {
     /// The token before anyone has asked.
     pub(super) fn new(sites: usize) -> Self {
-        Token { passes: 0, requesting: SiteSet::new(), numbers: vec![Number::ZERO; sites].into() }
+        SinghalToken { passes: 0, requesting: SiteSet::new(), numbers: vec![Number::ZERO; sites].into() }
     }
 
     /// Rule 11: the token learns of a request.
@@ -150,7 +150,7 @@ pub enum Message {
         number: Number,
     },
     /// From the site that had the token, to a site that the token knows to be requesting: enter.
-    Token(Box<Token>),
+    Token(Box<SinghalToken>),
     /// From a site that had failed and runs again, to all others: you need not look to me, I look to you.
     Recovering {
         /// How often it has failed.

@@ -85,13 +85,13 @@ mod recovery;
 mod tests;
 
 pub use info::Plan;
-pub use message::{Death, Message, Number, Token, Trail};
+pub use message::{Death, Message, Number, SinghalToken, Trail};
 
 use crate::registry::info::Text;
 use crate::{NOT_A_PEER, Outbox, Shared, Site, SiteId, SiteSet};
 
 use adaptive::Focus;
-use info::{Count, Options};
+use info::{Count, SinghalOptions};
 use partition::Partition;
 use recovery::Recovery;
 
@@ -100,16 +100,16 @@ use recovery::Recovery;
 pub struct SinghalHeuristic {
     // Who I am.
     me: SiteId,
-    options: Shared<Options>,
+    options: Shared<SinghalOptions>,
     // What I want.
-    state: State,
+    state: SinghalState,
     /// `SN[me]`: my last request.
     number: Number,
     // What I know of the others.
     /// The sites whose `SV` is R. I look to them for the token: they get my next request, or have this one.
     row: SiteSet,
     /// `SN`: the last request of each site that it has told me of.
-    heard: Box<[Number]>,
+    last_requests: Box<[Number]>,
     /// The last that I know of the token.
     trail: Trail,
     /// Whom I could ask alone, or have.
@@ -122,15 +122,15 @@ pub struct SinghalHeuristic {
 
 /// Table I: the state of a site, with what it needs in that state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum SinghalState {
     /// N: not requesting.
     Idle,
     /// R: requesting. `asked` have been sent this request.
     Waiting { asked: SiteSet },
     /// E: executing. `asked` were sent the request that the token came for.
-    Executing { token: Box<Token>, asked: SiteSet },
+    Executing { token: Box<SinghalToken>, asked: SiteSet },
     /// H: holding the idle token.
-    Holding { token: Box<Token>, asked: SiteSet },
+    Holding { token: Box<SinghalToken>, asked: SiteSet },
 }
 
 impl Site for SinghalHeuristic {
@@ -138,29 +138,29 @@ impl Site for SinghalHeuristic {
 
     /// Step 1 (Rules 1 and 2).
     fn request(&mut self, out: &mut Outbox<Message>) {
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Idle => {
+        match std::mem::replace(&mut self.state, SinghalState::Idle) {
+            SinghalState::Idle => {
                 self.number = self.number.next();
                 if !self.ask_one(out) {
-                    self.state = State::Waiting { asked: SiteSet::new() };
+                    self.state = SinghalState::Waiting { asked: SiteSet::new() };
                     self.ask_row(out);
                 }
             }
-            State::Holding { token, asked } => {
+            SinghalState::Holding { token, asked } => {
                 if self.options.count == Count::Entries {
                     self.number = self.number.next();
                 }
-                self.state = State::Executing { token, asked };
+                self.state = SinghalState::Executing { token, asked };
                 out.enter();
             }
-            State::Waiting { .. } | State::Executing { .. } => {
+            SinghalState::Waiting { .. } | SinghalState::Executing { .. } => {
                 panic!("the host requests only while the process is idle")
             }
         }
     }
 
     fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
-        if from == self.me || from.index() >= self.heard.len() {
+        if from == self.me || from.index() >= self.last_requests.len() {
             return out.misbehaved(from, NOT_A_PEER);
         }
         match message {
@@ -188,7 +188,8 @@ impl Site for SinghalHeuristic {
 
     /// Step 3 (Rule 3).
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let State::Executing { token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
+        let SinghalState::Executing { token, asked } = std::mem::replace(&mut self.state, SinghalState::Idle)
+        else {
             panic!("the host releases only while the process is inside");
         };
         self.pass_or_hold(token, asked, out);
@@ -200,7 +201,8 @@ impl Site for SinghalHeuristic {
             self.release(out);
             return self.request(out);
         }
-        let State::Executing { token, asked } = std::mem::replace(&mut self.state, State::Idle) else {
+        let SinghalState::Executing { token, asked } = std::mem::replace(&mut self.state, SinghalState::Idle)
+        else {
             panic!("the host releases only while the process is inside");
         };
         self.leave_and_ride(token, asked, out);
@@ -227,25 +229,25 @@ impl Site for SinghalHeuristic {
 impl SinghalHeuristic {
     /// The request message handler (section III-G-3, Rules 8 to 11).
     fn on_request(&mut self, from: SiteId, number: Number, out: &mut Outbox<Message>) {
-        if number <= self.heard[from.index()] {
+        if number <= self.last_requests[from.index()] {
             return; // Outdated: a later one has come, or this one again.
         }
-        self.heard[from.index()] = number;
-        self.note_heard(from);
+        self.last_requests[from.index()] = number;
+        self.on_request_noted(from);
         match &mut self.state {
             // Rules 8 and 10: look to it from now on.
-            State::Idle | State::Executing { .. } => {
+            SinghalState::Idle | SinghalState::Executing { .. } => {
                 self.row.insert(from);
             }
             // Rule 9: so it must know of my request, too.
-            State::Waiting { asked } => {
+            SinghalState::Waiting { asked } => {
                 self.row.insert(from);
                 let known = self.recovery.as_ref().is_none_or(|recovery| !recovery.is_recovering());
                 if known && asked.insert(from) {
                     out.send(from, Message::Request { number: self.number });
                 }
             }
-            State::Holding { token, asked } => {
+            SinghalState::Holding { token, asked } => {
                 if number > token.numbers[from.index()] {
                     self.give(from, number, out);
                 } else if asked.insert(from) {
@@ -258,7 +260,8 @@ impl SinghalHeuristic {
 
     /// Rule 11: the idle token goes to who asks.
     fn give(&mut self, to: SiteId, number: Number, out: &mut Outbox<Message>) {
-        let State::Holding { mut token, .. } = std::mem::replace(&mut self.state, State::Idle) else {
+        let SinghalState::Holding { mut token, .. } = std::mem::replace(&mut self.state, SinghalState::Idle)
+        else {
             unreachable!("only an idle token is given")
         };
         token.note(to, number);
@@ -268,8 +271,8 @@ impl SinghalHeuristic {
     }
 
     /// Step 2: the token has come.
-    fn on_token(&mut self, from: SiteId, token: Box<Token>, out: &mut Outbox<Message>) {
-        if token.numbers.len() != self.heard.len()
+    fn on_token(&mut self, from: SiteId, token: Box<SinghalToken>, out: &mut Outbox<Message>) {
+        if token.numbers.len() != self.last_requests.len()
             || token.requesting.iter().any(|site| site.index() >= token.numbers.len())
         {
             return out.misbehaved(from, "a token of another shape");
@@ -280,17 +283,17 @@ impl SinghalHeuristic {
         if token.passes <= self.trail.passes() {
             return out.misbehaved(from, "a token that has been here before");
         }
-        let State::Waiting { asked } = &mut self.state else {
+        let SinghalState::Waiting { asked } = &mut self.state else {
             return out.misbehaved(from, "a token that was not asked for");
         };
         self.trail = Trail::Held { passes: token.passes };
         self.focus = None;
-        self.state = State::Executing { token, asked: std::mem::take(asked) };
+        self.state = SinghalState::Executing { token, asked: std::mem::take(asked) };
         out.enter();
     }
 
     /// Step 3: the token goes to the next that waits, or stays.
-    fn pass_or_hold(&mut self, mut token: Box<Token>, asked: SiteSet, out: &mut Outbox<Message>) {
+    fn pass_or_hold(&mut self, mut token: Box<SinghalToken>, asked: SiteSet, out: &mut Outbox<Message>) {
         self.update(&mut token, &asked);
         self.note_last_in_line(&token);
         match self.options.arbitration.next(self.me, &token) {
@@ -302,23 +305,23 @@ impl SinghalHeuristic {
     /// The update rules (section III-G-1, Rules 3 to 7, in their condensed form): whoever knows the later request of a
     /// site tells the other. A site that the token knows to be served is not looked to any more, if it will look here
     /// instead: because it was sent the request that was served here.
-    fn update(&mut self, token: &mut Token, asked: &SiteSet) {
+    fn update(&mut self, token: &mut SinghalToken, asked: &SiteSet) {
         token.requesting.remove(self.me);
         token.numbers[self.me.index()] = self.number;
-        for site in SiteId::others_from(self.me, self.heard.len()) {
+        for site in SiteId::others_from(self.me, self.last_requests.len()) {
             if self.is_absent(site) {
                 token.requesting.remove(site);
                 continue;
             }
-            let (heard, known) = (self.heard[site.index()], token.numbers[site.index()]);
-            if heard > known {
-                if heard.count == 0 {
+            let (last, known) = (self.last_requests[site.index()], token.numbers[site.index()]);
+            if last > known {
+                if last.count == 0 {
                     // It has come back and not asked yet, though I may look to it: of two that come back at the same time
                     // both do. What it had asked for before is void.
                     token.requesting.remove(site);
-                    token.numbers[site.index()] = heard;
+                    token.numbers[site.index()] = last;
                 } else if self.row.contains(site) {
-                    token.note(site, heard);
+                    token.note(site, last);
                 }
             } else if token.requesting.contains(site) {
                 self.row.insert(site);
@@ -326,13 +329,13 @@ impl SinghalHeuristic {
                 self.row.remove(site);
             }
             if self.options.text == Text::Printed {
-                self.heard[site.index()] = heard.max(known);
+                self.last_requests[site.index()] = last.max(known);
             }
         }
     }
 
     /// Sends the token away.
-    fn pass(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
+    fn pass(&mut self, mut token: Box<SinghalToken>, to: SiteId, out: &mut Outbox<Message>) {
         token.passes = token.passes.saturating_add(1);
         let number = token.numbers[to.index()];
         self.trail = Trail::Sent { passes: token.passes, to, number };
@@ -341,11 +344,11 @@ impl SinghalHeuristic {
 
     /// Step 3, nobody waits: keeps the token, so that all must look here. Those left in the row may not: they get my
     /// last request.
-    fn hold(&mut self, token: Box<Token>, mut asked: SiteSet, out: &mut Outbox<Message>) {
+    fn hold(&mut self, token: Box<SinghalToken>, mut asked: SiteSet, out: &mut Outbox<Message>) {
         out.send_all(&self.row, &Message::Request { number: self.number });
         asked.union_with(&self.row);
         self.row.clear();
-        self.state = State::Holding { token, asked };
+        self.state = SinghalState::Holding { token, asked };
     }
 
     /// Sends the request that waits here to every site of the row that has not had it, unless one is enough, or I have just
@@ -354,7 +357,7 @@ impl SinghalHeuristic {
         if self.is_recovering() || matches!(self.focus, Some(Focus::On { .. })) {
             return;
         }
-        let State::Waiting { asked } = &mut self.state else { return };
+        let SinghalState::Waiting { asked } = &mut self.state else { return };
         for site in self.row.iter() {
             if asked.insert(site) {
                 out.send(site, Message::Request { number: self.number });
@@ -363,6 +366,6 @@ impl SinghalHeuristic {
     }
 
     fn holds_token(&self) -> bool {
-        matches!(self.state, State::Executing { .. } | State::Holding { .. })
+        matches!(self.state, SinghalState::Executing { .. } | SinghalState::Holding { .. })
     }
 }

@@ -16,7 +16,7 @@ fn request(number: u64) -> Message {
 
 fn token(slot: u32, moves: u64, served: &[u64], queue: &[SiteId]) -> Message {
     let queue = queue.iter().copied().collect();
-    Message::Token(Box::new(Token { slot: Slot(slot), moves, served: served.into(), queue }))
+    Message::Token(Box::new(SrimaniReddyToken { slot: Slot(slot), moves, served: served.into(), queue }))
 }
 
 fn enter(slot: u32) -> Effect<Message> {

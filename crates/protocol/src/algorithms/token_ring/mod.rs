@@ -57,7 +57,7 @@ pub struct TokenRing {
     cluster: Cluster,
     idle: Idle,
     // What I want and have.
-    state: State,
+    state: TokenRingState,
     // What I know of the others.
     /// My successor has asked, and I have not passed the token to it since.
     wanted: bool,
@@ -76,7 +76,7 @@ enum Idle {
 
 /// What the process at a site wants, and whether the token is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum TokenRingState {
     /// Nothing, and the token is elsewhere.
     Away,
     /// In, and the token is elsewhere.
@@ -134,14 +134,16 @@ impl Site for TokenRing {
     /// Exercise 9.1: "When a site needs to execute its CS, it waits for the token, grabs the token, executes the CS".
     fn request(&mut self, out: &mut Outbox<Message>) {
         match self.state {
-            State::Parked => self.enter(out),
-            State::Away => {
+            TokenRingState::Parked => self.enter(out),
+            TokenRingState::Away => {
                 if !self.wanted {
                     self.ask(out);
                 }
-                self.state = State::Waiting;
+                self.state = TokenRingState::Waiting;
             }
-            State::Waiting | State::Inside => panic!("the host requests only while the process is idle"),
+            TokenRingState::Waiting | TokenRingState::Inside => {
+                panic!("the host requests only while the process is idle")
+            }
         }
     }
 
@@ -157,11 +159,11 @@ impl Site for TokenRing {
 
     /// Exercise 9.1: "and then dispatches the token to the next site on the ring"; a parking token only if it is wanted.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.state == State::Inside, "the host releases only while the process is inside");
+        assert!(self.state == TokenRingState::Inside, "the host releases only while the process is inside");
         if self.wanted || (self.idle == Idle::Circulate && self.cluster.sites > 1) {
             self.pass_on(out);
         } else {
-            self.state = State::Parked;
+            self.state = TokenRingState::Parked;
         }
     }
 }
@@ -179,12 +181,14 @@ impl TokenRing {
             return;
         }
         match self.state {
-            State::Parked => self.pass_on(out),
-            State::Away => {
+            TokenRingState::Parked => self.pass_on(out),
+            TokenRingState::Away => {
                 self.wanted = true;
                 self.ask(out);
             }
-            State::Waiting | State::Inside => self.wanted = !mutant::is_on(Mutant::TokenRingForgottenCall),
+            TokenRingState::Waiting | TokenRingState::Inside => {
+                self.wanted = !mutant::is_on(Mutant::TokenRingForgottenCall)
+            }
         }
     }
 
@@ -194,15 +198,15 @@ impl TokenRing {
             return out.misbehaved(from, "a token that has been handed over since");
         }
         match self.state {
-            State::Waiting => {
+            TokenRingState::Waiting => {
                 self.seen = handovers;
                 self.enter(out);
             }
-            State::Away if self.wanted || self.idle == Idle::Circulate => {
+            TokenRingState::Away if self.wanted || self.idle == Idle::Circulate => {
                 self.seen = handovers;
                 self.pass_on(out);
             }
-            State::Away | State::Parked | State::Inside => {
+            TokenRingState::Away | TokenRingState::Parked | TokenRingState::Inside => {
                 out.misbehaved(from, "a token that nobody waits for");
             }
         }
@@ -217,12 +221,12 @@ impl TokenRing {
     }
 
     fn enter(&mut self, out: &mut Outbox<Message>) {
-        self.state = State::Inside;
+        self.state = TokenRingState::Inside;
         out.enter();
     }
 
     fn pass_on(&mut self, out: &mut Outbox<Message>) {
-        self.state = State::Away;
+        self.state = TokenRingState::Away;
         self.wanted = false;
         self.passed = self.seen.next();
         out.send(self.next(), Message::Token { handovers: self.passed });
@@ -239,7 +243,7 @@ impl TokenRing {
     }
 
     fn has_asked(&self) -> bool {
-        self.state == State::Waiting || (self.state == State::Away && self.wanted)
+        self.state == TokenRingState::Waiting || (self.state == TokenRingState::Away && self.wanted)
     }
 }
 
@@ -304,9 +308,9 @@ impl Algorithm for TokenRing {
     /// The token is with the holder, or idle at site 0.
     fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
         let state = match (holders.contains(me), holders.token_home() == me) {
-            (true, _) => State::Inside,
-            (false, true) => State::Parked,
-            (false, false) => State::Away,
+            (true, _) => TokenRingState::Inside,
+            (false, true) => TokenRingState::Parked,
+            (false, false) => TokenRingState::Away,
         };
         let (cluster, idle) = (plan.cluster, plan.idle);
         TokenRing { me, cluster, idle, state, wanted: false, seen: Count::ZERO, passed: Count::ZERO }
@@ -314,9 +318,9 @@ impl Algorithm for TokenRing {
 
     fn phase(&self) -> Phase {
         match self.state {
-            State::Away | State::Parked => Phase::Idle,
-            State::Waiting => Phase::Waiting,
-            State::Inside => Phase::Executing,
+            TokenRingState::Away | TokenRingState::Parked => Phase::Idle,
+            TokenRingState::Waiting => Phase::Waiting,
+            TokenRingState::Inside => Phase::Executing,
         }
     }
 
@@ -325,7 +329,7 @@ impl Algorithm for TokenRing {
     }
 
     fn tokens(&self) -> usize {
-        usize::from(matches!(self.state, State::Parked | State::Inside))
+        usize::from(matches!(self.state, TokenRingState::Parked | TokenRingState::Inside))
     }
 
     fn view(&self) -> View {
@@ -334,7 +338,7 @@ impl Algorithm for TokenRing {
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        invariant!(self.state != State::Parked || !self.wanted, "I1: nobody wants a parked token");
+        invariant!(self.state != TokenRingState::Parked || !self.wanted, "I1: nobody wants a parked token");
         Ok(())
     }
 

@@ -64,7 +64,7 @@ const MAX_UNIONS: usize = 20;
 
 /// The number of set members that the sampling may examine, once it has its least samples.
 const MAX_STEPS: usize = 500_000_000;
-const LEAST_SAMPLES: usize = 1000;
+const MIN_SAMPLES: usize = 1000;
 
 impl Availability {
     pub(super) fn of(
@@ -145,7 +145,7 @@ fn thresholds(sets: &[SiteSet], sites: usize, sampling: Sampling) -> Vec<f64> {
     let mut thresholds = Vec::new();
     let mut steps = 0;
     for sample in 0..sampling.samples as usize {
-        if sample >= LEAST_SAMPLES && steps > MAX_STEPS {
+        if sample >= MIN_SAMPLES && steps > MAX_STEPS {
             break;
         }
         down_from.fill_with(|| random.f64());
