@@ -60,7 +60,6 @@ enum Phase {
     Bystander,
     /// These others have recorded its disk.
     Registers(BTreeSet<SiteName>),
-    /// It votes.
     Votes,
     /// Its disk is not the registered one.
     Refused,

@@ -54,7 +54,6 @@ pub struct Central {
     state: Option<Box<CoordinatorState>>,
     // What I want.
     phase: Phase,
-    /// The number of my requests.
     requests: Count,
 }
 

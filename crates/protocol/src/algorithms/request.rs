@@ -6,7 +6,6 @@ use crate::{Phase, SiteId, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId {
-    /// The site that requests.
     pub site: SiteId,
     /// The number of requests that the site has made, including this one.
     pub number: u64,

@@ -27,17 +27,13 @@ pub enum ParseStructureError {
     /// The number of entries is not the number of sites.
     #[error("{entries} entries for {sites} sites; write {NOTATION}")]
     WrongLength {
-        /// The number of entries.
         entries: usize,
-        /// The number of sites.
         sites: usize,
     },
     /// An entry is wrong.
     #[error("entry of site {site}: {why}")]
     Entry {
-        /// The site.
         site: usize,
-        /// What is wrong with it.
         why: String,
     },
 }

@@ -26,7 +26,6 @@ pub enum Flaw {
         site.index()
     )]
     InformsUnasked {
-        /// The site.
         site: SiteId,
         /// `I_i − R_i`.
         unasked: SiteSet,
@@ -35,7 +34,6 @@ pub enum Flaw {
     #[error("condition b: sites {i} and {j} can be inside at once: {missing} ({case})", i = pair.0.index(),
         j = pair.1.index(), missing = missing(*pair, *lacks))]
     Strangers {
-        /// The two sites.
         pair: (SiteId, SiteId),
         /// Whether the first does not ask the second, and the second not the first.
         lacks: (bool, bool),

@@ -25,9 +25,7 @@ pub enum ParseQuorumsError {
     /// A site that does not exist was named.
     #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
     NoSuchSite {
-        /// The site.
         site: usize,
-        /// The number of sites.
         sites: usize,
     },
     /// A file has no set.

@@ -11,9 +11,7 @@ pub enum Violation {
     /// Mutual exclusion is violated.
     #[error("{inside} sites are inside at once, {permits} may be")]
     TooManyInside {
-        /// The number of sites inside.
         inside: usize,
-        /// The number of permits.
         permits: usize,
     },
     /// A site entered without a request.

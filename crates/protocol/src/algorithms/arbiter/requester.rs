@@ -48,11 +48,9 @@ struct ArbiterRequest {
 /// The last word of an arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Answer {
-    /// It has said nothing.
+    /// No answer yet.
     None,
-    /// It has refused.
     Failed,
-    /// It has permitted.
     Permitted,
     /// It had permitted, and has the permission back.
     Yielded,

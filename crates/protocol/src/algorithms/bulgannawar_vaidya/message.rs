@@ -29,7 +29,6 @@ pub struct QueueEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BulgannawarToken {
-    /// Its number.
     pub id: Slot,
     /// How often it has been received.
     pub possessions: u64,
@@ -43,7 +42,6 @@ pub enum Message {
     /// From a site that wants in, or passes on what it was sent, along the pointers of one token's forest: this site wants
     /// that token, and the sender points at it from now on.
     Request {
-        /// Who wants in.
         ask: RequestId,
         /// The token it chose.
         token: Slot,
@@ -56,7 +54,6 @@ pub enum Message {
     Token(Box<BulgannawarToken>),
     /// From a site that keeps a token which nobody wants, to a few others: it is here.
     Inform {
-        /// Which one.
         token: Slot,
         /// How often it has been received.
         possessions: u64,

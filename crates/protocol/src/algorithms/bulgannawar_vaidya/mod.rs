@@ -116,7 +116,6 @@ enum TokenState {
     Keeping(Box<BulgannawarToken>),
     /// Wants in, and has asked for this token.
     Waiting(Slot),
-    /// Inside.
     Inside(Box<BulgannawarToken>),
 }
 

@@ -13,7 +13,7 @@ use super::message::{Permit, Waiter};
 /// What the leader keeps beyond what every site keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Dispatcher {
-    /// The longest chain: B.
+    /// Maximum length of a chain: B.
     max_chain: usize,
     /// Those that wait and are in no chain, in order.
     queue: VecDeque<QueuedWaiter>,

@@ -8,7 +8,6 @@ use crate::{SiteId, Slot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiter {
-    /// Who asked.
     pub site: SiteId,
     /// Its requests are numbered from 1; 0 is what a holder is inside on at the start.
     pub number: u64,
@@ -18,7 +17,6 @@ pub struct Waiter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Permit {
-    /// Which one.
     pub slot: Slot,
     /// Who is to have it next, in order.
     pub next: VecDeque<Waiter>,
@@ -32,7 +30,6 @@ pub struct Permit {
 pub enum Message {
     /// From a site that wants in, to the leader.
     Request {
-        /// The number of the request.
         number: u64,
     },
     /// From the leader or from the one before in the chain, to whoever is next: you are in. When you leave, hand the
@@ -40,7 +37,6 @@ pub enum Message {
     Perm {
         /// The number of the receiver's request.
         number: u64,
-        /// The permit.
         permit: Box<Permit>,
     },
     /// From the leader to the last of a chain: after you comes another one. If you have handed the permit back
@@ -48,7 +44,6 @@ pub enum Message {
     Append {
         /// The number of the receiver's request.
         after: u64,
-        /// Who follows.
         next: Waiter,
     },
     /// From the last of a chain to the leader: nobody follows me that I know of.

@@ -8,7 +8,6 @@ use crate::{SiteId, SiteSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiter {
-    /// Who asked.
     pub site: SiteId,
     /// Its requests are numbered from 1.
     pub number: u64,
@@ -35,7 +34,6 @@ pub struct MakkiToken {
 pub enum Message {
     /// From a site that wants in, to the one that collects as far as it knows; from there to the one that does.
     Request {
-        /// Whose request it is.
         waiter: Waiter,
         /// The round in which the receiver collects, or did.
         round: u64,
@@ -44,7 +42,6 @@ pub enum Message {
     Token {
         /// The number of the receiver's request.
         number: u64,
-        /// The token.
         token: Box<MakkiToken>,
     },
     /// From a site that has left, to the one where the token stops: so many permits are free again.

@@ -99,7 +99,6 @@ enum MakkiState {
 enum Place {
     /// I passed it on, or it began elsewhere. Without another permit it stops at `stop`, where its `at`-th move brings it.
     Away { stop: SiteId, at: u64 },
-    /// Here.
     Here { token: Box<MakkiToken>, stay: Stay },
 }
 

@@ -27,7 +27,6 @@ pub enum Message {
     Fail {
         /// The request that must wait.
         to: Clock,
-        /// The round of it.
         round: u32,
     },
     /// From a site that granted the receiver and then got an earlier request: may I have the grant back?

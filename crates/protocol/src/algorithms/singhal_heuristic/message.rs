@@ -62,7 +62,6 @@ impl SinghalToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Death {
-    /// Who failed.
     pub site: SiteId,
     /// How often it had failed before; unknown to a site that has come back since and was not welcomed by it.
     pub incarnation: Option<u32>,
@@ -82,9 +81,8 @@ pub enum Trail {
     Sent {
         /// As often as the token has been sent by now.
         passes: u64,
-        /// To this site,
         to: SiteId,
-        /// for this request.
+        /// The request that it serves.
         number: Number,
     },
     /// It sent it away, and the network was split between it and the receiver since: lost, unless it had arrived.
@@ -177,13 +175,12 @@ pub enum Message {
     /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites
     /// and will get nothing from them any more.
     Answer {
-        /// The question.
         round: Number,
         /// The last that the sender knows of the token.
         trail: Trail,
-        /// Its last request,
+        /// Its last request.
         number: Number,
-        /// and whether that still waits.
+        /// Whether that request still waits.
         waiting: bool,
     },
     /// From the smallest site, to all others, when the network is whole again: these had no token and join those that had.

@@ -86,9 +86,7 @@ enum SrimaniReddyState {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SrimaniReddyToken {
-    /// Which one.
     pub slot: Slot,
-    /// How often it has moved.
     pub moves: u64,
     /// `LN`: for each site, the number of its last request when it last had this token. All up to it are served.
     pub served: Box<[u64]>,

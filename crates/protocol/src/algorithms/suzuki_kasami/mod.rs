@@ -78,7 +78,6 @@ enum SuzukiKasamiState {
     Waiting,
     /// Nothing, and the token is here.
     Parked(Box<SuzukiKasamiToken>),
-    /// It is inside.
     Inside(Box<SuzukiKasamiToken>),
 }
 

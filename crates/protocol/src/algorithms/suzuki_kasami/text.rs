@@ -5,7 +5,6 @@ use crate::registry::values::Values;
 /// Which text a site follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SuzukiKasamiText {
-    /// The one that is right.
     Repaired,
     /// Step (b) with the holder's own number.
     Printed,

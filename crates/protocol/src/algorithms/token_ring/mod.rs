@@ -83,7 +83,6 @@ enum TokenRingState {
     Waiting,
     /// Nothing, and the token is here.
     Parked,
-    /// It is inside.
     Inside,
 }
 

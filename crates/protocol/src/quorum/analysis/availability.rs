@@ -14,7 +14,6 @@ use crate::quorum::QuorumSystem;
 /// The availability curve, and the method that found it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Availability {
-    /// The method.
     pub method: Method,
     /// One point for each requested probability.
     pub points: Vec<AvailabilityPoint>,
@@ -49,7 +48,6 @@ pub struct AvailabilityPoint {
 pub struct Sampling {
     /// The number of samples; fewer are drawn where the family is so large that they would take too long.
     pub samples: u32,
-    /// The seed of all samples.
     pub seed: u64,
 }
 
