@@ -3,10 +3,10 @@
 //! Naimi and Trehel 1987; the base of the K-token algorithm of Bulgannawar and Vaidya 1994 (their reference 12). The
 //! cost of its path reversal: Ginat, Sleator and Tarjan 1989 (their reference 14).
 //!
-//! Each site has a *father*, its guess at the site that asked last, and, while it wants in or is inside, a *next*: who
-//! gets the token from it. A request travels along the fathers, and every site on its way takes the requester as its
-//! new father, because the requester will be the tail of the queue. The tail, a site without a father, makes the
-//! requester its next, or gives it the token at once if nobody needs that here.
+//! Each site has a *father*, its guess at the site that asked last, and, while it wants to enter or is inside, a
+//! *next*: who gets the token from it. A request travels along the fathers, and every site on its way takes the
+//! requester as its new father, because the requester will be the tail of the queue. The tail, a site without a father,
+//! makes the requester its next, or gives it the token at once if nobody needs that here.
 //!
 //! ```text
 //!  alone:      S1 ──REQUEST(S1)──▶ S0 (idle, has the token)      contended: S0 is inside, S1 and S2 ask
@@ -24,15 +24,16 @@
 //! **Assumes** reliable channels; FIFO is not needed.
 //!
 //! **Departures**
-//! - Requests are numbered by their site, a request and the token name the number they are for, and a site remembers the
-//!   number of the last request that it saw of each of [`REMEMBERED`] sites. The papers' channels do not duplicate; here
-//!   every duplicate of a TOKEN is recognised, and up to that many sites every duplicate of a REQUEST. In a larger
+//! - Requests are numbered by their site, a request and the token name the number they are for, and a site remembers
+//!   the number of the last request that it saw of each of [`REMEMBERED`] sites. The papers' channels do not duplicate;
+//!   here every duplicate of a TOKEN is recognised, and up to that many sites every duplicate of a REQUEST. In a larger
 //!   view a site remembers the latest of those that share a place. To recognise all would take a number for every other
 //!   site: up to N−1 of them point here at once, each may send one message, and any part of them may have done so.
 //!
 //! **Invariants**
-//! - I1: a site has no father exactly if it is the tail: it has the token unused, or wants in or is inside and has no next.
-//! - I2: a site has a next only while it wants in or is inside.
+//! - I1: a site has no father exactly if it is the tail: it has the token unused, or wants to enter or is inside and
+//!   has no next.
+//! - I2: a site has a next only while it wants to enter or is inside.
 //! - I3: neither its father nor its next is the site itself.
 //! - I4: the fathers lead from every site to a tail, never round in a circle.
 
@@ -48,20 +49,21 @@ use crate::{
     invariant,
 };
 
-/// Of how many sites the last request is remembered. Up to so many sites no duplicate passes for a new message.
+/// The number of sites whose last request is remembered. With up to this many sites, no duplicate passes for a new
+/// message.
 pub const REMEMBERED: usize = 16;
 
 /// One site of Naimi and Trehel's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NaimiTrehel {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
-    // What I want.
+    // The local process.
     state: NaimiTrehelState,
     /// How many requests I have made.
     requests: u64,
-    // What I know of the others.
+    // What this site knows of the others.
     /// Whom I believe to have asked last; none if that is me.
     father: Option<SiteId>,
     /// The last request that I saw of a site, in the place that its id modulo the length gives. Where I have seen none
@@ -69,8 +71,8 @@ pub struct NaimiTrehel {
     seen: Seen,
 }
 
-/// Last requests of other sites. Sites and numbers apart, because together each pair would take a third more: a node keeps
-/// a million of these.
+/// Last requests of other sites. Sites and numbers apart, because together each pair would take a third more: a node
+/// keeps a million of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     sites: [SiteId; REMEMBERED],
@@ -89,14 +91,14 @@ impl Seen {
     }
 }
 
-/// What the process at a site does, and where that leaves the token.
+/// State of the local process, and where the token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum NaimiTrehelState {
     /// Idle, the token is elsewhere.
     Away,
     /// Idle, the token is here.
     Keeping,
-    /// Wants in; the token goes to `next` afterwards.
+    /// Waits to enter; the token goes to `next` afterwards.
     Waiting { next: Option<RequestId> },
     /// Inside; the token goes to `next` afterwards.
     Inside { next: Option<RequestId> },
@@ -105,8 +107,8 @@ enum NaimiTrehelState {
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, or that passes on what it was sent, to its father: this site wants the token after
-    /// whoever asked last. The sender has taken it for its father.
+    /// From a site that wants to enter, or that passes on what it was sent, to its father: this site wants the token
+    /// after whoever asked last. The sender has taken it for its father.
     Request(RequestId),
     /// From the site that was served before, to its next: enter.
     Token {
@@ -251,7 +253,7 @@ impl Described for NaimiTrehel {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, passed on along the fathers" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, passed on along the fathers" },
             MessageInfo { kind: "TOKEN", about: "from the site that was served before, to the next" },
         ],
         costs: Costs {

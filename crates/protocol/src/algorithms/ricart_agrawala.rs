@@ -2,8 +2,8 @@
 //!
 //! Kshemkalyani and Singhal, chapter 9, section 9.4, Algorithm 9.2; Lodha and Kshemkalyani, section 2.2, Figure 1.
 //!
-//! A site that wants in sends its timestamp to all others and enters when all have replied. A site that is asked
-//! replies at once, unless it is inside or wants in itself with the smaller timestamp: then it replies when it
+//! A site that wants to enter sends its timestamp to all others and enters when all have replied. A site that is asked
+//! replies at once, unless it is inside or wants to enter itself with the smaller timestamp: then it replies when it
 //! leaves. Of any two requesters the later one thus waits for the earlier one, and of all the earliest enters.
 //!
 //! ```text
@@ -48,12 +48,12 @@ use crate::{
 /// One site of Ricart and Agrawala's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RicartAgrawala {
-    // Who I am.
+    // This site.
     me: SiteId,
     text: Text,
-    // What I want.
+    // The local process.
     state: RicartAgrawalaState,
-    // What I know of the others.
+    // What this site knows of the others.
     /// `Highest_Sequence_Number_Seen`: no request that I have seen has a larger clock.
     clock: Clock,
     /// The clock of the last request of each site; zero before its first.
@@ -62,16 +62,16 @@ pub struct RicartAgrawala {
     deferred: SiteSet,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum RicartAgrawalaState {
     Idle,
-    /// In: this request misses the replies of these sites.
+    /// Waits to enter: this request misses the replies of these sites.
     Waiting {
         request: Timestamp,
         missing: SiteSet,
     },
-    /// Out, some day: it is inside on this request.
+    /// Is in the critical section, on this request.
     Executing {
         request: Timestamp,
     },
@@ -80,7 +80,7 @@ enum RicartAgrawalaState {
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to all others: its clock at the request.
+    /// From a site that wants to enter, to all others: its clock at the request.
     Request {
         /// The clock; with the sender it is the timestamp.
         clock: Clock,
@@ -207,7 +207,7 @@ impl RicartAgrawala {
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -231,7 +231,7 @@ impl Described for RicartAgrawala {
         )],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to all others" },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
         ],
         costs: Costs {

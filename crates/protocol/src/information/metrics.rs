@@ -15,7 +15,7 @@ use super::InformationStructure;
 
 impl InformationStructure {
     /// The lower bound on `NM_i`, the messages per entry of site `i` (section 6.1): a REQUEST to and a GRANT from
-    /// all others in `R_i`, a RELEASE to all others in `I_i`. Reached when nobody else wants in.
+    /// all others in `R_i`, a RELEASE to all others in `I_i`. Reached when nobody else wants to enter.
     pub fn min_messages(&self, i: SiteId) -> usize {
         others(self.inform(i), i) + 2 * others(self.request(i), i)
     }
@@ -45,9 +45,9 @@ impl InformationStructure {
         }
     }
 
-    /// What [`delay`](Self::delay) comes to when the algorithm runs. A third site that is informed of `j` and asked by `i`
-    /// may have put the request of `i` off until the RELEASE of `j` comes, whether it keeps track of `i` or not. So it is
-    /// `R_i ∩ I_j` that counts and not `I_i ∩ I_j`, and in Figure 2 `D_02` is 2, where the paper has 1.
+    /// What [`delay`](Self::delay) comes to when the algorithm runs. A third site that is informed of `j` and asked by
+    /// `i` may have put the request of `i` off until the RELEASE of `j` comes, whether it keeps track of `i` or not. So
+    /// it is `R_i ∩ I_j` that counts and not `I_i ∩ I_j`, and in Figure 2 `D_02` is 2, where the paper has 1.
     pub fn hand_over(&self, i: SiteId, j: SiteId) -> usize {
         let by_a_third = || self.request(i).intersection(self.inform(j)).iter().any(|k| k != i && k != j);
         match i == j {

@@ -9,19 +9,19 @@
 //! ```text
 //!  alone:      S0 ──REQUEST──▶ S1         contended at S1: it has permitted S2, then S0 asks, which precedes
 //!              S0 ◀──REPLY──── S1         S1 ──INQUIRE──▶ S2
-//!              S0 enters, leaves          S1 ◀──YIELD──── S2     unless S2 is inside: then RELEASE comes some day
+//!              S0 enters, leaves          S1 ◀──YIELD──── S2     unless S2 is inside: then RELEASE comes later
 //!              S0 ──RELEASE──▶ S1         S1 ──REPLY──▶ S0
 //! ```
 //!
 //! # The rules against deadlock ([`DeadlockRules`])
 //!
-//! The chapter's rules deadlock ([`DeadlockRules::Printed`]): whoever is inquired before it has been refused ignores the
-//! INQUIRE for good. Two repairs pass every exploration:
+//! The chapter's rules deadlock ([`DeadlockRules::Printed`]): whoever is inquired before it has been refused ignores
+//! the INQUIRE for good. Two repairs pass every exploration:
 //!
-//! - [`DeadlockRules::Fail`]: the chapter's messages, with three amendments. A newcomer is refused (FAILED) if *any* request
-//!   that waits or is permitted precedes it; those that it precedes are refused in turn. An INQUIRE that comes before
-//!   a refusal is *remembered*, and obeyed when one comes. Whoever has yielded counts as refused there until it is
-//!   permitted again.
+//! - [`DeadlockRules::Fail`]: the chapter's messages, with three amendments. A newcomer is refused (FAILED) if *any*
+//!   request that waits or is permitted precedes it; those that it precedes are refused in turn. An INQUIRE that comes
+//!   before a refusal is *remembered*, and obeyed when one comes. Whoever has yielded counts as refused there until it
+//!   is permitted again.
 //! - [`DeadlockRules::Yield`]: no refusals at all. A requester yields to every INQUIRE unless it is inside.
 //!
 //! **Why neither deadlocks**: of all requests that wait, take the earliest. No arbiter refuses it, so it never
@@ -75,11 +75,11 @@ pub enum DeadlockRules {
     /// comes. Deadlocks. For the checker.
     Original,
     /// Rules 6 to 8 of section 9.9.5 to the letter: `Yield`, but what is yielded goes to the request that made the
-    /// arbiter inquire, be it the earliest or not. Deadlocks. For the checker.
+    /// arbiter inquire, whether or not it is the earliest. Deadlocks. For the checker.
     Pending,
 }
 
-/// What came of a message: an error says why no correct peer could have sent it. The state is unchanged then.
+/// Result of handling a message. An error says why no correct peer could have sent it; the state is then unchanged.
 pub(crate) type Judged = Result<(), &'static str>;
 
 impl DeadlockRules {
@@ -119,7 +119,7 @@ impl DeadlockRules {
 
 /// The messages of the exchange, for the registry.
 pub(crate) const EXCHANGE: [MessageInfo; 6] = [
-    MessageInfo { kind: "REQUEST", about: "from a site that wants in, to its quorum" },
+    MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to its quorum" },
     MessageInfo { kind: "REPLY", about: "the arbiter's permission, until it is released or yielded" },
     MessageInfo {
         kind: "FAILED",

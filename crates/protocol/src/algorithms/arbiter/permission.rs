@@ -52,7 +52,7 @@ impl Arbiter {
         }
     }
 
-    /// Makes room for so many requests, so that none needs to be made in a step.
+    /// Reserves memory for this many requests, so that no step allocates.
     pub fn make_room(&mut self, requests: usize) {
         self.queue.reserve_exact(requests);
     }
@@ -127,7 +127,7 @@ impl Arbiter {
         Ok(())
     }
 
-    /// `site` has failed: nothing of it waits any more, what it had is free, and its clock may start anew.
+    /// `site` has failed: nothing of it waits any more, what it had is free, and its clock may start again from zero.
     pub fn forget(&mut self, site: SiteId, post: &mut Post<'_>) {
         if let Some(last) = self.last.get_mut(site.index()) {
             *last = Clock::ZERO;

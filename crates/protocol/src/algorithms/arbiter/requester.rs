@@ -14,11 +14,11 @@ pub struct Requester {
     asks: Vec<ArbiterRequest>,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum RequesterState {
     Idle,
-    /// In.
+    /// Waits to enter.
     Waiting {
         request: Timestamp,
         /// How many of the asked have not permitted it, or have their permission back.
@@ -28,7 +28,7 @@ enum RequesterState {
         /// So many sites have failed that the asked are no quorum, and there is none.
         stuck: bool,
     },
-    /// Out, some day: it is inside on this request.
+    /// Is in the critical section, on this request.
     Executing {
         request: Timestamp,
     },
@@ -82,7 +82,7 @@ impl Requester {
         self
     }
 
-    /// Makes room for so many arbiters, so that none needs to be made in a step.
+    /// Reserves memory for this many arbiters, so that no step allocates.
     pub fn make_room(&mut self, arbiters: usize) {
         self.asks.reserve_exact(arbiters);
     }
@@ -138,8 +138,8 @@ impl Requester {
         self.form(quorum, post);
     }
 
-    /// Goes on with `quorum`: asks those that it has not asked. All that it has ever asked and that runs must permit it,
-    /// so that whoever is released has permitted. Without a quorum it waits, and keeps nothing from others.
+    /// Goes on with `quorum`: asks those that it has not asked. All that it has ever asked and that runs must permit
+    /// it, so that whoever is released has permitted. Without a quorum it waits, and keeps nothing from others.
     pub fn form(&mut self, quorum: Option<&SiteSet>, post: &mut Post<'_>) {
         let RequesterState::Waiting { request, missing, stuck, .. } = &mut self.state else { return };
         *stuck = quorum.is_none();

@@ -39,16 +39,16 @@ pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync + 'static {
 /// One site of a quorum algorithm: an arbiter and a requester.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QuorumSite<C> {
-    // Who I am.
+    // This site.
     pub(super) me: SiteId,
     coterie: Shared<C>,
     /// No request that I have seen has a larger clock.
     clock: Clock,
-    // What I want.
+    // The local process.
     pub(super) requester: Requester,
     // What I give.
     pub(super) arbiter: Arbiter,
-    // Who there is.
+    // Which sites are up.
     pub(super) presence: Presence,
 }
 

@@ -39,8 +39,8 @@ pub struct BulgannawarToken {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, or passes on what it was sent, along the pointers of one token's forest: this site wants
-    /// that token, and the sender points at it from now on.
+    /// From a site that wants to enter, or passes on what it was sent, along the pointers of one token's forest: this
+    /// site wants that token, and the sender points at it from now on.
     Request {
         ask: RequestId,
         /// The token it chose.

@@ -2,11 +2,11 @@
 //!
 //! Bulgannawar and Vaidya, Technical Report 94-066 (1994), section 2, on the base of Naimi and Trehel's algorithm.
 //!
-//! Each site has a pointer for each token. One that wants in and has no token chooses one and sends its request along
-//! that token's pointers, which turn to the requester as it passes. A site that waits for the same token keeps the request
-//! in its node-queue; a site that has *any* token puts it into that token's queue, with a *tag* if it was another one that
-//! was asked for, so that the requester can mend its pointer. A token travels along its queue. A site that leaves and
-//! finds the queue empty keeps the token and tells ν others (INFORM).
+//! Each site has a pointer for each token. One that wants to enter and has no token chooses one and sends its request
+//! along that token's pointers, which turn to the requester as it passes. A site that waits for the same token keeps
+//! the request in its node-queue; a site that has *any* token puts it into that token's queue, with a *tag* if it was
+//! another one that was asked for, so that the requester can mend its pointer. A token travels along its queue. A site
+//! that leaves and finds the queue empty keeps the token and tells ν others (INFORM).
 //!
 //! ```text
 //!  alone (K = 1, ν = 2):  S1 ──REQUEST(S1,t)──▶ S0 (keeps t)   contended: S0 is inside with u, S1 asks for t
@@ -34,10 +34,11 @@
 //!   (`text=token-prose`, `holder-prose` and `holder-silent` keep the other readings for the checker; errata
 //!   `bulgannawar-vaidya-…`.)
 //! - Tokens count their possessions, and an INFORM is obeyed only if it is news. As printed (`text=printed`) an INFORM
-//!   that arrives late closes a circle of pointers, the request comes home and its site waits for ever, from N = 3, K = 1 on:
-//!   the report's proof overlooks `Handle_INFORM`. A site keeps the count that it last knew of each token. A REQUEST carries
-//!   the largest that any site on its way knew; it stays with the request in the queues, and a site that is served by
-//!   another token takes it over. An INFORM about the token that a site holds or waits for changes no pointer.
+//!   that arrives late closes a circle of pointers, the request comes home and its site waits for ever, from N = 3, K =
+//!   1 on: the report's proof overlooks `Handle_INFORM`. A site keeps the count that it last knew of each token. A
+//!   REQUEST carries the largest that any site on its way knew; it stays with the request in the queues, and a site
+//!   that is served by another token takes it over. An INFORM about the token that a site holds or waits for changes no
+//!   pointer.
 //! - Requests are numbered and count their hops, so that duplicates are recognised. (Through a passing circle a request
 //!   may visit a site twice.)
 //! - "Random" choice is a hash of the site's id and the number of its request: spread evenly, and a function of the
@@ -48,8 +49,8 @@
 //! - I1: only a waiting site keeps requests in its node-queue.
 //! - I2: the queue of a token that is kept unused is empty.
 //! - I3: the pointer of a held token is the site itself, and no other pointer is.
-//! - I4: the request of a waiting site is in exactly one place: on its way, in a node-queue, or in a token-queue. No other
-//!   request is anywhere.
+//! - I4: the request of a waiting site is in exactly one place: on its way, in a node-queue, or in a token-queue. No
+//!   other request is anywhere.
 //! - I5: each token is in exactly one place.
 
 mod info;
@@ -70,11 +71,11 @@ use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId, Slot};
 /// One site (the report says node) of Bulgannawar and Vaidya's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BulgannawarVaidya {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
     settings: Settings,
-    // What I want.
+    // The local process.
     state: TokenState,
     /// How many requests I have made.
     requests: u64,
@@ -82,7 +83,7 @@ pub struct BulgannawarVaidya {
     node_queue: Vec<Held>,
     /// How many tokens are here beside the one I use; only where there are more tokens than sites.
     surplus: usize,
-    // What I know of the others.
+    // What this site knows of the others.
     /// One for each token.
     ways: Box<[Way]>,
     /// The token of the last TOKEN or INFORM.
@@ -107,14 +108,14 @@ enum Choice {
     LastSeen,
 }
 
-/// What the process at a site does, and which token is there.
+/// State of the local process, and which token is here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum TokenState {
     /// Idle without a token.
     Away,
     /// Idle with a token that nobody wants.
     Keeping(Box<BulgannawarToken>),
-    /// Wants in, and has asked for this token.
+    /// Waits to enter, and has asked for this token.
     Waiting(Slot),
     Inside(Box<BulgannawarToken>),
 }

@@ -54,12 +54,12 @@ use crate::{
 /// One site of Carvalho and Roucairol's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CarvalhoRoucairol {
-    // Who I am.
+    // This site.
     me: SiteId,
     text: Text,
-    // What I want.
+    // The local process.
     state: RequestState,
-    // What I know of the others.
+    // What this site knows of the others.
     /// No request that I have seen has a larger clock.
     clock: Clock,
     /// `S`, the status set, without myself: whose permission I hold. The others are `R`, the request set.
@@ -79,7 +79,7 @@ struct RequestCounts {
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to one whose permission it lacks: its clock at the request.
+    /// From a site that wants to enter, to one whose permission it lacks: its clock at the request.
     Request {
         /// The clock; with the sender it is the timestamp.
         clock: Clock,
@@ -221,7 +221,7 @@ impl CarvalhoRoucairol {
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -247,7 +247,7 @@ impl Described for CarvalhoRoucairol {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in, to those whose permission it lacks",
+                about: "from a site that wants to enter, to those whose permission it lacks",
             },
             MessageInfo { kind: "GRANT", about: "from a site that does not stand in the way, or no longer" },
         ],

@@ -40,7 +40,7 @@ impl Described for Delegated {
         ],
         variants: &["delegated:chain=1", "delegated:chain=2", "delegated:leader=1"],
         messages: &[
-            MessageInfo { kind: "REQ", about: "from a site that wants in, to the leader" },
+            MessageInfo { kind: "REQ", about: "from a site that wants to enter, to the leader" },
             MessageInfo { kind: "PERM", about: "the permit and the next waiters, from holder to holder" },
             MessageInfo { kind: "APPEND", about: "from the leader to the last of a chain: who follows it" },
             MessageInfo { kind: "REL", about: "from the last of a chain to the leader: the permit is back" },

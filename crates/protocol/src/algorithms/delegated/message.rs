@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{SiteId, Slot};
 
-/// One request: whose, and the how-many-eth of that site. No two requests share both.
+/// Identifies a request by its site and its sequence number at that site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiter {
@@ -20,15 +20,15 @@ pub struct Permit {
     pub slot: Slot,
     /// Who is to have it next, in order.
     pub next: VecDeque<Waiter>,
-    /// Requests that ride along to the leader: of those who have left and want in again, in the order in which they
-    /// left.
+    /// Requests that ride along to the leader: of those who have left and want to enter again, in the order in which
+    /// they left.
     pub again: Vec<Waiter>,
 }
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to the leader.
+    /// From a site that wants to enter, to the leader.
     Request {
         number: u64,
     },

@@ -2,11 +2,11 @@
 //!
 //! Ours, for practice. The leader of a lock is a function of view and name; here it is the option `leader`.
 //!
-//! A site that wants in asks the leader. The leader grants *chains*: PERM carries the permit and the next waiters in
-//! order, so that a holder hands over directly to the next (one message, T), and only the last of a chain reports back
-//! (REL). A late waiter is appended to a running chain by one message to its tail (APPEND). If that comes too late, it
-//! is ignored there; the leader sees from REL who was not reached, and serves them first. A site that leaves and wants
-//! in again lets its request ride on the PERM or REL that it sends anyway.
+//! A site that wants to enter asks the leader. The leader grants *chains*: PERM carries the permit and the next waiters
+//! in order, so that a holder hands over directly to the next (one message, T), and only the last of a chain reports
+//! back (REL). A late waiter is appended to a running chain by one message to its tail (APPEND). If that comes too
+//! late, it is ignored there; the leader sees from REL who was not reached, and serves them first. A site that leaves
+//! and wants in again lets its request ride on the PERM or REL that it sends anyway.
 //!
 //! ```text
 //!  alone:  S1 ──REQ──▶ S0        contended: S1 is inside, the last of its chain
@@ -22,21 +22,22 @@
 //! | heavy load, none rides | 2 to 2 + 1/N | T, between chains 2T | the same | PERM 5 + 2 per waiter |
 //! | heavy load, all ride | 1 + 2(K−1)/N, about | T, between chains 2T | the same | PERM 5 + 2 per waiter or rider |
 //!
-//! Where all ride, every entry needs a PERM, and every chain a REL to come home; the leader spends no PERM on itself, which
-//! makes up for one REL a round. Each permit beyond the first has a chain of its own, with a PERM and a REL a round.
+//! Where all ride, every entry needs a PERM, and every chain a REL to come home; the leader spends no PERM on itself,
+//! which makes up for one REL a round. Each permit beyond the first has a chain of its own, with a PERM and a REL a
+//! round.
 //!
 //! A chain has at most B entries (option `chain`; N unless given), those appended included. So nobody is bypassed more
 //! than B times, counted from when the leader knows of a request, or when it began to ride: who asked is bypassed by
 //! those at most who ride on the chain that runs then; who rides by those at most who are appended to the chain that it
-//! rides on. That is for one permit. With K permits each running chain may bypass a request in this way, and who is in a
-//! chain or rides on it waits for that chain even while another permit is idle. Where a hung holder must not delay
+//! rides on. That is for one permit. With K permits each running chain may bypass a request in this way, and who is in
+//! a chain or rides on it waits for that chain even while another permit is idle. Where a hung holder must not delay
 //! others, take `chain=1`: then the leader keeps everyone until a permit is free.
 //!
-//! **Assumes** reliable channels; FIFO is not needed. The leader does not fail: on a view change all is rebuilt from the
-//! view and the holders.
+//! **Assumes** reliable channels; FIFO is not needed. The leader does not fail: on a view change all is rebuilt from
+//! the view and the holders.
 //!
-//! **Departures** from the sketch: the host carries the fence, so PERM does not. Requests are numbered, so that duplicates
-//! and late APPENDs are recognised.
+//! **Departures** from the sketch: the host carries the fence, so PERM does not. Requests are numbered, so that
+//! duplicates and late APPENDs are recognised.
 //!
 //! **Invariants**
 //! - I1: the leader and only the leader has a dispatcher.
@@ -64,19 +65,19 @@ use dispatcher::{Dispatcher, Order};
 /// One site of the delegated algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Delegated {
-    // Who I am.
+    // This site.
     me: SiteId,
     setup: Shared<DelegatedSetup>,
-    // What I want.
+    // The local process.
     state: DelegatedState,
     /// The number of my last request; 0 before the first.
     number: u64,
-    // What I know of the others.
+    // What this site knows of the others.
     /// Who waits and where the permits are, if I am the leader.
     dispatcher: Option<Box<Dispatcher>>,
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegatedSetup {
     cluster: Cluster,
@@ -85,15 +86,15 @@ pub struct DelegatedSetup {
     max_chain: usize,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum DelegatedState {
     Idle,
-    /// In. The leader may have said already who comes next.
+    /// Waits to enter. The leader may already have said who comes next.
     Waiting {
         next: Option<Waiter>,
     },
-    /// Out, some day: it is inside with this permit.
+    /// Is in the critical section, with this permit.
     Executing {
         permit: Box<Permit>,
     },
@@ -180,8 +181,8 @@ impl Delegated {
         self.become_executing(permit, out);
     }
 
-    /// What the leader said of the next one counts if this is the tail of the chain. Where the chain was issued anew, it
-    /// names that one itself.
+    /// What the leader said of the next one counts if this is the tail of the chain. Where the chain was issued again,
+    /// it names that one itself.
     fn become_executing(&mut self, mut permit: Box<Permit>, out: &mut Outbox<Message>) {
         if let DelegatedState::Waiting { next: Some(next) } = self.state
             && permit.next.is_empty()

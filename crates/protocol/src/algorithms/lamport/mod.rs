@@ -3,7 +3,7 @@
 //! Kshemkalyani and Singhal, chapter 9, section 9.3, Algorithm 9.1; L. Lamport, "Time, clocks, and the ordering of
 //! events in a distributed system", 1978.
 //!
-//! Every message carries its sender's clock, which moves on with each one. A site that wants in sends its
+//! Every message carries its sender's clock, which moves on with each one. A site that wants to enter sends its
 //! timestamp to all others, and everybody puts it into a queue ordered by timestamps. What comes from a site with a
 //! larger timestamp proves, because channels keep their order, that nothing smaller will follow. So a site enters when
 //! its request heads its own queue and it has such a proof from everyone; a REPLY is sent to give it.
@@ -24,8 +24,8 @@
 //! **Assumes** reliable FIFO channels. Without the order two sites get in with N = 2 (see the tests).
 //!
 //! **Departures**
-//! - The clock ticks when something is sent; a receipt only raises it. The chapter leaves it open, Lamport's rule ticks at
-//!   a receipt too. Requests and proofs come in the same order, and far fewer states differ only in their clocks.
+//! - The clock ticks when something is sent; a receipt only raises it. The chapter leaves it open, Lamport's rule ticks
+//!   at a receipt too. Requests and proofs come in the same order, and far fewer states differ only in their clocks.
 //! - A REPLY names the request that it answers, so that one which nobody asked for is recognised. (Duplicates need no
 //!   number of their own: over FIFO channels each message from a site has a larger clock than the one before.)
 //!
@@ -52,14 +52,14 @@ use crate::{
 /// One site of Lamport's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lamport {
-    // Who I am.
+    // This site.
     me: SiteId,
     replies: Replies,
-    // What I want.
+    // The local process.
     state: LamportState,
     /// The clock of my last request; zero before the first.
     last_request: Clock,
-    // What I know of the others.
+    // What this site knows of the others.
     clock: Clock,
     peers: Box<[PeerClocks]>,
     /// `request_queue`: the requests that are not released yet, smallest first.
@@ -84,16 +84,16 @@ enum Replies {
     IfNeeded,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum LamportState {
     Idle,
-    /// In: nothing with a larger timestamp has come from these sites yet (condition L1).
+    /// Waits to enter: nothing with a larger timestamp has come from these sites yet (condition L1).
     Waiting {
         request: Timestamp,
         missing: SiteSet,
     },
-    /// Out, some day: it is inside on this request.
+    /// Is in the critical section, on this request.
     Executing {
         request: Timestamp,
     },
@@ -102,7 +102,7 @@ enum LamportState {
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to all others: put me into your queue.
+    /// From a site that wants to enter, to all others: put me into your queue.
     Request {
         /// The sender's clock; with the sender it is the timestamp of the request.
         clock: Clock,
@@ -277,7 +277,7 @@ impl Lamport {
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -304,7 +304,7 @@ impl Described for Lamport {
         }],
         variants: &["lamport:omit-replies"],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to all others" },
             MessageInfo {
                 kind: "REPLY",
                 about: "from a site that has queued a request: nothing earlier follows",

@@ -14,7 +14,7 @@ use crate::{
     Algorithm, Clock, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View,
 };
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -70,7 +70,7 @@ impl Described for LodhaKshemkalyani {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in, to all others; answers what it crosses",
+                about: "from a site that wants to enter, to all others; answers what it crosses",
             },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
             MessageInfo {

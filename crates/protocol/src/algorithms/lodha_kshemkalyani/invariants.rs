@@ -64,7 +64,7 @@ pub(super) fn of_all_sites(
         };
         invariant!(
             wanting().all(|(earlier, theirs)| theirs >= mine || seen(earlier, theirs)),
-            "I6: of two sites that want in, the later one queues the earlier one or misses its answer"
+            "I6: of two sites that want to enter, the later one queues the earlier one or misses its answer"
         );
         let missed = sites.iter().filter(|other| other.me != later.me && !later.answered.contains(other.me));
         for other in missed {

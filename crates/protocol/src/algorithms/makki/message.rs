@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{SiteId, SiteSet};
 
-/// One request: whose, and the how-many-eth of that site. No two requests share both.
+/// Identifies a request by its site and its sequence number at that site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiter {
@@ -32,7 +32,7 @@ pub struct MakkiToken {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to the one that collects as far as it knows; from there to the one that does.
+    /// From a site that wants to enter, to the one that collects as far as it knows; from there to the one that does.
     Request {
         waiter: Waiter,
         /// The round in which the receiver collects, or did.
@@ -44,7 +44,7 @@ pub enum Message {
         number: u64,
         token: Box<MakkiToken>,
     },
-    /// From a site that has left, to the one where the token stops: so many permits are free again.
+    /// From a site that has left, to the one where the token stops: this many permits are free again.
     Release {
         /// The token comes to the receiver, or has come, with this move.
         at: u64,

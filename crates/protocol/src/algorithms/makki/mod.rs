@@ -5,9 +5,9 @@
 //! section 5. Only its outline is public.
 //!
 //! The token goes round by its queue. A site that has it enters when the semaphore is above 0, or at 0 after a RELEASE,
-//! and passes the token on at once, while it is still inside. When it leaves it sends a RELEASE after the token. The last
-//! site of the queue collects requests. When the token has come to it, it waits 2T; then what it has collected becomes
-//! the next queue, or, if nobody has asked, it announces itself to all and keeps the token until someone does.
+//! and passes the token on at once, while it is still inside. When it leaves it sends a RELEASE after the token. The
+//! last site of the queue collects requests. When the token has come to it, it waits 2T; then what it has collected
+//! becomes the next queue, or, if nobody has asked, it announces itself to all and keeps the token until someone does.
 //!
 //! ```text
 //!  alone, S0 rests with the token:            contended, K=1: the queue is S1, S2; S2 collects
@@ -31,11 +31,11 @@
 //!   token is going to rest. Under load everybody is in the queue, and nobody needs to be told: about 3 messages.
 //! - A RELEASE goes to the site where the token will stop if no permit is given back: whoever passes it on sees which
 //!   that is from semaphore and queue. If the token is not there yet, the RELEASE waits for it; if it has gone on, the
-//!   RELEASE goes on in the same way. (The report speaks of a RELEASE that is "propagated through all other nodes". From
-//!   each site to the next, it costs K messages under load.)
+//!   RELEASE goes on in the same way. (The report speaks of a RELEASE that is "propagated through all other nodes".
+//!   From each site to the next, it costs K messages under load.)
 //! - A RELEASE carries a total for sender and receiver, a REQUEST and the token carry numbers, so that duplicates, and
 //!   RELEASEs that overtake one another, do no harm.
-//! - A site that wants in again while it collects and others have asked queues behind them.
+//! - A site that wants to enter again while it collects and others have asked queues behind them.
 //!
 //! **Invariants**
 //! - I1: a site whose turn it is has the token, with semaphore 0.
@@ -60,20 +60,20 @@ use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId, SiteSet};
 /// One site of Makki's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Makki {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
-    // What I want.
+    // The local process.
     state: MakkiState,
     /// The number of my last request; 0 before the first.
     number: u64,
-    // What I know of the token.
+    // What this site knows of the token.
     place: Place,
     /// Its moves when it last came or left; 0 before.
     moves: u64,
     /// Permits given back that have overtaken the token on their way here.
     early: usize,
-    // What I know of the others.
+    // What this site knows of the others.
     /// Who collects, as far as I know.
     collector: Collector,
     /// The requests that I have collected, in order.
@@ -82,22 +82,23 @@ pub struct Makki {
     peers: Box<[MakkiPeer]>,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum MakkiState {
     Idle,
-    /// In: its request is on its way, collected or in the queue.
+    /// Waits to enter: its request is on its way, collected or in the queue.
     InLine,
-    /// In: the token is here, a permit is missing.
+    /// Waits to enter: the token is here, a permit is missing.
     Turn,
-    /// Out, some day.
+    /// Is in the critical section.
     Executing,
 }
 
 /// Where the token is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    /// I passed it on, or it began elsewhere. Without another permit it stops at `stop`, where its `at`-th move brings it.
+    /// I passed it on, or it began elsewhere. Without another permit it stops at `stop`, where its `at`-th move brings
+    /// it.
     Away { stop: SiteId, at: u64 },
     Here { token: Box<MakkiToken>, stay: Stay },
 }
@@ -325,8 +326,8 @@ impl Makki {
         self.pass_on(out);
     }
 
-    /// To the first of the queue, if there is one. As many as the semaphore says enter with what there is; the one after
-    /// them needs a permit that is given back, and the last of the queue keeps the token for a while anyway.
+    /// To the first of the queue, if there is one. As many as the semaphore says enter with what there is; the one
+    /// after them needs a permit that is given back, and the last of the queue keeps the token for a while anyway.
     fn pass_on(&mut self, out: &mut Outbox<Message>) {
         let Place::Here { token, .. } = &mut self.place else { return };
         let enough_for = token.semaphore.min(token.queue.len().saturating_sub(1));

@@ -217,8 +217,8 @@ fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
     }
 }
 
-/// Everyone always wants in: in each round all messages arrive that were on their way, timers run out after two rounds,
-/// and whoever is inside leaves and asks again. Gives messages per entry.
+/// Everyone always wants to enter: in each round all messages arrive that were on their way, timers run out after two
+/// rounds, and whoever is inside leaves and asks again. Gives messages per entry.
 fn cost_under_load(sites: usize, permits: usize) -> f64 {
     let mut world = world(sites, permits, &[]);
     let mut timers: VecDeque<(usize, SiteId)> = VecDeque::new();

@@ -13,7 +13,7 @@ use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Vi
 
 use super::{Edge, Holder, Message, Raymond, Tree};
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     tree: Shared<Tree>,
@@ -158,7 +158,7 @@ impl Algorithm for Raymond {
             self.queue.len() == queued
                 && self.queue.iter().all(belongs)
                 && (0..self.queue.len()).all(no_other),
-            "I1: the queue holds each queued neighbour once, and the site itself while it wants in"
+            "I1: the queue holds each queued neighbour once, and the site itself while it wants to enter"
         );
         let inside = self.phase == Phase::Executing;
         invariant!(
@@ -198,8 +198,8 @@ impl Algorithm for Raymond {
 }
 
 impl Raymond {
-    /// The site `me` before INITIALIZE has come (section 9.12.6): it does not know where the privilege is. One site of all
-    /// must then be chosen and told to [`initialize`](Raymond::initialize) the others.
+    /// The site `me` before INITIALIZE has come (section 9.12.6): it does not know where the privilege is. One site of
+    /// all must then be chosen and told to [`initialize`](Raymond::initialize) the others.
     pub fn unaware(plan: &Plan, me: SiteId) -> Self {
         let neighbours = plan.tree.degree(me);
         Raymond {

@@ -1,12 +1,13 @@
 //! Section 9.12.7: a site that had failed learns from its neighbours where the privilege is.
 //!
 //! It has lost everything but its incarnation. It sends RESTART to its neighbours, and each answers with ADVISE. If
-//! one of them does not have it for its HOLDER, the privilege is on that side; if all have, the privilege was here, or was
-//! lost on its way here, and so it is here now. In the meantime requests, also its own, are queued and not acted on.
+//! one of them does not have it for its HOLDER, the privilege is on that side; if all have, the privilege was here, or
+//! was lost on its way here, and so it is here now. In the meantime requests, also its own, are queued and not acted
+//! on.
 //!
-//! A privilege that the failed site had sent has arrived before anyone learns of the failure, so every neighbour's HOLDER
-//! is right when it advises, and stays right: nothing crosses the edge while one end recovers. Whatever the neighbour had
-//! sent before its ADVISE is covered by it.
+//! A privilege that the failed site had sent has arrived before anyone learns of the failure, so every neighbour's
+//! HOLDER is right when it advises, and stays right: nothing crosses the edge while one end recovers. Whatever the
+//! neighbour had sent before its ADVISE is covered by it.
 //!
 //! Where neighbours recover at the same time, each answers the other as soon as it can: at once if the other's
 //! ADVISE has come, else when only that one is missing: then it says "not on my side" if all the rest said so.
@@ -118,7 +119,7 @@ impl Raymond {
                 let (to_it, asked) = (*neighbour == from, *asked);
                 self.advise(from, place, to_it, to_it && asked, out);
             }
-            // Failures during the first INITIALIZE are the host's: it starts anew.
+            // Failures during the first INITIALIZE are the host's: it starts again.
             Holder::Unknown => {}
             Holder::Sought(recovery) => {
                 recovery.talks[place].owed = true;
@@ -182,8 +183,8 @@ impl Raymond {
         }
     }
 
-    /// Answers the RESTART of a neighbour if this recovering site knows on which side of their edge the privilege is, or
-    /// can know no more before it hears the neighbour itself.
+    /// Answers the RESTART of a neighbour if this recovering site knows on which side of their edge the privilege is,
+    /// or can know no more before it hears the neighbour itself.
     fn advise_where_possible(&mut self, to: SiteId, place: usize, out: &mut Outbox<Message>) {
         let Holder::Sought(recovery) = &mut self.holder else { return };
         let talk = &mut recovery.talks[place];

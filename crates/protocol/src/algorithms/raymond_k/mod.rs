@@ -3,10 +3,10 @@
 //! K. Raymond, "A distributed algorithm for multiple entries to a critical section", Information Processing Letters 30
 //! (1989), pages 189–193; compared in Bulgannawar and Vaidya's report, section 5.
 //!
-//! A site that wants in sends its timestamp to all others. A site that is asked replies at once, unless it is inside or
-//! wants in itself with the smaller timestamp: then it replies when it leaves. At most K−1 others can be inside, so
-//! N−K replies are enough: those that are missing then can only come from sites that are inside or precede. They
-//! still come, perhaps after the next request has been made, and must not be taken for answers to that.
+//! A site that wants to enter sends its timestamp to all others. A site that is asked replies at once, unless it is
+//! inside or wants to enter itself with the smaller timestamp: then it replies when it leaves. At most K−1 others can
+//! be inside, so N−K replies are enough: those that are missing then can only come from sites that are inside or
+//! precede. They still come, perhaps after the next request has been made, and must not be taken for answers to that.
 //!
 //! ```text
 //!  alone, K=2: S0 ──REQUEST(1,S0)──▶ S1, S2      contended, K=2: S1 is inside; S0 and S2 ask
@@ -53,16 +53,16 @@ use crate::{
 /// One site of Raymond's algorithm for K permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RaymondK {
-    // Who I am.
+    // This site.
     me: SiteId,
     permits: usize,
-    // What I want.
+    // The local process.
     state: RaymondKState,
     /// The clock of my last request; zero before the first.
     request: Clock,
     /// Who has not replied to my last request. Outlives the critical section: the last replies come late.
     missing: SiteSet,
-    // What I know of the others.
+    // What this site knows of the others.
     /// No request that I have seen has a larger clock.
     clock: Clock,
     /// The clock of the newest request of each site; zero before its first.
@@ -71,20 +71,20 @@ pub struct RaymondK {
     deferred: SiteSet,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum RaymondKState {
     Idle,
-    /// In.
+    /// Waits to enter.
     Waiting,
-    /// Out, some day.
+    /// Is in the critical section.
     Executing,
 }
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to all others: its clock at the request.
+    /// From a site that wants to enter, to all others: its clock at the request.
     Request {
         /// The clock; with the sender it is the timestamp.
         clock: Clock,
@@ -216,7 +216,7 @@ impl Described for RaymondK {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to all others" },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
         ],
         costs: Costs {

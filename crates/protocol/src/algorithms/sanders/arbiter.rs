@@ -98,7 +98,7 @@ impl Sanders {
             return Err("a request that reports an impossible failure");
         }
         if round > 0 && structure.status(self.me).contains(from) {
-            return Err("a request put anew to a site that keeps track of it");
+            return Err("a request put again to a site that keeps track of it");
         }
         if structure.request(from).contains(self.me) || self.rules.slips.has(Slip::SilentRecovery) {
             return Ok(());

@@ -44,7 +44,7 @@ impl SandersRules {
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan(Shared<SandersRules>);
 
@@ -63,7 +63,7 @@ const WORDS: &[&str] = &[
     "figure-4",
 ];
 
-/// The structure that the option names, or why there is none for so many sites.
+/// The structure that the option names, or why there is none for this number of sites.
 fn structure(sites: usize, word: &str) -> Result<InformationStructure, String> {
     let of_quorums = |quorums: &QuorumSystem| InformationStructure::from_quorums(quorums);
     let built = match word {
@@ -134,7 +134,7 @@ impl Described for Sanders {
             "sanders:structure=distributed",
         ],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to its request set" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to its request set" },
             MessageInfo { kind: "GRANT", about: "from a site that knows of no obstacle" },
             MessageInfo { kind: "FAIL", about: "from a site that grants an earlier request first" },
             MessageInfo { kind: "INQUIRE", about: "asks for a grant back, on behalf of an earlier request" },

@@ -27,13 +27,14 @@
 //! **Assumes** reliable channels, in any order; sites fail by stopping, for good (a failed site comes back in a new
 //! view). The paper assumes FIFO.
 //!
-//! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them; errata `sanders-…`)
+//! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them; errata
+//! `sanders-…`)
 //! - A requester remembers an INQUIRE and yields when a FAIL comes later; as printed it forgets it, and all wait
 //!   for ever.
 //! - FAIL also goes to a newcomer that is behind another queued request, not only to one that is behind the granted
 //!   one.
 //! - A REQUEST carries the failed sites its sender knows of, and its receiver first makes the same change to its
-//!   own structure; a waiting site asks *all* additions to its request set, and asks anew whoever it had asked
+//!   own structure; a waiting site asks *all* additions to its request set, and asks again whoever it had asked
 //!   before they came to rely on each other. As printed a grant that was given and not remembered lets two in.
 //! - Two sites start to ask each other when half of the inform sites they shared have failed, not when all have:
 //!   the two may know of different halves ([`Mend::AtHalf`](crate::information::Mend::AtHalf)).
@@ -77,16 +78,16 @@ use crate::{Clock, Cluster, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp
 /// One site of Sanders' algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sanders {
-    // Who I am.
+    // This site.
     me: SiteId,
     rules: Shared<SandersRules>,
-    // What I want.
+    // The local process.
     state: SandersState,
     /// `R_i`: whose permission I need. Changes only when a site fails.
     request_set: SiteSet,
-    /// How often my present request has been put to each site anew.
+    /// How often my present request has been put to each site again.
     rounds: Box<[u32]>,
-    // What I know of the others.
+    // What this site knows of the others.
     /// No request that I have seen has a larger clock.
     clock: Clock,
     /// The sites that have failed, for good.
@@ -95,11 +96,11 @@ pub struct Sanders {
     arbiter: Arbiter,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum SandersState {
     Idle,
-    /// In.
+    /// Waits to enter.
     Waiting {
         request: Timestamp,
         /// Whose grant it misses.
@@ -109,7 +110,7 @@ enum SandersState {
         /// Who inquired and has had no answer.
         inquired: SiteSet,
     },
-    /// Out, some day: it is inside on this request.
+    /// Is in the critical section, on this request.
     Executing {
         request: Timestamp,
     },
@@ -284,7 +285,7 @@ impl Sanders {
     }
 
     /// A message that nobody waits for. Without failures no correct peer sends one; after a failure a request may
-    /// be put anew, and what it overtook comes late.
+    /// be put again, and what it overtook comes late.
     fn late(&self, from: SiteId, why: &'static str, out: &mut Outbox<Message>) {
         if self.failed.is_empty() {
             out.misbehaved(from, why);

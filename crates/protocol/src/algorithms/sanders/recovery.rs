@@ -38,7 +38,7 @@ impl Sanders {
         let alive = structure.all().filter(|&site| site != me && !self.failed.contains(site));
         for site in alive.filter(|&site| relies(site, &self.failed) && !relies(site, before)) {
             let anew = asked.contains(site);
-            // As printed only who waits for the failed site asks, and never anew.
+            // As printed only who waits for the failed site asks, and never again.
             if rules.slips.has(Slip::SilentRecovery) && (anew || !waited) {
                 continue;
             }

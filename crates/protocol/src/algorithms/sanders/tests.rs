@@ -357,7 +357,7 @@ fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
         (s2, s0, release(1), "a RELEASE of what it was not granted"),
         (s0, s2, request(1), "a request from a site that need not ask"),
         (s2, s0, request(0), "a request that is not newer than its last"),
-        (s2, s0, asked(1, 1, &[]), "a request put anew to a site that keeps track of it"),
+        (s2, s0, asked(1, 1, &[]), "a request put again to a site that keeps track of it"),
         (s1, s0, asked(1, 0, &[s0]), impossible),
         (s1, s0, asked(1, 0, &[s1]), impossible),
         (s1, s0, asked(1, 0, &[SiteId::new(7)]), impossible),

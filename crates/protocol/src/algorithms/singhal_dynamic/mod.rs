@@ -66,11 +66,11 @@ use crate::{
 /// One site of Singhal's dynamic information structure algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SinghalDynamic {
-    // Who I am.
+    // This site.
     me: SiteId,
-    // What I want.
+    // The local process.
     state: RequestState,
-    // What I know of the others.
+    // What this site knows of the others.
     /// `C_i`: no message that I have seen has a larger clock.
     clock: Clock,
     /// The clock of the last request of each site; zero before its first.
@@ -84,7 +84,7 @@ pub struct SinghalDynamic {
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to those in its request set, and to whoever comes into it while the site waits.
+    /// From a site that wants to enter, to those in its request set, and to whoever comes into it while the site waits.
     Request {
         /// The clock of the request; with the sender it is the timestamp.
         clock: Clock,
@@ -229,7 +229,7 @@ impl Described for SinghalDynamic {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to those in its request set" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to those in its request set" },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
         ],
         costs: Costs {

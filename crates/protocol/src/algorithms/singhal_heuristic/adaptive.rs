@@ -1,17 +1,19 @@
 //! The options `adaptive` and `focused`, ours: an answer to what section V-B leaves open, a heuristic for heavy load.
 //!
-//! A site that leaves and wants in again at once writes its next request into the token that it passes on (TSV and TSN).
-//! The request *rides*: no message is spent on it, and it is certain to be served, because whoever gets the token knows
-//! it. When every site always wants in, an entry costs one message, the token itself, instead of N. At low load nothing
-//! changes: nobody waits when a site leaves, so the token stays, and the site enters again without a message.
+//! A site that leaves and wants to enter again at once writes its next request into the token that it passes on (TSV
+//! and TSN). The request *rides*: no message is spent on it, and it is certain to be served, because whoever gets the
+//! token knows it. When every site always wants to enter, an entry costs one message, the token itself, instead of N.
+//! At low load nothing changes: nobody waits when a site leaves, so the token stays, and the site enters again without
+//! a message.
 //!
-//! Nobody starves: under `arbitration=nearest` a request that rides is served after all that the token met on its way round,
-//! as any other. I5 and I6 hold as before. Whoever leaves while the request rides finds it in the token and looks to its
-//! site; and those that waited when it was written leave before it is served, or still wait then.
+//! Nobody starves: under `arbitration=nearest` a request that rides is served after all that the token met on its way
+//! round, as any other. I5 and I6 hold as before. Whoever leaves while the request rides finds it in the token and
+//! looks to its site; and those that waited when it was written leave before it is served, or still wait then.
 
-//! `focused` is for a site that asks again soon after it has left, while most still wait that waited then. The last of those
-//! is certain to be served, so it alone is asked: two messages for the entry. If it has been served already, it says MISS,
-//! and the site asks its whole row; the two messages more are risked only if at least half of the sites waited.
+//! `focused` is for a site that asks again soon after it has left, while most still wait that waited then. The last of
+//! those is certain to be served, so it alone is asked: two messages for the entry. If it has been served already, it
+//! says MISS, and the site asks its whole row; the two messages more are risked only if at least half of the sites
+//! waited.
 //!
 //! ```text
 //!  S1 leaves, S2 and S0 wait, S0 last:   S1 ──FOCUS──▶ S0                              S0 still waits: it will pass the token
@@ -90,7 +92,8 @@ impl SinghalHeuristic {
             return; // It has come again.
         }
         let certain = match &mut self.state {
-            // The sender has seen this request of mine in the token: it looks here, and so does all that leaves before me.
+            // The sender has seen this request of mine in the token: it looks here, and so does all that leaves before
+            // me.
             SinghalState::Waiting { asked } if self.number == expects => {
                 asked.insert(from);
                 true

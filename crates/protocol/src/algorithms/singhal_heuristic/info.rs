@@ -13,7 +13,7 @@ use super::message::{Message, Number, SinghalToken, Trail};
 use super::partition::Merge;
 use super::{SinghalHeuristic, SinghalState, checks};
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan(Shared<SinghalOptions>);
 
@@ -62,7 +62,7 @@ const OPTIONS: &[OptionInfo] = &[
     },
     OptionInfo {
         name: "adaptive",
-        about: "a site that leaves and wants in again at once writes that request into the token: 1 message per entry at \
+        about: "a site that leaves and wants to enter again at once writes that request into the token: 1 message per entry at \
                 heavy load",
         range: Range::Flag,
         default: "no",
@@ -101,7 +101,7 @@ impl Described for SinghalHeuristic {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in, to those that probably have the token",
+                about: "from a site that wants to enter, to those that probably have the token",
             },
             MessageInfo { kind: "TOKEN", about: "from the last holder to the next" },
             MessageInfo { kind: "FOCUS", about: "focused: a request to one site alone" },
@@ -164,8 +164,9 @@ impl Algorithm for SinghalHeuristic {
         })))
     }
 
-    /// Section III-F, Figure 1: the staircase, with the token at its low end. The paper's S1 is the holder here, and the
-    /// others stand in the order in which one meets them from there; S(i) looks to all between the holder and itself.
+    /// Section III-F, Figure 1: the staircase, with the token at its low end. The paper's S1 is the holder here, and
+    /// the others stand in the order in which one meets them from there; S(i) looks to all between the holder and
+    /// itself.
     fn start(Plan(options): &Plan, me: SiteId, holders: &Holders) -> Self {
         let (sites, home) = (options.sites, holders.token_home());
         let asked = SiteSet::all_but(me, sites);

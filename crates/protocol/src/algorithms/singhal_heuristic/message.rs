@@ -74,12 +74,12 @@ pub enum Trail {
     Unknown,
     /// It has it.
     Held {
-        /// As often as the token had been sent when it came.
+        /// The number of times that the token had been sent when it came.
         passes: u64,
     },
     /// It sent it away.
     Sent {
-        /// As often as the token has been sent by now.
+        /// The number of times that the token had been sent.
         passes: u64,
         to: SiteId,
         /// The request that it serves.
@@ -87,7 +87,7 @@ pub enum Trail {
     },
     /// It sent it away, and the network was split between it and the receiver since: lost, unless it had arrived.
     Cut {
-        /// As often as the token had been sent.
+        /// The number of times that the token had been sent.
         passes: u64,
     },
 }
@@ -126,8 +126,8 @@ impl Trail {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to the sites it believes to be requesting, one of which has the token or will have it:
-    /// this is my request. Whoever gets it looks to the sender from now on.
+    /// From a site that wants to enter, to the sites it believes to be requesting, one of which has the token or will
+    /// have it: this is my request. Whoever gets it looks to the sender from now on.
     ///
     /// Also from a site that has the token idle, to one whose served request came so late that its sender may have
     /// stopped looking here: its own last request, which makes the receiver look here again.
@@ -172,8 +172,8 @@ pub enum Message {
         /// The incarnations that are over.
         dead: Box<[Death]>,
     },
-    /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites
-    /// and will get nothing from them any more.
+    /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed
+    /// sites and will get nothing from them any more.
     Answer {
         round: Number,
         /// The last that the sender knows of the token.
@@ -183,7 +183,8 @@ pub enum Message {
         /// Whether that request still waits.
         waiting: bool,
     },
-    /// From the smallest site, to all others, when the network is whole again: these had no token and join those that had.
+    /// From the smallest site, to all others, when the network is whole again: these had no token and join those that
+    /// had.
     Merge {
         /// The question whose answers showed it.
         round: Number,
@@ -194,8 +195,8 @@ pub enum Message {
     RecoveringPart {
         /// The question whose answers showed who joins.
         round: Number,
-        /// The sender's last request, if it is over: a later one that has come still counts. While the sender waits or has
-        /// the token, it must be looked to.
+        /// The sender's last request, if it is over: a later one that has come still counts. While the sender waits or
+        /// has the token, it must be looked to.
         settled: Option<Number>,
     },
 }

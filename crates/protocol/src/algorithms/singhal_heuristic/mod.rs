@@ -3,11 +3,11 @@
 //! Singhal, "A Heuristically-Aided Algorithm for Mutual Exclusion in Distributed Systems", IEEE Transactions on
 //! Computers 38(5), 1989.
 //!
-//! Every site keeps a row: whom it believes to be requesting. Such a site has the token, or will have it and can pass it
-//! on, so a site that wants in asks its row and nobody else. The rows form a staircase: of any two sites one has the other
-//! in its row, and the holder's row is empty. The token knows who waits; whoever leaves compares it with what it has heard,
-//! and sends it to the next. Who has just been in moves to the low end of the staircase, so that sites which enter often
-//! ask few.
+//! Every site keeps a row: whom it believes to be requesting. Such a site has the token, or will have it and can pass
+//! it on, so a site that wants to enter asks its row and nobody else. The rows form a staircase: of any two sites one
+//! has the other in its row, and the holder's row is empty. The token knows who waits; whoever leaves compares it with
+//! what it has heard, and sends it to the next. Who has just been in moves to the low end of the staircase, so that
+//! sites which enter often ask few.
 //!
 //! ```text
 //!  Figure 1, N = 4: row of S3 {0,1,2}, of S2 {0,1}, of S1 {0}, of S0 {}; S0 has the token
@@ -25,25 +25,25 @@
 //! | heavy load | N | T | the same | the same |
 //! | heavy load, `adaptive` | 1 | T | the same | the same |
 //!
-//! In parts: `arbitration.rs` (who is next), `adaptive.rs` (our heuristics for heavy load), `recovery.rs` (failed sites and
-//! lost tokens), `partition.rs` (split networks), `checks.rs` (the invariants).
+//! In parts: `arbitration.rs` (who is next), `adaptive.rs` (our heuristics for heavy load), `recovery.rs` (failed sites
+//! and lost tokens), `partition.rs` (split networks), `checks.rs` (the invariants).
 //!
-//! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed. Failures are known for certain; a site comes
-//! back only while no other is down (the paper, too, considers single failures), and keeps on stable storage nothing but
-//! how often it has failed.
+//! **Assumes** reliable channels. The paper also assumes FIFO; it is not needed. Failures are known for certain; a site
+//! comes back only while no other is down (the paper, too, considers single failures), and keeps on stable storage
+//! nothing but how often it has failed.
 //!
 //! **Departures**
-//! - As printed the algorithm is not live, FIFO or not: a request that arrives after its sender was served is discarded, or
-//!   noted by a site inside and forgotten when that leaves. Its sender had stopped looking here meanwhile; now neither of
-//!   the two looks to the other, and the next request of one may wait for ever while the other has the token idle
-//!   (N = 3, fifteen steps: `as_printed_a_request_waits_for_ever`; erratum
+//! - As printed the algorithm is not live, FIFO or not: a request that arrives after its sender was served is
+//!   discarded, or noted by a site inside and forgotten when that leaves. Its sender had stopped looking here
+//!   meanwhile; now neither of the two looks to the other, and the next request of one may wait for ever while the
+//!   other has the token idle (N = 3, fifteen steps: `as_printed_a_request_waits_for_ever`; erratum
 //!   `singhal-heuristic-not-live`). Lemma 3 and Theorem 2 overlook it. Two changes repair it, without a new kind of
 //!   message, and at no cost while no request is slower than the token that answers it:
-//!   1. `SN` holds only what a site was told by the requester itself; the update rules do not raise it from the token. So
-//!      a late request is not discarded: whoever gets it looks to its sender again (Rules 8 and 9 as they are). Whether it
-//!      was served is decided where it matters and is known for certain: at the token.
-//!   2. A site that keeps the idle token answers such a late request with its own last one (Rule 9, in state H), once for
-//!      each site, so that the other looks here. A site inside does so when it leaves, if the token stays.
+//!   1. `SN` holds only what a site was told by the requester itself; the update rules do not raise it from the token.
+//!      So a late request is not discarded: whoever gets it looks to its sender again (Rules 8 and 9 as they are).
+//!      Whether it was served is decided where it matters and is known for certain: at the token.
+//!   2. A site that keeps the idle token answers such a late request with its own last one (Rule 9, in state H), once
+//!      for each site, so that the other looks here. A site inside does so when it leaves, if the token stays.
 //! - Theorem 2 as stated (a strict staircase whenever all is quiet) does not hold: after a request that came later than
 //!   the token that answered it, two sites may look to each other. What does hold is I5 and I6, always; and the strict
 //!   staircase whenever no request was so late.
@@ -51,14 +51,15 @@
 //! - Section VI-B resets all numbers of a site that comes back, which makes its later requests look outdated; here a
 //!   number begins with how often the site has failed. Its own `SV` entry is N, not R. It asks for nothing before all
 //!   others have welcomed it, so that a token is never passed on by a site that has not heard of its new incarnation.
-//! - Section VI-B leaves a token that was on its way to a failed site to timeouts, or to whoever comes back in time. Here
-//!   the others know of the failure and make a new token (`recovery.rs`), so the old one is dropped if it still arrives.
-//!   The entry of a failed site in TSV is cleared, and nobody sends it the token.
-//! - Case IV (the only site that knew of a request fails) needs no requests to all others: no site depends on what a third
-//!   one knows (I5, I6), and if the token was lost, the answers say who waits.
-//! - Section VI-C takes it as known which part has the token; here the smallest site asks. The token may also be lost on its
-//!   way across; then a new one is made once the network is whole. Method 1 forgets to let i1 look to those that it tells
-//!   not to look to it, and neither method lets a site that waits ask its new row; both are done (`partition.rs`).
+//! - Section VI-B leaves a token that was on its way to a failed site to timeouts, or to whoever comes back in time.
+//!   Here the others know of the failure and make a new token (`recovery.rs`), so the old one is dropped if it still
+//!   arrives. The entry of a failed site in TSV is cleared, and nobody sends it the token.
+//! - Case IV (the only site that knew of a request fails) needs no requests to all others: no site depends on what a
+//!   third one knows (I5, I6), and if the token was lost, the answers say who waits.
+//! - Section VI-C takes it as known which part has the token; here the smallest site asks. The token may also be lost
+//!   on its way across; then a new one is made once the network is whole. Method 1 forgets to let i1 look to those that
+//!   it tells not to look to it, and neither method lets a site that waits ask its new row; both are done
+//!   (`partition.rs`).
 //!
 //! **Invariants**
 //! - I1: no site looks to itself.
@@ -69,10 +70,10 @@
 //! - I6: every site looks to the one with the idle token, or a request is on its way between them.
 //! - I7: whom the token knows to be requesting is requesting (Lemma 1).
 //!
-//! No deadlock: if all is delivered and S has the token idle, whoever waits looks to S (I6), has asked S (I2), and S would
-//! have known it when it left or given it the token since. I5 and I6 hold because a site stops looking to another only
-//! when it leaves, has asked the other for this entry, and the other does not wait: then the other, when it got that
-//! request, began to look here, and as long as it knew the request unserved it did not stop.
+//! No deadlock: if all is delivered and S has the token idle, whoever waits looks to S (I6), has asked S (I2), and S
+//! would have known it when it left or given it the token since. I5 and I6 hold because a site stops looking to another
+//! only when it leaves, has asked the other for this entry, and the other does not wait: then the other, when it got
+//! that request, began to look here, and as long as it knew the request unserved it did not stop.
 
 mod adaptive;
 mod arbitration;
@@ -98,14 +99,14 @@ use recovery::Recovery;
 /// One site of Singhal's heuristic algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SinghalHeuristic {
-    // Who I am.
+    // This site.
     me: SiteId,
     options: Shared<SinghalOptions>,
-    // What I want.
+    // The local process.
     state: SinghalState,
     /// `SN[me]`: my last request.
     number: Number,
-    // What I know of the others.
+    // What this site knows of the others.
     /// The sites whose `SV` is R. I look to them for the token: they get my next request, or have this one.
     row: SiteSet,
     /// `SN`: the last request of each site that it has told me of.
@@ -316,8 +317,8 @@ impl SinghalHeuristic {
             let (last, known) = (self.last_requests[site.index()], token.numbers[site.index()]);
             if last > known {
                 if last.count == 0 {
-                    // It has come back and not asked yet, though I may look to it: of two that come back at the same time
-                    // both do. What it had asked for before is void.
+                    // It has come back and not asked yet, though I may look to it: of two that come back at the same
+                    // time both do. What it had asked for before is void.
                     token.requesting.remove(site);
                     token.numbers[site.index()] = last;
                 } else if self.row.contains(site) {
@@ -351,8 +352,8 @@ impl SinghalHeuristic {
         self.state = SinghalState::Holding { token, asked };
     }
 
-    /// Sends the request that waits here to every site of the row that has not had it, unless one is enough, or I have just
-    /// come back and am not known to all yet.
+    /// Sends the request that waits here to every site of the row that has not had it, unless one is enough, or I have
+    /// just come back and am not known to all yet.
     fn ask_row(&mut self, out: &mut Outbox<Message>) {
         if self.is_recovering() || matches!(self.focus, Some(Focus::On { .. })) {
             return;

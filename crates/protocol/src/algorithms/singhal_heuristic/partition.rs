@@ -1,17 +1,18 @@
 //! Section VI-C: the network splits and heals.
 //!
-//! While it is split, the sites on each side go on as if those on the other had failed; only one side can have the token.
-//! When it is whole again, the smallest site asks all for their trails (`recovery.rs`) and so learns which part is active,
-//! or that the token was lost on its way across, and makes a new one. It tells all. The sites of the other part *join*: they
-//! look to all of the active part, which does not look to them, and arrange themselves above it. The paper has two methods:
+//! While it is split, the sites on each side go on as if those on the other had failed; only one side can have the
+//! token. When it is whole again, the smallest site asks all for their trails (`recovery.rs`) and so learns which part
+//! is active, or that the token was lost on its way across, and makes a new one. It tells all. The sites of the other
+//! part *join*: they look to all of the active part, which does not look to them, and arrange themselves above it. The
+//! paper has two methods:
 //!
 //! ```text
 //!  merge=order: each site knows its place, by the order of ids: it looks to those of its part that are after it
 //!  merge=chain: i1 ──RECOVERING_PART──▶ i2, i3      i2 ──RECOVERING_PART──▶ i3       each when the one before it has
 //! ```
 //!
-//! A site that waits asks all it looks to again, with a new number: what it had asked for before the split may be known in
-//! the active part and forgotten there.
+//! A site that waits asks all it looks to again, with a new number: what it had asked for before the split may be known
+//! in the active part and forgotten there.
 
 use crate::{Outbox, SiteId, SiteSet};
 
@@ -130,7 +131,8 @@ impl SinghalHeuristic {
         }
     }
 
-    /// Notes that `from` has requested since the network was whole again, so that this site still looks to it after it has joined.
+    /// Notes that `from` has requested since the network was whole again, so that this site still looks to it after it
+    /// has joined.
     pub(super) fn on_request_noted(&mut self, from: SiteId) {
         if let Some(partition) = &mut self.partition
             && partition.joined.is_none()
@@ -212,7 +214,8 @@ impl SinghalHeuristic {
         }
     }
 
-    /// A request that was made before is made anew, so that nobody takes it for the one it has heard of.
+    /// A request that was made before is made again with a new number, so that nobody takes it for the one it has heard
+    /// of.
     fn renew_number(&mut self) {
         match &mut self.state {
             SinghalState::Idle => return,
@@ -226,7 +229,8 @@ impl SinghalHeuristic {
         self.focus = None;
     }
 
-    /// From now on I look to `sites`; what waits here is asked of all I look to, and if I keep the token, they look here.
+    /// From now on I look to `sites`; what waits here is asked of all I look to, and if I keep the token, they look
+    /// here.
     fn look_to(&mut self, sites: &SiteSet, out: &mut Outbox<Message>) {
         match std::mem::replace(&mut self.state, SinghalState::Idle) {
             SinghalState::Idle => self.row.union_with(sites),

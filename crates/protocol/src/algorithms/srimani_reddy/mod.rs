@@ -1,13 +1,14 @@
 //! Srimani and Reddy's algorithm for K permits: K tokens, each as in Suzuki and Kasami's algorithm.
 //!
-//! P. K. Srimani and R. L. Reddy, "Another distributed algorithm for multiple entries to a critical section", Information
-//! Processing Letters 41 (1992), pages 51–57; compared in Bulgannawar and Vaidya's report, section 5. For the one token of
-//! which this is the K-fold: Kshemkalyani and Singhal, chapter 9, section 9.11.
+//! P. K. Srimani and R. L. Reddy, "Another distributed algorithm for multiple entries to a critical section",
+//! Information Processing Letters 41 (1992), pages 51–57; compared in Bulgannawar and Vaidya's report, section 5. For
+//! the one token of which this is the K-fold: Kshemkalyani and Singhal, chapter 9, section 9.11.
 //!
-//! A site that wants in and has no token sends its request number to all others. A site with an idle token answers with
-//! it. A site that leaves writes into its token that its own requests are served, appends all who wait as far as it
-//! knows, and passes it to the first of the queue; if nobody waits it keeps the token. A token knows only who was served
-//! *with it*. So one that is sent for a request may come when another has served it: then it is passed on at once.
+//! A site that wants to enter and has no token sends its request number to all others. A site with an idle token
+//! answers with it. A site that leaves writes into its token that its own requests are served, appends all who wait as
+//! far as it knows, and passes it to the first of the queue; if nobody waits it keeps the token. A token knows only who
+//! was served *with it*. So one that is sent for a request may come when another has served it: then it is passed on at
+//! once.
 //!
 //! ```text
 //!  alone, K=2: S2 ──REQUEST(1)──▶ S0, S1        contended: S0 and S1 are inside, S2 and S3 ask
@@ -25,10 +26,10 @@
 //! bounded counters cost more messages.
 //!
 //! **Departures**
-//! - Who waits is appended in order from the site after the holder, as in Suzuki and Kasami's algorithm, so that no site
-//!   is favoured.
-//! - Each token counts its moves, and a site remembers the count at which it last had each token, so that a duplicate is
-//!   recognised.
+//! - Who waits is appended in order from the site after the holder, as in Suzuki and Kasami's algorithm, so that no
+//!   site is favoured.
+//! - Each token counts its moves, and a site remembers the count at which it last had each token, so that a duplicate
+//!   is recognised.
 //!
 //! **Invariants**
 //! - I1: a site that waits has no token.
@@ -57,26 +58,26 @@ use crate::{
 /// One site of Srimani and Reddy's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SrimaniReddy {
-    // Who I am.
+    // This site.
     me: SiteId,
-    // What I want.
+    // The local process.
     state: SrimaniReddyState,
     /// The tokens that are here and not in use.
     idle: SmallVec<[Box<SrimaniReddyToken>; 2]>,
-    // What I know of the others.
+    // What this site knows of the others.
     /// `RN`: the number of the last request of each site, my own among them.
     requested: Box<[u64]>,
     /// For each token, its moves when it last came or left.
     moves: Box<[u64]>,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum SrimaniReddyState {
     Idle,
-    /// In.
+    /// Waits to enter.
     Waiting,
-    /// Out, some day: it is inside with this token.
+    /// Is in the critical section, with this token.
     Executing {
         token: Box<SrimaniReddyToken>,
     },
@@ -97,9 +98,9 @@ pub struct SrimaniReddyToken {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in and has no token, to all others.
+    /// From a site that wants to enter and has no token, to all others.
     Request {
-        /// The how-many-eth request of the sender.
+        /// The sequence number of the request at its site.
         number: u64,
     },
     /// From a site that no longer needs the token, to one that it believes to wait: enter, or pass it on.
@@ -287,7 +288,7 @@ impl Described for SrimaniReddy {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in and has no token, to all others",
+                about: "from a site that wants to enter and has no token, to all others",
             },
             MessageInfo { kind: "TOKEN", about: "to a site that is believed to wait: enter, or pass it on" },
         ],

@@ -3,7 +3,7 @@
 //! Kshemkalyani and Singhal, chapter 9, section 9.11, Algorithm 9.7; I. Suzuki and T. Kasami, "A distributed mutual
 //! exclusion algorithm", 1985.
 //!
-//! Each site numbers its requests. A site that wants in without the token tells everyone its next number, and
+//! Each site numbers its requests. A site that wants to enter without the token tells everyone its next number, and
 //! everyone remembers the largest. The token carries the number of the last request of each site that was served, so
 //! whoever has it sees who still waits: one whose remembered number is one larger. At each exit the newly seen waiters
 //! join the token's queue, and the token goes to its head; if nobody waits it stays.
@@ -57,26 +57,26 @@ use crate::{
 /// One site of Suzuki and Kasami's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SuzukiKasami {
-    // Who I am.
+    // This site.
     me: SiteId,
     text: SuzukiKasamiText,
-    // What I want and have.
+    // The local process, and the token if it is here.
     state: SuzukiKasamiState,
-    // What I know of the others.
+    // What this site knows of the others.
     /// `RN`: the largest number of a request of each site that I know.
     requested: Box<[Count]>,
     /// How often the token had been handed over when I last knew.
     handovers: Count,
 }
 
-/// What the process at a site wants, and whether the token is there.
+/// State of the local process, and whether the token is here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum SuzukiKasamiState {
-    /// Nothing, and the token is elsewhere.
+    /// Idle; the token is elsewhere.
     Away,
-    /// In, and the token is elsewhere.
+    /// Waits to enter; the token is elsewhere.
     Waiting,
-    /// Nothing, and the token is here.
+    /// Idle; the token is here.
     Parked(Box<SuzukiKasamiToken>),
     Inside(Box<SuzukiKasamiToken>),
 }
@@ -103,7 +103,7 @@ impl SuzukiKasamiToken {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in and has no token, to all others.
+    /// From a site that wants to enter and has no token, to all others.
     Request {
         /// Which of the sender's requests it is, counted from 1.
         number: Count,
@@ -278,7 +278,7 @@ impl SuzukiKasami {
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -306,7 +306,7 @@ impl Described for SuzukiKasami {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in and has no token, to all others",
+                about: "from a site that wants to enter and has no token, to all others",
             },
             MessageInfo { kind: "TOKEN", about: "from the site that had it, to one that waits" },
         ],

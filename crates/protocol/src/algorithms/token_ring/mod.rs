@@ -3,9 +3,9 @@
 //! Kshemkalyani and Singhal, chapter 9, exercise 9.1.
 //!
 //! The sites stand in a ring, each knows only its two neighbours, and one token goes round. With `idle=circulate` it
-//! always travels, as in the exercise; a site that wants in just waits for it. With `idle=park`, the default, it stays
-//! where nobody asks for more, and a WANTED goes round against its direction until it meets the token or a site that
-//! has asked already. Each site on the way remembers that its successor wants the token and passes it on when it
+//! always travels, as in the exercise; a site that wants to enter just waits for it. With `idle=park`, the default, it
+//! stays where nobody asks for more, and a WANTED goes round against its direction until it meets the token or a site
+//! that has asked already. Each site on the way remembers that its successor wants the token and passes it on when it
 //! comes: every WANTED is answered by the token over the same edge, and all who wait are served in one round.
 //!
 //! ```text
@@ -27,8 +27,8 @@
 //!
 //! **Departures**
 //! - `idle=park` is ours: a token that always travels keeps a network busy for nobody.
-//! - A circulating token stands at its home until the first request, since nothing else happens at the start: a site that
-//!   has not seen the token yet says WANTED once.
+//! - A circulating token stands at its home until the first request, since nothing else happens at the start: a site
+//!   that has not seen the token yet says WANTED once.
 //! - The token counts its hand-overs, and WANTED says which one its sender saw last, so that duplicates of both are
 //!   recognised.
 //!
@@ -52,13 +52,13 @@ use crate::{
 /// One site of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRing {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
     idle: Idle,
-    // What I want and have.
+    // The local process, and the token if it is here.
     state: TokenRingState,
-    // What I know of the others.
+    // What this site knows of the others.
     /// My successor has asked, and I have not passed the token to it since.
     wanted: bool,
     /// The token's hand-overs when it last came here.
@@ -74,14 +74,14 @@ enum Idle {
     Circulate,
 }
 
-/// What the process at a site wants, and whether the token is there.
+/// State of the local process, and whether the token is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TokenRingState {
-    /// Nothing, and the token is elsewhere.
+    /// Idle; the token is elsewhere.
     Away,
-    /// In, and the token is elsewhere.
+    /// Waits to enter; the token is elsewhere.
     Waiting,
-    /// Nothing, and the token is here.
+    /// Idle; the token is here.
     Parked,
     Inside,
 }
@@ -89,7 +89,7 @@ enum TokenRingState {
 /// What neighbours say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// To the predecessor, from a site that wants in or whose successor said so: pass me the token.
+    /// To the predecessor, from a site that wants to enter or whose successor said so: pass me the token.
     Wanted {
         /// The token's hand-overs when the sender last saw it come.
         since: Count,
@@ -156,7 +156,8 @@ impl Site for TokenRing {
         }
     }
 
-    /// Exercise 9.1: "and then dispatches the token to the next site on the ring"; a parking token only if it is wanted.
+    /// Exercise 9.1: "and then dispatches the token to the next site on the ring"; a parking token only if it is
+    /// wanted.
     fn release(&mut self, out: &mut Outbox<Message>) {
         assert!(self.state == TokenRingState::Inside, "the host releases only while the process is inside");
         if self.wanted || (self.idle == Idle::Circulate && self.cluster.sites > 1) {
@@ -246,7 +247,7 @@ impl TokenRing {
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,

@@ -240,7 +240,7 @@ const NOTES: [&str; 8] = [
     "With W from the arrival at the site there is no steady W above saturation, and far too much before. If a site that leaves \
      entered its own next request first, W would fall towards 0 at heavy load, where the table has 10. With exponential delays \
      W is 28 % too high at λ = 0.06.",
-    "`adaptive` answers the question that section V-B leaves open: a site that wants in again when it leaves writes its \
+    "`adaptive` answers the question that section V-B leaves open: a site that wants to enter again when it leaves writes its \
      request into the token. With the same arrivals the order of entries is the same, and so is W to the last digit.",
     "Its rows must hold at every load: never more messages than the printed form, and from λ = 0.2 on at most 1.1.",
 ];
