@@ -10,7 +10,8 @@ use crate::property::Properties;
 pub enum Entries {
     /// This many requests.
     Each(u8),
-    /// Requests without end. The exploration ends only if the algorithm's state is bounded: without clocks and counters.
+    /// Requests without end. The exploration ends only if the algorithm's state is bounded: without clocks and
+    /// counters.
     Endless,
 }
 
@@ -62,7 +63,7 @@ impl Bounds {
         }
     }
 
-    /// Whether a process may request again after so many requests.
+    /// Whether a process may request again after this many requests.
     pub(crate) fn may_request(&self, requests: u8) -> bool {
         match self.entries {
             Entries::Each(entries) => requests < entries,

@@ -62,7 +62,7 @@ export class LiveView extends TraceView {
     this.fresh = true;
   }
 
-  /** Draws anew, from the oldest line that the server has. */
+  /** Draws everything again, from the oldest line that the server has. */
   #begin(answer) {
     this.fresh = false;
     this.locks = [""];

@@ -3,7 +3,7 @@
 import { send } from "./api.js";
 import { h, plain, replace } from "./dom.js";
 
-/** Who holds and who waits after the first lines of a trace; going on is quick, going back begins anew. */
+/** Who holds and who waits after the first lines of a trace; going on is quick, going back starts from the first line. */
 export class Standing {
   constructor(model) {
     this.model = model;

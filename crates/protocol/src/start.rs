@@ -36,10 +36,7 @@ pub enum PlanError {
     NoSites,
     /// Ids and slots have 32 bits.
     #[error("{sites} sites and {permits} permits are more than 4294967295")]
-    TooLarge {
-        sites: usize,
-        permits: usize,
-    },
+    TooLarge { sites: usize, permits: usize },
     #[error("a lock needs at least one permit")]
     NoPermits,
     /// The algorithm supports one permit only.
@@ -52,16 +49,10 @@ pub enum PlanError {
     },
     /// A site that does not exist was named. Ids start at 0.
     #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
-    NoSuchSite {
-        site: usize,
-        sites: usize,
-    },
+    NoSuchSite { site: usize, sites: usize },
     /// There are more holders than permits.
     #[error("{holders} holders at the start, but only {permits} permits")]
-    TooManyHolders {
-        holders: usize,
-        permits: usize,
-    },
+    TooManyHolders { holders: usize, permits: usize },
     /// An option does not fit this cluster.
     #[error("option {option}: {why}")]
     Option {

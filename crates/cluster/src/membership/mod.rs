@@ -61,7 +61,8 @@ pub(crate) enum MembershipOutput {
     },
     /// The voters have agreed on this view.
     Agreed(View),
-    /// This site led after [`Membership::confirm`] was called for this round, and has applied all that was committed then.
+    /// This site led after [`Membership::confirm`] was called for this round, and has applied all that was committed
+    /// then.
     Confirmed(Round),
 }
 
@@ -227,8 +228,8 @@ impl Membership {
         proposed
     }
 
-    /// Asks a majority to confirm that this voter leads now. The confirmation comes as [`MembershipOutput::Confirmed`], or not at
-    /// all: then ask again. (A leader that has not yet committed anything in its term gets none.)
+    /// Asks a majority to confirm that this voter leads now. The confirmation comes as [`MembershipOutput::Confirmed`],
+    /// or not at all: then ask again. (A leader that has not yet committed anything in its term gets none.)
     pub(crate) fn confirm(&mut self, round: Round, out: &mut Vec<MembershipOutput>) {
         if mutant::is_on(Mutant::GrantUnconfirmed) {
             return out.push(MembershipOutput::Confirmed(round));
@@ -256,7 +257,7 @@ impl Membership {
         self.send(done.then_send, out);
     }
 
-    /// Carries out what the `raft` crate wants done, until it wants nothing more.
+    /// Carries out what the `raft` crate asks for, until it asks for nothing more.
     fn pump(&mut self, out: &mut Vec<MembershipOutput>) {
         self.on_new_role();
         while self.raw.has_ready() {

@@ -97,7 +97,7 @@ pub(super) struct LeaderTiming {
     pub(super) expected: usize,
     /// After how long a site that has not asked again is no longer considered for joining.
     pub(super) forget_joiner: Span,
-    /// After how long without an answer a round of confirmation is begun anew.
+    /// Time without an answer after which a round of confirmation is started again.
     pub(super) retry_round: Span,
     /// Maximum number of past incarnations that a view lists.
     pub(super) max_past: usize,

@@ -23,8 +23,8 @@
 //! for three voters all three must be up at the very first start, four of five, six of seven; later a majority is
 //! enough, as always.
 //!
-//! If there is only one voter, nobody else can remember its disk: a cluster whose only voter loses its disk begins
-//! anew.
+//! If there is only one voter, nobody else can remember its disk: a cluster whose only voter loses its disk starts
+//! from nothing.
 
 #[cfg(test)]
 mod tests;

@@ -253,7 +253,10 @@ impl Described for NaimiTrehel {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, passed on along the fathers" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, passed on along the fathers",
+            },
             MessageInfo { kind: "TOKEN", about: "from the site that was served before, to the next" },
         ],
         costs: Costs {

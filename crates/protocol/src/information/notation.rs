@@ -26,16 +26,10 @@ pub const NOTATION: &str = "per site its inform set and, behind '+', who else it
 pub enum ParseStructureError {
     /// The number of entries is not the number of sites.
     #[error("{entries} entries for {sites} sites; write {NOTATION}")]
-    WrongLength {
-        entries: usize,
-        sites: usize,
-    },
+    WrongLength { entries: usize, sites: usize },
     /// An entry is wrong.
     #[error("entry of site {site}: {why}")]
-    Entry {
-        site: usize,
-        why: String,
-    },
+    Entry { site: usize, why: String },
 }
 
 impl InformationStructure {

@@ -72,10 +72,7 @@ pub enum BuildQuorumsError {
     NoQuorumLeft(SiteSet),
     /// A site that does not exist was named.
     #[error("site {} does not exist: the sites are 0 to {}", site.index(), sites - 1)]
-    NoSuchSite {
-        site: SiteId,
-        sites: usize,
-    },
+    NoSuchSite { site: SiteId, sites: usize },
     /// Nobody has a vote.
     #[error("nobody has a vote: give at least one site one")]
     NoVotes,

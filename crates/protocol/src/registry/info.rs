@@ -75,10 +75,7 @@ pub enum Range {
     /// One of these words.
     Choice(&'static [&'static str]),
     /// An integer from `least` to `most`.
-    Integer {
-        least: usize,
-        most: usize,
-    },
+    Integer { least: usize, most: usize },
     /// One of `words`, or text in a notation that the algorithm parses.
     WordsOr {
         /// The words with a fixed meaning.

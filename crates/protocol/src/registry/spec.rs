@@ -43,10 +43,7 @@ pub enum SpecError {
     },
     /// The option was given twice.
     #[error("{algorithm}: option {option} is given twice")]
-    Twice {
-        algorithm: &'static str,
-        option: String,
-    },
+    Twice { algorithm: &'static str, option: String },
 }
 
 impl SpecError {

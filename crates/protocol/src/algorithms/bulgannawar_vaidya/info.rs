@@ -65,7 +65,10 @@ impl Described for BulgannawarVaidya {
             "bulgannawar-vaidya:inform=0,choice=random",
         ],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, along one token's pointers" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, along one token's pointers",
+            },
             MessageInfo { kind: "TOKEN", about: "to the first of its queue, with the queue" },
             MessageInfo { kind: "INFORM", about: "from a site that keeps an idle token, to ν others" },
         ],

@@ -29,9 +29,7 @@ pub struct Permit {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
     /// From a site that wants to enter, to the leader.
-    Request {
-        number: u64,
-    },
+    Request { number: u64 },
     /// From the leader or from the one before in the chain, to whoever is next: you are in. When you leave, hand the
     /// permit to the next one that it names, or back to the leader.
     Perm {

@@ -26,7 +26,10 @@ impl Described for Makki {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to the one that collects" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, to the one that collects",
+            },
             MessageInfo {
                 kind: "TOKEN",
                 about: "queue and semaphore, from one site of the queue to the next",

@@ -99,8 +99,14 @@ enum MakkiState {
 enum Place {
     /// I passed it on, or it began elsewhere. Without another permit it stops at `stop`, where its `at`-th move brings
     /// it.
-    Away { stop: SiteId, at: u64 },
-    Here { token: Box<MakkiToken>, stay: Stay },
+    Away {
+        stop: SiteId,
+        at: u64,
+    },
+    Here {
+        token: Box<MakkiToken>,
+        stay: Stay,
+    },
 }
 
 /// Why the token stays here.

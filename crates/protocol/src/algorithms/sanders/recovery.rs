@@ -37,12 +37,12 @@ impl Sanders {
         let relies = |site, failed: &SiteSet| structure.must_ask(me, site, failed, mend);
         let alive = structure.all().filter(|&site| site != me && !self.failed.contains(site));
         for site in alive.filter(|&site| relies(site, &self.failed) && !relies(site, before)) {
-            let anew = asked.contains(site);
+            let again = asked.contains(site);
             // As printed only who waits for the failed site asks, and never again.
-            if rules.slips.has(Slip::SilentRecovery) && (anew || !waited) {
+            if rules.slips.has(Slip::SilentRecovery) && (again || !waited) {
                 continue;
             }
-            let round = self.rounds[site.index()].saturating_add(u32::from(anew));
+            let round = self.rounds[site.index()].saturating_add(u32::from(again));
             self.rounds[site.index()] = round;
             out.send(site, self.request_message(request, round));
             if let SandersState::Waiting { missing, blocked, .. } = &mut self.state {

@@ -229,7 +229,10 @@ impl Described for SinghalDynamic {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to those in its request set" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, to those in its request set",
+            },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
         ],
         costs: Costs {
