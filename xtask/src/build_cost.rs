@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 /// The commit before the crates were split by role, whose build everything since is compared with.
 const BASE: &str = "0db6328";
 
-/// What one build took and what came out of it.
+/// Time and size of one build.
 struct Cost {
     cpu: f64,
     elapsed: f64,

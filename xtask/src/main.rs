@@ -1,8 +1,8 @@
 //! The project's own commands, so that a checkout needs nothing but Rust and a C compiler.
 //!
 //! `cargo xtask ci` runs every check and changes nothing; `cargo xtask fix` rewrites what can be rewritten;
-//! `cargo xtask tidy` checks what review would overlook; `cargo xtask fresh` tries the README's commands on a bare machine;
-//! `cargo xtask soak` runs what takes longer than CI may.
+//! `cargo xtask tidy` checks what review would overlook; `cargo xtask fresh` tries the README's commands on a bare
+//! machine; `cargo xtask soak` runs what takes longer than CI may.
 
 mod build_cost;
 mod ci;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
             Err(mistake) => return usage(&mistake),
         },
         ["tidy"] => tidy::tidy(&root()),
-        [] => return usage("which command?"),
+        [] => return usage("no command given"),
         [command, ..] => return usage(&format!("no such command: {command}")),
     };
     match result {
@@ -75,7 +75,7 @@ fn root() -> PathBuf {
     here.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Returns the folder in which cargo builds.
 fn target_dir(root: &Path) -> PathBuf {
     let given = std::env::var_os("CARGO_TARGET_DIR").and_then(|dir| std::path::absolute(dir).ok());
     given.unwrap_or_else(|| root.join("target"))

@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-/// What is built once needs neither what makes the next build faster nor what a debugger reads, and fewer parts for a crate that
-/// nobody waits for alone.
+/// Settings for one-off builds: no incremental compilation, no debug information, fewer codegen units.
 pub(crate) const BUILT_ONCE: &[(&str, &str)] = &[
     ("CARGO_INCREMENTAL", "0"),
     ("CARGO_PROFILE_DEV_DEBUG", "0"),
@@ -62,7 +61,8 @@ pub(crate) fn cargo_test(root: &Path, arguments: &str, environment: &[(&str, &st
     outcome
 }
 
-/// Says how many tests wrote down that they lack something, which, and what. A test may lack several things, and say so twice.
+/// Says how many tests wrote down that they lack something, which, and what. A test may lack several things, and say so
+/// twice.
 fn skipped(log: &str) -> String {
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (test, why) in log.lines().filter_map(|line| line.split_once('\t')) {

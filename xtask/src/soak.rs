@@ -40,7 +40,7 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// What the crate `etcd-client` is built with.
+/// Packages for building the crate `etcd-client`.
 const PROTOBUF: &[Package] = &[
     program("protoc", "protobuf-compiler", "builds the crate etcd-client"),
     file("/usr/include/google/protobuf/empty.proto", "libprotobuf-dev", "what its definitions include"),
@@ -52,7 +52,7 @@ const ZOOKEEPER: &[Package] = &[
     file("/usr/share/java/zookeeper.jar", "zookeeper", "what is benchmarked"),
 ];
 
-/// A changed message is decoded so many times faster than a changed request is answered.
+/// How many times faster a changed message is decoded than a changed request is answered.
 const DECODED_PER_ANSWERED: u64 = 50;
 
 /// The first seed of storms that CI does not have.
@@ -66,7 +66,7 @@ struct Size {
     storms: u64,
 }
 
-/// What was asked for.
+/// The options of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     list: bool,
@@ -182,8 +182,8 @@ fn storms(root: &Path, size: &Size) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the tests whose names contain `filter`; fails if there is none, because then it has been renamed. The features are
-/// those of CI, so that nothing is compiled twice.
+/// Runs the tests whose names contain `filter`; fails if there is none, because then it has been renamed. The features
+/// are those of CI, so that nothing is compiled twice.
 fn test(root: &Path, targets: &str, filter: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let run = format!("test --workspace --all-features --locked {targets} {filter} --");
     let mut list = Command::new(env!("CARGO"));

@@ -36,7 +36,7 @@ impl Table {
             return Ok(None);
         }
         let is_fault_free = || is_fresh && self.faults(next.faults).is_fault_free();
-        // A fence can fall back because two sites are inside at once; then that, the graver of the two, is reported.
+        // A fence can fall back because two sites are inside at once; then that, the more serious one, is reported.
         let crowd = fence.as_ref().and_then(|_| self.too_many_inside(next));
         let wrong = [
             crowd,
@@ -48,8 +48,8 @@ impl Table {
         Ok(wrong.into_iter().flatten().find(|wrong| is_checked(self.bounds.properties, wrong)))
     }
 
-    /// Does what `step` does to the packets in flight and to what sites know. Returns whether the packet that arrives, if
-    /// one does, still had its contents.
+    /// Does what `step` does to the packets in flight and to what sites know. Returns whether the packet that arrives,
+    /// if one does, still had its contents.
     fn take_packet(
         &self,
         layout: Layout,
@@ -110,8 +110,8 @@ impl Table {
         }
     }
 
-    /// Makes the entry the last one of its fence line, of which no other site knows yet. Returns what is wrong if `site`
-    /// did not know of the one before it.
+    /// Makes the entry the last one of its fence line, of which no other site knows yet. Returns what is wrong if
+    /// `site` did not know of the one before it.
     fn enter(&self, layout: Layout, site: SiteId, slot: Slot, next: &mut GlobalState) -> Option<Violation> {
         if layout.lines() == 0 {
             return None;
@@ -176,8 +176,8 @@ impl Table {
     }
 }
 
-/// Whether this run checks the property that `wrong` breaks. A site that disagrees with its host about its process ends every
-/// run: nothing that comes after it means anything.
+/// Whether this run checks the property that `wrong` breaks. A site that disagrees with its host about its process ends
+/// every run: nothing that comes after it means anything.
 fn is_checked(properties: Properties, wrong: &Violation) -> bool {
     let contract = matches!(
         wrong,

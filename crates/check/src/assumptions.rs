@@ -1,10 +1,11 @@
-//! Which of the usual assumptions an algorithm really needs: each is dropped in turn, and small runs are explored without it.
+//! Which of the usual assumptions an algorithm really needs: each is dropped in turn, and small runs are explored
+//! without it.
 //!
-//! It starts with the most favourable network: messages keep their order, none is lost or duplicated, no site fails. Then
-//! the order is dropped; if the algorithm does without it, everything after that is tried without it too. On that network
-//! one message may arrive twice, then one may be lost, then one site may fail. An assumption is needed if a property is
-//! violated in a small run without it; the smallest such run is reported with its shortest path. If nothing is violated,
-//! that shows only that no run of the sizes tried needs the assumption.
+//! It starts with the most favourable network: messages keep their order, none is lost or duplicated, no site fails.
+//! Then the order is dropped; if the algorithm does without it, everything after that is tried without it too. On that
+//! network one message may arrive twice, then one may be lost, then one site may fail. An assumption is needed if a
+//! property is violated in a small run without it; the smallest such run is reported with its shortest path. If nothing
+//! is violated, that shows only that no run of the sizes tried needs the assumption.
 
 use meshlock_protocol::registry::info::Permits;
 use meshlock_protocol::{PlanError, Spec};
@@ -45,7 +46,7 @@ impl Assumption {
         }
     }
 
-    /// What is explored without it.
+    /// Describes what is explored without the assumption.
     pub const fn about(self) -> &'static str {
         match self {
             Assumption::None => "FIFO channels, nothing lost, doubled or failing",
@@ -75,7 +76,8 @@ pub struct Trial {
     pub report: Report,
 }
 
-/// The result of dropping one assumption: every run that was tried, the smallest first, up to the first one with a violation.
+/// The result of dropping one assumption: every run that was tried, the smallest first, up to the first one with a
+/// violation.
 #[derive(Clone, Debug)]
 pub struct Weakening {
     pub assumption: Assumption,
@@ -97,8 +99,8 @@ impl Weakening {
 /// Sites and entries of the runs that are tried.
 const SIZES: [(usize, u8); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
 
-/// Drops one assumption after the other. Each run may take `most_states` and `most_memory` of `limits`; a run that reaches
-/// them counts neither as holding nor as violated.
+/// Drops one assumption after the other. Each run may take `max_states` and `max_memory` of `limits`; a run that
+/// reaches them counts neither as holding nor as violated.
 pub fn weaken(
     spec: &Spec,
     limits: &Bounds,
@@ -128,14 +130,14 @@ fn trials(
     limits: &Bounds,
     progress: &mut impl FnMut(&Progress),
 ) -> Result<Vec<Trial>, PlanError> {
-    let most_permits = if spec.info.permits == Permits::One { 1 } else { 2 };
+    let max_permits = if spec.info.permits == Permits::One { 1 } else { 2 };
     let mut trials = Vec::new();
     for (sites, entries) in SIZES {
-        for permits in (1..=most_permits).filter(|&permits| permits < sites) {
+        for permits in (1..=max_permits).filter(|&permits| permits < sites) {
             let bounds = Bounds::new(sites, entries).with_permits(permits).over(network);
             let bounds = Bounds {
-                most_states: limits.most_states,
-                most_memory: limits.most_memory,
+                max_states: limits.max_states,
+                max_memory: limits.max_memory,
                 ..assumption.dropped_from(bounds, !spec.info.failures.crash)
             };
             let report = explore_spec_with(spec, &bounds, &mut *progress)?;

@@ -10,7 +10,8 @@ use crate::property::Properties;
 pub enum Entries {
     /// This many requests.
     Each(u8),
-    /// Requests without end. The exploration ends only if the algorithm's state is bounded: without clocks and counters.
+    /// Requests without end. The exploration ends only if the algorithm's state is bounded: without clocks and
+    /// counters.
     Endless,
 }
 
@@ -37,9 +38,9 @@ pub struct Bounds {
     pub survivors: bool,
     pub properties: Properties,
     /// The number of states at which the exploration stops.
-    pub most_states: usize,
+    pub max_states: usize,
     /// The memory limit, in bytes.
-    pub most_memory: usize,
+    pub max_memory: usize,
 }
 
 impl Bounds {
@@ -57,12 +58,12 @@ impl Bounds {
             returns: false,
             survivors: false,
             properties: Properties::all(),
-            most_states: usize::MAX,
-            most_memory: 8 << 30,
+            max_states: usize::MAX,
+            max_memory: 8 << 30,
         }
     }
 
-    /// Whether a process may request again after so many requests.
+    /// Whether a process may request again after this many requests.
     pub(crate) fn may_request(&self, requests: u8) -> bool {
         match self.entries {
             Entries::Each(entries) => requests < entries,

@@ -1,7 +1,8 @@
 //! The whole state graph with numbered states, built from the store when levels alone do not answer a question.
 //!
-//! Without a step back to the same or an earlier level the graph has no cycle, and every path to a state is equally long: then
-//! the graph is not needed. Otherwise each state gets a number, its steps are worked out again, and their targets are kept.
+//! Without a step back to the same or an earlier level the graph has no cycle, and every path to a state is equally
+//! long: then the graph is not needed. Otherwise each state gets a number, its steps are worked out again, and their
+//! targets are kept.
 
 use rayon::prelude::*;
 
@@ -22,7 +23,7 @@ pub(crate) struct Graph {
     targets: Vec<u32>,
 }
 
-/// How many states are worked out in parallel.
+/// Number of states that are expanded in parallel.
 const BLOCK: usize = 1 << 14;
 
 /// The bit of a target that says that the step delivers a message.
@@ -81,8 +82,8 @@ impl Graph {
         self.targets[range].iter().map(|&target| (target & !DELIVERS, target & DELIVERS != 0))
     }
 
-    /// The fewest and the most messages that a run from the first state to one without a step delivers. `None` if there is
-    /// a cycle.
+    /// The fewest and the most messages that a run from the first state to one without a step delivers. `None` if there
+    /// is a cycle.
     pub(crate) fn costs(&self, first: u32) -> Option<(usize, usize)> {
         let mut predecessors = vec![0_u32; self.states()];
         let every = || (0..self.states()).map(|state| u32::try_from(state).expect("a number of the graph"));
@@ -144,13 +145,13 @@ impl Search {
         state
     }
 
-    /// The steps of a state that was worked off, each with the encoding of its target.
+    /// The steps of a state that was expanded, each with the encoding of its target.
     pub(crate) fn steps_from(&self, place: StatePlace) -> Vec<(Move, Vec<u8>)> {
         let (state, mut next, mut moves) = (self.state_at(place), GlobalState::default(), Vec::new());
         self.table.moves(self.layout, &state, &mut moves);
         let encoded = |step: Move| {
             let known = self.table.apply(self.layout, &state, step, &mut next);
-            assert!(matches!(known, Ok(None)), "this state was worked off before, and nothing was wrong");
+            assert!(matches!(known, Ok(None)), "this state was expanded before, without a violation");
             let mut body = Vec::new();
             self.layout.encode(&next, &mut body);
             (step, body)

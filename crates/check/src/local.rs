@@ -12,15 +12,15 @@ pub(crate) struct LocalState {
     pub(crate) me: SiteId,
     /// The number of the site's own state.
     pub(crate) site: u32,
-    /// What the process does, as the host knows it.
+    /// Phase of the process, as the host knows it.
     pub(crate) phase: Phase,
-    /// How many requests the process has made; stays 0 in an endless run.
+    /// Number of requests that the process has made; stays 0 in an endless run.
     pub(crate) requests: u8,
     pub(crate) timers: u8,
     pub(crate) up: bool,
 }
 
-/// What the search asks of a local state, computed once when it is numbered.
+/// Properties of a local state that the search needs, computed once when it is numbered.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each answers one question of the inner loop")]
 pub(crate) struct LocalFacts {
@@ -32,7 +32,7 @@ pub(crate) struct LocalFacts {
     pub(crate) has_timer: bool,
     pub(crate) is_quiet: bool,
     pub(crate) timestamp: Option<Timestamp>,
-    /// What is wrong with this local state, whatever the others are.
+    /// Violation in this local state, whatever the others are.
     pub(crate) wrong: Option<Box<Violation>>,
 }
 

@@ -107,7 +107,7 @@ impl Search {
     /// The whole graph, if there is memory for it.
     fn graph(&self) -> Option<Graph> {
         let needed = self.progress.memory + Graph::bytes(self);
-        (needed <= self.table.bounds.most_memory).then(|| Graph::of(self))
+        (needed <= self.table.bounds.max_memory).then(|| Graph::of(self))
     }
 
     fn first_number(&self, graph: &Graph) -> u32 {

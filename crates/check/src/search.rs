@@ -1,11 +1,11 @@
 //! The search: breadth first, level by level, on all cores, and the same way every time.
 //!
-//! A level is worked off in rounds of two parts; in each part every shard has one task. In the first part a task takes states of
-//! its shard and works out their successors; the table is only read. Each successor goes into the bucket of the shard that its
-//! hash names. In the second part a task empties the buckets of its shard in order. A state that needs a step which the table
-//! does not know yet is set aside, and between the parts one thread runs the sites' code for it. So no lock is needed, and
-//! neither the counts nor the path that is found depend on the number of threads. [`sweep`](crate::sweep) describes what happens
-//! when memory runs out.
+//! A level is expanded in rounds of two parts; in each part every shard has one task. In the first part a task takes
+//! states of its shard and works out their successors; the table is only read. Each successor goes into the bucket of
+//! the shard that its hash names. In the second part a task empties the buckets of its shard in order. A state that
+//! needs a step which the table does not know yet is set aside, and between the parts one thread runs the sites' code
+//! for it. So no lock is needed, and neither the counts nor the path that is found depend on the number of threads.
+//! [`sweep`](crate::sweep) describes what happens when memory runs out.
 
 use meshlock_protocol::{Phase, SiteId};
 use rayon::prelude::*;
@@ -21,7 +21,7 @@ use crate::store::{SHARDS, Shard, StatePlace, hash, shard_of};
 use crate::sweep::{Sweep, SweepOrigin};
 use crate::table::Table;
 
-/// How many states of each shard one round works off.
+/// Number of states of each shard that one round expands.
 const ROUND: usize = 512;
 
 /// The progress of an exploration.
@@ -31,7 +31,7 @@ pub struct Progress {
     pub states: usize,
     /// The number of steps tried so far: edges of the graph.
     pub edges: usize,
-    /// The level that is worked off now.
+    /// The level that is being expanded.
     pub depth: usize,
     /// Memory in use, in bytes.
     pub memory: usize,
@@ -40,11 +40,11 @@ pub struct Progress {
     pub swept: Option<usize>,
 }
 
-/// Something wrong, and where.
+/// A violation, and where it was found.
 #[derive(Clone, Debug)]
 struct Finding {
     at: StatePlace,
-    /// The state that the successors of `at` name as the one they were reached from.
+    /// The parent that is recorded in the successors of `at`.
     way: StatePlace,
     /// The step from `at` that is wrong; without one the state itself is.
     step: Option<Move>,
@@ -59,7 +59,7 @@ struct Worker {
     moves: Vec<Move>,
     body: Vec<u8>,
     buckets: Vec<Vec<u8>>,
-    /// Where the successors of the present state went, to take them back: bucket and its length before.
+    /// The buckets of the successors of the present state, each with its length before, so that they can be taken back.
     staged: Vec<(usize, usize)>,
     findings: Vec<Finding>,
     /// The states that need a step which the table does not know, by offset.
@@ -75,11 +75,11 @@ pub(crate) struct Search {
     pub(crate) layout: Layout,
     pub(crate) shards: Vec<Shard>,
     workers: Vec<Worker>,
-    /// By shard: where each level up to the present one begins, how far it is worked off, where it ends.
+    /// By shard: where each level up to the present one begins, how far it is expanded, where it ends.
     pub(crate) level_starts: Vec<Vec<u64>>,
     pub(crate) cursors: Vec<u64>,
     pub(crate) level_ends: Vec<u64>,
-    /// Where the sweep began, if memory ran out.
+    /// The sweep, if memory ran out.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) progress: Progress,
     /// The number of steps to a state of the same or an earlier level: without any there is no cycle.
@@ -237,7 +237,7 @@ impl Search {
 
     fn is_over_limit(&self) -> bool {
         let bounds = &self.table.bounds;
-        self.progress.states > bounds.most_states || self.progress.memory > bounds.most_memory
+        self.progress.states > bounds.max_states || self.progress.memory > bounds.max_memory
     }
 
     /// The shortest path to what was found.
@@ -304,8 +304,8 @@ impl Worker {
         }
     }
 
-    /// Puts the successors of the state at `at` into the buckets, as reached from `way`, and notes what is wrong with it.
-    /// If a step is unknown it does nothing at all.
+    /// Puts the successors of the state at `at` into the buckets, as reached from `way`, and notes what is wrong with
+    /// it. If a step is unknown it does nothing at all.
     fn expand(
         &mut self,
         table: &Table,

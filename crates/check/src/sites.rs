@@ -1,7 +1,8 @@
-//! The sites' code behind one object-safe boundary: the only part of the explorer that is compiled once for each algorithm.
+//! The sites' code behind one object-safe boundary: the only part of the explorer that is compiled once for each
+//! algorithm.
 //!
-//! The states of single sites and the messages between them are numbered here as they appear. Everything else (tables, search,
-//! graph, liveness) sees the numbers only.
+//! The states of single sites and the messages between them are numbered here as they appear. Everything else (tables,
+//! search, graph, liveness) sees the numbers only.
 
 use meshlock_protocol::registry::info::Span;
 use meshlock_protocol::registry::values::Values;
@@ -28,7 +29,7 @@ pub(crate) enum NumberedCall {
     Receive { from: SiteId, message: u32 },
 }
 
-/// What the search asks of a site's state, computed once when the state is numbered.
+/// Properties of a site's state that the search needs, computed once when the state is numbered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SiteFacts {
     pub(crate) phase: Phase,
@@ -62,7 +63,7 @@ pub(crate) trait Sites: Send + Sync {
 
     fn facts(&self, site: u32) -> SiteFacts;
 
-    /// How many tokens travel in a message.
+    /// Number of tokens in a message.
     fn tokens(&self, message: u32) -> usize;
 
     /// Prints a message as the algorithm does.

@@ -20,7 +20,7 @@ pub(crate) const SHARDS: usize = 16;
 pub(crate) const TOUCHED: usize = 16;
 
 const CHUNK: usize = 1 << 16;
-const FEWEST_SLOTS: usize = 64;
+const MIN_SLOTS: usize = 64;
 const OFFSET_BITS: u32 = 36;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 
@@ -99,7 +99,7 @@ impl Shard {
         first.push(0);
         Shard {
             chunks: vec![first],
-            slots: vec![0; FEWEST_SLOTS],
+            slots: vec![0; MIN_SLOTS],
             states: 0,
             first: Shard::FIRST,
             known_from: Shard::FIRST,
@@ -232,7 +232,7 @@ impl Shard {
             at = self.record(self.settle(at)).2;
             self.known += 1;
         }
-        self.place_all((self.known * 3 / 2).max(FEWEST_SLOTS));
+        self.place_all((self.known * 3 / 2).max(MIN_SLOTS));
     }
 
     /// Makes a new table with this number of slots for the records from `known_from` on.

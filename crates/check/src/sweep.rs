@@ -1,19 +1,20 @@
 //! The sweep: when memory runs out, the oldest levels are discarded and the search goes on.
 //!
-//! Most algorithms make progress with every step: one more message has arrived, one more request was granted. Then a state is
-//! only ever reached after one number of steps, or a few, and to recognise it the latest levels are enough. So whenever all
-//! memory is used, the older half of the known states is discarded, in whole levels; if less than a level would be left, all but
-//! the next level, and each state of the present one as soon as it is worked off. (The sweep-line method of Christensen, Kristensen
-//! and Mailund, 2001, with the number of steps as the measure of progress.)
+//! Most algorithms make progress with every step: one more message has arrived, one more request was granted. Then a
+//! state is only ever reached after one number of steps, or a few, and to recognise it the latest levels are enough. So
+//! whenever all memory is used, the older half of the known states is discarded, in whole levels; if less than a level
+//! would be left, all but the next level, and each state of the present one as soon as it is expanded. (The sweep-line
+//! method of Christensen, Kristensen and Mailund, 2001, with the number of steps as the measure of progress.)
 //!
-//! Nothing is missed by this. A state that is reached again after its level was discarded is visited and counted again; and if there
-//! is a cycle longer than what is known, the search does not end by itself. So a search that ends, and in which no step led to a
-//! state of the same or an earlier level, has shown that every run ends: there is no cycle in which a site could starve. If there
-//! were such steps, it has shown that only where no site ever returns to an earlier state; elsewhere the search is given up.
+//! Nothing is missed by this. A state that is reached again after its level was discarded is visited and counted again;
+//! and if there is a cycle longer than what is known, the search does not end by itself. So a search that ends, and in
+//! which no step led to a state of the same or an earlier level, has shown that every run ends: there is no cycle in
+//! which a site could starve. If there were such steps, it has shown that only where no site ever returns to an earlier
+//! state; elsewhere the search is given up.
 //!
-//! In a sweep a state keeps no parent but its origin: the state of the level where the sweep began from which it was reached. If
-//! something is wrong, the levels up to there, which did fit into memory, are explored again for the path to the origin, and the
-//! rest of the path is searched from the origin alone.
+//! In a sweep a state keeps no parent but its origin: the state of the level where the sweep began from which it was
+//! reached. If something is wrong, the levels up to there, which did fit into memory, are explored again for the path
+//! to the origin, and the rest of the path is searched from the origin alone.
 
 use rayon::prelude::*;
 
@@ -27,7 +28,7 @@ const MAX_LEVELS: usize = 1000;
 
 /// Where a sweep began.
 pub(crate) struct Sweep {
-    /// The level that was worked off when it began.
+    /// The level that was expanded when the sweep began.
     depth: usize,
     /// By shard: where that level ends.
     ends: Vec<u64>,
@@ -41,7 +42,7 @@ pub(crate) struct SweepOrigin {
 }
 
 impl Sweep {
-    /// The state that the successors of the one at `place` name as the one they were reached from: that one, or its origin.
+    /// The parent that is recorded in the successors of the state at `place`: that state, or its own parent.
     pub(crate) fn way(sweep: Option<&Sweep>, place: StatePlace, parent: StatePlace) -> StatePlace {
         match sweep {
             Some(sweep) if place.offset() >= sweep.ends[place.shard()] => parent,
@@ -58,11 +59,11 @@ impl Sweep {
 impl Search {
     /// Discards the oldest levels, if it is memory that is short. Returns whether the search can go on.
     pub(crate) fn make_room(&mut self) -> bool {
-        let is_memory_short = self.progress.states <= self.table.bounds.most_states;
+        let is_memory_short = self.progress.states <= self.table.bounds.max_states;
         if !is_memory_short || !self.can_end() {
             return false;
         }
-        while self.progress.memory > self.table.bounds.most_memory {
+        while self.progress.memory > self.table.bounds.max_memory {
             let Some(starts) = self.later_half() else { return false };
             let shards = self.shards.par_iter_mut().zip(starts);
             shards.for_each(|(shard, start)| shard.know_from(start));
@@ -80,8 +81,8 @@ impl Search {
         counted && (self.back_edges == 0 || no_site_returns_to_a_state(&self.table))
     }
 
-    /// By shard: where the later half of the known states begins, in whole levels, or else the next level. `None` if only the
-    /// next level is known.
+    /// By shard: where the later half of the known states begins, in whole levels, or else the next level. `None` if
+    /// only the next level is known.
     fn later_half(&self) -> Option<Vec<u64>> {
         let known: Vec<u64> = self.shards.iter().map(Shard::known_from).collect();
         let bytes = |starts: &[u64]| {
@@ -93,7 +94,7 @@ impl Search {
         (known != self.level_ends).then(|| level.clone())
     }
 
-    /// Frees the states that are neither known nor to be worked off.
+    /// Frees the states that are neither known nor still to be expanded.
     pub(crate) fn forget_worked_off(&mut self) {
         for (shard, &cursor) in self.shards.iter_mut().zip(&self.cursors) {
             shard.forget_before(cursor.min(shard.known_from()));
@@ -108,7 +109,7 @@ impl Search {
     /// Searches again for the path to what a sweep has found.
     pub(crate) fn retrace(self, origin: SweepOrigin) -> (Self, Found) {
         // What follows one state is little compared with what follows all of its level.
-        let bounds = Bounds { most_memory: usize::MAX, ..self.table.bounds.clone() };
+        let bounds = Bounds { max_memory: usize::MAX, ..self.table.bounds.clone() };
         let progress = self.progress;
         let ignore = &mut |_: &Progress| {};
         let mut again = Search::new(&bounds, self.into_sites());
@@ -125,8 +126,9 @@ impl Search {
     }
 }
 
-/// Whether no site, by all that was learnt, returns to a state that it was in; a message may change nothing, if none is sent for
-/// it. Then no run has a cycle: a step that changes no site takes a message away, or is one of a bounded number of faults.
+/// Whether no site, by all that was learnt, returns to a state that it was in; a message may change nothing, if none is
+/// sent for it. Then no run has a cycle: a step that changes no site takes a message away, or is one of a bounded
+/// number of faults.
 fn no_site_returns_to_a_state(table: &Table) -> bool {
     let mut edges = Vec::new();
     for (before, after, takes) in table.steps() {

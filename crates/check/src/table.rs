@@ -1,9 +1,9 @@
 //! The sites' code as a table.
 //!
-//! A site is a pure machine: the same state and the same input always give the same next state and the same effects. Far fewer
-//! local states exist than global ones, so each (local state, input) runs the site's code once, and its outcome is kept.
-//! From then on a step of a global state is a lookup. Local states, packets and fault states are numbered as they appear; a
-//! global state is a short list of such numbers.
+//! A site is a pure machine: the same state and the same input always give the same next state and the same effects.
+//! Far fewer local states exist than global ones, so each (local state, input) runs the site's code once, and its
+//! outcome is kept. From then on a step of a global state is a lookup. Local states, packets and fault states are
+//! numbered as they appear; a global state is a short list of such numbers.
 
 use meshlock_protocol::registry::info::Tokens;
 use meshlock_protocol::world::Violation;
@@ -43,7 +43,7 @@ struct PacketKey {
     spent: bool,
 }
 
-/// What the search asks of a packet, computed once when it is numbered.
+/// Properties of a packet that the search needs, computed once when it is numbered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketLabel {
     pub(crate) from: SiteId,
@@ -54,7 +54,7 @@ pub(crate) struct PacketLabel {
     pub(crate) spent: bool,
 }
 
-/// What the search asks of numbered local states and packets.
+/// Properties of numbered local states and packets that the search needs.
 #[derive(Default)]
 pub(crate) struct Labels {
     locals: Vec<LocalFacts>,
@@ -71,23 +71,24 @@ impl Labels {
     }
 }
 
-/// What one input does to one local state: the number of the local state afterwards, and of the outcome.
+/// Result of one input to one local state: the number of the local state afterwards, and of the outcome.
 #[derive(Clone, Copy, Debug)]
 struct Transition {
     local: u32,
     outcome: u32,
 }
 
-/// What a step does beside changing the local state. Many steps have the same outcome, most have the empty one.
+/// Effects of a step other than the change of the local state. Many steps have the same outcome, most have the empty
+/// one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct StepOutcome {
     /// The packets that are sent, by number.
     pub(crate) sends: SmallVec<[u32; 4]>,
     /// The entry, if there is one, and how many of the sends come before it.
     pub(crate) entry: Option<(Slot, u32)>,
-    /// What is wrong with the step or the local state after it, whatever the others are.
+    /// Violation in the step or in the local state after it, whatever the others are.
     pub(crate) wrong: Option<Box<Violation>>,
-    /// What was refused, which is wrong only as long as nothing has failed.
+    /// Message that was refused, which is a violation only as long as nothing has failed.
     pub(crate) refused: Option<Box<Violation>>,
 }
 
@@ -323,7 +324,7 @@ impl Table {
         number_of_packet
     }
 
-    /// What is wrong with a local state before anything has happened.
+    /// Returns a violation in a local state at the start.
     pub(crate) fn wrong_at_start(&self) -> Option<Violation> {
         let mut first = self.labels.locals.iter().take(self.bounds.cluster.sites);
         first.find_map(|facts| facts.wrong.as_deref()).cloned()
@@ -346,7 +347,7 @@ impl Table {
         })
     }
 
-    /// How many tokens there should be.
+    /// Returns the number of tokens that must exist.
     pub(crate) fn expected_tokens(&self) -> usize {
         match self.info.tokens {
             Tokens::None => 0,
@@ -355,7 +356,7 @@ impl Table {
         }
     }
 
-    /// How many local states there are.
+    /// Returns the number of local states.
     pub(crate) fn local_states(&self) -> usize {
         self.locals.len()
     }

@@ -42,7 +42,7 @@ fn is_found_again(algorithm: &str) {
     for CaseRecord { case, outcome } in of_it {
         let spec: Spec = case.spec.parse().expect("a registered name");
         let bounds = case.bounds();
-        let found = CaseOutcome::of(&explore_spec(&spec, &bounds), bounds.most_memory);
+        let found = CaseOutcome::of(&explore_spec(&spec, &bounds), bounds.max_memory);
         assert_eq!(found, *outcome, "{case:?}");
     }
 }

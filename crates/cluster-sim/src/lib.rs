@@ -68,7 +68,6 @@ pub struct SeedReport {
     pub violation: Option<PropertyViolation>,
     /// A hash of all events: equal for equal runs.
     pub hash: u64,
-    /// Number of events.
     pub events: u64,
     /// Simulated time in microseconds, multiplied by the number of nodes.
     pub node_micros: u64,

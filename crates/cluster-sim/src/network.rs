@@ -17,7 +17,7 @@ pub(super) type Way = (usize, usize);
 /// All connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SimNetwork {
-    /// How often the connection between two sites, the smaller first, has been made anew.
+    /// How often the connection between two sites, the smaller first, has been made again.
     generations: BTreeMap<(usize, usize), u64>,
     down: BTreeSet<(usize, usize)>,
     /// When the last packet in each direction arrives.
@@ -103,7 +103,7 @@ impl SimNetwork {
         true
     }
 
-    /// Returns the additional delay of a packet that arrives on a connection that has broken by now; `None` if it is
+    /// Returns the additional delay of a packet that arrives on a connection that has broken since; `None` if it is
     /// lost.
     pub(super) fn remains(&mut self, way: Way, generation: u64) -> Option<u64> {
         let remains = self.remains.get_mut(&(way, generation))?;

@@ -7,7 +7,7 @@ use meshlock_protocol::registry::info::Permits;
 use super::clock::Clock;
 use super::faults::{self, ClusterFault};
 use meshlock_cluster::lease::Terms;
-use meshlock_cluster::links::Patience;
+use meshlock_cluster::links::LinkTimeouts;
 use meshlock_cluster::membership::Pace;
 use meshlock_cluster::names::{LockName, SiteName};
 use meshlock_cluster::node::Config;
@@ -54,9 +54,9 @@ pub struct SeedSettings {
     /// Whether sites are configured with different terms, none longer than those.
     pub(crate) mixed_terms: bool,
     /// Maximum length of logs; where they stay short, a voter that was away gets a snapshot.
-    pub(crate) longest_log: usize,
+    pub(crate) max_log_entries: usize,
     /// Maximum number of past incarnations that a view lists.
-    pub(crate) longest_past: usize,
+    pub(crate) max_past: usize,
     /// Whether the calendar clocks of hosts are set back at every start.
     pub(crate) set_back: bool,
 }
@@ -104,8 +104,8 @@ impl SeedSettings {
                 renew_every: Span::from_millis(400),
             },
             mixed_terms: false,
-            longest_log: 0,
-            longest_past: 0,
+            max_log_entries: 0,
+            max_past: 0,
             set_back: false,
         };
         settings.faults = faults::draw(&mut draw, &settings);
@@ -115,8 +115,8 @@ impl SeedSettings {
         if founders >= 3 && all_vote && draw.usize(..5) == 0 {
             settings.lasting_cuts = lasting_cuts(&mut draw, machines);
         }
-        settings.longest_log = if draw.bool() { draw.usize(2..=4) } else { draw.usize(2..=64) };
-        settings.longest_past = if draw.bool() { draw.usize(..3) } else { 9 };
+        settings.max_log_entries = if draw.bool() { draw.usize(2..=4) } else { draw.usize(2..=64) };
+        settings.max_past = if draw.bool() { draw.usize(..3) } else { 9 };
         settings.set_back = draw.bool();
         settings.mixed_terms = draw.bool();
         settings
@@ -137,15 +137,15 @@ impl SeedSettings {
             config.terms.length = Span::from_millis([2000, 1500, 1800][machine % 3]);
             config.terms.margin = Span::from_millis([200, 100, 300][machine % 3]);
         }
-        config.patience = Patience {
+        config.link_timeouts = LinkTimeouts {
             ack_within: Span::from_millis(20),
             resend_after: Span::from_millis(300),
             unreachable_after: Span::from_millis(1200),
         };
         config.pace = Pace { heartbeat: 1, election: 5 };
         config.tick = Span::from_millis(100);
-        config.longest_log = self.longest_log;
-        config.longest_past = self.longest_past;
+        config.max_log_entries = self.max_log_entries;
+        config.max_past = self.max_past;
         config.start_stamp = if self.set_back { 1_000_u64.saturating_sub(start) } else { 1_000 + start };
         config.table_config.local_turns = 2;
         config.table_config.message_delay = Span::from_micros(self.delay.max(1));

@@ -1,4 +1,4 @@
-//! Transport between sites: packets are sent, connections break and are made anew.
+//! Transport between sites: packets are sent, connections break and are made again.
 
 use meshlock_protocol::Message;
 
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Handles the arrival of a packet, on a connection that may have broken by now: then it may come late, or not at
+    /// Handles the arrival of a packet, on a connection that may have broken since: then it may come late, or not at
     /// all.
     pub(super) fn arrive(&mut self, (from, to): Way, generation: u64, packet: Box<Packet>) -> CheckResult {
         if generation != self.network.generation(from, to) {

@@ -77,11 +77,11 @@ impl World {
         self.processes[process].session = Some(session);
         let request = self.new_request();
         let lock = self.settings.locks[self.draw.usize(..self.settings.locks.len())].clone();
-        let patience = Span::from_micros(self.draw.u64(1_000..3_000_000));
+        let timeout = Span::from_micros(self.draw.u64(1_000..3_000_000));
         let wait = match self.draw.usize(..10) {
             _ if self.calm => Wait::Forever,
             0..6 => Wait::Forever,
-            6..9 => Wait::Within(patience),
+            6..9 => Wait::Within(timeout),
             _ => Wait::Try,
         };
         self.clients[client].state = ClientState::Waiting { request, lock: lock.clone() };
@@ -89,8 +89,8 @@ impl World {
         self.clients[client].timer += 1;
         self.call(process, ClientCall::Acquire(Acquire { session, request, lock, wait, cause: None }));
         if !self.calm && self.draw.usize(..8) == 0 {
-            let patience = self.draw.u64(1_000..2_000_000);
-            self.set_timer(client, patience);
+            let timeout = self.draw.u64(1_000..2_000_000);
+            self.set_timer(client, timeout);
         }
     }
 

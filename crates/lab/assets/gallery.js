@@ -50,8 +50,8 @@ async function openEntry(main, kind, id, at) {
   }
   replace(main, h("div", { class: "page", "data-erratum": found.id }, h("h1", {}, found.title), h("p", { class: "lead" }, found.source),
     h("p", {}, h("strong", {}, "Printed: "), rich(found.printed)), h("p", {}, h("strong", {}, "Wrong: "), rich(found.wrong)), h("p", {}, h("strong", {}, "Right: "), rich(found.repair)),
-    found.reckoned.length > 0 ? h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["Of", "As printed", "As it is"].map((text) => h("th", {}, text)))),
-      h("tbody", {}, found.reckoned.map((row) => h("tr", {}, row.map((text) => h("td", {}, text)))))))
+    found.calculated.length > 0 ? h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["Of", "As printed", "As it is"].map((text) => h("th", {}, text)))),
+      h("tbody", {}, found.calculated.map((row) => h("tr", {}, row.map((text) => h("td", {}, text)))))))
       : problem("No run goes wrong", "The machine finds nothing that breaks: the claim is refuted, or the assumption is superfluous."),
     h("p", {}, h("a", { href: "#/gallery" }, "Back to the gallery"))));
 }

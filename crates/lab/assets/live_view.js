@@ -1,4 +1,4 @@
-// A running cluster as it lives: what its sites tell is drawn as it comes. The page only listens.
+// A running cluster live: what its sites tell is drawn as it comes. The page only listens.
 
 import { ask } from "./api.js";
 import { h, problem, replace } from "./dom.js";
@@ -62,14 +62,14 @@ export class LiveView extends TraceView {
     this.fresh = true;
   }
 
-  /** Draws anew, from the oldest line that the server has. */
+  /** Draws everything again, from the oldest line that the server has. */
   #begin(answer) {
     this.fresh = false;
     this.locks = [""];
     const lines = this.#wanted(answer.lines);
     this.take(new Model({ spec: answer.spec, names: answer.names, sites: answer.names.length, unit: answer.unit, steps: lines.step.length, lines }), this.locks, this.lock);
     this.at = this.following ? this.model.steps : 0;
-    this.#heard(answer);
+    this.#onAnswer(answer);
   }
 
   /** The lines of a chunk that are to be drawn. */
@@ -110,10 +110,10 @@ export class LiveView extends TraceView {
     model.append(this.#wanted(answer.lines));
     this.offer(this.locks, this.lock);
     this.shown();
-    this.#heard(answer);
+    this.#onAnswer(answer);
   }
 
-  #heard(answer) {
+  #onAnswer(answer) {
     ({ next: this.next, version: this.version, all: this.all, most: this.most } = answer);
     this.#sites(answer);
     if (this.following) super.go(this.model.steps);

@@ -75,9 +75,9 @@ addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", route);
 addEventListener("error", (event) => {
-  replace(main, problem("The page has made a mistake", event.message, h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"))));
+  replace(main, problem("Internal error of this page", event.message, h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"))));
 });
 addEventListener("unhandledrejection", (event) => {
-  replace(main, problem("The page has made a mistake", String(event.reason?.message ?? event.reason), h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"))));
+  replace(main, problem("Internal error of this page", String(event.reason?.message ?? event.reason), h("p", {}, h("a", { href: "#/gallery" }, "Go to the gallery"))));
 });
 route();

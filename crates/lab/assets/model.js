@@ -236,7 +236,7 @@ export class Model {
       case "waits": return `${site} waits${lock}${who} since before`;
       case "holds": return `${site} is inside${lock}${who} since before`;
       case "view": return `${site} runs view ${facts.epoch} of ${facts.members.join(", ")}`;
-      case "gap": return facts.count ? `${facts.count} lines of ${site} are lost` : `${site} is watched anew`;
+      case "gap": return facts.count ? `${facts.count} lines of ${site} are lost` : `${site} is watched again`;
       case "fail": return `${site} fails`;
       case "recover": return `${site} runs again`;
       case "lost": return `${text} from ${peer} to ${site} is lost`;

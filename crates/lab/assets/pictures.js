@@ -7,12 +7,12 @@ const WIDE = 300;
 /** What the papers' names mean. */
 const MEANING = { HOLDER: "HOLDER: where each believes the privilege to be", father: "Father: whom each believes to have asked last; next: who gets the token after it", permission: "Permission: to whom each site has given it", granted: "Granted: whom each site has granted", coordinator: "Coordinator", next: "Next in the ring", leader: "Leader" };
 /** With more sites than this circles and matrices show nothing. */
-const MOST = 32;
+const MAX_SITES = 32;
 
 /** Everything that the present algorithm has to show. */
 export function showPictures(box, moment, model) {
   const { sites } = moment;
-  if (sites.length > MOST) return replace(box, h("p", { class: "small faint" }, `Structures are drawn for up to ${MOST} sites.`));
+  if (sites.length > MAX_SITES) return replace(box, h("p", { class: "small faint" }, `Structures are drawn for up to ${MAX_SITES} sites.`));
   const parts = [];
   const named = (list) => [...new Set(sites.flatMap((site) => site[list].map((one) => one.name)))];
   const slots = [...new Set(sites.flatMap((site) => site.pointers.map((one) => one.slot)))].sort();

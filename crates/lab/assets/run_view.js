@@ -76,7 +76,7 @@ export class RunView {
         h("details", { class: "panel", open: true }, h("summary", {}, "Sites"), this.boxes.sites),
         h("details", { class: "panel", open: true }, h("summary", {}, "On their way"), this.boxes.pending),
         h("details", { class: "panel" }, h("summary", {}, "Links"), this.boxes.network)),
-      h("section", { class: "stage", "aria-label": "Run" },
+      h("section", { class: "drawing-area", "aria-label": "Run" },
         this.boxes.caption, this.boxes.tabs, this.boxes.lamps,
         h("div", { class: "drawing" }, this.canvas, this.tip.box),
         h("div", { class: "row below" }, this.boxes.legend, h("span", { class: "spacer" }),
@@ -244,8 +244,8 @@ export class RunView {
   async forward(by = 1) {
     if (!this.model) return;
     if (this.tab.at + by <= this.model.steps || this.model.end === "nothing") return this.go(this.tab.at + by);
-    if (this.model.end === "refused" || this.tab.until >= this.known.most_steps) return this.go(this.model.steps);
-    this.tab.until = Math.min(this.known.most_steps, this.model.steps + (this.setup.load === "hand" ? by : MORE));
+    if (this.model.end === "refused" || this.tab.until >= this.known.max_steps) return this.go(this.model.steps);
+    this.tab.until = Math.min(this.known.max_steps, this.model.steps + (this.setup.load === "hand" ? by : MORE));
     this.tab.at += by;
     await this.load();
   }

@@ -36,7 +36,7 @@ export function setupForm(known, setup, start) {
   const infoOf = () => known.algorithms.find((info) => info.name === algorithm.value);
   const showOptions = (given) => {
     const info = infoOf();
-    about.textContent = info ? `${info.title}. ${info.source}.` : "A small machine that only an erratum knows.";
+    about.textContent = info ? `${info.title}. ${info.source}.` : "An algorithm used only by an erratum.";
     replace(optionBox, (info?.options ?? []).map((option) => {
       const value = given[option.name] ?? option.default;
       const list = `list-${option.name}`;
@@ -59,11 +59,11 @@ export function setupForm(known, setup, start) {
     start(next, data.load === "hand" ? 0 : Number(data.until) || 0);
   } },
   field("Algorithm", algorithm), about, optionBox,
-  h("div", { class: "pair" }, field("Sites N", number("n", 4, { min: 1, max: known.most_sites })), field("Permits K", number("k", 1, { min: 1, max: known.most_sites }))),
+  h("div", { class: "pair" }, field("Sites N", number("n", 4, { min: 1, max: known.max_sites })), field("Permits K", number("k", 1, { min: 1, max: known.max_sites }))),
   field("Load", choice("load", LOADS, "closed")),
   h("div", { class: "pair" }, field("Requests per T and site", number("rate", 0.2, { min: 0.000001, step: "any" })), field("Stays inside (T, or hand)", h("input", { name: "stay", value: setup.stay ?? (setup.load === "hand" ? "hand" : "0.5") }))),
   h("div", { class: "pair" }, field("Delays", choice("delay", DELAYS, "spread")), field("Channels", choice("channels", [["fifo", "keep order"], ["any", "any order"]], "fifo"))),
-  h("div", { class: "pair" }, field("Seed", number("seed", 1, { min: 0, step: 1 })), field("Steps", number("until", 120, { min: 0, max: known.most_steps, step: 1 }))),
+  h("div", { class: "pair" }, field("Seed", number("seed", 1, { min: 0, step: 1 })), field("Steps", number("until", 120, { min: 0, max: known.max_steps, step: 1 }))),
   field("Inside at the start", h("input", { name: "holders", value: setup.holders ?? "", placeholder: "nobody, or 0-2" })),
   h("button", { class: "main", id: "start" }, "Run"));
   form.noValidate = true;

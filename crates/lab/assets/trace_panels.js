@@ -3,7 +3,7 @@
 import { send } from "./api.js";
 import { h, plain, replace } from "./dom.js";
 
-/** Who holds and who waits after the first lines of a trace; going on is quick, going back begins anew. */
+/** Who holds and who waits after the first lines of a trace; going on is quick, going back starts from the first line. */
 export class Standing {
   constructor(model) {
     this.model = model;
@@ -55,7 +55,7 @@ export class Standing {
 }
 
 /** How many locks are listed. */
-const MOST = 100;
+const MAX_LOCKS = 100;
 
 /** Holders and queues, the locks that are in use first. */
 export function showLocks(box, model, standing) {
@@ -64,11 +64,11 @@ export function showLocks(box, model, standing) {
   replace(box, h("h3", {}, "Holders and queues"),
     standing.view && h("p", { class: "small faint", "data-view": standing.view.epoch }, `View ${standing.view.epoch}: ${standing.view.members.join(", ")}`),
     used.length === 0 && h("p", { class: "small faint" }, "Nobody holds anything or waits here."),
-    used.slice(0, MOST).map(([name, lock]) => h("section", { class: "lock", "data-lock": name, "data-holders": lock.holders.map((one) => model.siteName(one.site)).join(" "), "data-waiters": lock.waiters.length },
+    used.slice(0, MAX_LOCKS).map(([name, lock]) => h("section", { class: "lock", "data-lock": name, "data-holders": lock.holders.map((one) => model.siteName(one.site)).join(" "), "data-waiters": lock.waiters.length },
       h("h4", {}, name || "the lock"),
       h("div", { class: "small" }, lock.holders.length ? "held by" : "free"), h("ul", { class: "holders" }, lock.holders.map(client)),
       lock.waiters.length > 0 && [h("div", { class: "small" }, `${lock.waiters.length} ${lock.waiters.length === 1 ? "waits" : "wait, in the order in which they asked"}`), h("ol", { class: "waiters" }, lock.waiters.slice(0, 20).map(client))])),
-    used.length > MOST && h("p", { class: "small faint" }, `and ${used.length - MOST} more locks`));
+    used.length > MAX_LOCKS && h("p", { class: "small faint" }, `and ${used.length - MAX_LOCKS} more locks`));
 }
 
 /** The state of a site after the first `at` lines, with what the last step there changed marked. */
@@ -83,14 +83,14 @@ export async function showTraceState(box, model, site, at) {
     if (found.length === 1 && lines.state[line] === lines.state[found[0]] && lines.time[line] === lines.time[found[0]]) continue;
     found.push(line);
   }
-  if (found.length === 0) return replace(box, h("h3", {}, `State of ${model.siteName(site)}`), h("p", { class: "small faint", "data-states": "before" }, "It has said nothing by now."));
+  if (found.length === 0) return replace(box, h("h3", {}, `State of ${model.siteName(site)}`), h("p", { class: "small faint", "data-states": "before" }, "No line of this site yet."));
   const [now, before] = found, text = (line) => (line === undefined ? "" : lines.states[lines.state[line]]);
   const { fields } = await send("fields", `${text(before)}\n${text(now)}`);
   if (box.dataset.asked !== asked) return;
-  const seat = lines.facts[now]?.seat, lock = lines.locks[lines.lock[now]];
+  const machine = lines.facts[now]?.machine, lock = lines.locks[lines.lock[now]];
   const row = (field) => h("tr", { "data-changed": String(before !== undefined && field.changed), "data-field": field.name }, h("td", {}, field.name), h("td", { class: "mono" }, plain(field.value)));
   replace(box, h("h3", {}, `State of ${model.siteName(site)}`),
-    h("p", { class: "small faint" }, `after line ${now + 1}${lines.locks.length > 1 ? `, lock ${lock}` : ""}${seat === undefined ? "" : `; messages and states call it S${seat}`}`),
+    h("p", { class: "small faint" }, `after line ${now + 1}${lines.locks.length > 1 ? `, lock ${lock}` : ""}${machine === undefined ? "" : `; messages and states call it S${machine}`}`),
     h("table", { class: "fields", "data-states": "shown" }, h("tbody", {}, fields.map(row))));
 }
 

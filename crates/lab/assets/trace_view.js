@@ -50,7 +50,7 @@ export class TraceView {
     this.filter = h("select", { "aria-label": "Lock", onchange: () => this.refilter(this.filter.value) });
     const button = (label, text, act) => h("button", { "aria-label": label, title: label, onclick: act }, text);
     replace(box, h("div", { class: "watch" },
-      h("section", { class: "stage", "aria-label": "Drawing" },
+      h("section", { class: "drawing-area", "aria-label": "Drawing" },
         h("div", { class: "drawing" }, this.canvas),
         h("div", { class: "row below" }, this.boxes.legend, h("span", { class: "spacer" }), this.filter,
           button("Zoom out", "−", () => this.diagram.zoom(0.7)), button("Zoom in", "+", () => this.diagram.zoom(1.4)), button("All of it", "fit", () => this.diagram.fit())),

@@ -154,7 +154,7 @@ fn facts(line: &Written) -> Map<String, Value> {
         ("who", line.who.clone().map(Value::from)),
         // As text: it may have more digits than a JavaScript number.
         ("fence", line.fence.map(|fence| Value::from(fence.to_string()))),
-        ("seat", line.seat.map(Value::from)),
+        ("machine", line.machine.map(Value::from)),
         ("epoch", epoch.map(Value::from)),
         ("members", line.members.clone().map(Value::from)),
         ("count", line.count.map(Value::from)),

@@ -212,6 +212,18 @@ mod tests {
         assert_eq!(lines["facts"]["0"], json!({ "epoch": 2, "members": ["a", "b"] }));
     }
 
+    /// Reference: docs/compatibility.md. Version 0.1.0 wrote `seat` for `machine`.
+    #[test]
+    fn a_line_that_an_older_version_wrote_is_read() {
+        for name in ["machine", "seat"] {
+            let line = format!(
+                r#"{{"time":1,"kind":"enter","site":"a","lock":"jobs","epoch":2,"{name}":3,"fence":7}}"#
+            );
+            let drawn = import(&line).unwrap();
+            assert_eq!(drawn["lines"]["facts"]["0"], json!({ "fence": "7", "machine": 3 }), "{name}");
+        }
+    }
+
     #[test]
     fn what_is_no_trace_is_answered_with_its_line() {
         assert_eq!(import(""), Err(ImportError::Empty));

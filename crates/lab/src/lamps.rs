@@ -109,8 +109,8 @@ fn deadlock<A: Algorithm>(playback: &Playback<A>) -> (Light, String) {
     (Light::Broken, format!("nothing is on its way, nobody is inside, and {who} wait for ever"))
 }
 
-/// It is no starvation if others enter a few times before a site that waits. If they enter more often than each could in turn, that
-/// deserves attention.
+/// Others may enter a few times before a site that waits: that is no starvation. If they enter more often than each
+/// could in turn, that deserves attention.
 fn starvation<A: Algorithm>(playback: &Playback<A>) -> (Light, String) {
     let sites = playback.world().sites().len();
     let most = SiteId::all(sites).map(|site| (playback.passed(site), site)).max_by_key(|&(passed, _)| passed);

@@ -1,4 +1,5 @@
-//! A run is its setup and its acts: the same address gives the same run, looking back changes nothing, a fork keeps its past.
+//! A run is its setup and its acts: the same address gives the same run, looking back changes nothing, a fork keeps its
+//! past.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests end a test that cannot go on, as tests do")]
 
@@ -74,7 +75,7 @@ fn an_impossible_act_ends_the_run_there_and_says_why() {
         (
             "0f1.v1",
             1,
-            "ricart-agrawala leaves the return of failed sites to its host; a Meshlock node starts it anew with the next view",
+            "ricart-agrawala leaves the return of failed sites to its host; a Meshlock node starts it again with the next view",
         ),
     ] {
         let run = run(&format!("algo=ricart-agrawala&n=3&load=hand&until=9&acts={acts}")).unwrap();

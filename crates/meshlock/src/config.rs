@@ -148,26 +148,26 @@ impl AccessRule {
 /// A token of a client, by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Token {
+pub struct AccessToken {
     /// The name of the client that shows it.
     pub name: String,
     /// The token's SHA-256, in hexadecimal digits.
     pub sha256: String,
 }
 
-impl Token {
+impl AccessToken {
     /// Creates the entry of a token with this hash, which belongs to `name`. `meshlock token new NAME` generates a token.
     ///
     /// ```
     /// let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    /// let token = meshlock::config::Token::new("ci-1", hash);
+    /// let token = meshlock::config::AccessToken::new("ci-1", hash);
     /// ```
     pub fn new(name: impl Into<String>, sha256: impl Into<String>) -> Self {
-        Token { name: name.into(), sha256: sha256.into() }
+        AccessToken { name: name.into(), sha256: sha256.into() }
     }
 }
 
-pub(crate) fn policy(access: &[AccessRule], tokens: &[Token]) -> Result<Policy, StartError> {
+pub(crate) fn policy(access: &[AccessRule], tokens: &[AccessToken]) -> Result<Policy, StartError> {
     let verb = |verb: &Verb| match verb {
         Verb::Acquire => AccessVerb::Acquire,
         Verb::Watch => AccessVerb::Watch,

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::blocking::wait_for;
 use crate::builder::{NodeBuilder, OpenDoors};
-use crate::config::{AccessRule, Token, policy};
+use crate::config::{AccessRule, AccessToken, policy};
 use crate::error::{AcquireError, StartError};
 use crate::guard::{Guard, Guards};
 use crate::lease_end::LeaseEnd;
@@ -319,7 +319,7 @@ impl Node {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set_access(&self, access: &[AccessRule], tokens: &[Token]) -> Result<(), StartError> {
+    pub fn set_access(&self, access: &[AccessRule], tokens: &[AccessToken]) -> Result<(), StartError> {
         let policy: Policy = policy(access, tokens)?;
         self.inner.front.gate().replace(policy);
         Ok(())

@@ -90,7 +90,7 @@ impl FenceClock {
     /// Half of the range: stamps above it are refused, so that no peer can push an honest site's clock out of
     /// its bits. (2³⁹ grants within one view take 17 years at a thousand a second.) A peer that lies right up to the
     /// limit makes the next honest stamps refused: the lock stalls until the next view, and no fence falls back.
-    const HIGHEST_STAMP: u64 = 1 << (CLOCK_BITS - 1);
+    const MAX_STAMP: u64 = 1 << (CLOCK_BITS - 1);
 
     /// The clock at the start of `epoch`.
     pub const fn new(epoch: Epoch) -> Self {
@@ -104,7 +104,7 @@ impl FenceClock {
 
     /// Observes the stamp of a message that has arrived. A stamp that is refused changes nothing.
     pub fn observe(&mut self, stamp: Stamp) -> Result<(), StampOutOfRange> {
-        if stamp.0 > Self::HIGHEST_STAMP {
+        if stamp.0 > Self::MAX_STAMP {
             return Err(StampOutOfRange(stamp.0));
         }
         if !mutant::is_on(Mutant::FenceClockDeaf) {

@@ -14,12 +14,7 @@ pub const NOT_A_PEER: &str = "not another site of this view";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect<M> {
     /// Send `message` to the site `to`, which is never the sender itself.
-    Send {
-        /// The receiver.
-        to: SiteId,
-        /// The message.
-        message: M,
-    },
+    Send { to: SiteId, message: M },
     /// The process at this site is in the critical section from now on, until the host calls `release`.
     Enter {
         /// The permit it uses, where permits are numbered.
@@ -34,7 +29,6 @@ pub enum Effect<M> {
     Misbehaved {
         /// The sender.
         peer: SiteId,
-        /// What is wrong with it.
         why: &'static str,
     },
 }

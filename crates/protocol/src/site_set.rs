@@ -10,8 +10,8 @@ const BITS: usize = u64::BITS as usize;
 
 type Words = SmallVec<[u64; 2]>;
 
-/// The sites of a [`SiteSet`], in order. Written out, because it is part of most loops of most algorithms: nested iterators
-/// would be compiled anew for each of them.
+/// The sites of a [`SiteSet`], in order. Written out, because it is part of most loops of most algorithms: nested
+/// iterators would be compiled again for each of them.
 struct Sites<'a> {
     /// The words that were not begun yet.
     words: &'a [u64],

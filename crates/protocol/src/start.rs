@@ -32,50 +32,30 @@ impl Cluster {
 /// Why an algorithm cannot be started. It is always the caller's fault; the message says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// There is no site.
     #[error("a cluster needs at least one site")]
     NoSites,
     /// Ids and slots have 32 bits.
     #[error("{sites} sites and {permits} permits are more than 4294967295")]
-    TooLarge {
-        /// The number of sites.
-        sites: usize,
-        /// The number of permits.
-        permits: usize,
-    },
-    /// There is no permit.
+    TooLarge { sites: usize, permits: usize },
     #[error("a lock needs at least one permit")]
     NoPermits,
     /// The algorithm supports one permit only.
     #[error("{algorithm} gives one permit, not {permits}; for K permits take one of: {instead}")]
     OnePermitOnly {
-        /// The name.
         algorithm: &'static str,
-        /// The requested number of permits.
         permits: usize,
         /// The algorithms that support more.
         instead: String,
     },
     /// A site that does not exist was named. Ids start at 0.
     #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
-    NoSuchSite {
-        /// The site.
-        site: usize,
-        /// The number of sites.
-        sites: usize,
-    },
+    NoSuchSite { site: usize, sites: usize },
     /// There are more holders than permits.
     #[error("{holders} holders at the start, but only {permits} permits")]
-    TooManyHolders {
-        /// The number of holders.
-        holders: usize,
-        /// The number of permits.
-        permits: usize,
-    },
+    TooManyHolders { holders: usize, permits: usize },
     /// An option does not fit this cluster.
     #[error("option {option}: {why}")]
     Option {
-        /// The name.
         option: &'static str,
         /// What is wrong and what would be right.
         why: String,

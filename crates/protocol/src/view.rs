@@ -9,7 +9,6 @@ use crate::{SiteId, SiteSet, Slot};
 pub struct Pointer {
     /// What the paper calls it.
     pub name: &'static str,
-    /// Where it points.
     pub to: SiteId,
     /// The numbered token that it belongs to, where each token has its own pointers.
     pub slot: Option<Slot>,

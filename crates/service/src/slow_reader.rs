@@ -19,22 +19,22 @@ pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send
 pub(crate) const MAX_BUFFERED: usize = 16;
 
 /// The error at the end of a stream that was cut off.
-pub(crate) fn too_slow(patience: Duration) -> Status {
+pub(crate) fn too_slow(timeout: Duration) -> Status {
     crate::own::api_error(
         "slow_reader",
         tonic::Code::ResourceExhausted,
         format!(
             "what was sent has not been read for {} s, so the stream was ended; try again, and read faster",
-            patience.as_secs_f64()
+            timeout.as_secs_f64()
         ),
     )
 }
 
-/// Passes `answers` on while the client reads them. If it reads nothing for `patience`, `on_cut` is called and
+/// Passes `answers` on while the client reads them. If it reads nothing for `timeout`, `on_cut` is called and
 /// `answers` is dropped.
 pub(crate) fn while_read<T: Send + 'static>(
     mut answers: Answers<T>,
-    patience: Duration,
+    timeout: Duration,
     on_cut: impl FnOnce() + Send + 'static,
 ) -> Answers<T> {
     let (out, waiting) = mpsc::channel(MAX_BUFFERED);
@@ -46,13 +46,13 @@ pub(crate) fn while_read<T: Send + 'static>(
                 () = out.closed() => return,
             };
             let Some(answer) = answer else { return };
-            match out.send_timeout(answer, patience).await {
+            match out.send_timeout(answer, timeout).await {
                 Ok(()) => {}
                 Err(SendTimeoutError::Closed(_)) => return,
                 Err(SendTimeoutError::Timeout(_)) => {
                     tracing::warn!("a client does not read what it is sent: it is cut off");
                     on_cut();
-                    let _ = cut_off.send(too_slow(patience));
+                    let _ = cut_off.send(too_slow(timeout));
                     return;
                 }
             }

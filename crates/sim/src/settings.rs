@@ -13,7 +13,8 @@ pub enum Load {
     /// Requests arrive at each site as a Poisson stream, whatever happens, and queue there; the site serves them one by
     /// one. (Singhal's model.)
     Open,
-    /// A site thinks for an exponential time after each critical section, then requests. (Bulgannawar and Vaidya's model.)
+    /// A site thinks for an exponential time after each critical section, then requests. (Bulgannawar and Vaidya's
+    /// model.)
     Closed,
     /// A site requests again as soon as it has left.
     Saturated,
@@ -41,9 +42,9 @@ impl Rates {
 /// The treatment of the beginning of a run, before it is steady.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
-    /// It is found by a rule and discarded.
+    /// The warm-up is found by a rule and discarded.
     Found,
-    /// It is measured as the rest is.
+    /// The warm-up is measured as the rest is.
     Keep,
 }
 
@@ -93,7 +94,7 @@ impl Settings {
 
     /// The longest time that a message takes from the call that sends it to the call that receives it, if it need not
     /// queue: T of the papers.
-    pub fn longest_delay(&self) -> Time {
+    pub fn max_delay(&self) -> Time {
         Time::units(self.delay.longest()) + self.send_cost + self.receive_cost
     }
 }

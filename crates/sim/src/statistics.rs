@@ -1,4 +1,5 @@
-//! Means with confidence intervals from one long run: the warm-up is found and discarded, the rest is divided into batches.
+//! Means with confidence intervals from one long run: the warm-up is found and discarded, the rest is divided into
+//! batches.
 
 use serde::Serialize;
 
@@ -16,8 +17,8 @@ const BATCHES: usize = 20;
 /// Student's t for 95 % and `BATCHES` − 1 degrees of freedom.
 const STUDENT_T: f64 = 2.093_024;
 
-/// Where the steady part of a series begins, by the MSER rule: cut off the beginning that makes the standard error of
-/// the rest smallest, but never more than half.
+/// Returns where the steady part of a series begins, by the MSER rule: cut off the beginning that makes the standard
+/// error of the rest smallest, but never more than half.
 pub fn steady_from(series: &[f64]) -> usize {
     let length = series.len();
     let (mut sum, mut squares) = (0.0, 0.0);

@@ -1,7 +1,8 @@
 //! The trace format: one JSON object for each line, the same for every host.
 //!
 //! Each line: `time`, `kind`, `site`, `lock`, and where they apply `peer`, `message` (as the algorithm prints it) and
-//! `state` (the site's state after the step that the line is about, if requested). A real cluster writes more ([`Written`]).
+//! `state` (the site's state after the step that the line is about, if requested). A real cluster writes more
+//! ([`Written`]).
 
 mod written;
 
@@ -80,7 +81,7 @@ pub trait Trace {
     /// Takes one line.
     fn line(&mut self, line: TracedEvent<'_>);
 
-    /// Takes the number of entries that are measured by now, for showing progress.
+    /// Takes the number of entries measured so far, for showing progress.
     fn entered(&mut self, entries: u64) {
         let _ = entries;
     }

@@ -9,7 +9,7 @@ use crate::faults::Link;
 use crate::time::Time;
 use crate::trace::TraceKind;
 
-/// Something that happened in a run and must never happen.
+/// An event in a run that must never happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunViolation {
     /// Mutual exclusion is violated.
@@ -40,10 +40,10 @@ pub enum RunViolation {
         why: &'static str,
     },
     /// A site waits and nothing can happen any more.
-    #[error("someone waits, and nothing is left to happen")]
+    #[error("deadlock: a site waits and no event is pending")]
     NothingLeft,
     /// Messages are exchanged without end and no site enters.
-    #[error("messages go on and on, and nobody who waits enters")]
+    #[error("livelock: messages are exchanged without end and no waiting site enters")]
     NobodyEnters,
 }
 
@@ -58,7 +58,7 @@ pub enum Stopped {
     CannotFail { algorithm: &'static str },
     /// A link is never mended and so loses what is sent over it, which no algorithm tolerates.
     #[error(
-        "the link between {} and {} is cut and never mended after that: what is sent over it must arrive some day",
+        "the link between {} and {} is cut and never mended after that: end the cut, so that what is sent over it arrives",
         link.ends()[0].index(), link.ends()[1].index()
     )]
     NeverMended { link: Link },

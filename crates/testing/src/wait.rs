@@ -15,11 +15,11 @@ pub const WITHIN: Duration = Duration::from_mins(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// The longest pause between two looks.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pauses between looks.
 fn pauses() -> impl Iterator<Item = Duration> {
-    std::iter::successors(Some(FIRST_PAUSE), |pause| Some((*pause * 2).min(LONGEST_PAUSE)))
+    std::iter::successors(Some(FIRST_PAUSE), |pause| Some((*pause * 2).min(MAX_PAUSE)))
 }
 
 #[track_caller]
@@ -148,7 +148,7 @@ mod tests {
     fn pauses_grow_up_to_a_limit() {
         let some: Vec<Duration> = pauses().take(20).collect();
         assert_eq!(some[..3], [1, 2, 4].map(Duration::from_millis));
-        assert!(some.is_sorted() && some[19] == LONGEST_PAUSE, "{some:?}");
+        assert!(some.is_sorted() && some[19] == MAX_PAUSE, "{some:?}");
     }
 
     #[test]

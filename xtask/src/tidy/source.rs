@@ -12,30 +12,18 @@ pub(super) struct SourceFile {
 /// The folders of files that are not part of a product.
 const TEST_FOLDERS: [&str; 4] = ["tests", "benches", "examples", "samples"];
 
-/// The folders of files that follow the text of a paper and keep its words.
-const PAPER_FOLDERS: [&str; 2] = ["crates/protocol/src/algorithms/", "crates/check/src/errata/twin/"];
-
 impl SourceFile {
     pub(super) fn is_rust(&self) -> bool {
         self.has_extension("rs")
     }
 
-    pub(super) fn is_document(&self) -> bool {
-        self.has_extension("md")
-    }
-
-    fn has_extension(&self, extension: &str) -> bool {
+    pub(super) fn has_extension(&self, extension: &str) -> bool {
         Path::new(&self.path).extension().is_some_and(|own| own == extension)
     }
 
     /// Whether the whole file belongs to tests, benchmarks, examples or samples.
     pub(super) fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.split('/').any(|part| TEST_FOLDERS.contains(&part))
-    }
-
-    /// Whether the file follows the text of a paper.
-    pub(super) fn is_paper(&self) -> bool {
-        PAPER_FOLDERS.iter().any(|folder| self.path.starts_with(folder))
     }
 
     /// The lines outside test modules, each with its number.
@@ -144,10 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_papers_are_known_by_their_folders() {
+    fn tests_are_known_by_their_folders() {
         assert!(file("crates/a/tests/b.rs", "").is_test() && file("crates/a/src/b/tests.rs", "").is_test());
         assert!(!file("crates/a/src/contests.rs", "").is_test());
-        assert!(file("crates/protocol/src/algorithms/lamport/mod.rs", "").is_paper());
-        assert!(!file("crates/protocol/src/site.rs", "").is_paper());
     }
 }

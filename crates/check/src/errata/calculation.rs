@@ -8,7 +8,7 @@ use meshlock_protocol::{Effect, Message, SiteId, SiteSet};
 
 /// One quantity: what the text says of it, what its formula or figure gives, and what the repaired one does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reckoning {
+pub struct CalculatedValue {
     /// The quantity.
     pub what: String,
     /// The value according to the text.
@@ -29,7 +29,7 @@ fn printed_delay(structure: &InformationStructure, i: SiteId, j: SiteId) -> usiz
 }
 
 /// Sanders 1987, section 6.2: D and `D_ij` of her own figures.
-pub(super) fn sanders_delay() -> Vec<Reckoning> {
+pub(super) fn sanders_delay() -> Vec<CalculatedValue> {
     let [s0, _, s2] = SiteId::first();
     let (central, figure_2) = (InformationStructure::figure_1a(), InformationStructure::figure_2());
     let sites = central.sites();
@@ -37,13 +37,13 @@ pub(super) fn sanders_delay() -> Vec<Reckoning> {
     let ordered_pairs = sites * (sites - 1);
     let mean = |sum: usize| format!("{:.2}", sum as f64 / ordered_pairs as f64);
     vec![
-        Reckoning {
+        CalculatedValue {
             what: format!("D of Figure 1a, the centralised structure, N = {sites}"),
             claimed: format!("{:.2}", 2.0 * (sites - 1) as f64 / sites as f64),
             printed: mean(pairs().map(|(i, j)| printed_delay(&central, i, j)).sum()),
             right: mean(pairs().map(|(i, j)| central.delay(i, j)).sum()),
         },
-        Reckoning {
+        CalculatedValue {
             what: "D_02 of Figure 2".to_owned(),
             claimed: "1".to_owned(),
             printed: printed_delay(&figure_2, s0, s2).to_string(),
@@ -53,7 +53,7 @@ pub(super) fn sanders_delay() -> Vec<Reckoning> {
 }
 
 /// Sanders 1987, section 6.1: the DM of the fully distributed structure, for site 0.
-pub(super) fn sanders_messages() -> Vec<Reckoning> {
+pub(super) fn sanders_messages() -> Vec<CalculatedValue> {
     let structure = InformationStructure::figure_1b();
     let [i] = SiteId::first();
     let conflict = |j: SiteId| {
@@ -61,11 +61,11 @@ pub(super) fn sanders_messages() -> Vec<Reckoning> {
         if few { 1 } else { 4 }
     };
     let printed: usize = structure.request(i).iter().map(conflict).sum();
-    vec![Reckoning {
+    vec![CalculatedValue {
         what: format!("DM of Figure 1b, fully distributed, N = {}", structure.sites()),
         claimed: (structure.sites() - 1).to_string(),
         printed: printed.to_string(),
-        right: (structure.most_messages(i) - structure.least_messages(i)).to_string(),
+        right: (structure.max_messages(i) - structure.min_messages(i)).to_string(),
     }]
 }
 
@@ -88,8 +88,8 @@ fn printed_quorum(tree: Tree, site: SiteId, failed: &SiteSet) -> Result<SiteSet,
 }
 
 /// Chapter 9, section 9.9.4: fewer than log n failures leave a quorum.
-pub(super) fn tree_quorums() -> Vec<Reckoning> {
-    let reckon = |levels: u32| {
+pub(super) fn tree_quorums() -> Vec<CalculatedValue> {
+    let calculate = |levels: u32| {
         let sites = (1_usize << levels) - 1;
         let tree = Tree::new(sites);
         let chosen = |bits: usize| -> SiteSet {
@@ -99,19 +99,19 @@ pub(super) fn tree_quorums() -> Vec<Reckoning> {
             (0..1 << sites).map(chosen).filter(|failed| failed.len() < levels as usize).collect();
         let printed = few.iter().filter(|failed| printed_quorum(tree, Tree::root(), failed).is_ok()).count();
         let right = few.iter().filter(|failed| tree.quorum(failed, |_| true).is_some()).count();
-        Reckoning {
+        CalculatedValue {
             what: format!("sets of fewer than {levels} failed sites that leave a quorum, N = {sites}"),
             claimed: few.len().to_string(),
             printed: printed.to_string(),
             right: right.to_string(),
         }
     };
-    vec![reckon(3), reckon(4)]
+    vec![calculate(3), calculate(4)]
 }
 
 /// Chapter 9, Figures 9.11 to 9.15: what Algorithm 9.4 itself, to the letter and repaired, lets P2 send.
-pub(super) fn figure_9_15() -> Vec<Reckoning> {
-    vec![Reckoning {
+pub(super) fn figure_9_15() -> Vec<CalculatedValue> {
+    vec![CalculatedValue {
         what: "what P2 sends to P3, whose request is not concurrent with its own".to_owned(),
         claimed: sent_in_figure_9_15("printed"),
         printed: "FLUSH".to_owned(),

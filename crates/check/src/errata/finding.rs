@@ -2,7 +2,7 @@
 
 use crate::{Progress, Property, Report, Step, Verdict};
 
-use super::{Erratum, Evidence, Reckoning, Run};
+use super::{CalculatedValue, Erratum, Evidence, Run};
 
 /// Whether the explorations and calculations confirm the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Finding {
     /// The runs that were explored and hold, or should hold.
     pub explored: Vec<Explored>,
     /// The calculated quantities.
-    pub reckoned: Vec<Reckoning>,
+    pub calculated: Vec<CalculatedValue>,
 }
 
 /// A shortest run with a violation.
@@ -125,9 +125,9 @@ impl Erratum {
                 }
             }
             Evidence::Calculation(calculate) => {
-                finding.reckoned = calculate();
-                let confirmed = finding.reckoned.iter().all(|row| row.right == row.claimed)
-                    && finding.reckoned.iter().any(|row| row.printed != row.claimed);
+                finding.calculated = calculate();
+                let confirmed = finding.calculated.iter().all(|row| row.right == row.claimed)
+                    && finding.calculated.iter().any(|row| row.printed != row.claimed);
                 if confirmed {
                     finding.judgement = Judgement::Confirmed;
                 }
@@ -144,7 +144,7 @@ impl Finding {
             judgement: Judgement::Refuted,
             counterexample: None,
             explored: Vec::new(),
-            reckoned: Vec::new(),
+            calculated: Vec::new(),
         }
     }
 

@@ -12,7 +12,7 @@ mod markdown;
 mod run;
 mod twin;
 
-pub use calculation::Reckoning;
+pub use calculation::CalculatedValue;
 pub use finding::{Counterexample, Explored, Finding, Judgement};
 pub use markdown::markdown;
 pub use run::Run;
@@ -60,7 +60,7 @@ pub enum Evidence {
         printed: &'static [Run],
     },
     /// The text contradicts itself, as a calculation shows.
-    Calculation(fn() -> Vec<Reckoning>),
+    Calculation(fn() -> Vec<CalculatedValue>),
 }
 
 /// Every claim, by paper.

@@ -97,7 +97,7 @@ impl Run {
         let bounds = if self.recoveries { bounds.with_recoveries() } else { bounds };
         let bounds = if self.unordered { bounds.unordered() } else { bounds };
         let properties = property.map_or_else(Properties::all, |property| [property].into_iter().collect());
-        Bounds { most_states: self.enough.unwrap_or(usize::MAX), ..bounds.checking(properties) }
+        Bounds { max_states: self.enough.unwrap_or(usize::MAX), ..bounds.checking(properties) }
     }
 }
 

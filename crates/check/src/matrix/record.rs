@@ -140,15 +140,15 @@ Every interleaving of the runs below: {} runs, of which {holds} hold, {} are vio
 cargo run --release -- check all --record docs/CHECKED.md
 ```
 
-with 8 GiB of memory, or `--memory` as much as a row names. Where one is unfinished, that was not enough; with `--resume` only such
-rows are explored again. Where one is swept, memory ended: then the oldest levels are let go, which misses nothing, but a state
-that is reached once more after that counts once more.
+with 8 GiB of memory, or with the `--memory` that a row names. *unfinished*: the memory was not enough. With `--resume` only such rows
+are explored again. *swept*: memory was used up and the oldest levels were discarded. No state is missed, but a state reached again
+later is counted again.
 
-N sites ask so many times each for one of K permits. *inside* is who is inside at the start, *crashes* how many sites
-may fail at any moment, *recover* whether a failed site comes back, *return* whether a site may leave and ask again in one step.
-*depth* is how many steps the farthest state is from the start, *messages* the least and the most messages that a complete run
-costs, all its entries together (– where it was not counted). `meshlock check ALGORITHM` with the same settings explores one row
-again; the tests do so with every row of up to {SMALL} states.
+Each of N sites requests one of K permits *entries* times. *inside* lists the sites that are inside at the start, *crashes* is the number of
+sites that may fail at any moment, *recover* says whether a failed site comes back, *return* whether a site may leave and request again
+in one step. *depth* is the number of steps from the start to the farthest state, *messages* the minimum and the maximum number of
+messages of a complete run, for all its entries together (– if not counted). `meshlock check ALGORITHM` with the same settings
+explores one row again; the tests do so with every row of up to {SMALL} states.
 
 {}
 
@@ -180,7 +180,7 @@ pub fn is_current(text: &str) -> bool {
 pub struct Malformed {
     line: usize,
     cell: String,
-    /// What is expected instead.
+    /// Description of the expected text.
     what: &'static str,
 }
 

@@ -6,7 +6,7 @@ use meshlock_protocol::Spec;
 
 fn weakened(spec: &str) -> Vec<Weakening> {
     let spec: Spec = spec.parse().expect("a registered name");
-    let limits = Bounds { most_states: 30_000, ..Bounds::new(1, 1) };
+    let limits = Bounds { max_states: 30_000, ..Bounds::new(1, 1) };
     weaken(&spec, &limits, |_, _| {}).expect("two and three sites")
 }
 

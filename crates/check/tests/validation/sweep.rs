@@ -9,7 +9,7 @@ use crate::toy;
 fn with_less_memory(percent: usize, bounds: &Bounds, explored: impl Fn(&Bounds) -> Report) -> [Report; 2] {
     let whole = explored(bounds);
     assert_eq!(whole.swept, None);
-    let less = explored(&Bounds { most_memory: whole.memory / 100 * percent, ..bounds.clone() });
+    let less = explored(&Bounds { max_memory: whole.memory / 100 * percent, ..bounds.clone() });
     [whole, less]
 }
 

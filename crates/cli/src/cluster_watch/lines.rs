@@ -12,7 +12,7 @@ pub(super) fn written(site: &str, origin: u64, line: TraceLine) -> Written {
     let lock = lock.map_or_else(String::new, |lock| lock.to_string());
     let base = |kind| Written {
         epoch: Some(epoch.number()),
-        seat: machine,
+        machine,
         state,
         ..Written::new(time, kind, Whose::Name(site.to_owned()), lock)
     };

@@ -198,7 +198,7 @@ fn failures(info: &Info) -> String {
         (info.failures.partition, "partition"),
     ];
     let names: Vec<&str> = handled.iter().filter(|(handles, _)| *handles).map(|(_, name)| *name).collect();
-    if names.is_empty() { "none by itself; a host starts it anew".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "none by itself; a host starts it again".to_owned() } else { names.join(", ") }
 }
 
 fn kind(kind: Kind) -> &'static str {

@@ -108,7 +108,7 @@ fn document((erratum, finding): &(&Erratum, Finding)) -> Value {
             "depth": explored.depth,
         })
     });
-    let reckoned = finding.reckoned.iter().map(|row| {
+    let calculated = finding.calculated.iter().map(|row| {
         json!({ "what": row.what, "claimed": row.claimed, "printed": row.printed, "repaired": row.right })
     });
     json!({
@@ -121,6 +121,6 @@ fn document((erratum, finding): &(&Erratum, Finding)) -> Value {
         "verdict": finding.judgement.name(),
         "counterexample": counterexample,
         "explored": explored.collect::<Vec<Value>>(),
-        "calculated": reckoned.collect::<Vec<Value>>(),
+        "calculated": calculated.collect::<Vec<Value>>(),
     })
 }

@@ -1,7 +1,7 @@
 //! `meshlock up`: runs a whole cluster on this machine.
 
 mod children;
-mod plan;
+mod files;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::output::{CommandOutcome, UsageError};
 use children::Children;
-use plan::Plan;
+use files::LocalClusterFiles;
 
 /// Maximum number of sites: each is a process.
 const MAX_SITES: i64 = 50;
@@ -37,13 +37,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
-    let plan = Plan::new(arguments.dir.as_deref(), arguments.sites, arguments.plain)?;
+    let files = LocalClusterFiles::new(arguments.dir.as_deref(), arguments.sites, arguments.plain)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut children = Children::start(&plan)?;
+        let mut children = Children::start(&files)?;
         let outcome = children.until_ready(out).await;
         if let Ok(CommandOutcome::Done) = outcome {
-            explain(&plan, out)?;
+            explain(&files, out)?;
             let outcome = children.until_told().await;
             children.stop().await;
             return outcome;
@@ -54,14 +54,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
 }
 
 /// Prints commands to try next.
-fn explain(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
-    let first = plan.sites.first().ok_or_else(|| UsageError::new("-n 0: give at least one site"))?;
-    let last = plan.sites.last().unwrap_or(first);
+fn explain(files: &LocalClusterFiles, out: &mut dyn Write) -> anyhow::Result<()> {
+    let first = files.sites.first().ok_or_else(|| UsageError::new("-n 0: give at least one site"))?;
+    let last = files.sites.last().unwrap_or(first);
     writeln!(
         out,
         "\n{} sites are ready. Their logs and all other files are in {}",
-        plan.sites.len(),
-        plan.dir.display()
+        files.sites.len(),
+        files.dir.display()
     )?;
     writeln!(out, "Try, in other terminals:")?;
     writeln!(out, "  meshlock run jobs --socket {} -- sleep 60", first.socket.display())?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use meshlock::config::{AccessRule, Audit, Limits, Token, Verb};
+use meshlock::config::{AccessRule, AccessToken, Audit, Limits, Verb};
 use meshlock_cluster::access::{RuleText, Verb as FileVerb};
 
 use super::file::{ConfigSource, File, LimitsEntry, NamedToken};
@@ -12,7 +12,7 @@ use crate::output::UsageError;
 const LOG: &str = "log";
 
 /// Returns the access rules and tokens of a file, and ignores the rest.
-pub(crate) fn access_of(file: File) -> (Vec<AccessRule>, Vec<Token>) {
+pub(crate) fn access_of(file: File) -> (Vec<AccessRule>, Vec<AccessToken>) {
     (access(file.access), tokens(file.tokens))
 }
 
@@ -27,8 +27,8 @@ pub(super) fn access(rules: Vec<RuleText>) -> Vec<AccessRule> {
     rules.into_iter().map(rule).collect()
 }
 
-pub(super) fn tokens(tokens: Vec<NamedToken>) -> Vec<Token> {
-    let token = |token: NamedToken| Token::new(token.name.to_string(), token.sha256.to_string());
+pub(super) fn tokens(tokens: Vec<NamedToken>) -> Vec<AccessToken> {
+    let token = |token: NamedToken| AccessToken::new(token.name.to_string(), token.sha256.to_string());
     tokens.into_iter().map(token).collect()
 }
 

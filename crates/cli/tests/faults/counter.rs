@@ -22,7 +22,7 @@ use meshlock_cluster::time::Time;
 use meshlock_system::now;
 
 /// Longer than any line of the resource.
-const LONGEST_LINE: u64 = 200;
+const MAX_LINE: u64 = 200;
 
 /// Who was promised to be alone for as long as it runs, and not only for so long.
 pub(crate) const FOR_EVER: Time = Time::from_micros(u64::MAX);
@@ -165,7 +165,7 @@ fn is_locked(path: &Path) -> bool {
 /// What the last request made the counter show, and with which fence.
 fn last_of(file: &mut File) -> io::Result<(u64, i64)> {
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_LINE)))?;
     let mut tail = String::new();
     file.read_to_string(&mut tail)?;
     let Some(line) = tail.lines().next_back() else { return Ok((0, 0)) };

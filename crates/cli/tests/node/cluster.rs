@@ -126,9 +126,9 @@ fn a_semaphore_that_nobody_can_agree_on_is_not_waited_for_longer_than_was_said()
     let site = files.start("a");
     eventually("it serves clients", || site.log().contains("started"));
     let socket = files.path("a.sock");
-    for patience in [&["--wait", "200ms"] as &[&str], &["--try"]] {
+    for waiting in [&["--wait", "200ms"] as &[&str], &["--try"]] {
         let run = ["run", "pool", "--permits", "2", "--socket", &socket];
-        let arguments = [&run as &[&str], patience, &["--", "true"]].concat();
+        let arguments = [&run as &[&str], waiting, &["--", "true"]].concat();
         fails(files.home(), 75, &arguments);
     }
 }

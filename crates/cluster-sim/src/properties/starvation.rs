@@ -58,10 +58,11 @@ impl Bound {
         let (machines, voters) = (settings.machines as u64, config.sites.len().min(MAX_VOTERS) as u64);
         let (trip, terms) = (settings.delay, settings.terms);
         let renew_every = terms.renew_every.micros();
-        let resend = config.patience.resend_after.times(8).micros();
+        let resend = config.link_timeouts.resend_after.times(8).micros();
         let elections = 2 * config.tick.times(2 * config.pace.election as u64 + voters).micros();
         let find = (2 + voters) * renew_every;
-        let silence = terms.length.micros().max(config.patience.unreachable_after.micros() + renew_every);
+        let silence =
+            terms.length.micros().max(config.link_timeouts.unreachable_after.micros() + renew_every);
         let leases = terms.drift.stretch(terms.length).micros();
         let rejoin = 5 * renew_every + config.tick.times(2).micros();
         let changes = 2 * machines * (4 * trip + 2 * settings.disk);

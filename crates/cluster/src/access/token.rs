@@ -75,7 +75,9 @@ impl fmt::Debug for TokenHash {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokensError {
     /// Two names have the same token, so that its bearer could be either.
-    #[error("the tokens of '{0}' and '{1}' are the same; make one anew with `meshlock token new`")]
+    #[error(
+        "the tokens of '{0}' and '{1}' are the same; replace one of them with a new one from `meshlock token new`"
+    )]
     Same(ClientName, ClientName),
     /// Access rules use the name for something else.
     #[error("a token cannot be called '{0}', which means something else in rules; give it another name")]

@@ -42,7 +42,7 @@ const ACK_EVERY: u64 = 64;
 
 /// The timeouts of links, the same for all links of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Patience {
+pub struct LinkTimeouts {
     /// Maximum time that an acknowledgement waits for a message to travel with.
     pub ack_within: Span,
     /// Time without an acknowledgement after which messages are sent again; doubled each time, up to eightfold.
@@ -91,7 +91,7 @@ pub(crate) type Outgoing<B> = Vec<(Member, Frame<B>)>;
 /// All links of one incarnation of one site.
 #[derive(Clone, Debug)]
 pub(crate) struct Links<B> {
-    patience: Patience,
+    timeouts: LinkTimeouts,
     peers: BTreeMap<SiteName, Link<B>>,
 }
 
@@ -120,13 +120,13 @@ struct Resent {
 
 impl<B: Clone> Links<B> {
     /// Creates the state without any links.
-    pub(crate) fn new(patience: Patience) -> Self {
-        Links { patience, peers: BTreeMap::new() }
+    pub(crate) fn new(timeouts: LinkTimeouts) -> Self {
+        Links { timeouts, peers: BTreeMap::new() }
     }
 
     /// Sends `body` to `to`. Nothing is sent to an incarnation that is older than the known one.
     pub(crate) fn send(&mut self, to: &Member, body: B, now: Time, out: &mut Outgoing<B>) {
-        let patience = self.patience;
+        let timeouts = self.timeouts;
         let Some(link) = self.link(to) else { return };
         if link.broken {
             return;
@@ -137,7 +137,7 @@ impl<B: Clone> Links<B> {
             return;
         }
         if link.unacknowledged.is_empty() {
-            link.resent = Resent { due: now + patience.resend_after, times: 0 };
+            link.resent = Resent { due: now + timeouts.resend_after, times: 0 };
         }
         link.unacknowledged.push_back((now, body.clone()));
         let number = link.first + link.unacknowledged.len() as u64 - 1;
@@ -159,10 +159,10 @@ impl<B: Clone> Links<B> {
         now: Time,
         accepts: impl FnOnce(&B) -> bool,
     ) -> Result<Option<B>, LinkFault> {
-        let (patience, careless) = (self.patience, mutant::is_on(Mutant::ReconnectDropsOne));
+        let (timeouts, careless) = (self.timeouts, mutant::is_on(Mutant::ReconnectDropsOne));
         let Some(link) = self.link(from) else { return Ok(None) };
         let (Frame::Data { ack, .. } | Frame::Ack { ack }) = frame;
-        link.on_ack(ack, now, patience)?;
+        link.on_ack(ack, now, timeouts)?;
         let Frame::Data { number, body, .. } = frame else { return Ok(None) };
         if number <= link.delivered {
             // The peer does not know that this message has arrived: acknowledge it now.
@@ -173,7 +173,7 @@ impl<B: Clone> Links<B> {
             return Ok(None);
         }
         link.delivered = number;
-        let soon = if link.delivered - link.told >= ACK_EVERY { now } else { now + patience.ack_within };
+        let soon = if link.delivered - link.told >= ACK_EVERY { now } else { now + timeouts.ack_within };
         link.ack_due = Some(link.ack_due.map_or(soon, |due| due.min(soon)));
         Ok(Some(body))
     }
@@ -184,7 +184,7 @@ impl<B: Clone> Links<B> {
         if mutant::is_on(Mutant::ReconnectDropsOne) && link.unacknowledged.pop_front().is_some() {
             link.first += 1;
         }
-        link.resent = Resent { due: now + self.patience.resend_after, times: 0 };
+        link.resent = Resent { due: now + self.timeouts.resend_after, times: 0 };
         link.resend(out);
     }
 
@@ -199,7 +199,7 @@ impl<B: Clone> Links<B> {
             }
             if !link.unacknowledged.is_empty() && link.resent.due <= now {
                 let times = (link.resent.times + 1).min(3);
-                link.resent = Resent { due: now + self.patience.resend_after.times(1 << times), times };
+                link.resent = Resent { due: now + self.timeouts.resend_after.times(1 << times), times };
                 link.resend(out);
             }
         }
@@ -218,7 +218,7 @@ impl<B: Clone> Links<B> {
     pub(crate) fn unreachable(&self, now: Time) -> impl Iterator<Item = &Member> {
         let overdue = move |link: &&Link<B>| {
             let oldest = link.unacknowledged.front();
-            link.broken || oldest.is_some_and(|(sent, _)| now.since(*sent) >= self.patience.unreachable_after)
+            link.broken || oldest.is_some_and(|(sent, _)| now.since(*sent) >= self.timeouts.unreachable_after)
         };
         self.peers.values().filter(overdue).map(|link| &link.peer)
     }
@@ -260,7 +260,7 @@ impl<B: Clone> Link<B> {
         Frame::Data { number, ack: self.delivered, body }
     }
 
-    fn on_ack(&mut self, ack: u64, now: Time, patience: Patience) -> Result<(), LinkFault> {
+    fn on_ack(&mut self, ack: u64, now: Time, timeouts: LinkTimeouts) -> Result<(), LinkFault> {
         let sent = self.first + self.unacknowledged.len() as u64 - 1;
         if ack > sent {
             // After the link broke, messages that it dropped may still be acknowledged.
@@ -271,7 +271,7 @@ impl<B: Clone> Link<B> {
             self.unacknowledged.drain(..news.min(self.unacknowledged.len()));
             self.first = ack + 1;
             // The peer makes progress: what is still missing gets the full timeout again.
-            self.resent = Resent { due: now + patience.resend_after, times: 0 };
+            self.resent = Resent { due: now + timeouts.resend_after, times: 0 };
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::names::Incarnation;
 
-const PATIENCE: Patience = Patience {
+const TIMEOUTS: LinkTimeouts = LinkTimeouts {
     ack_within: Span::from_micros(20),
     resend_after: Span::from_micros(100),
     unreachable_after: Span::from_micros(1000),
@@ -18,7 +18,7 @@ fn at(micros: u64) -> Time {
 }
 
 fn links() -> Links<u32> {
-    Links::new(PATIENCE)
+    Links::new(TIMEOUTS)
 }
 
 fn data(number: u64, ack: u64, body: u32) -> Frame<u32> {
@@ -121,7 +121,7 @@ fn a_link_with_too_many_unacknowledged_messages_breaks_for_good() {
 fn through_broken_connections(seed: u64, count: u32) -> Vec<u32> {
     let mut draw = fastrand::Rng::with_seed(seed);
     let (a, b) = (member("a", 1), member("b", 1));
-    let (mut at_a, mut at_b) = (Links::new(PATIENCE), Links::new(PATIENCE));
+    let (mut at_a, mut at_b) = (Links::new(TIMEOUTS), Links::new(TIMEOUTS));
     let (mut to_b, mut to_a) = (VecDeque::new(), VecDeque::new());
     let (mut arrived, mut next, mut out) = (Vec::new(), 0, Vec::new());
     for step in 0..20_000 {

@@ -61,7 +61,6 @@ const KINDS: [(RaftKind, eraftpb::MessageType); 9] = [
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RaftMessage {
     pub kind: RaftKind,
-    /// The sender's term.
     pub term: u64,
     /// The term of the entry before the first one.
     pub log_term: u64,

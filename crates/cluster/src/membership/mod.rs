@@ -34,7 +34,7 @@ use writing::{Batch, Writing};
 pub const MAX_VOTERS: usize = 7;
 
 /// Default maximum length of the log: a longer log is cut to half of it.
-pub(crate) const LONGEST_LOG: usize = 64;
+pub(crate) const MAX_LOG_ENTRIES: usize = 64;
 
 /// Identifies a batch of writes until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,7 +61,8 @@ pub(crate) enum MembershipOutput {
     },
     /// The voters have agreed on this view.
     Agreed(View),
-    /// This site led after [`Membership::confirm`] was called for this round, and has applied all that was committed then.
+    /// This site led after [`Membership::confirm`] was called for this round, and has applied all that was committed
+    /// then.
     Confirmed(Round),
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Membership {
     view: View,
     applied: u64,
     /// The log is cut when it is longer than this.
-    longest_log: usize,
+    max_log_entries: usize,
     writing: Writing,
     /// Writes that nothing depends on; they go with the next batch.
     lazy: Vec<DiskWrite>,
@@ -103,7 +104,7 @@ impl Membership {
         me: usize,
         disk: Disk,
         pace: Pace,
-        longest_log: usize,
+        max_log_entries: usize,
         seed: u64,
     ) -> Self {
         assert!(me < voters.len() && voters.len() <= MAX_VOTERS, "one of at most {MAX_VOTERS} voters");
@@ -132,7 +133,7 @@ impl Membership {
             me,
             view,
             applied,
-            longest_log,
+            max_log_entries,
             writing: Writing::default(),
             lazy: Vec::new(),
             confirmed: VecDeque::new(),
@@ -227,8 +228,8 @@ impl Membership {
         proposed
     }
 
-    /// Asks a majority to confirm that this voter leads now. The confirmation comes as [`MembershipOutput::Confirmed`], or not at
-    /// all: then ask again. (A leader that has not yet committed anything in its term gets none.)
+    /// Asks a majority to confirm that this voter leads now. The confirmation comes as [`MembershipOutput::Confirmed`],
+    /// or not at all: then ask again. (A leader that has not yet committed anything in its term gets none.)
     pub(crate) fn confirm(&mut self, round: Round, out: &mut Vec<MembershipOutput>) {
         if mutant::is_on(Mutant::GrantUnconfirmed) {
             return out.push(MembershipOutput::Confirmed(round));
@@ -256,7 +257,7 @@ impl Membership {
         self.send(done.then_send, out);
     }
 
-    /// Carries out what the `raft` crate wants done, until it wants nothing more.
+    /// Carries out what the `raft` crate asks for, until it asks for nothing more.
     fn pump(&mut self, out: &mut Vec<MembershipOutput>) {
         self.on_new_role();
         while self.raw.has_ready() {
@@ -355,9 +356,9 @@ impl Membership {
     /// Replaces the older half of a long log by a snapshot. The newer half stays, so that a voter that is slightly
     /// behind needs only those entries.
     fn compact(&mut self) {
-        let cut = self.applied.saturating_sub(self.longest_log as u64 / 2);
+        let cut = self.applied.saturating_sub(self.max_log_entries as u64 / 2);
         let store = self.raw.mut_store();
-        if store.disk.log_length() <= self.longest_log || cut <= store.disk.saved.index {
+        if store.disk.log_length() <= self.max_log_entries || cut <= store.disk.saved.index {
             return;
         }
         let write = DiskWrite::Compact(store.disk.saved_up_to(cut));

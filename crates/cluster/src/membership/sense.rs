@@ -9,7 +9,7 @@ use raft::{Raft, RaftLog, StateRole, Storage};
 use super::message::{RaftKind, RaftMessage};
 
 /// Upper bound for terms and log indexes: there is room to count on from there.
-const FARTHEST: u64 = u64::MAX >> 1;
+const MAX_INDEX: u64 = u64::MAX >> 1;
 
 /// Checks a message to this voter, and returns what is wrong with it.
 pub(super) fn check<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Result<(), &'static str> {
@@ -17,7 +17,7 @@ pub(super) fn check<S: Storage>(message: &RaftMessage, voter: &Raft<S>) -> Resul
     let snapshot = message.snapshot.as_ref();
     let numbers = [message.term, message.index, message.commit, message.log_term];
     let of_snapshot = snapshot.map_or([0; 2], |saved| [saved.index, saved.term]);
-    if numbers.into_iter().chain(of_snapshot).any(|number| number > FARTHEST) {
+    if numbers.into_iter().chain(of_snapshot).any(|number| number > MAX_INDEX) {
         return Err("a term or an index beyond any that votes can reach");
     }
     if message.term == 0 {

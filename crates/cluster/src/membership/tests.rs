@@ -24,7 +24,8 @@ struct Council {
 impl Council {
     fn of(count: usize) -> Self {
         let names: Vec<SiteName> = (0..count).map(|at| format!("s{at}").parse().unwrap()).collect();
-        let start = |at| Membership::start(names.clone(), at, Disk::default(), PACE, LONGEST_LOG, at as u64);
+        let start =
+            |at| Membership::start(names.clone(), at, Disk::default(), PACE, MAX_LOG_ENTRIES, at as u64);
         Council {
             voters: (0..count).map(start).collect(),
             disks: vec![Disk::default(); count],
@@ -113,7 +114,7 @@ impl Council {
         self.unwritten[at].clear();
         self.wire.retain(|(from, to, _)| *from != at && *to != at);
         self.disks[at] = disk.clone();
-        self.voters[at] = Membership::start(self.names.clone(), at, disk, PACE, LONGEST_LOG, 99);
+        self.voters[at] = Membership::start(self.names.clone(), at, disk, PACE, MAX_LOG_ENTRIES, 99);
     }
 }
 
@@ -209,8 +210,8 @@ fn the_log_is_cut_and_a_voter_that_missed_it_gets_the_state() {
         council.wire.retain(|(from, to, _)| *from != away && *to != away);
         council.settle();
     }
-    assert!(council.voters[leader].log_length() <= LONGEST_LOG + 1);
-    assert!(council.disks[leader].log_length() <= 2 * LONGEST_LOG, "the disk is cut too");
+    assert!(council.voters[leader].log_length() <= MAX_LOG_ENTRIES + 1);
+    assert!(council.disks[leader].log_length() <= 2 * MAX_LOG_ENTRIES, "the disk is cut too");
     for _ in 0..20 {
         council.tick(leader);
         council.settle();
@@ -263,7 +264,7 @@ fn behind_by_a_whole_log() -> (Council, usize, usize) {
     let mut council = Council::of(3);
     let leader = council.elect();
     let away = (leader + 1) % 3;
-    for epoch in 1..=2 * u32::try_from(LONGEST_LOG).unwrap() {
+    for epoch in 1..=2 * u32::try_from(MAX_LOG_ENTRIES).unwrap() {
         council.propose(leader, &view(epoch));
         council.settle_without(|from, to, _| from == away || to == away);
     }
@@ -355,7 +356,7 @@ fn a_voter_that_is_a_little_behind_gets_entries_and_not_the_state() {
 
 /// Returns whether a message is lost: those to or from the voter that is away, once the log is nearly full.
 fn cut_off(length: usize, from: usize, to: usize, away: usize) -> bool {
-    length + LONGEST_LOG / 4 > LONGEST_LOG && (from == away || to == away)
+    length + MAX_LOG_ENTRIES / 4 > MAX_LOG_ENTRIES && (from == away || to == away)
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::address::Address;
 use crate::lease::{Terms, TermsError};
-use crate::links::Patience;
-use crate::membership::{LONGEST_LOG, Pace};
+use crate::links::LinkTimeouts;
+use crate::membership::{MAX_LOG_ENTRIES, Pace};
 use crate::names::{ClusterName, SiteName};
 use crate::rules::{Rules, RulesError, RulesText};
 use crate::table::TableConfig;
@@ -29,15 +29,15 @@ pub struct Config {
     /// The initial terms of leases; later the view has them, and this site follows those.
     pub terms: Terms,
     /// Timeouts of links.
-    pub patience: Patience,
+    pub link_timeouts: LinkTimeouts,
     /// Intervals of elections.
     pub pace: Pace,
     /// Length of a tick of elections.
     pub tick: Span,
     /// Maximum number of entries in the log of views before its older half is replaced by a snapshot.
-    pub longest_log: usize,
+    pub max_log_entries: usize,
     /// Maximum number of former members that a view lists.
-    pub longest_past: usize,
+    pub max_past: usize,
     /// How this site treats its clients.
     pub table_config: TableConfig,
     /// Seed of everything that is random.
@@ -92,15 +92,15 @@ impl Config {
             sites,
             rules: RulesText::default(),
             terms,
-            patience: Patience {
+            link_timeouts: LinkTimeouts {
                 ack_within: Span::from_millis(20),
                 resend_after: Span::from_millis(500),
                 unreachable_after: Span::from_millis(2500),
             },
             pace: Pace { heartbeat: 1, election: 5 },
             tick: Span::from_millis(100),
-            longest_log: LONGEST_LOG,
-            longest_past: MAX_PAST / 4,
+            max_log_entries: MAX_LOG_ENTRIES,
+            max_past: MAX_PAST / 4,
             table_config: TableConfig {
                 local_turns: 16,
                 message_delay: Span::from_millis(50),
@@ -126,7 +126,7 @@ impl Config {
             let (lease, election) = (terms.length.micros(), longest.micros());
             return Err(ConfigError::LeaseShorterThanElection { lease, election });
         }
-        self.longest_past = self.longest_past.min(MAX_PAST);
+        self.max_past = self.max_past.min(MAX_PAST);
         self.table_config.margin = terms.margin;
         Ok(Checked { config: self, rules })
     }

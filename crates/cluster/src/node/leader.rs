@@ -90,17 +90,17 @@ struct Joiner {
 
 /// The timing of a leader.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tempo {
+pub(super) struct LeaderTiming {
     /// How long it waits for more sites to join before it admits the first.
     pub(super) gather: Span,
     /// The number of initial sites of the cluster: once that many take part or ask to join, it does not wait.
     pub(super) expected: usize,
     /// After how long a site that has not asked again is no longer considered for joining.
     pub(super) forget_joiner: Span,
-    /// After how long without an answer a round of confirmation is begun anew.
+    /// Time without an answer after which a round of confirmation is started again.
     pub(super) retry_round: Span,
     /// Maximum number of past incarnations that a view lists.
-    pub(super) longest_past: usize,
+    pub(super) max_past: usize,
 }
 
 impl Leadership {
@@ -164,8 +164,8 @@ impl Leadership {
     }
 
     /// Returns the round of confirmation to begin now, if anyone waits for one.
-    pub(super) fn begin_round(&mut self, now: Time, tempo: Tempo) -> Option<Round> {
-        let stuck = self.round.as_ref().is_some_and(|round| now.since(round.since) >= tempo.retry_round);
+    pub(super) fn begin_round(&mut self, now: Time, timing: LeaderTiming) -> Option<Round> {
+        let stuck = self.round.as_ref().is_some_and(|round| now.since(round.since) >= timing.retry_round);
         let nobody = self.waiting.is_empty() && self.outdated.is_empty();
         if self.round.is_some() && !stuck || self.round.is_none() && nobody {
             return None;
@@ -247,10 +247,10 @@ impl Leadership {
     }
 
     /// Returns when to look again: when a member that is not renewed can be excluded, or a joiner admitted.
-    pub(super) fn next_due(&self, view: &View, now: Time, tempo: Tempo) -> Option<Time> {
+    pub(super) fn next_due(&self, view: &View, now: Time, timing: LeaderTiming) -> Option<Time> {
         let over = view.members.iter().map(|member| self.grants.over_at(member));
-        let joins = self.joiners.values().map(|joiner| joiner.since + tempo.gather);
-        let retry = self.round.as_ref().map(|round| round.since + tempo.retry_round);
+        let joins = self.joiners.values().map(|joiner| joiner.since + timing.gather);
+        let retry = self.round.as_ref().map(|round| round.since + timing.retry_round);
         over.chain(joins).chain(retry).filter(|due| *due > now).min()
     }
 
@@ -260,25 +260,25 @@ impl Leadership {
         view: &View,
         first_rules: &RulesText,
         now: Time,
-        tempo: Tempo,
+        timing: LeaderTiming,
     ) -> Option<View> {
         if self.pending.is_some() {
             return None;
         }
-        self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < tempo.forget_joiner);
+        self.joiners.retain(|_, joiner| now.since(joiner.asked_at) < timing.forget_joiner);
         let mut members: Vec<Member> =
             view.members.iter().filter(|member| !self.grants.is_over(member, now)).cloned().collect();
         let to_exclude = self.to_exclude(view, now);
         let must_reach: Vec<Member> =
             members.iter().filter(|member| !to_exclude.contains(member)).cloned().collect();
-        let complete = members.len() + self.joiners.len() >= tempo.expected;
+        let complete = members.len() + self.joiners.len() >= timing.expected;
         let mut addresses = view.addresses.clone();
         for joiner in self.joiners.values() {
             let fresh = members.iter().all(|member| member.site != joiner.member.site);
             let reaches_leader = joiner.member.site == self.site
                 || joiner.reached.iter().any(|member| member.site == self.site);
             let connected = reaches_leader && must_reach.iter().all(|member| joiner.reached.contains(member));
-            if fresh && connected && (complete || now.since(joiner.since) >= tempo.gather) {
+            if fresh && connected && (complete || now.since(joiner.since) >= timing.gather) {
                 members.push(joiner.member.clone());
                 addresses.insert(joiner.member.site.clone(), joiner.address.clone());
             }
@@ -297,7 +297,7 @@ impl Leadership {
         };
         let rules_version = view.rules_version + u64::from(rules != view.rules && !first);
         let terms = self.grants.terms();
-        let (past, floor) = view.past_without(&members, tempo.longest_past);
+        let (past, floor) = view.past_without(&members, timing.max_past);
         let floor = if mutant::is_on(Mutant::PastForgotten) { view.floor } else { floor };
         addresses.retain(|site, _| members.iter().any(|member| member.site == *site));
         Some(View { epoch, members, past, floor, addresses, terms, rules, rules_version })

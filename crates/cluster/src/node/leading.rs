@@ -106,9 +106,9 @@ impl Node {
                 self.reach_out(out);
             }
         }
-        let (now, tempo) = (self.now, self.tempo());
+        let (now, timing) = (self.now, self.timing());
         if let Some(round) =
-            self.leadership.as_mut().and_then(|leadership| leadership.begin_round(now, tempo))
+            self.leadership.as_mut().and_then(|leadership| leadership.begin_round(now, timing))
         {
             self.in_membership(out, |membership, out| membership.confirm(round, out));
         }
@@ -120,7 +120,7 @@ impl Node {
         }
         let rules = self.first_rules.text();
         let known = leadership.exhausted;
-        let Some(view) = leadership.next_view(membership.view(), rules, now, tempo) else {
+        let Some(view) = leadership.next_view(membership.view(), rules, now, timing) else {
             if leadership.exhausted && !known {
                 out.push(NodeOutput::Note(Note::EpochsExhausted));
             }

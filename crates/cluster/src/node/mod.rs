@@ -48,7 +48,7 @@ use crate::view::View;
 use change::ViewChange;
 pub use clients::{ClientAnswer, ClientCall};
 pub use config::{Checked, Config, ConfigError};
-use leader::{Leadership, Tempo};
+use leader::{LeaderTiming, Leadership};
 pub use note::Note;
 pub use packet::{Content, LinkMessage, LinkPayload, Packet};
 use questions::Questions;
@@ -156,7 +156,7 @@ impl Node {
             leaving: None,
             lease: MemberLease::new(config.terms, now),
             noticed: None,
-            links: Links::new(config.patience),
+            links: Links::new(config.link_timeouts),
             table: LockTable::new(config.table_config),
             view: View::default(),
             change: ViewChange::default(),
@@ -223,7 +223,7 @@ impl Node {
         self.lead(out);
         let leader = self.leadership.as_ref().zip(self.membership.as_ref());
         let due = leader.and_then(|(leadership, membership)| {
-            leadership.next_due(membership.view(), self.now, self.tempo())
+            leadership.next_due(membership.view(), self.now, self.timing())
         });
         self.lead_at = due.map_or(self.lead_at, |due| due.min(self.lead_at));
     }
@@ -288,14 +288,14 @@ impl Node {
         LeaseClock { now: self.now, lease_end }
     }
 
-    fn tempo(&self) -> Tempo {
+    fn timing(&self) -> LeaderTiming {
         let Config { tick, terms, .. } = &self.config;
-        Tempo {
+        LeaderTiming {
             gather: tick.times(2),
             expected: self.config.sites.len(),
             forget_joiner: terms.length,
             retry_round: tick.times(3),
-            longest_past: self.config.longest_past,
+            max_past: self.config.max_past,
         }
     }
 

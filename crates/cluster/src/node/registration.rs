@@ -23,8 +23,8 @@
 //! for three voters all three must be up at the very first start, four of five, six of seven; later a majority is
 //! enough, as always.
 //!
-//! If there is only one voter, nobody else can remember its disk: a cluster whose only voter loses its disk begins
-//! anew.
+//! If there is only one voter, nobody else can remember its disk: a cluster whose only voter loses its disk starts
+//! from nothing.
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +60,6 @@ enum Phase {
     Bystander,
     /// These others have recorded its disk.
     Registers(BTreeSet<SiteName>),
-    /// It votes.
     Votes,
     /// Its disk is not the registered one.
     Refused,
@@ -181,8 +180,8 @@ impl Node {
     pub(super) fn as_voter(&self, disk: Disk) -> Option<Membership> {
         let (config, voters) = (&self.config, &self.voters);
         let place = voters.iter().position(|voter| *voter == self.me.site)?;
-        let (seed, longest_log) = (config.seed ^ self.me.incarnation.number(), config.longest_log);
+        let (seed, max_log_entries) = (config.seed ^ self.me.incarnation.number(), config.max_log_entries);
         let may_vote = self.registration.may_vote();
-        may_vote.then(|| Membership::start(voters.clone(), place, disk, config.pace, longest_log, seed))
+        may_vote.then(|| Membership::start(voters.clone(), place, disk, config.pace, max_log_entries, seed))
     }
 }

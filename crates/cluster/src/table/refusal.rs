@@ -14,13 +14,13 @@ pub enum RequestRefusal {
     #[error("this site is leaving the cluster; ask another one")]
     Leaving,
     /// The number of the request was used before.
-    #[error("this request exists already; take a new number")]
+    #[error("this request number is already in use; use a new one")]
     DuplicateRequest,
     /// There is no request with this number.
     #[error("no such request; it may be over")]
     UnknownRequest,
     /// The request still waits, or is finished.
-    #[error("it does not hold the lock")]
+    #[error("this request does not hold the lock")]
     NotHeld,
     /// Too many questions to other sites are open.
     #[error("too many questions wait for replies; ask again in a second")]

@@ -111,7 +111,6 @@ pub struct TableTally {
     pub sent: MessageCounts,
     /// Messages of other sites' machines that were delivered, each once.
     pub received: MessageCounts,
-    /// Number of views installed.
     pub views_installed: u64,
     /// Number of views in which machines ran here.
     pub views_opened: u64,

@@ -108,9 +108,7 @@ pub enum LockEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockMessage {
     pub lock: LockName,
-    /// The sender's lane.
     pub from_lane: u32,
-    /// The receiver's lane.
     pub to_lane: u32,
     /// The sender's fence clock.
     pub stamp: Stamp,
@@ -164,7 +162,6 @@ pub(crate) struct LeaseClock {
 #[derive(Clone, Debug)]
 pub(crate) struct LocalView {
     pub(crate) epoch: Epoch,
-    /// Number of members.
     pub(crate) members: usize,
     /// This site's place among them.
     pub(crate) me: usize,

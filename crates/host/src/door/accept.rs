@@ -154,7 +154,7 @@ pub fn serve_network(
         );
     }
     // The connection must not be closed before the session's time is over.
-    let patience = UNACKNOWLEDGED.max(Duration::from_micros(silence.micros()));
+    let timeout = UNACKNOWLEDGED.max(Duration::from_micros(silence.micros()));
     let (tasks, front) = (front.node().tasks().clone(), front.clone());
     let accepting = tasks.spawn(async move {
         let listener = TcpListener::from_std(listener).expect("within the node's runtime");
@@ -174,7 +174,7 @@ pub fn serve_network(
                 tracing::debug!(%address, "too many connections: this one is refused");
                 continue;
             };
-            let tls = tune(&stream, patience).map_err(|error| error.to_string());
+            let tls = tune(&stream, timeout).map_err(|error| error.to_string());
             let tls = tls.and_then(|()| security.accepting().map_err(|error| error.to_string()));
             let tls = match tls {
                 Ok(tls) => tls,

@@ -18,7 +18,7 @@ use meshlock_system::now;
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// Number of principals to remember before idle ones are forgotten.
-const MANY: usize = 1024;
+const MAX_PRINCIPALS: usize = 1024;
 
 /// Minimum interval between audit lines about a principal that exceeds its rate limit.
 const COMPLAIN_EVERY: Span = Span::from_millis(1000);
@@ -289,7 +289,7 @@ fn usage_of<'a>(
     pace: Pace,
     now: Time,
 ) -> &'a mut PrincipalUsage {
-    if usage.len() >= MANY && !usage.contains_key(principal) {
+    if usage.len() >= MAX_PRINCIPALS && !usage.contains_key(principal) {
         let is_quiet = |used: &PrincipalUsage| {
             used.connections == 0 && [used.asks, used.renewals].iter().all(|of| of.is_full(pace, now))
         };

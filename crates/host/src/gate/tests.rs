@@ -77,10 +77,10 @@ fn idle_principals_are_forgotten() {
     let each = Each { connections: 2, pace: Pace { rate: u32::MAX, burst: 1 } };
     let gate = Arc::new(Gate::new(Policy::default(), each, Audit::default()));
     let stays = gate.connect(&named("stays")).unwrap();
-    for at in 0..10 * MANY {
+    for at in 0..10 * MAX_PRINCIPALS {
         drop(gate.connect(&named(&format!("client-{at}"))));
     }
-    assert!(gate.usage().len() <= MANY, "{}", gate.usage().len());
+    assert!(gate.usage().len() <= MAX_PRINCIPALS, "{}", gate.usage().len());
     assert!(gate.usage().contains_key(&named("stays")));
     drop(stays);
 }

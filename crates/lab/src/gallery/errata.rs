@@ -39,7 +39,7 @@ pub struct ErratumRun {
     /// The step where the cycle begins that can repeat for ever, if a site starves.
     pub round: Option<usize>,
     /// The calculated quantities: name, printed value, right value.
-    pub reckoned: Vec<[String; 3]>,
+    pub calculated: Vec<[String; 3]>,
 }
 
 /// Every erratum, by paper.
@@ -57,7 +57,7 @@ fn listed(erratum: &Erratum) -> ErratumEntry {
 pub fn erratum(id: &str) -> Option<ErratumRun> {
     let erratum = find(id)?;
     let found = erratum.counterexample();
-    let reckoned = match &erratum.evidence {
+    let calculated = match &erratum.evidence {
         Evidence::Calculation(calculate) => {
             calculate().into_iter().map(|row| [row.what, row.printed, row.right]).collect()
         }
@@ -76,7 +76,7 @@ pub fn erratum(id: &str) -> Option<ErratumRun> {
         outcome: found.as_ref().map(|found| found.outcome.clone()),
         steps: found.as_ref().map_or(0, |found| found.path.len()),
         round: found.as_ref().and_then(|found| found.round),
-        reckoned,
+        calculated,
     })
 }
 

@@ -6,7 +6,6 @@ use crate::moment::{Moment, SiteMoment};
 /// A fact that holds after some number of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Fact {
-    /// The number of steps.
     pub step: usize,
     /// The fact in words.
     pub says: &'static str,

@@ -34,7 +34,7 @@ pub(super) const ENTRIES: &[PreparedRun] = &[
         id: "lodha-5-1",
         source: "Lodha and Kshemkalyani 2000, section 3.4.2, Figure 5, scenario 1",
         title: "A lone request gets a reply from everyone",
-        caption: "Nobody else wants in: the request is answered as in Ricart and Agrawala's algorithm.",
+        caption: "Nobody else wants to enter: the request is answered as in Ricart and Agrawala's algorithm.",
         acts: "0q0.d0-1.d0-2.d1-0.d2-0.x0",
         until: 6,
         scenes: &[scene(5, "Both have replied.")],

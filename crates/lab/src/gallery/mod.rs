@@ -24,7 +24,6 @@ use crate::setup::{RunSetup, SetupError};
 /// A description of what happens from a step on.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scene {
-    /// The number of steps.
     pub step: usize,
     pub text: &'static str,
 }
@@ -55,7 +54,6 @@ pub struct PreparedRun {
 #[derive(Clone, Debug, Serialize)]
 pub struct FactResult {
     pub says: &'static str,
-    /// The number of steps.
     pub step: usize,
     pub holds: bool,
 }

@@ -16,7 +16,7 @@ use meshlock_sim::trace::{TraceKind, Whose, Written};
 pub const HOLD: Duration = Duration::from_millis(150);
 
 /// The time that a receive waits for its send.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The largest number of lines that wait; if there are more, the oldest are taken as they are.
 const MAX_WAITING: usize = 50_000;
@@ -99,7 +99,7 @@ impl Merger {
             let age = now.saturating_sub(*came);
             let is_sent = |key: MessageKey| self.sent.contains_key(&key) || !self.sites.contains_key(&key.0);
             let sent = line.kind != TraceKind::Receive || key(line).is_none_or(is_sent);
-            (sent || age >= PATIENCE || crowded).then_some((line.time + site.behind, age, name))
+            (sent || age >= SEND_TIMEOUT || crowded).then_some((line.time + site.behind, age, name))
         });
         let (_, age, name) = heads.min_by(|(one, ..), (other, ..)| one.total_cmp(other))?;
         (age >= HOLD || all_have_one || crowded).then(|| name.clone())
@@ -184,11 +184,11 @@ mod tests {
         let mut merger = Merger::default();
         merger.push([line("a", 50.0, TraceKind::Waits), line("a", 60.0, TraceKind::Cancel)], Duration::ZERO);
         merger.push([message("b", 100.0, TraceKind::Receive, "a", 1)], Duration::ZERO);
-        assert_eq!(taken(&mut merger, PATIENCE / 2).len(), 2);
-        assert_eq!(taken(&mut merger, PATIENCE), told(&[("b receive", 100.0)]));
+        assert_eq!(taken(&mut merger, SEND_TIMEOUT / 2).len(), 2);
+        assert_eq!(taken(&mut merger, SEND_TIMEOUT), told(&[("b receive", 100.0)]));
         // Of a sender that is not watched nothing will come.
-        merger.push([message("b", 200.0, TraceKind::Receive, "z", 1)], PATIENCE);
-        assert_eq!(taken(&mut merger, PATIENCE + HOLD), told(&[("b receive", 200.0)]));
+        merger.push([message("b", 200.0, TraceKind::Receive, "z", 1)], SEND_TIMEOUT);
+        assert_eq!(taken(&mut merger, SEND_TIMEOUT + HOLD), told(&[("b receive", 200.0)]));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct SiteNews {
     pub watched: bool,
     /// Its address, and why it is not watched if it is not.
     pub place: String,
-    /// What is wrong, if something is.
+    /// The problem of the site; empty if there is none.
     pub why: String,
     /// The progress of its view.
     pub standing: String,
@@ -146,7 +146,8 @@ impl Live {
         }
     }
 
-    /// Sets the status of the cluster, unless it is of an older view. Sites that have left and are not watched are forgotten.
+    /// Sets the status of the cluster, unless it is of an older view. Sites that have left and are not watched are
+    /// forgotten.
     pub fn cluster_news(&self, news: ClusterNews) {
         let mut inner = self.lock();
         if inner.cluster != news && news.epoch >= inner.cluster.epoch {

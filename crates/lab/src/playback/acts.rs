@@ -49,7 +49,7 @@ pub enum ActError {
         about: usize,
     },
     /// The algorithm leaves this fault to its host.
-    #[error("{algorithm} leaves {what} to its host; a Meshlock node starts it anew with the next view")]
+    #[error("{algorithm} leaves {what} to its host; a Meshlock node starts it again with the next view")]
     LeftToHost {
         algorithm: &'static str,
         /// The fault.

@@ -1,7 +1,7 @@
 //! Playback: a [`World`] in which things happen by themselves, in virtual time, until a person acts.
 //!
-//! The world checks every property after each step; playback only decides what happens next. The same setup always gives the
-//! same steps, so that a run is its setup and its acts, and the past is played again rather than stored.
+//! The world checks every property after each step; playback only decides what happens next. The same setup always
+//! gives the same steps, so that a run is its setup and its acts, and the past is played again rather than stored.
 
 mod acts;
 mod agenda;
@@ -42,7 +42,7 @@ impl PendingMessage {
     }
 }
 
-/// What the host of a run keeps for one site.
+/// State of the host of one site in a run.
 #[derive(Clone, Debug)]
 struct PlaybackSite {
     /// Draws the times of its requests. Each site has its own generator, so that an act elsewhere does not change them.
@@ -172,7 +172,8 @@ impl<A: Algorithm> Playback<A> {
         std::mem::take(&mut self.lines)
     }
 
-    /// Takes the next step: the act of a person at this step, or else the event that is due. Returns whether there was one.
+    /// Takes the next step: the act of a person at this step, or else the event that is due. Returns whether there was
+    /// one.
     pub fn advance(&mut self) -> Result<bool, ActError> {
         let setup = Arc::clone(&self.setup);
         if let Some(act) = setup.acts.at(self.steps) {

@@ -20,7 +20,7 @@ use crate::{compare, import, workbench};
 /// Every algorithm with its options, and the limits of a run.
 pub(super) fn algorithms(_: &Lab, _: &PageRequest) -> Result<Response, Failure> {
     let all: Vec<Value> = ALL.iter().map(|info| about(info)).collect();
-    Ok(as_json(json!({ "algorithms": all, "most_sites": MAX_SITES, "most_steps": MAX_STEPS })))
+    Ok(as_json(json!({ "algorithms": all, "max_sites": MAX_SITES, "max_steps": MAX_STEPS })))
 }
 
 /// What the page says of an algorithm.

@@ -53,7 +53,7 @@ fn number(request: &PageRequest, name: &str) -> Result<u64, Failure> {
     given.parse().map_err(|_| Failure::usage(format!("{name}: '{given}' is no number")))
 }
 
-/// What was seen of the cluster, as a trace.
+/// Answers with the lines seen of the cluster, as a trace.
 pub(super) fn trace(lab: &Lab, _: &PageRequest) -> Result<Response, Failure> {
     let live = lab.options.live.as_ref().ok_or_else(|| none("this lab is attached to no cluster"))?;
     Ok(download("application/x-ndjson", "cluster.jsonl", live.trace()))

@@ -15,7 +15,7 @@ use meshlock_host::gate::{Audit as AuditLog, Gate};
 use meshlock_host::{Engine, EngineError, NodeSetup, listen};
 use meshlock_tls::Security;
 
-use crate::config::{AccessRule, Audit, Lease, Limits, Rule, Token};
+use crate::config::{AccessRule, AccessToken, Audit, Lease, Limits, Rule};
 use crate::error::StartError;
 use crate::join;
 use crate::node::Node;
@@ -65,7 +65,7 @@ pub struct NodeBuilder {
     default_rule: Option<Rule>,
     rules: Vec<(String, Rule)>,
     access: Vec<AccessRule>,
-    tokens: Vec<Token>,
+    tokens: Vec<AccessToken>,
     audit: Audit,
     limits: Limits,
     wire_versions: Option<u16>,
@@ -302,12 +302,12 @@ impl NodeBuilder {
     /// Adds a token that a client of the API may show.
     ///
     /// ```
-    /// use meshlock::config::Token;
+    /// use meshlock::config::AccessToken;
     ///
     /// let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; // of `meshlock token new ci-1`
-    /// let builder = meshlock::Node::builder().token(Token::new("ci-1", hash));
+    /// let builder = meshlock::Node::builder().token(AccessToken::new("ci-1", hash));
     /// ```
-    pub fn token(mut self, token: Token) -> Self {
+    pub fn token(mut self, token: AccessToken) -> Self {
         self.tokens.push(token);
         self
     }

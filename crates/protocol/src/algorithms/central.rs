@@ -3,9 +3,9 @@
 //! Kshemkalyani and Singhal, chapter 9, exercise 9.6 ("the centralized mutual exclusion algorithm"); Sanders 1987,
 //! Figure 1a.
 //!
-//! A site that wants in asks the coordinator, enters on its grant, and tells it when it leaves. The coordinator grants
-//! one request at a time, in the order in which they reach it. Its own process needs no message. It is the yardstick:
-//! nothing that asks more than one site sends fewer messages, and every entry depends on one site.
+//! A site that wants to enter asks the coordinator, enters on its grant, and tells it when it leaves. The coordinator
+//! grants one request at a time, in the order in which they reach it. Its own process needs no message. It is the
+//! yardstick: nothing that asks more than one site sends fewer messages, and every entry depends on one site.
 //!
 //! ```text
 //!  alone:  S1 ──REQUEST──▶ S0       contended: S1 and S2 ask S0, S1 first
@@ -46,15 +46,14 @@ use crate::{
 /// One site of the centralized algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Central {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
     coordinator: SiteId,
     /// The state of the coordinator; `None` at every other site.
     state: Option<Box<CoordinatorState>>,
-    // What I want.
+    // The local process.
     phase: Phase,
-    /// The number of my requests.
     requests: Count,
 }
 
@@ -79,7 +78,7 @@ struct Grant {
 /// What sites say to the coordinator, and it to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to the coordinator.
+    /// From a site that wants to enter, to the coordinator.
     Request {
         /// Which of the sender's requests it is, counted from 1.
         number: Count,
@@ -209,7 +208,7 @@ impl Central {
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -236,7 +235,7 @@ impl Described for Central {
         }],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to the coordinator" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to the coordinator" },
             MessageInfo { kind: "GRANT", about: "from the coordinator, to the site whose turn it is" },
             MessageInfo { kind: "RELEASE", about: "from a site that has left, to the coordinator" },
         ],

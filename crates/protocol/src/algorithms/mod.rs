@@ -13,6 +13,7 @@ pub mod makki;
 pub mod naimi_trehel;
 pub mod raymond;
 pub mod raymond_k;
+pub mod request;
 pub mod ricart_agrawala;
 pub mod sanders;
 pub mod singhal_dynamic;

@@ -3,10 +3,10 @@
 //! Naimi and Trehel 1987; the base of the K-token algorithm of Bulgannawar and Vaidya 1994 (their reference 12). The
 //! cost of its path reversal: Ginat, Sleator and Tarjan 1989 (their reference 14).
 //!
-//! Each site has a *father*, its guess at the site that asked last, and, while it wants in or is inside, a *next*: who
-//! gets the token from it. A request travels along the fathers, and every site on its way takes the requester as its
-//! new father, because the requester will be the tail of the queue. The tail, a site without a father, makes the
-//! requester its next, or gives it the token at once if nobody needs that here.
+//! Each site has a *father*, its guess at the site that asked last, and, while it wants to enter or is inside, a
+//! *next*: who gets the token from it. A request travels along the fathers, and every site on its way takes the
+//! requester as its new father, because the requester will be the tail of the queue. The tail, a site without a father,
+//! makes the requester its next, or gives it the token at once if nobody needs that here.
 //!
 //! ```text
 //!  alone:      S1 ──REQUEST(S1)──▶ S0 (idle, has the token)      contended: S0 is inside, S1 and S2 ask
@@ -24,18 +24,20 @@
 //! **Assumes** reliable channels; FIFO is not needed.
 //!
 //! **Departures**
-//! - Requests are numbered by their site, a request and the token name the number they are for, and a site remembers the
-//!   number of the last request that it saw of each of [`REMEMBERED`] sites. The papers' channels do not duplicate; here
-//!   every duplicate of a TOKEN is recognised, and up to that many sites every duplicate of a REQUEST. In a larger
+//! - Requests are numbered by their site, a request and the token name the number they are for, and a site remembers
+//!   the number of the last request that it saw of each of [`REMEMBERED`] sites. The papers' channels do not duplicate;
+//!   here every duplicate of a TOKEN is recognised, and up to that many sites every duplicate of a REQUEST. In a larger
 //!   view a site remembers the latest of those that share a place. To recognise all would take a number for every other
 //!   site: up to N−1 of them point here at once, each may send one message, and any part of them may have done so.
 //!
 //! **Invariants**
-//! - I1: a site has no father exactly if it is the tail: it has the token unused, or wants in or is inside and has no next.
-//! - I2: a site has a next only while it wants in or is inside.
+//! - I1: a site has no father exactly if it is the tail: it has the token unused, or wants to enter or is inside and
+//!   has no next.
+//! - I2: a site has a next only while it wants to enter or is inside.
 //! - I3: neither its father nor its next is the site itself.
 //! - I4: the fathers lead from every site to a tail, never round in a circle.
 
+use super::request::RequestId;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
@@ -47,20 +49,21 @@ use crate::{
     invariant,
 };
 
-/// Of how many sites the last request is remembered. Up to so many sites no duplicate passes for a new message.
+/// The number of sites whose last request is remembered. With up to this many sites, no duplicate passes for a new
+/// message.
 pub const REMEMBERED: usize = 16;
 
 /// One site of Naimi and Trehel's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NaimiTrehel {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
-    // What I want.
-    stage: Stage,
+    // The local process.
+    state: NaimiTrehelState,
     /// How many requests I have made.
     requests: u64,
-    // What I know of the others.
+    // What this site knows of the others.
     /// Whom I believe to have asked last; none if that is me.
     father: Option<SiteId>,
     /// The last request that I saw of a site, in the place that its id modulo the length gives. Where I have seen none
@@ -68,8 +71,8 @@ pub struct NaimiTrehel {
     seen: Seen,
 }
 
-/// Last requests of other sites. Sites and numbers apart, because together each pair would take a third more: a node keeps
-/// a million of these.
+/// Last requests of other sites. Sites and numbers apart, because together each pair would take a third more: a node
+/// keeps a million of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     sites: [SiteId; REMEMBERED],
@@ -78,7 +81,7 @@ struct Seen {
 
 impl Seen {
     /// Remembers a request; whether it is new.
-    fn is_new(&mut self, ask: Ask) -> bool {
+    fn is_new(&mut self, ask: RequestId) -> bool {
         let place = ask.site.index() % REMEMBERED;
         if self.sites[place] == ask.site && ask.number <= self.numbers[place] {
             return false;
@@ -88,35 +91,25 @@ impl Seen {
     }
 }
 
-/// What the process at a site does, and where that leaves the token.
+/// State of the local process, and where the token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum NaimiTrehelState {
     /// Idle, the token is elsewhere.
     Away,
     /// Idle, the token is here.
     Keeping,
-    /// Wants in; the token goes to `next` afterwards.
-    Waiting { next: Option<Ask> },
+    /// Waits to enter; the token goes to `next` afterwards.
+    Waiting { next: Option<RequestId> },
     /// Inside; the token goes to `next` afterwards.
-    Inside { next: Option<Ask> },
-}
-
-/// A request by its name: whose, and which of that site's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Ask {
-    /// The site that wants in.
-    pub site: SiteId,
-    /// How many requests it has made, with this one.
-    pub number: u64,
+    Inside { next: Option<RequestId> },
 }
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, or that passes on what it was sent, to its father: this site wants the token after
-    /// whoever asked last. The sender has taken it for its father.
-    Request(Ask),
+    /// From a site that wants to enter, or that passes on what it was sent, to its father: this site wants the token
+    /// after whoever asked last. The sender has taken it for its father.
+    Request(RequestId),
     /// From the site that was served before, to its next: enter.
     Token {
         /// The number of the receiver's request that is served.
@@ -161,10 +154,10 @@ impl Site for NaimiTrehel {
         assert!(self.phase() == Phase::Idle, "the host requests only while the process is idle");
         self.requests += 1;
         if let Some(father) = self.father.take() {
-            self.stage = Stage::Waiting { next: None };
-            out.send(father, Message::Request(Ask { site: self.me, number: self.requests }));
+            self.state = NaimiTrehelState::Waiting { next: None };
+            out.send(father, Message::Request(RequestId { site: self.me, number: self.requests }));
         } else {
-            self.stage = Stage::Inside { next: None };
+            self.state = NaimiTrehelState::Inside { next: None };
             out.enter();
         }
     }
@@ -181,19 +174,19 @@ impl Site for NaimiTrehel {
 
     /// The token goes to the next, if there is one.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let Stage::Inside { next } = self.stage else {
+        let NaimiTrehelState::Inside { next } = self.state else {
             panic!("the host releases only while the process is inside");
         };
         match next {
             Some(next) => self.give_token(next, out),
-            None => self.stage = Stage::Keeping,
+            None => self.state = NaimiTrehelState::Keeping,
         }
     }
 }
 
 impl NaimiTrehel {
     /// Path reversal: the request goes on to the father, or ends here; either way the requester is the new father.
-    fn on_request(&mut self, from: SiteId, ask: Ask, out: &mut Outbox<Message>) {
+    fn on_request(&mut self, from: SiteId, ask: RequestId, out: &mut Outbox<Message>) {
         if !self.cluster.is_peer(self.me, ask.site) {
             return out.misbehaved(from, "a request of no other site");
         }
@@ -207,35 +200,40 @@ impl NaimiTrehel {
         }
     }
 
-    fn on_request_at_the_tail(&mut self, ask: Ask, out: &mut Outbox<Message>) {
-        match &mut self.stage {
-            Stage::Waiting { next } | Stage::Inside { next } => *next = Some(ask),
-            Stage::Keeping => self.give_token(ask, out),
-            Stage::Away => unreachable!("I1: a site without the token that wants nothing has a father"),
+    fn on_request_at_the_tail(&mut self, ask: RequestId, out: &mut Outbox<Message>) {
+        match &mut self.state {
+            NaimiTrehelState::Waiting { next } | NaimiTrehelState::Inside { next } => *next = Some(ask),
+            NaimiTrehelState::Keeping => self.give_token(ask, out),
+            NaimiTrehelState::Away => {
+                unreachable!("I1: a site without the token that wants nothing has a father")
+            }
         }
     }
 
     fn on_token(&mut self, from: SiteId, serves: u64, out: &mut Outbox<Message>) {
-        match self.stage {
-            Stage::Waiting { next } if serves == self.requests => {
-                self.stage = Stage::Inside { next };
+        match self.state {
+            NaimiTrehelState::Waiting { next } if serves == self.requests => {
+                self.state = NaimiTrehelState::Inside { next };
                 out.enter();
             }
-            Stage::Away | Stage::Keeping | Stage::Waiting { .. } | Stage::Inside { .. } => {
+            NaimiTrehelState::Away
+            | NaimiTrehelState::Keeping
+            | NaimiTrehelState::Waiting { .. }
+            | NaimiTrehelState::Inside { .. } => {
                 out.misbehaved(from, "a token that nobody waits for");
             }
         }
     }
 
-    fn give_token(&mut self, to: Ask, out: &mut Outbox<Message>) {
-        self.stage = Stage::Away;
+    fn give_token(&mut self, to: RequestId, out: &mut Outbox<Message>) {
+        self.state = NaimiTrehelState::Away;
         out.send(to.site, Message::Token { serves: to.number });
     }
 
-    fn next(&self) -> Option<Ask> {
-        match self.stage {
-            Stage::Away | Stage::Keeping => None,
-            Stage::Waiting { next } | Stage::Inside { next } => next,
+    fn next(&self) -> Option<RequestId> {
+        match self.state {
+            NaimiTrehelState::Away | NaimiTrehelState::Keeping => None,
+            NaimiTrehelState::Waiting { next } | NaimiTrehelState::Inside { next } => next,
         }
     }
 }
@@ -255,7 +253,10 @@ impl Described for NaimiTrehel {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, passed on along the fathers" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, passed on along the fathers",
+            },
             MessageInfo { kind: "TOKEN", about: "from the site that was served before, to the next" },
         ],
         costs: Costs {
@@ -296,10 +297,10 @@ impl Algorithm for NaimiTrehel {
         NaimiTrehel {
             me,
             cluster: *cluster,
-            stage: match me {
-                _ if holders.contains(me) => Stage::Inside { next: None },
-                _ if me == home => Stage::Keeping,
-                _ => Stage::Away,
+            state: match me {
+                _ if holders.contains(me) => NaimiTrehelState::Inside { next: None },
+                _ if me == home => NaimiTrehelState::Keeping,
+                _ => NaimiTrehelState::Away,
             },
             requests: 0,
             father: (me != home).then_some(home),
@@ -308,10 +309,10 @@ impl Algorithm for NaimiTrehel {
     }
 
     fn phase(&self) -> Phase {
-        match self.stage {
-            Stage::Away | Stage::Keeping => Phase::Idle,
-            Stage::Waiting { .. } => Phase::Waiting,
-            Stage::Inside { .. } => Phase::Executing,
+        match self.state {
+            NaimiTrehelState::Away | NaimiTrehelState::Keeping => Phase::Idle,
+            NaimiTrehelState::Waiting { .. } => Phase::Waiting,
+            NaimiTrehelState::Inside { .. } => Phase::Executing,
         }
     }
 
@@ -320,13 +321,13 @@ impl Algorithm for NaimiTrehel {
     }
 
     fn tokens(&self) -> usize {
-        usize::from(matches!(self.stage, Stage::Keeping | Stage::Inside { .. }))
+        usize::from(matches!(self.state, NaimiTrehelState::Keeping | NaimiTrehelState::Inside { .. }))
     }
 
     fn view(&self) -> View {
-        let next = match self.stage {
-            Stage::Waiting { next } | Stage::Inside { next } => next,
-            Stage::Away | Stage::Keeping => None,
+        let next = match self.state {
+            NaimiTrehelState::Waiting { next } | NaimiTrehelState::Inside { next } => next,
+            NaimiTrehelState::Away | NaimiTrehelState::Keeping => None,
         };
         let view = View::new();
         let view = self.father.into_iter().fold(view, |view, father| view.pointer("father", father));
@@ -334,13 +335,13 @@ impl Algorithm for NaimiTrehel {
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        let is_tail = match self.stage {
-            Stage::Away => false,
-            Stage::Keeping => true,
-            Stage::Waiting { next } | Stage::Inside { next } => next.is_none(),
+        let is_tail = match self.state {
+            NaimiTrehelState::Away => false,
+            NaimiTrehelState::Keeping => true,
+            NaimiTrehelState::Waiting { next } | NaimiTrehelState::Inside { next } => next.is_none(),
         };
         invariant!(self.father.is_none() == is_tail, "I1: a site has no father exactly if it is the tail");
-        // I2 holds by construction: only those stages have a next.
+        // I2 holds by construction: only those states have a next.
         invariant!(
             self.father != Some(self.me) && self.next().is_none_or(|next| next.site != self.me),
             "I3: neither its father nor its next is the site itself"
@@ -366,7 +367,7 @@ mod tests {
     use crate::world::{World, enter, misbehaved, send};
 
     fn request(site: SiteId, number: u64) -> Message {
-        Message::Request(Ask { site, number })
+        Message::Request(RequestId { site, number })
     }
 
     fn token(serves: u64) -> Message {

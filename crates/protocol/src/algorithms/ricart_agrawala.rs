@@ -2,8 +2,8 @@
 //!
 //! Kshemkalyani and Singhal, chapter 9, section 9.4, Algorithm 9.2; Lodha and Kshemkalyani, section 2.2, Figure 1.
 //!
-//! A site that wants in sends its timestamp to all others and enters when all have replied. A site that is asked
-//! replies at once, unless it is inside or wants in itself with the smaller timestamp: then it replies when it
+//! A site that wants to enter sends its timestamp to all others and enters when all have replied. A site that is asked
+//! replies at once, unless it is inside or wants to enter itself with the smaller timestamp: then it replies when it
 //! leaves. Of any two requesters the later one thus waits for the earlier one, and of all the earliest enters.
 //!
 //! ```text
@@ -48,12 +48,12 @@ use crate::{
 /// One site of Ricart and Agrawala's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RicartAgrawala {
-    // Who I am.
+    // This site.
     me: SiteId,
     text: Text,
-    // What I want.
-    want: Want,
-    // What I know of the others.
+    // The local process.
+    state: RicartAgrawalaState,
+    // What this site knows of the others.
     /// `Highest_Sequence_Number_Seen`: no request that I have seen has a larger clock.
     clock: Clock,
     /// The clock of the last request of each site; zero before its first.
@@ -62,17 +62,17 @@ pub struct RicartAgrawala {
     deferred: SiteSet,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In: this request misses the replies of these sites.
-    Entry {
+enum RicartAgrawalaState {
+    Idle,
+    /// Waits to enter: this request misses the replies of these sites.
+    Waiting {
         request: Timestamp,
         missing: SiteSet,
     },
-    /// Out, some day: it is inside on this request.
-    Exit {
+    /// Is in the critical section, on this request.
+    Executing {
         request: Timestamp,
     },
 }
@@ -80,7 +80,7 @@ enum Want {
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to all others: its clock at the request.
+    /// From a site that wants to enter, to all others: its clock at the request.
     Request {
         /// The clock; with the sender it is the timestamp.
         clock: Clock,
@@ -116,11 +116,11 @@ impl Site for RicartAgrawala {
 
     /// Algorithm 9.2, requesting, step (a).
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == RicartAgrawalaState::Idle, "the host requests only while the process is idle");
         let request = Timestamp::new(self.clock.tick(), self.me);
         let missing = SiteSet::all_but(self.me, self.last_request.len());
         out.send_all(&missing, &Message::Request { clock: request.clock });
-        self.want = Want::Entry { request, missing };
+        self.state = RicartAgrawalaState::Waiting { request, missing };
         self.enter_if_all_replied(out);
     }
 
@@ -136,8 +136,11 @@ impl Site for RicartAgrawala {
 
     /// Algorithm 9.2, releasing, step (d): all deferred replies are sent.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(matches!(self.want, Want::Exit { .. }), "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(
+            matches!(self.state, RicartAgrawalaState::Executing { .. }),
+            "the host releases only while the process is inside"
+        );
+        self.state = RicartAgrawalaState::Idle;
         for site in self.deferred.iter() {
             out.send(site, Message::Reply { to: self.last_request[site.index()] });
         }
@@ -156,14 +159,16 @@ impl RicartAgrawala {
             return out.misbehaved(from, "a second request before the first was answered");
         }
         self.last_request[from.index()] = theirs.clock;
-        let deferring = match &self.want {
-            Want::Nothing => false,
-            Want::Entry { .. } if mutant::is_on(Mutant::RicartAgrawalaEarlyReply) => false,
-            Want::Entry { request, .. } if mutant::is_on(Mutant::RicartAgrawalaWrongTieBreak) => {
+        let deferring = match &self.state {
+            RicartAgrawalaState::Idle => false,
+            RicartAgrawalaState::Waiting { .. } if mutant::is_on(Mutant::RicartAgrawalaEarlyReply) => false,
+            RicartAgrawalaState::Waiting { request, .. }
+                if mutant::is_on(Mutant::RicartAgrawalaWrongTieBreak) =>
+            {
                 request.clock < theirs.clock
             }
-            Want::Entry { request, .. } => *request < theirs,
-            Want::Exit { request } => self.text == Text::Repaired || *request < theirs,
+            RicartAgrawalaState::Waiting { request, .. } => *request < theirs,
+            RicartAgrawalaState::Executing { request } => self.text == Text::Repaired || *request < theirs,
         };
         if deferring || self.text == Text::Repaired {
             self.clock.observe(theirs.clock);
@@ -177,28 +182,32 @@ impl RicartAgrawala {
 
     /// Algorithm 9.2, step (c): enter once all have replied.
     fn on_reply(&mut self, from: SiteId, to: Clock, out: &mut Outbox<Message>) {
-        match &mut self.want {
-            Want::Entry { request, missing } if request.clock == to && missing.contains(from) => {
+        match &mut self.state {
+            RicartAgrawalaState::Waiting { request, missing }
+                if request.clock == to && missing.contains(from) =>
+            {
                 missing.remove(from);
                 self.enter_if_all_replied(out);
             }
-            Want::Nothing | Want::Entry { .. } | Want::Exit { .. } => {
+            RicartAgrawalaState::Idle
+            | RicartAgrawalaState::Waiting { .. }
+            | RicartAgrawalaState::Executing { .. } => {
                 out.misbehaved(from, "a reply that nobody waits for");
             }
         }
     }
 
     fn enter_if_all_replied(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry { request, missing } = &self.want
+        if let RicartAgrawalaState::Waiting { request, missing } = &self.state
             && missing.is_empty()
         {
-            self.want = Want::Exit { request: *request };
+            self.state = RicartAgrawalaState::Executing { request: *request };
             out.enter();
         }
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -222,7 +231,7 @@ impl Described for RicartAgrawala {
         )],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to all others" },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
         ],
         costs: Costs {
@@ -261,7 +270,11 @@ impl Algorithm for RicartAgrawala {
         RicartAgrawala {
             me,
             text: plan.text,
-            want: if holders.contains(me) { Want::Exit { request } } else { Want::Nothing },
+            state: if holders.contains(me) {
+                RicartAgrawalaState::Executing { request }
+            } else {
+                RicartAgrawalaState::Idle
+            },
             clock: Clock::ZERO,
             last_request: vec![Clock::ZERO; plan.cluster.sites].into(),
             deferred: SiteSet::new(),
@@ -269,38 +282,40 @@ impl Algorithm for RicartAgrawala {
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry { .. } => Phase::Waiting,
-            Want::Exit { .. } => Phase::Executing,
+        match self.state {
+            RicartAgrawalaState::Idle => Phase::Idle,
+            RicartAgrawalaState::Waiting { .. } => Phase::Waiting,
+            RicartAgrawalaState::Executing { .. } => Phase::Executing,
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.deferred.is_empty()
+        self.state == RicartAgrawalaState::Idle && self.deferred.is_empty()
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        match self.state {
+            RicartAgrawalaState::Idle => None,
+            RicartAgrawalaState::Waiting { request, .. } | RicartAgrawalaState::Executing { request } => {
+                Some(request)
+            }
         }
     }
 
     fn view(&self) -> View {
         let view = View::new().set("deferred", &self.deferred);
-        match &self.want {
-            Want::Entry { missing, .. } => view.waiting_for(missing.iter()),
-            Want::Nothing | Want::Exit { .. } => view,
+        match &self.state {
+            RicartAgrawalaState::Waiting { missing, .. } => view.waiting_for(missing.iter()),
+            RicartAgrawalaState::Idle | RicartAgrawalaState::Executing { .. } => view,
         }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         invariant!(
-            self.want != Want::Nothing || self.deferred.is_empty(),
+            self.state != RicartAgrawalaState::Idle || self.deferred.is_empty(),
             "I1: a reply is deferred only while the site waits or executes"
         );
-        if let Want::Entry { missing, .. } = &self.want {
+        if let RicartAgrawalaState::Waiting { missing, .. } = &self.state {
             invariant!(
                 !missing.is_empty() && !missing.contains(self.me),
                 "I2: a waiting site still misses a reply, and never one of its own"
@@ -312,8 +327,7 @@ impl Algorithm for RicartAgrawala {
     }
 
     fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let misses =
-            |a: &Self, b: &Self| matches!(&a.want, Want::Entry { missing, .. } if missing.contains(b.me));
+        let misses = |a: &Self, b: &Self| matches!(&a.state, RicartAgrawalaState::Waiting { missing, .. } if missing.contains(b.me));
         let waiting = || sites.iter().filter(|site| site.phase() == Phase::Waiting);
         for a in waiting() {
             for b in waiting().filter(|b| b.me > a.me) {

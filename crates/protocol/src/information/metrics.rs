@@ -15,16 +15,16 @@ use super::InformationStructure;
 
 impl InformationStructure {
     /// The lower bound on `NM_i`, the messages per entry of site `i` (section 6.1): a REQUEST to and a GRANT from
-    /// all others in `R_i`, a RELEASE to all others in `I_i`. Reached when nobody else wants in.
-    pub fn least_messages(&self, i: SiteId) -> usize {
+    /// all others in `R_i`, a RELEASE to all others in `I_i`. Reached when nobody else wants to enter.
+    pub fn min_messages(&self, i: SiteId) -> usize {
         others(self.inform(i), i) + 2 * others(self.request(i), i)
     }
 
     /// The upper bound on `NM_i` (section 6.1): besides, each site asked may send a FAIL, and an INQUIRE that is
     /// answered by a YIELD and mended by a new GRANT.
-    pub fn most_messages(&self, i: SiteId) -> usize {
+    pub fn max_messages(&self, i: SiteId) -> usize {
         let conflicts = self.request(i).iter().map(|j| self.conflict_messages(i, j)).sum::<usize>();
-        self.least_messages(i) + conflicts
+        self.min_messages(i) + conflicts
     }
 
     /// `r_j`: what a request of `i` can cost at `j` beyond REQUEST, GRANT and RELEASE.
@@ -45,9 +45,9 @@ impl InformationStructure {
         }
     }
 
-    /// What [`delay`](Self::delay) comes to when the algorithm runs. A third site that is informed of `j` and asked by `i`
-    /// may have put the request of `i` off until the RELEASE of `j` comes, whether it keeps track of `i` or not. So it is
-    /// `R_i ∩ I_j` that counts and not `I_i ∩ I_j`, and in Figure 2 `D_02` is 2, where the paper has 1.
+    /// What [`delay`](Self::delay) comes to when the algorithm runs. A third site that is informed of `j` and asked by
+    /// `i` may have put the request of `i` off until the RELEASE of `j` comes, whether it keeps track of `i` or not. So
+    /// it is `R_i ∩ I_j` that counts and not `I_i ∩ I_j`, and in Figure 2 `D_02` is 2, where the paper has 1.
     pub fn hand_over(&self, i: SiteId, j: SiteId) -> usize {
         let by_a_third = || self.request(i).intersection(self.inform(j)).iter().any(|k| k != i && k != j);
         match i == j {
@@ -98,8 +98,8 @@ mod tests {
             let distributed = InformationStructure::distributed(sites);
             assert!(close(distributed.mean_delay(), 1.0), "{sites} sites");
             for i in distributed.all() {
-                assert_eq!(distributed.least_messages(i), 2 * (sites - 1));
-                assert_eq!(distributed.most_messages(i), 3 * (sites - 1));
+                assert_eq!(distributed.min_messages(i), 2 * (sites - 1));
+                assert_eq!(distributed.max_messages(i), 3 * (sites - 1));
             }
         }
     }
@@ -110,12 +110,12 @@ mod tests {
         let structure = InformationStructure::figure_2();
         let [s0, s1, s2, s3] = SiteId::first();
         for busy in [s0, s1] {
-            assert_eq!(structure.least_messages(busy), 2);
+            assert_eq!(structure.min_messages(busy), 2);
             for other in structure.all().filter(|&other| other != busy) {
                 assert_eq!(structure.delay(busy, other), 1);
             }
         }
-        assert_eq!(structure.least_messages(s2), 6);
+        assert_eq!(structure.min_messages(s2), 6);
         assert_eq!(structure.delay(s2, s3), 2);
         assert_eq!(structure.delay(s2, s2), 0);
     }
@@ -142,15 +142,15 @@ mod tests {
         let structure = InformationStructure::figure_4();
         let [s0, _, s2] = SiteId::first();
         // Site 0 asks 1, which may have granted 2, and itself, which may have as well.
-        assert_eq!(structure.most_messages(s0), 2 + 4 + 3);
+        assert_eq!(structure.max_messages(s0), 2 + 4 + 3);
         // Site 2 asks 0 and 1, which keep track of no third site.
-        assert_eq!(structure.most_messages(s2), 6 + 1 + 1);
+        assert_eq!(structure.max_messages(s2), 6 + 1 + 1);
     }
 
     #[test]
     fn a_lone_site_has_no_delay_and_no_messages() {
         let alone = InformationStructure::distributed(1);
-        assert_eq!(alone.most_messages(SiteId::new(0)), 0);
+        assert_eq!(alone.max_messages(SiteId::new(0)), 0);
         assert!(close(alone.mean_delay(), 0.0));
     }
 }

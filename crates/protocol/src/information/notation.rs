@@ -26,20 +26,10 @@ pub const NOTATION: &str = "per site its inform set and, behind '+', who else it
 pub enum ParseStructureError {
     /// The number of entries is not the number of sites.
     #[error("{entries} entries for {sites} sites; write {NOTATION}")]
-    WrongLength {
-        /// The number of entries.
-        entries: usize,
-        /// The number of sites.
-        sites: usize,
-    },
+    WrongLength { entries: usize, sites: usize },
     /// An entry is wrong.
     #[error("entry of site {site}: {why}")]
-    Entry {
-        /// The site.
-        site: usize,
-        /// What is wrong with it.
-        why: String,
-    },
+    Entry { site: usize, why: String },
 }
 
 impl InformationStructure {

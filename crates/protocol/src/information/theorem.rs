@@ -15,7 +15,7 @@ use super::InformationStructure;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// The theorem's premise fails.
-    #[error("site {0} does not mind its own state: put {0} into its inform set", site.index())]
+    #[error("site {0} is not in its own inform set; add it", site.index())]
     ForgetsItself {
         /// The site that is not in its own inform set.
         site: SiteId,
@@ -26,7 +26,6 @@ pub enum Flaw {
         site.index()
     )]
     InformsUnasked {
-        /// The site.
         site: SiteId,
         /// `I_i − R_i`.
         unasked: SiteSet,
@@ -35,7 +34,6 @@ pub enum Flaw {
     #[error("condition b: sites {i} and {j} can be inside at once: {missing} ({case})", i = pair.0.index(),
         j = pair.1.index(), missing = missing(*pair, *lacks))]
     Strangers {
-        /// The two sites.
         pair: (SiteId, SiteId),
         /// Whether the first does not ask the second, and the second not the first.
         lacks: (bool, bool),
@@ -203,7 +201,7 @@ mod tests {
     fn a_site_that_forgets_itself_or_informs_without_asking_is_named() {
         let says =
             |text: &str| InformationStructure::parse(2, text).unwrap().check().unwrap_err().to_string();
-        assert_eq!(says("0.1/0"), "site 1 does not mind its own state: put 1 into its inform set");
+        assert_eq!(says("0.1/0"), "site 1 is not in its own inform set; add it");
         assert_eq!(
             says("0.1-1/0.1"),
             "condition a: site 0 informs {1} without asking; put {1} into its request set"

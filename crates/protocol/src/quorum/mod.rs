@@ -48,7 +48,6 @@ pub struct QuorumSystem {
 /// Why a family cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildQuorumsError {
-    /// There are no sites.
     #[error("no sites: a quorum system needs at least one")]
     NoSites,
     /// More than [`MAX_SITES`].
@@ -61,7 +60,6 @@ pub enum BuildQuorumsError {
         field::MAX_ORDER
     )]
     NoPlane {
-        /// The requested order.
         order: usize,
         /// The closest order that works.
         nearest: usize,
@@ -74,19 +72,13 @@ pub enum BuildQuorumsError {
     NoQuorumLeft(SiteSet),
     /// A site that does not exist was named.
     #[error("site {} does not exist: the sites are 0 to {}", site.index(), sites - 1)]
-    NoSuchSite {
-        /// The site.
-        site: SiteId,
-        /// The number of sites.
-        sites: usize,
-    },
+    NoSuchSite { site: SiteId, sites: usize },
     /// Nobody has a vote.
     #[error("nobody has a vote: give at least one site one")]
     NoVotes,
     /// The quota is reached by no set or by every set.
     #[error("a quota of {quota} makes no quorums: it must be from 1 to {total}, the sum of the votes")]
     BadQuota {
-        /// The requested quota.
         quota: u64,
         /// The sum of all votes.
         total: u64,

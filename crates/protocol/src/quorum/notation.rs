@@ -24,12 +24,7 @@ pub enum ParseQuorumsError {
     NotASite(String),
     /// A site that does not exist was named.
     #[error("site {site} does not exist: the sites are 0 to {}", sites.saturating_sub(1))]
-    NoSuchSite {
-        /// The site.
-        site: usize,
-        /// The number of sites.
-        sites: usize,
-    },
+    NoSuchSite { site: usize, sites: usize },
     /// A file has no set.
     #[error("no sets; write one a line, sites joined by '.': 0.1")]
     NoSets,

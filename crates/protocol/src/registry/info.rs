@@ -14,7 +14,6 @@ pub enum Kind {
 /// How many processes may be inside at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permits {
-    /// One.
     One,
     /// Any K. A free permit reaches a site that waits, however long others keep theirs.
     Many,
@@ -76,12 +75,7 @@ pub enum Range {
     /// One of these words.
     Choice(&'static [&'static str]),
     /// An integer from `least` to `most`.
-    Integer {
-        /// The smallest value.
-        least: usize,
-        /// The largest value.
-        most: usize,
-    },
+    Integer { least: usize, most: usize },
     /// One of `words`, or text in a notation that the algorithm parses.
     WordsOr {
         /// The words with a fixed meaning.
@@ -119,7 +113,6 @@ impl OptionInfo {
 /// The text that a site follows, where the published one is wrong: the value of [`OptionInfo::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Text {
-    /// The repaired text.
     Repaired,
     /// The published text to the letter, for the checker.
     Printed,
@@ -218,7 +211,6 @@ pub struct Info {
     pub kind: Kind,
     /// How many processes may be inside at once.
     pub permits: Permits,
-    /// The number of tokens.
     pub tokens: Tokens,
     /// The order of messages that it needs, as shipped. (What the paper assumes is in `assumes`.)
     pub channels: Channels,
@@ -228,15 +220,11 @@ pub struct Info {
     pub order: Order,
     /// The failures that it handles by itself.
     pub failures: Failures,
-    /// Its options.
     pub options: &'static [OptionInfo],
     /// Other settings of the options, as specs. Every test that runs the defaults runs these too.
     pub variants: &'static [&'static str],
-    /// Its kinds of messages.
     pub messages: &'static [MessageInfo],
-    /// Its costs.
     pub costs: Costs,
-    /// Its memory.
     pub memory: Memory,
     /// The departures from the published text, one line each.
     pub departures: &'static [&'static str],

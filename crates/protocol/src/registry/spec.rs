@@ -8,9 +8,7 @@ use crate::registry::values::Values;
 /// An algorithm chosen by name, with a value for each of its options.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The description of the algorithm.
     pub info: &'static Info,
-    /// The values of its options.
     pub values: Values,
 }
 
@@ -20,7 +18,6 @@ pub enum SpecError {
     /// No algorithm has this name.
     #[error("unknown algorithm '{given}'{nearest}; `meshlock algorithms` lists them all")]
     UnknownAlgorithm {
-        /// The text that was given.
         given: String,
         /// " (did you mean 'x'?)", or nothing.
         nearest: String,
@@ -28,9 +25,7 @@ pub enum SpecError {
     /// The algorithm has no such option.
     #[error("{algorithm} has no option '{given}'{nearest}; it has: {has}")]
     UnknownOption {
-        /// The algorithm.
         algorithm: &'static str,
-        /// The text that was given.
         given: String,
         /// " (did you mean 'x'?)", or nothing.
         nearest: String,
@@ -40,23 +35,15 @@ pub enum SpecError {
     /// The option does not take this value.
     #[error("{algorithm}: option {option} cannot be '{given}'; it takes {takes}")]
     BadValue {
-        /// The algorithm.
         algorithm: &'static str,
-        /// The option.
         option: &'static str,
-        /// The text that was given.
         given: String,
         /// What would be right.
         takes: String,
     },
     /// The option was given twice.
     #[error("{algorithm}: option {option} is given twice")]
-    Twice {
-        /// The algorithm.
-        algorithm: &'static str,
-        /// The option.
-        option: String,
-    },
+    Twice { algorithm: &'static str, option: String },
 }
 
 impl SpecError {

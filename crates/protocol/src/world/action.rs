@@ -26,27 +26,21 @@ pub enum Action {
     Return(SiteId),
     /// A message arrives.
     Deliver {
-        /// The sender.
         from: SiteId,
-        /// The receiver.
         to: SiteId,
         /// The number of older messages in the same channel that are still in flight.
         nth: usize,
     },
     /// A message arrives, and a copy of it will arrive again.
     Duplicate {
-        /// The sender.
         from: SiteId,
-        /// The receiver.
         to: SiteId,
         /// The number of older messages in the same channel that are still in flight.
         nth: usize,
     },
     /// A message is lost.
     Lose {
-        /// The sender.
         from: SiteId,
-        /// The receiver.
         to: SiteId,
         /// The number of older messages in the same channel that are still in flight.
         nth: usize,

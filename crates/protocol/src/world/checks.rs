@@ -10,12 +10,7 @@ use super::World;
 pub enum Violation {
     /// Mutual exclusion is violated.
     #[error("{inside} sites are inside at once, {permits} may be")]
-    TooManyInside {
-        /// The number of sites inside.
-        inside: usize,
-        /// The number of permits.
-        permits: usize,
-    },
+    TooManyInside { inside: usize, permits: usize },
     /// A site entered without a request.
     #[error("{site} entered without a request")]
     EnteredUnasked {

@@ -35,7 +35,6 @@ pub struct Entry {
     pub site: SiteId,
     /// The permit that it uses.
     pub slot: Slot,
-    /// Its fence.
     pub fence: Fence,
     /// The number of earlier requests that were still waiting.
     pub overtook: usize,

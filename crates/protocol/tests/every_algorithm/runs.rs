@@ -25,8 +25,8 @@ impl Run {
 }
 
 fn runs(permits: Permits) -> impl Strategy<Value = Run> {
-    let most_permits = if permits == Permits::One { 1 } else { 3_usize };
-    let size = (1_usize..=7, 1..=most_permits);
+    let max_permits = if permits == Permits::One { 1 } else { 3_usize };
+    let size = (1_usize..=7, 1..=max_permits);
     size.prop_flat_map(|(sites, permits)| {
         let holders = proptest::sample::subsequence((0..sites).collect::<Vec<_>>(), 0..=permits.min(sites));
         (Just(Cluster { sites, permits }), holders, proptest::collection::vec(any::<u16>(), 0..400))

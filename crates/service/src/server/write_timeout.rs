@@ -8,17 +8,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Wraps a stream; a pending write fails after `patience`.
+/// Wraps a stream; a pending write fails after `timeout`.
 pub(super) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
+    timeout: Duration,
     /// The timer of a pending write.
     over: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncWrite + Unpin> WriteTimeout<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        WriteTimeout { stream, patience, over: None }
+    pub(super) fn new(stream: S, timeout: Duration) -> Self {
+        WriteTimeout { stream, timeout, over: None }
     }
 
     /// Passes on the result of a write, or fails if it has been pending for too long.
@@ -27,8 +27,8 @@ impl<S: AsyncWrite + Unpin> WriteTimeout<S> {
             self.over = None;
             return wrote;
         }
-        let patience = self.patience;
-        let over = self.over.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let timeout = self.timeout;
+        let over = self.over.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(over.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what it is sent")))
     }

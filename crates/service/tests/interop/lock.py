@@ -20,7 +20,7 @@ print("second releases what it has not:", second.release())
 print("first still has it:", first.is_acquired())
 print("refreshed to:", [answer.TTL for answer in first.refresh()])
 
-# Released before the waiter watches, the lock would be seen free only when its patience is over: the client does not say since when.
+# Released before the waiter watches, the lock would be seen free only when its timeout has passed: the client does not say since when.
 watching = threading.Event()
 watch = second.etcd_client.add_watch_callback
 

@@ -16,7 +16,7 @@ use crate::time::Time;
 use crate::trace::TraceKind;
 use crate::violation::{History, RunViolation, Stopped};
 
-/// What the host adds to a message.
+/// Header that the host adds to a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     stamp: Stamp,
@@ -53,7 +53,7 @@ pub(super) trait Schedule {
     fn at(&mut self, time: Time, event: HostEvent);
 }
 
-/// What the process at a site does.
+/// State of the process at a site.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ProcessState {
     Idle,
@@ -61,17 +61,17 @@ pub(super) enum ProcessState {
     Inside { arrived: Time },
 }
 
-/// What the host keeps for a site.
+/// State of the host of a site.
 #[derive(Clone, Debug)]
 pub(super) struct HostedSite {
     pub(super) process: ProcessState,
     pub(super) fence: FenceClock,
     clock: Clock,
-    /// When the site's next request arrives, or has arrived. Under open load the ones behind it are drawn when their turn
-    /// comes: an overloaded site costs neither events nor memory.
+    /// When the site's next request arrives, or has arrived. Under open load the ones behind it are drawn when their
+    /// turn comes: an overloaded site costs neither events nor memory.
     arrival: Option<Time>,
     pub(super) up: bool,
-    /// How often the site has failed.
+    /// Number of times that the site has failed.
     pub(super) incarnation: u32,
 }
 
@@ -176,7 +176,8 @@ impl<'a> Core<'a> {
         self.request_on_arrival(site, queue);
     }
 
-    /// Draws when the next request of `site` arrives: after the last arrival (open) or after the exit (closed, saturated).
+    /// Draws when the next request of `site` arrives: after the last arrival (open) or after the exit (closed,
+    /// saturated).
     fn draw_arrival(&mut self, site: SiteId, after: Time) {
         let rate = self.settings.rates.of(site.index());
         self.hosts[site.index()].arrival = match self.settings.load {
@@ -227,7 +228,7 @@ impl<'a> Core<'a> {
         arrival.filter(|&arrived| arrived <= self.now && self.open)
     }
 
-    /// What a message that is sent now carries; `None` if the network is split between the two sites.
+    /// Header of a message that is sent now; `None` if the network is split between the two sites.
     pub(super) fn header(&self, from: SiteId, to: SiteId) -> Option<Header> {
         let host = &self.hosts[from.index()];
         let origin = self.faults.origin(from, to, host.incarnation)?;
@@ -258,7 +259,7 @@ impl<'a> Core<'a> {
     }
 
     pub(super) fn set_timer(&self, site: SiteId, delays: u32, queue: &mut dyn Schedule) {
-        let pause = Time::from_ticks(self.settings.longest_delay().ticks() * u64::from(delays));
+        let pause = Time::from_ticks(self.settings.max_delay().ticks() * u64::from(delays));
         queue.at(self.now + pause, HostEvent::Wake(site, self.hosts[site.index()].incarnation));
     }
 

@@ -14,7 +14,6 @@ use crate::violation::{RunViolation, Stopped};
 /// The sender's incarnation and the cut when a message was sent: they decide whether it still arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketOrigin {
-    /// The sender's incarnation.
     incarnation: u32,
     /// The cut between the two sites when the message was sent.
     cut: u64,

@@ -25,11 +25,11 @@ pub(super) trait RunObserver<A: Algorithm> {
         state: &A,
     );
 
-    /// So many entries are measured by now.
+    /// Takes the number of entries measured so far.
     fn on_entry(&mut self, entries: u64);
 }
 
-/// Only the number of entries is told.
+/// Reports only the number of entries.
 pub(super) struct Untraced<'a>(pub(super) &'a mut dyn FnMut(u64));
 
 impl<A: Algorithm> RunObserver<A> for Untraced<'_> {

@@ -27,7 +27,7 @@ const ENTRIES: u64 = 20_000;
 const LOADS: [f64; 8] = [0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.3, 1.0];
 /// The last of them: heavy load.
 const HEAVY: usize = LOADS.len() - 1;
-/// How many of them, from the first on, are "small λ": the sites want in for less than a tenth of what can be served.
+/// How many of them, from the first on, are "small λ": the sites want to enter for less than a tenth of what can be served.
 const SMALL: usize = 3;
 
 /// The algorithms: how they are run, and their names in the report.

@@ -1,7 +1,7 @@
 //! The papers' tables and figures as experiments: each is a list of runs and an evaluation of their reports.
 //!
-//! Runs are independent of each other, so that a host can run them on all its cores; the rows depend only on the reports
-//! in their order. A row gives the published value, ours, the difference and a verdict; what does not match is
+//! Runs are independent of each other, so that a host can run them on all its cores; the rows depend only on the
+//! reports in their order. A row gives the published value, ours, the difference and a verdict; what does not match is
 //! reported with the reason, never left out.
 
 mod bulgannawar;
@@ -91,9 +91,9 @@ pub struct ComparisonRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowVerdict {
-    /// It is within the tolerance that the experiment states, or within the bound.
+    /// The result is within the tolerance that the experiment states, or within the bound.
     Agrees,
-    /// It is not.
+    /// The result is outside of it.
     Differs,
     /// There is no published value to compare with.
     Shown,

@@ -143,7 +143,7 @@ fn bounds() -> Result<Findings, Stopped> {
 fn alike(structure: &InformationStructure) -> Vec<Vec<SiteId>> {
     let mut groups: BTreeMap<(usize, usize), Vec<SiteId>> = BTreeMap::new();
     for i in structure.all() {
-        groups.entry((structure.least_messages(i), structure.most_messages(i))).or_default().push(i);
+        groups.entry((structure.min_messages(i), structure.max_messages(i))).or_default().push(i);
     }
     groups.into_values().collect()
 }
@@ -154,7 +154,7 @@ fn message_rows(
     sites: &[SiteId],
     runs: &FigureRuns,
 ) -> Vec<ComparisonRow> {
-    let (least, most) = (structure.least_messages(sites[0]), structure.most_messages(sites[0]));
+    let (least, most) = (structure.min_messages(sites[0]), structure.max_messages(sites[0]));
     let ids: Vec<String> = sites.iter().map(|site| site.index().to_string()).collect();
     let label = format!("{name}, site {}", ids.join(", "));
     let all = runs.messages(sites);
@@ -280,8 +280,8 @@ mod tests {
             );
             for site in structure.all() {
                 let spread = Spread::of(attribution.messages(&[site]));
-                assert!(spread.least >= structure.least_messages(site) as f64, "{name}, {site}: {spread:?}");
-                assert!(spread.most <= structure.most_messages(site) as f64, "{name}, {site}: {spread:?}");
+                assert!(spread.least >= structure.min_messages(site) as f64, "{name}, {site}: {spread:?}");
+                assert!(spread.most <= structure.max_messages(site) as f64, "{name}, {site}: {spread:?}");
             }
         }
     }

@@ -46,8 +46,8 @@ pub struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u32>,
     /// The site's number in messages and states, if that is not its number in the trace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seat: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "seat")]
+    pub machine: Option<u32>,
     /// The client of the site that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<u64>,
@@ -80,7 +80,7 @@ impl Written {
             message: None,
             number: None,
             epoch: None,
-            seat: None,
+            machine: None,
             client: None,
             who: None,
             fence: None,

@@ -55,7 +55,7 @@ pub(super) const ERRATA: &[Erratum] = &[
         title: "an idle holder queues a request and does not send the token",
         printed: "A site that keeps a token and gets a request sets its pointer and adds the requester to the token-queue, with its \
                   tag. That is all.",
-        wrong: "A token-queue is worked off when its site leaves the critical section. A site that never asks again never does, and \
+        wrong: "A token-queue is processed when its site leaves the critical section. A site that never asks again never does, and \
                 whoever asked it waits for ever, with two sites.",
         repair: "Queue the request, then send the token, as the pseudo-code does.",
         evidence: Evidence::Exploration {

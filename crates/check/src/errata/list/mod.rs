@@ -12,7 +12,7 @@ use super::Erratum;
 pub(super) const ALL: &[&[Erratum]] =
     &[chapter::ERRATA, lodha::ERRATA, sanders::ERRATA, singhal::ERRATA, bulgannawar_vaidya::ERRATA];
 
-/// What is known or suspected to be wrong and not shown here, and why.
+/// Claims that are known or suspected to be wrong and are not verified, with the reason.
 pub(super) const NOT_SHOWN: &[(&str, &str)] = &[
     (
         "Singhal 1989, section VI-C (method 1 forgets SV_i1[i2..im] := R; waiting sites do not ask their new rows)",

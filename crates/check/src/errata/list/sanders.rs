@@ -66,7 +66,7 @@ pub(super) const ERRATA: &[Erratum] = &[
                   failed site asks the additions to its request set. \"The algorithm will never violate mutual exclusion.\"",
         wrong: "A site that waits and does not know of the failure yet grants another's request without having to remember it, \
                 then enters on a grant that the failed site had sent. Two are inside after one failure, with three sites.",
-        repair: "A REQUEST carries the failures that its sender knows of; a waiting site asks all additions, anew if it had \
+        repair: "A REQUEST carries the failures that its sender knows of; a waiting site asks all additions, again if it had \
                  asked before they came to rely on each other.",
         evidence: Evidence::Exploration {
             printed: Run::new("sanders:structure=central,text=silent-recovery", 3, 1).crashes(1),

@@ -35,7 +35,7 @@ pub(crate) enum Slip {
 
 /// Table I.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Entry {
+enum SiteState {
     /// Not requesting.
     N,
     /// Requesting.
@@ -54,12 +54,12 @@ pub(crate) struct SinghalRecovery {
     /// What the process does, as its host knows it; the rules know it as `SV[me]`.
     process: Phase,
     /// SV: the last known state of each site.
-    states: Box<[Entry]>,
+    states: Box<[SiteState]>,
     /// SN: the last known request of each site.
     numbers: Box<[u32]>,
     /// The sites that were sent the waiting request (case IV).
     asked: SiteSet,
-    token: Option<Box<Token>>,
+    token: Option<Box<TwinToken>>,
     /// The site that was sent the token last, until it comes back.
     passed_to: Option<SiteId>,
     /// The sites that have failed. The paper keeps this in SV only.
@@ -72,7 +72,7 @@ pub(crate) struct SinghalRecovery {
 
 /// The token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Token {
+pub(crate) struct TwinToken {
     /// TSV: the sites that wait.
     waiting: SiteSet,
     /// TSN: the last known request of each site.
@@ -85,7 +85,7 @@ pub(crate) enum Message {
     /// This request of mine waits.
     Request { number: u32 },
     /// Enter.
-    Token(Box<Token>),
+    Token(Box<TwinToken>),
     /// I had failed and run again.
     Recovering,
 }
@@ -118,12 +118,12 @@ impl Site for SinghalRecovery {
     /// Step 1 (Rules 1 and 2).
     fn request(&mut self, out: &mut Outbox<Message>) {
         self.process = Phase::Waiting;
-        if self.own() == Entry::H {
+        if self.own() == SiteState::H {
             return self.execute(out);
         }
-        self.set_own(Entry::R);
+        self.set_own(SiteState::R);
         self.numbers[self.me.index()] += 1;
-        self.asked = self.others().filter(|site| self.states[site.index()] == Entry::R).collect();
+        self.asked = self.others().filter(|site| self.states[site.index()] == SiteState::R).collect();
         out.send_all(&self.asked, &self.request_message());
     }
 
@@ -132,7 +132,7 @@ impl Site for SinghalRecovery {
             Message::Request { number } => self.on_request(from, number, out),
             Message::Token(token) => self.on_token(token, out),
             Message::Recovering => {
-                self.states[from.index()] = Entry::N;
+                self.states[from.index()] = SiteState::N;
                 self.down.remove(from);
             }
         }
@@ -149,10 +149,10 @@ impl Site for SinghalRecovery {
         self.lost |= self.passed_to == Some(peer) && self.slip != Some(Slip::OwnEntry);
         self.down.insert(peer);
         if self.slip == Some(Slip::Indices) {
-            return self.set_own(Entry::N);
+            return self.set_own(SiteState::N);
         }
-        self.states[peer.index()] = Entry::N;
-        if self.own() == Entry::R && self.asked.iter().eq([peer]) {
+        self.states[peer.index()] = SiteState::N;
+        if self.own() == SiteState::R && self.asked.iter().eq([peer]) {
             self.asked = self.others().filter(|&site| site != peer).collect();
             out.send_all(&self.asked, &self.request_message());
         }
@@ -163,10 +163,10 @@ impl Site for SinghalRecovery {
         let last = self.numbers[self.me.index()];
         self.lost |= self.token.take().is_some();
         self.process = Phase::Idle;
-        self.states.fill(Entry::R);
+        self.states.fill(SiteState::R);
         self.numbers.fill(0);
         if self.slip != Some(Slip::OwnEntry) {
-            self.set_own(Entry::N);
+            self.set_own(SiteState::N);
         }
         if self.slip != Some(Slip::Numbers) {
             self.numbers[self.me.index()] = last;
@@ -177,11 +177,11 @@ impl Site for SinghalRecovery {
 }
 
 impl SinghalRecovery {
-    fn own(&self) -> Entry {
+    fn own(&self) -> SiteState {
         self.states[self.me.index()]
     }
 
-    fn set_own(&mut self, state: Entry) {
+    fn set_own(&mut self, state: SiteState) {
         self.states[self.me.index()] = state;
     }
 
@@ -195,7 +195,7 @@ impl SinghalRecovery {
     }
 
     fn execute(&mut self, out: &mut Outbox<Message>) {
-        self.set_own(Entry::E);
+        self.set_own(SiteState::E);
         self.process = Phase::Executing;
         out.enter();
     }
@@ -206,17 +206,17 @@ impl SinghalRecovery {
             return;
         }
         self.numbers[from.index()] = number;
-        let before = std::mem::replace(&mut self.states[from.index()], Entry::R);
+        let before = std::mem::replace(&mut self.states[from.index()], SiteState::R);
         match self.own() {
-            Entry::N | Entry::E => {}
-            Entry::R => {
-                if before != Entry::R {
+            SiteState::N | SiteState::E => {}
+            SiteState::R => {
+                if before != SiteState::R {
                     self.asked.insert(from);
                     out.send(from, self.request_message());
                 }
             }
-            Entry::H => {
-                self.set_own(Entry::N);
+            SiteState::H => {
+                self.set_own(SiteState::N);
                 let Some(mut token) = self.token.take() else { return };
                 token.waiting.insert(from);
                 token.numbers[from.index()] = number;
@@ -226,15 +226,15 @@ impl SinghalRecovery {
     }
 
     /// Step 2. A token that comes to a site that does not want it goes on, or stays idle: the paper does not say.
-    fn on_token(&mut self, token: Box<Token>, out: &mut Outbox<Message>) {
+    fn on_token(&mut self, token: Box<TwinToken>, out: &mut Outbox<Message>) {
         self.token = Some(token);
         self.passed_to = None;
-        if self.own() == Entry::R { self.execute(out) } else { self.pass_or_hold(out) }
+        if self.own() == SiteState::R { self.execute(out) } else { self.pass_or_hold(out) }
     }
 
     /// Step 3: the update rules in their condensed form, then the first arbitration rule, with the second among equals.
     fn pass_or_hold(&mut self, out: &mut Outbox<Message>) {
-        self.set_own(Entry::N);
+        self.set_own(SiteState::N);
         let Some(mut token) = self.token.take() else { return };
         token.waiting.remove(self.me);
         for site in SiteId::all(self.states.len()) {
@@ -242,30 +242,30 @@ impl SinghalRecovery {
             let known = &mut token.numbers[site.index()];
             if *number > *known {
                 *known = *number;
-                if *state == Entry::R {
+                if *state == SiteState::R {
                     token.waiting.insert(site)
                 } else {
                     token.waiting.remove(site)
                 };
             } else {
                 *number = *known;
-                *state = if token.waiting.contains(site) { Entry::R } else { Entry::N };
+                *state = if token.waiting.contains(site) { SiteState::R } else { SiteState::N };
             }
         }
         if self.slip != Some(Slip::InToken) {
             token.waiting.subtract(&self.down);
-            self.down.iter().for_each(|site| self.states[site.index()] = Entry::N);
+            self.down.iter().for_each(|site| self.states[site.index()] = SiteState::N);
         }
         let waiting = self.others().filter(|&site| token.waiting.contains(site));
         if let Some(next) = waiting.min_by_key(|site| token.numbers[site.index()]) {
             self.pass(token, next, out);
         } else {
-            self.set_own(Entry::H);
+            self.set_own(SiteState::H);
             self.token = Some(token);
         }
     }
 
-    fn pass(&mut self, token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
+    fn pass(&mut self, token: Box<TwinToken>, to: SiteId, out: &mut Outbox<Message>) {
         self.wasted |= self.down.contains(to);
         self.passed_to = Some(to);
         out.send(to, Message::Token(token));
@@ -339,12 +339,12 @@ impl Algorithm for SinghalRecovery {
     fn start(plan: &Plan, me: SiteId, _: &Holders) -> Self {
         let sites = plan.cluster.sites;
         let first = me.index() == 0;
-        let mut states = vec![Entry::N; sites];
-        states[..me.index()].fill(Entry::R);
+        let mut states = vec![SiteState::N; sites];
+        states[..me.index()].fill(SiteState::R);
         if first {
-            states[0] = Entry::H;
+            states[0] = SiteState::H;
         }
-        let token = || Box::new(Token { waiting: SiteSet::new(), numbers: vec![0; sites].into() });
+        let token = || Box::new(TwinToken { waiting: SiteSet::new(), numbers: vec![0; sites].into() });
         SinghalRecovery {
             me,
             slip: plan.slip,

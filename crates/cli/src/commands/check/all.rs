@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<
     let mut records = Vec::new();
     for (number, case) in cases.iter().enumerate() {
         let spec: Spec = case.spec.parse().map_err(UsageError::new)?;
-        let bounds = Bounds { most_memory: memory, ..case.bounds() };
+        let bounds = Bounds { max_memory: memory, ..case.bounds() };
         let title = format!("{}/{} {spec}", number + 1, cases.len());
         let timed = explore(&spec, &bounds, threads, &title)?;
         let record = CaseRecord { case: case.clone(), outcome: CaseOutcome::of(&timed.report, memory) };

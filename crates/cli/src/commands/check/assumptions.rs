@@ -18,7 +18,7 @@ const MAX_STATES: usize = 1_000_000;
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let spec: Spec = named(arguments.assumptions.as_deref())?.parse().map_err(UsageError::new)?;
     let limits =
-        Bounds { most_states: MAX_STATES, most_memory: arguments.limits.memory()?, ..Bounds::new(1, 1) };
+        Bounds { max_states: MAX_STATES, max_memory: arguments.limits.memory()?, ..Bounds::new(1, 1) };
     let line = ProgressLine::new(&spec.to_string());
     let weakenings = on(arguments.limits.threads()?, || weaken(&spec, &limits, |_, now| line.show(now)))?;
     let weakenings = weakenings.map_err(UsageError::new)?;

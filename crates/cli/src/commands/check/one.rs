@@ -44,7 +44,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let spec: Spec = named(arguments.algorithm.as_deref())?.parse().map_err(UsageError::new)?;
     let bounds = arguments.scope.bounds(&spec)?;
-    let bounds = Bounds { most_memory: arguments.limits.memory()?, ..bounds };
+    let bounds = Bounds { max_memory: arguments.limits.memory()?, ..bounds };
     // Before the exploration, so that a mistyped path does not waste an hour.
     let file = arguments.trace.as_deref().map(create).transpose()?;
     let found = explore(&spec, &bounds, arguments.limits.threads()?, &spec.to_string())?;
@@ -156,7 +156,7 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
             out,
             "{spec}: not finished: the limit of {} was reached; nothing is violated so far. Raise --memory, or lower \
              --sites or --entries",
-            size(bounds.most_memory)
+            size(bounds.max_memory)
         )?,
         None => writeln!(out, "{spec}: holds in every schedule")?,
     }
@@ -170,7 +170,7 @@ fn print(spec: &Spec, bounds: &Bounds, found: &Timed, out: &mut dyn Write) -> an
         writeln!(
             out,
             "  swept     {} were used at depth {level}; from there on the oldest levels were dropped, which misses no state",
-            size(bounds.most_memory)
+            size(bounds.max_memory)
         )?;
     }
     if let Some((least, most)) = messages_per_entry(bounds, report) {

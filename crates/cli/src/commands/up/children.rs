@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::plan::{LocalSite, Plan};
+use super::files::{LocalClusterFiles, LocalSite};
 use crate::output::CommandOutcome;
 
 /// How long the sites may take to be ready.
@@ -32,8 +32,8 @@ struct Running {
 }
 
 impl Children {
-    pub(super) fn start(plan: &Plan) -> anyhow::Result<Self> {
-        plan.sites.iter().map(Running::start).collect::<anyhow::Result<_>>().map(Children)
+    pub(super) fn start(files: &LocalClusterFiles) -> anyhow::Result<Self> {
+        files.sites.iter().map(Running::start).collect::<anyhow::Result<_>>().map(Children)
     }
 
     /// Waits until every site has printed that it is ready, and prints these lines.

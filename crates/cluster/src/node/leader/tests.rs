@@ -12,12 +12,12 @@ const TERMS: Terms = Terms {
     renew_every: Span::from_millis(200),
 };
 
-const TEMPO: Tempo = Tempo {
+const TIMING: LeaderTiming = LeaderTiming {
     gather: Span::from_millis(10),
     expected: 9,
     forget_joiner: Span::from_millis(1000),
     retry_round: Span::from_millis(50),
-    longest_past: 9,
+    max_past: 9,
 };
 
 fn at(millis: u64) -> Time {
@@ -48,7 +48,7 @@ impl Leadership {
             let reported = self.reports.get(member).cloned().unwrap_or_default();
             self.on_renew((*member).clone(), Renewal::default(), reported);
         }
-        let round = self.begin_round(at(millis), TEMPO).unwrap();
+        let round = self.begin_round(at(millis), TIMING).unwrap();
         self.on_confirmed(round, view, at(millis)).granted.into_iter().map(|(member, _)| member).collect()
     }
 
@@ -58,7 +58,7 @@ impl Leadership {
     }
 
     fn next(&mut self, view: &View, millis: u64) -> Option<Vec<Member>> {
-        self.next_view(view, &RulesText::default(), at(millis), TEMPO).map(|next| next.members)
+        self.next_view(view, &RulesText::default(), at(millis), TIMING).map(|next| next.members)
     }
 }
 
@@ -66,12 +66,12 @@ impl Leadership {
 fn a_renewal_is_granted_by_a_round_that_began_after_it_came() {
     let (mut leader, view, [a, b, ..]) = leading();
     leader.on_renew(a.clone(), Renewal::default(), Vec::new());
-    let first = leader.begin_round(at(1), TEMPO).unwrap();
+    let first = leader.begin_round(at(1), TIMING).unwrap();
     leader.on_renew(b.clone(), Renewal::default(), Vec::new());
-    assert_eq!(leader.begin_round(at(2), TEMPO), None, "one round at a time");
+    assert_eq!(leader.begin_round(at(2), TIMING), None, "one round at a time");
     let granted = leader.on_confirmed(first, &view, at(3)).granted;
     assert_eq!(granted, [(a, Renewal::default())]);
-    let second = leader.begin_round(at(3), TEMPO).unwrap();
+    let second = leader.begin_round(at(3), TIMING).unwrap();
     assert_eq!(
         leader.on_confirmed(first, &view, at(4)),
         Answers::default(),
@@ -84,9 +84,9 @@ fn a_renewal_is_granted_by_a_round_that_began_after_it_came() {
 fn a_round_that_is_not_confirmed_is_begun_anew_with_all_that_wait() {
     let (mut leader, view, [a, b, ..]) = leading();
     leader.on_renew(a, Renewal::default(), Vec::new());
-    let lost = leader.begin_round(at(1), TEMPO).unwrap();
+    let lost = leader.begin_round(at(1), TIMING).unwrap();
     leader.on_renew(b, Renewal::default(), Vec::new());
-    let again = leader.begin_round(at(51), TEMPO).unwrap();
+    let again = leader.begin_round(at(51), TIMING).unwrap();
     assert_eq!(leader.on_confirmed(lost, &view, at(52)), Answers::default());
     assert_eq!(leader.on_confirmed(again, &view, at(52)).granted.len(), 2);
 }
@@ -104,7 +104,7 @@ fn whoever_is_not_renewed_is_left_out_when_its_lease_is_over_and_not_before() {
 fn nobody_whom_a_proposed_view_leaves_out_is_granted_anything() {
     let (mut leader, view, [a, b, c, d]) = leading();
     leader.renew(&[&a, &b, &c], &view, 900);
-    leader.pending = leader.next_view(&view, &RulesText::default(), at(1000), TEMPO);
+    leader.pending = leader.next_view(&view, &RulesText::default(), at(1000), TIMING);
     assert_eq!(leader.renew(&[&a, &d], &view, 1001), [a]);
     assert_eq!(leader.next(&view, 1900), None, "one proposal at a time");
 }
@@ -189,7 +189,7 @@ fn a_view_says_where_each_incarnation_is_reached_that_it_lets_in_and_of_nobody_e
     for joiner in [member("c", 2), member("e", 7)] {
         leader.join(joiner, vec![a.clone(), b.clone()], at(900));
     }
-    let next = leader.next_view(&view, &RulesText::default(), at(1000), TEMPO).unwrap();
+    let next = leader.next_view(&view, &RulesText::default(), at(1000), TIMING).unwrap();
     let addresses = next.addresses.iter().map(|(site, address)| format!("{site} at {address}"));
     assert_eq!(addresses.collect::<Vec<_>>(), ["a at old:1", "b at old:1", "c at c:2", "e at e:7"]);
     assert!(next.is_well_formed());
@@ -202,12 +202,12 @@ fn an_incarnation_that_is_too_old_is_told_so_by_a_confirmed_leader_with_the_last
     for outdated in [member("e", 8), member("b", 0), member("a", 1)] {
         leader.on_outdated(outdated);
     }
-    let round = leader.begin_round(at(1), TEMPO).unwrap();
+    let round = leader.begin_round(at(1), TIMING).unwrap();
     leader.on_outdated(member("z", 0));
     let answers = leader.on_confirmed(round, &view, at(2));
     let last = Incarnation::new;
     assert_eq!(answers.outdated, [(member("b", 0), last(1)), (member("e", 8), last(8))], "{a} takes part");
-    let round = leader.begin_round(at(3), TEMPO).unwrap();
+    let round = leader.begin_round(at(3), TIMING).unwrap();
     let answers = leader.on_confirmed(round, &view, at(4));
     assert_eq!(answers.outdated, [(member("z", 0), last(0))], "it came after the first round began");
 }
@@ -218,7 +218,7 @@ fn nobody_makes_a_leader_remember_more_incarnations_than_it_answers_in_a_round()
     for site in 0..2 * MAX_OUTDATED {
         leader.on_outdated(member(&format!("z{site}"), 0));
     }
-    let round = leader.begin_round(at(1), TEMPO).unwrap();
+    let round = leader.begin_round(at(1), TIMING).unwrap();
     assert_eq!(leader.on_confirmed(round, &view, at(2)).outdated.len(), MAX_OUTDATED);
 }
 

@@ -128,14 +128,14 @@ fn whoever_watches_is_told_every_step_of_a_contended_lock() {
     three.call(1, ClientCall::Release(Request(1)));
     let told = [
         "b request 1",
-        "b send c Request(Ask { site: S2, number: 1 })",
-        "c receive b Request(Ask { site: S2, number: 1 })",
+        "b send c Request(RequestId { site: S2, number: 1 })",
+        "c receive b Request(RequestId { site: S2, number: 1 })",
         "c send b Token { serves: 1 }",
         "b receive c Token { serves: 1 }",
         "b enter 1",
         "c request 2",
-        "c send b Request(Ask { site: S0, number: 1 })",
-        "b receive c Request(Ask { site: S0, number: 1 })",
+        "c send b Request(RequestId { site: S0, number: 1 })",
+        "b receive c Request(RequestId { site: S0, number: 1 })",
         "c cancel 2",
         "b release 1",
         "b send c Token { serves: 1 }",

@@ -38,13 +38,13 @@ pub enum Message {
     Reply {
         /// The request that is permitted.
         to: Clock,
-        /// How often it has been by now.
+        /// The number of times that it has been permitted so far.
         turn: Turn,
         /// The arbiter's clock, so that the requester's next request follows all that the arbiter knows of.
         clock: Clock,
     },
-    /// From an arbiter, under [`Rules::Fail`](super::Rules::Fail), before its first REPLY to this request: an
-    /// earlier request is before yours. A REPLY will come.
+    /// From an arbiter, under [`DeadlockRules::Fail`](super::DeadlockRules::Fail), before its first REPLY to this
+    /// request: an earlier request is before yours. A REPLY will come.
     Failed {
         /// The request that has to wait.
         to: Clock,

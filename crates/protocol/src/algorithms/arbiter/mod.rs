@@ -9,20 +9,20 @@
 //! ```text
 //!  alone:      S0 ──REQUEST──▶ S1         contended at S1: it has permitted S2, then S0 asks, which precedes
 //!              S0 ◀──REPLY──── S1         S1 ──INQUIRE──▶ S2
-//!              S0 enters, leaves          S1 ◀──YIELD──── S2     unless S2 is inside: then RELEASE comes some day
+//!              S0 enters, leaves          S1 ◀──YIELD──── S2     unless S2 is inside: then RELEASE comes later
 //!              S0 ──RELEASE──▶ S1         S1 ──REPLY──▶ S0
 //! ```
 //!
-//! # The rules against deadlock ([`Rules`])
+//! # The rules against deadlock ([`DeadlockRules`])
 //!
-//! The chapter's rules deadlock ([`Rules::Printed`]): whoever is inquired before it has been refused ignores the
-//! INQUIRE for good. Two repairs pass every exploration:
+//! The chapter's rules deadlock ([`DeadlockRules::Printed`]): whoever is inquired before it has been refused ignores
+//! the INQUIRE for good. Two repairs pass every exploration:
 //!
-//! - [`Rules::Fail`]: the chapter's messages, with three amendments. A newcomer is refused (FAILED) if *any* request
-//!   that waits or is permitted precedes it; those that it precedes are refused in turn. An INQUIRE that comes before
-//!   a refusal is *remembered*, and obeyed when one comes. Whoever has yielded counts as refused there until it is
-//!   permitted again.
-//! - [`Rules::Yield`]: no refusals at all. A requester yields to every INQUIRE unless it is inside.
+//! - [`DeadlockRules::Fail`]: the chapter's messages, with three amendments. A newcomer is refused (FAILED) if *any*
+//!   request that waits or is permitted precedes it; those that it precedes are refused in turn. An INQUIRE that comes
+//!   before a refusal is *remembered*, and obeyed when one comes. Whoever has yielded counts as refused there until it
+//!   is permitted again.
+//! - [`DeadlockRules::Yield`]: no refusals at all. A requester yields to every INQUIRE unless it is inside.
 //!
 //! **Why neither deadlocks**: of all requests that wait, take the earliest. No arbiter refuses it, so it never
 //! yields for good. Each arbiter that it lacks is either free to permit it next, or has inquired of a later request.
@@ -64,7 +64,7 @@ use crate::registry::values::Values;
 
 /// How deadlocks are kept away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rules {
+pub enum DeadlockRules {
     /// Refuse with FAILED; whoever is refused yields.
     Fail,
     /// Whoever is inquired yields.
@@ -75,14 +75,14 @@ pub enum Rules {
     /// comes. Deadlocks. For the checker.
     Original,
     /// Rules 6 to 8 of section 9.9.5 to the letter: `Yield`, but what is yielded goes to the request that made the
-    /// arbiter inquire, be it the earliest or not. Deadlocks. For the checker.
+    /// arbiter inquire, whether or not it is the earliest. Deadlocks. For the checker.
     Pending,
 }
 
-/// What came of a message: an error says why no correct peer could have sent it. The state is unchanged then.
+/// Result of handling a message. An error says why no correct peer could have sent it; the state is then unchanged.
 pub(crate) type Judged = Result<(), &'static str>;
 
-impl Rules {
+impl DeadlockRules {
     /// The option that chooses between the two sets of rules that hold.
     pub const OPTION: OptionInfo = OptionInfo {
         name: "deadlock",
@@ -93,7 +93,7 @@ impl Rules {
 
     /// The rules that the option asks for.
     pub fn of(values: &Values) -> Self {
-        if values.get("deadlock") == "fail" { Rules::Fail } else { Rules::Yield }
+        if values.get("deadlock") == "fail" { DeadlockRules::Fail } else { DeadlockRules::Yield }
     }
 
     /// These rules, of a published text, which leave nothing to the option.
@@ -111,15 +111,15 @@ impl Rules {
     /// Whether whoever has to wait is told so by FAILED, and only then yields.
     fn has_refusals(self) -> bool {
         match self {
-            Rules::Fail | Rules::Printed | Rules::Original => true,
-            Rules::Yield | Rules::Pending => false,
+            DeadlockRules::Fail | DeadlockRules::Printed | DeadlockRules::Original => true,
+            DeadlockRules::Yield | DeadlockRules::Pending => false,
         }
     }
 }
 
 /// The messages of the exchange, for the registry.
 pub(crate) const EXCHANGE: [MessageInfo; 6] = [
-    MessageInfo { kind: "REQUEST", about: "from a site that wants in, to its quorum" },
+    MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to its quorum" },
     MessageInfo { kind: "REPLY", about: "the arbiter's permission, until it is released or yielded" },
     MessageInfo {
         kind: "FAILED",

@@ -5,33 +5,33 @@ use std::collections::VecDeque;
 use crate::mutant::{self, Mutant};
 use crate::{Clock, SiteId, Timestamp, invariant};
 
-use super::{Judged, Message, Post, Rules, Turn};
+use super::{DeadlockRules, Judged, Message, Post, Turn};
 
 /// One site's permission, whom it is with and who waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Arbiter {
-    rules: Rules,
-    locked: Option<Lock>,
+    rules: DeadlockRules,
+    locked: Option<PermissionHolder>,
     /// The requests that wait, earliest first.
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedRequest>,
     /// The clock of the last request of each site; zero before its first.
     last: Box<[Clock]>,
 }
 
 /// The request that has the permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Lock {
+struct PermissionHolder {
     request: Timestamp,
     turn: Turn,
     /// Whether it has been asked to give the permission back.
     inquired: bool,
-    /// Under [`Rules::Pending`]: the request on whose behalf.
+    /// Under [`DeadlockRules::Pending`]: the request on whose behalf.
     pending: Option<Timestamp>,
 }
 
 /// A request that waits for the permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Queued {
+struct QueuedRequest {
     request: Timestamp,
     /// How often it has had the permission and yielded it.
     turn: Turn,
@@ -41,8 +41,9 @@ struct Queued {
 
 impl Arbiter {
     /// An arbiter of `sites` sites. Its permission is with `holder`, or with nobody.
-    pub fn new(rules: Rules, sites: usize, holder: Option<Timestamp>) -> Self {
-        let lock = |request| Lock { request, turn: Turn::NONE.next(), inquired: false, pending: None };
+    pub fn new(rules: DeadlockRules, sites: usize, holder: Option<Timestamp>) -> Self {
+        let lock =
+            |request| PermissionHolder { request, turn: Turn::NONE.next(), inquired: false, pending: None };
         Arbiter {
             rules,
             locked: holder.map(lock),
@@ -51,7 +52,7 @@ impl Arbiter {
         }
     }
 
-    /// Makes room for so many requests, so that none needs to be made in a step.
+    /// Reserves memory for this many requests, so that no step allocates.
     pub fn make_room(&mut self, requests: usize) {
         self.queue.reserve_exact(requests);
     }
@@ -90,7 +91,7 @@ impl Arbiter {
         post.clock.observe(request.clock);
         // Whoever asks again has left: its RELEASE is late, and will be ignored.
         self.locked = self.locked.filter(|lock| lock.request.site != request.site);
-        let mut place = Some(self.enqueue(Queued { request, turn: Turn::NONE, told: false }));
+        let mut place = Some(self.enqueue(QueuedRequest { request, turn: Turn::NONE, told: false }));
         if self.locked.is_none() {
             self.permit_first(post);
             place = place.and_then(|place| place.checked_sub(1));
@@ -115,18 +116,18 @@ impl Arbiter {
 
     /// Section 9.8.1, third rule: the request goes back into the queue, and the first there is permitted.
     pub fn on_yield(&mut self, request: Timestamp, turn: Turn, post: &mut Post<'_>) -> Judged {
-        let named = |lock: &Lock| lock.request == request && lock.turn == turn && lock.inquired;
+        let named = |lock: &PermissionHolder| lock.request == request && lock.turn == turn && lock.inquired;
         let Some(lock) = self.locked.filter(named) else {
             return Err("a yield that nobody asked for");
         };
         self.locked = None;
-        self.enqueue(Queued { request, turn, told: true });
+        self.enqueue(QueuedRequest { request, turn, told: true });
         let pending = self.queue.iter().position(|queued| Some(queued.request) == lock.pending);
         self.permit(pending.unwrap_or(0), post);
         Ok(())
     }
 
-    /// `site` has failed: nothing of it waits any more, what it had is free, and its clock may start anew.
+    /// `site` has failed: nothing of it waits any more, what it had is free, and its clock may start again from zero.
     pub fn forget(&mut self, site: SiteId, post: &mut Post<'_>) {
         if let Some(last) = self.last.get_mut(site.index()) {
             *last = Clock::ZERO;
@@ -140,7 +141,7 @@ impl Arbiter {
     }
 
     /// Puts a request where it belongs; gives its place.
-    fn enqueue(&mut self, queued: Queued) -> usize {
+    fn enqueue(&mut self, queued: QueuedRequest) -> usize {
         let at = self.queue.partition_point(|other| other.request < queued.request);
         self.queue.insert(at, queued);
         at
@@ -151,9 +152,9 @@ impl Arbiter {
     }
 
     fn permit(&mut self, at: usize, post: &mut Post<'_>) {
-        if let Some(Queued { request, turn, .. }) = self.queue.remove(at) {
+        if let Some(QueuedRequest { request, turn, .. }) = self.queue.remove(at) {
             let turn = turn.next();
-            self.locked = Some(Lock { request, turn, inquired: false, pending: None });
+            self.locked = Some(PermissionHolder { request, turn, inquired: false, pending: None });
             post.send(request.site, Message::Reply { to: request.clock, turn, clock: post.clock });
         }
     }
@@ -163,22 +164,22 @@ impl Arbiter {
         let (Some(lock), Some(newcomer)) = (&mut self.locked, self.queue.get(at)) else { return };
         let before_lock = newcomer.request < lock.request;
         let inquire = match self.rules {
-            Rules::Yield | Rules::Pending => before_lock && !lock.inquired,
-            Rules::Fail | Rules::Original => before_lock && at == 0 && !lock.inquired,
-            Rules::Printed => before_lock,
+            DeadlockRules::Yield | DeadlockRules::Pending => before_lock && !lock.inquired,
+            DeadlockRules::Fail | DeadlockRules::Original => before_lock && at == 0 && !lock.inquired,
+            DeadlockRules::Printed => before_lock,
         };
         if inquire {
             lock.inquired = true;
-            lock.pending = (self.rules == Rules::Pending).then_some(newcomer.request);
+            lock.pending = (self.rules == DeadlockRules::Pending).then_some(newcomer.request);
             post.send(lock.request.site, Message::Inquire { to: lock.request.clock, turn: lock.turn });
         }
         match self.rules {
-            Rules::Yield | Rules::Pending => {}
-            Rules::Original if before_lock && at == 0 => {}
-            Rules::Fail if before_lock && at == 0 => self.refuse(1..self.queue.len(), post),
-            Rules::Fail => self.refuse(at..self.queue.len(), post),
-            Rules::Printed if before_lock => {}
-            Rules::Printed | Rules::Original => self.refuse(at..at + 1, post),
+            DeadlockRules::Yield | DeadlockRules::Pending => {}
+            DeadlockRules::Original if before_lock && at == 0 => {}
+            DeadlockRules::Fail if before_lock && at == 0 => self.refuse(1..self.queue.len(), post),
+            DeadlockRules::Fail => self.refuse(at..self.queue.len(), post),
+            DeadlockRules::Printed if before_lock => {}
+            DeadlockRules::Printed | DeadlockRules::Original => self.refuse(at..at + 1, post),
         }
     }
 
@@ -211,12 +212,12 @@ impl Arbiter {
         );
         let passed = requests().next().is_some_and(|first| first < lock.request);
         invariant!(
-            matches!(self.rules, Rules::Printed | Rules::Pending) || !passed || lock.inquired,
+            matches!(self.rules, DeadlockRules::Printed | DeadlockRules::Pending) || !passed || lock.inquired,
             "A4: if an earlier request waits, the permission has been asked back"
         );
         let unaware = self.queue.iter().enumerate().find(|(_, queued)| !queued.told);
         invariant!(
-            self.rules != Rules::Fail || unaware.is_none_or(|(at, _)| at == 0 && passed),
+            self.rules != DeadlockRules::Fail || unaware.is_none_or(|(at, _)| at == 0 && passed),
             "A5: under `fail`, all that wait know it, except one that precedes all others"
         );
         Ok(())

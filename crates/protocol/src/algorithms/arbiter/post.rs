@@ -42,7 +42,7 @@ impl<'a> Post<'a> {
         self.out.enter();
     }
 
-    /// The oldest thing that this site has said to itself and not yet heard.
+    /// The oldest message of this site to itself that it has not yet handled.
     pub fn take_home(&mut self) -> Option<Message> {
         (!self.home.is_empty()).then(|| self.home.remove(0))
     }

@@ -19,7 +19,7 @@ impl Incarnation {
 /// Which sites are arbiters now, as far as this site knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Presence {
-    /// This site's own.
+    /// This site's own incarnation.
     incarnation: Incarnation,
     /// Failed, and not heard of since; or, since this site's own return, not heard of at all.
     failed: SiteSet,

@@ -1,30 +1,31 @@
 //! What happens when sites fail and come back, for all coteries that survive it.
 //!
 //! **A site fails** (Agrawal and El Abbadi: its quorums are replaced by others). Which quorums two sites form does not
-//! depend on what they know of failures: all of them are of one coterie, so every two meet. Hence each site may learn of
-//! a failure at its own time.
+//! depend on what they know of failures: all of them are of one coterie, so every two meet. Hence each site may learn
+//! of a failure at its own time.
 //! - An arbiter forgets the failed site: what it had is free.
-//! - A requester that waits counts the failed arbiter no more, and asks whom the coterie gives instead. What it has from
-//!   others it keeps. If no quorum is left it waits and yields to everyone, until a return makes one possible.
+//! - A requester that waits counts the failed arbiter no more, and asks whom the coterie gives instead. What it has
+//!   from others it keeps. If no quorum is left it waits and yields to everyone, until a return makes one possible.
 //! - A process that is inside on the permission of a failed arbiter stays inside: the arbiter gives it to nobody else
 //!   while it is down, and the next paragraph is for when it is not.
 //!
-//! **A site comes back** with nothing: no clock, no idea whom its former incarnation had permitted. Were it an arbiter at once,
-//! it could permit a second site while the first is still inside on the permission of its former incarnation: *exclusion would
-//! fail*. So a return takes three steps. The number of its incarnation is all that a site keeps on stable storage.
+//! **A site comes back** with nothing: no clock, no idea whom its former incarnation had permitted. Were it an arbiter
+//! at once, it could permit a second site while the first is still inside on the permission of its former incarnation:
+//! *exclusion would fail*. So a return takes three steps. The number of its incarnation is all that a site keeps on
+//! stable storage.
 //! 1. HELLO to all. Whoever hears it knows that the site runs, but does not ask it yet.
-//! 2. WELCOME from each, once its process is not inside. It promises that no permission of the former incarnation is used: one
-//!    that waited was counted out when the failure became known, and one that was inside has left. A site that fails
-//!    meanwhile uses nothing either: its failure counts as its WELCOME.
+//! 2. WELCOME from each, once its process is not inside. It promises that no permission of the former incarnation is
+//!    used: one that waited was counted out when the failure became known, and one that was inside has left. A site
+//!    that fails meanwhile uses nothing either: its failure counts as its WELCOME.
 //! 3. READY to all, after the last WELCOME: the arbiter is there again, its permission free.
 //!
 //! Until then its own process may already ask and enter, by a quorum of those that have welcomed it as arbiters. A site
 //! that is down and stays down keeps others that come back later from step 3, since they cannot know that it is not
 //! inside: they go on counting as failed arbiters. (In the node a view change settles it.)
 //!
-//! **Assumes** that a failure is told to every running site after all that the failed one had sent to it, and before the
-//! failed one runs again; and, for a return, FIFO: so what was sent to the former incarnation comes before the WELCOME, and is
-//! dropped until then.
+//! **Assumes** that a failure is told to every running site after all that the failed one had sent to it, and before
+//! the failed one runs again; and, for a return, FIFO: so what was sent to the former incarnation comes before the
+//! WELCOME, and is dropped until then.
 
 use crate::mutant::{self, Mutant};
 use crate::{Clock, Phase, SiteId};
@@ -51,7 +52,8 @@ impl<C: Coterie> QuorumSite<C> {
         post.broadcast(sites, Message::Hello { incarnation: self.presence.incarnation() });
     }
 
-    /// Step 1, heard: answer at once, or when the process has left. Whoever returns has not heard a HELLO of before.
+    /// Handles HELLO (step 1): answers at once, or when the process has left. A site that returns has lost any earlier
+    /// HELLO.
     pub(super) fn on_hello(&mut self, from: SiteId, incarnation: Incarnation, post: &mut Post<'_>) -> Judged {
         if !self.presence.on_hello(from, incarnation)? {
             return Ok(());
@@ -67,7 +69,7 @@ impl<C: Coterie> QuorumSite<C> {
         Ok(())
     }
 
-    /// Step 2, heard: the sender may be asked if it is an arbiter, and if it was the last, this site too.
+    /// Handles WELCOME (step 2): the sender may be asked if it is an arbiter, and if it was the last, this site too.
     pub(super) fn on_welcome(
         &mut self,
         from: SiteId,
@@ -84,7 +86,7 @@ impl<C: Coterie> QuorumSite<C> {
         Ok(())
     }
 
-    /// Step 3, heard: the sender may be asked.
+    /// Handles READY (step 3): the sender may be asked.
     pub(super) fn on_ready(&mut self, from: SiteId, post: &mut Post<'_>) -> Judged {
         self.presence.on_ready(from)?;
         self.try_again(post);

@@ -3,23 +3,23 @@
 use crate::mutant::{self, Mutant};
 use crate::{Clock, Phase, SiteId, SiteSet, Timestamp, invariant};
 
-use super::{Judged, Message, Post, Rules, Turn};
+use super::{DeadlockRules, Judged, Message, Post, Turn};
 
 /// What the process at one site wants, and what the arbiters have answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requester {
-    rules: Rules,
-    want: Want,
+    rules: DeadlockRules,
+    state: RequesterState,
     /// The arbiters that this request has asked and that have not failed since, in order of their ids.
-    asks: Vec<Ask>,
+    asks: Vec<ArbiterRequest>,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In.
-    Entry {
+enum RequesterState {
+    Idle,
+    /// Waits to enter.
+    Waiting {
         request: Timestamp,
         /// How many of the asked have not permitted it, or have their permission back.
         missing: usize,
@@ -28,15 +28,15 @@ enum Want {
         /// So many sites have failed that the asked are no quorum, and there is none.
         stuck: bool,
     },
-    /// Out, some day: it is inside on this request.
-    Exit {
+    /// Is in the critical section, on this request.
+    Executing {
         request: Timestamp,
     },
 }
 
 /// What stands between a request and one arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Ask {
+struct ArbiterRequest {
     arbiter: SiteId,
     answer: Answer,
     /// How often it has permitted this request.
@@ -48,11 +48,9 @@ struct Ask {
 /// The last word of an arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Answer {
-    /// It has said nothing.
+    /// No answer yet.
     None,
-    /// It has refused.
     Failed,
-    /// It has permitted.
     Permitted,
     /// It had permitted, and has the permission back.
     Yielded,
@@ -66,39 +64,43 @@ impl Answer {
 
 impl Requester {
     /// A requester whose process is idle.
-    pub fn new(rules: Rules) -> Self {
-        Requester { rules, want: Want::Nothing, asks: Vec::new() }
+    pub fn new(rules: DeadlockRules) -> Self {
+        Requester { rules, state: RequesterState::Idle, asks: Vec::new() }
     }
 
     /// Gives the process that is inside from the start the permissions of `quorum`.
     #[must_use]
     pub fn inside(mut self, request: Timestamp, quorum: &SiteSet) -> Self {
-        let permitted =
-            |arbiter| Ask { arbiter, answer: Answer::Permitted, turn: Turn::NONE.next(), inquired: false };
+        let permitted = |arbiter| ArbiterRequest {
+            arbiter,
+            answer: Answer::Permitted,
+            turn: Turn::NONE.next(),
+            inquired: false,
+        };
         self.asks.extend(quorum.iter().map(permitted));
-        self.want = Want::Exit { request };
+        self.state = RequesterState::Executing { request };
         self
     }
 
-    /// Makes room for so many arbiters, so that none needs to be made in a step.
+    /// Reserves memory for this many arbiters, so that no step allocates.
     pub fn make_room(&mut self, arbiters: usize) {
         self.asks.reserve_exact(arbiters);
     }
 
     /// What the process does.
     pub fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry { .. } => Phase::Waiting,
-            Want::Exit { .. } => Phase::Executing,
+        match self.state {
+            RequesterState::Idle => Phase::Idle,
+            RequesterState::Waiting { .. } => Phase::Waiting,
+            RequesterState::Executing { .. } => Phase::Executing,
         }
     }
 
     /// The request that waits or executes.
     pub fn timestamp(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        match self.state {
+            RequesterState::Idle => None,
+            RequesterState::Waiting { request, .. } | RequesterState::Executing { request } => Some(request),
         }
     }
 
@@ -110,13 +112,13 @@ impl Requester {
     /// The arbiters whose permission it waits for.
     pub fn missing(&self) -> impl Iterator<Item = SiteId> + '_ {
         let waits = self.phase() == Phase::Waiting;
-        let missing = move |ask: &&Ask| waits && ask.answer != Answer::Permitted;
+        let missing = move |ask: &&ArbiterRequest| waits && ask.answer != Answer::Permitted;
         self.asks.iter().filter(missing).map(|ask| ask.arbiter)
     }
 
     /// Whether it waits although no quorum can be formed.
     pub fn is_stuck(&self) -> bool {
-        matches!(self.want, Want::Entry { stuck: true, .. })
+        matches!(self.state, RequesterState::Waiting { stuck: true, .. })
     }
 
     /// Whether it waits for, or uses, something of `arbiter`.
@@ -131,19 +133,19 @@ impl Requester {
 
     /// Algorithm 9.5, step (a): asks all of `quorum`; without one, waits until there is.
     pub fn request(&mut self, request: Timestamp, quorum: Option<&SiteSet>, post: &mut Post<'_>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
-        self.want = Want::Entry { request, missing: 0, refused: 0, stuck: true };
+        assert!(self.state == RequesterState::Idle, "the host requests only while the process is idle");
+        self.state = RequesterState::Waiting { request, missing: 0, refused: 0, stuck: true };
         self.form(quorum, post);
     }
 
-    /// Goes on with `quorum`: asks those that it has not asked. All that it has ever asked and that runs must permit it,
-    /// so that whoever is released has permitted. Without a quorum it waits, and keeps nothing from others.
+    /// Goes on with `quorum`: asks those that it has not asked. All that it has ever asked and that runs must permit
+    /// it, so that whoever is released has permitted. Without a quorum it waits, and keeps nothing from others.
     pub fn form(&mut self, quorum: Option<&SiteSet>, post: &mut Post<'_>) {
-        let Want::Entry { request, missing, stuck, .. } = &mut self.want else { return };
+        let RequesterState::Waiting { request, missing, stuck, .. } = &mut self.state else { return };
         *stuck = quorum.is_none();
         for arbiter in quorum.into_iter().flat_map(SiteSet::iter) {
             if let Err(at) = self.asks.binary_search_by_key(&arbiter, |ask| ask.arbiter) {
-                let ask = Ask { arbiter, answer: Answer::None, turn: Turn::NONE, inquired: false };
+                let ask = ArbiterRequest { arbiter, answer: Answer::None, turn: Turn::NONE, inquired: false };
                 self.asks.insert(at, ask);
                 *missing += 1;
                 post.send(arbiter, Message::Request { clock: request.clock });
@@ -163,8 +165,8 @@ impl Requester {
         const UNEXPECTED: &str = "a reply that nobody waits for";
         let at = self.find(from).map_err(|_| UNEXPECTED)?;
         let ask = &mut self.asks[at];
-        match &mut self.want {
-            Want::Entry { request, missing, refused, .. }
+        match &mut self.state {
+            RequesterState::Waiting { request, missing, refused, .. }
                 if request.clock == to && ask.answer != Answer::Permitted && turn == ask.turn.next() =>
             {
                 *missing -= 1;
@@ -174,7 +176,9 @@ impl Requester {
                 self.enter_or_yield(post);
                 Ok(())
             }
-            Want::Nothing | Want::Entry { .. } | Want::Exit { .. } => Err(UNEXPECTED),
+            RequesterState::Idle | RequesterState::Waiting { .. } | RequesterState::Executing { .. } => {
+                Err(UNEXPECTED)
+            }
         }
     }
 
@@ -186,7 +190,7 @@ impl Requester {
         let Some(at) = self.current(from, to, post.clock)? else { return Ok(()) };
         let ask = &mut self.asks[at];
         // After a REPLY it is late: overtaken.
-        if let (Want::Entry { refused, .. }, Answer::None) = (&mut self.want, ask.answer) {
+        if let (RequesterState::Waiting { refused, .. }, Answer::None) = (&mut self.state, ask.answer) {
             ask.answer = Answer::Failed;
             *refused += 1;
             self.enter_or_yield(post);
@@ -203,13 +207,14 @@ impl Requester {
         if turn > expected {
             return Err("an inquiry after a permission that was not given");
         }
-        let Want::Entry { refused, .. } = self.want else {
+        let RequesterState::Waiting { refused, .. } = self.state else {
             if mutant::is_on(Mutant::RequesterYieldsInside) {
                 post.send(from, Message::Yield { request: to, turn });
             }
             return Ok(());
         };
-        let forgets = self.rules == Rules::Printed || mutant::is_on(Mutant::RequesterForgottenInquire);
+        let forgets =
+            self.rules == DeadlockRules::Printed || mutant::is_on(Mutant::RequesterForgottenInquire);
         if turn == expected && (!forgets || refused > 0) {
             ask.inquired = true;
             self.enter_or_yield(post);
@@ -219,13 +224,13 @@ impl Requester {
 
     /// Algorithm 9.5, step (d).
     pub fn release(&mut self, post: &mut Post<'_>) {
-        let Want::Exit { request } = self.want else {
+        let RequesterState::Executing { request } = self.state else {
             panic!("the host releases only while the process is inside")
         };
         for ask in self.asks.drain(..) {
             post.send(ask.arbiter, Message::Release { request: request.clock });
         }
-        self.want = Want::Nothing;
+        self.state = RequesterState::Idle;
     }
 
     /// `arbiter` has failed. Its permission counts no more, unless the process is inside already; nothing is sent to
@@ -233,7 +238,7 @@ impl Requester {
     pub fn lose(&mut self, arbiter: SiteId) -> bool {
         let Ok(at) = self.find(arbiter) else { return false };
         let ask = self.asks.remove(at);
-        let Want::Entry { missing, refused, .. } = &mut self.want else { return false };
+        let RequesterState::Waiting { missing, refused, .. } = &mut self.state else { return false };
         *missing -= usize::from(ask.answer != Answer::Permitted);
         *refused -= usize::from(ask.answer.is_refusal());
         true
@@ -241,9 +246,9 @@ impl Requester {
 
     /// Enters if nothing is missing; otherwise gives back what it is asked for, if the rules say so.
     fn enter_or_yield(&mut self, post: &mut Post<'_>) {
-        let Want::Entry { request, missing, refused, stuck } = &mut self.want else { return };
+        let RequesterState::Waiting { request, missing, refused, stuck } = &mut self.state else { return };
         if *missing == 0 && !*stuck {
-            self.want = Want::Exit { request: *request };
+            self.state = RequesterState::Executing { request: *request };
             for ask in &mut self.asks {
                 ask.inquired = false;
             }
@@ -282,24 +287,24 @@ impl Requester {
     pub fn check_invariants(&self) -> Judged {
         let count = |holds: fn(Answer) -> bool| self.asks.iter().filter(|ask| holds(ask.answer)).count();
         let lacking = count(|answer| answer != Answer::Permitted);
-        match self.want {
-            Want::Nothing => {
+        match self.state {
+            RequesterState::Idle => {
                 invariant!(self.asks.is_empty(), "R1: an idle process has asked nobody");
             }
-            Want::Entry { missing, refused, stuck, .. } => {
+            RequesterState::Waiting { missing, refused, stuck, .. } => {
                 invariant!(
                     missing == lacking && refused == count(Answer::is_refusal),
                     "R2: what is missing and refused is counted right"
                 );
                 invariant!(missing > 0 || stuck, "R3: a process that waits lacks a permission");
-                let held_back = |ask: &Ask| ask.inquired && ask.answer == Answer::Permitted;
+                let held_back = |ask: &ArbiterRequest| ask.inquired && ask.answer == Answer::Permitted;
                 let must_yield = !self.rules.has_refusals() || refused > 0 || stuck;
                 invariant!(
                     !(must_yield && self.asks.iter().any(held_back)),
                     "R4: whoever must yield keeps nothing that it was asked for"
                 );
             }
-            Want::Exit { .. } => {
+            RequesterState::Executing { .. } => {
                 invariant!(lacking == 0, "R5: all asked have permitted the process that is inside");
             }
         }

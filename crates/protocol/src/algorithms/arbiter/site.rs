@@ -11,7 +11,7 @@ use crate::{
     SiteSet, Timestamp, View, invariant,
 };
 
-use super::{Arbiter, Judged, Message, Post, Presence, Requester, Rules};
+use super::{Arbiter, DeadlockRules, Judged, Message, Post, Presence, Requester};
 
 /// The quorums that sites may form: every two of them meet, whatever is known of failures where. This is all that
 /// differs from one quorum algorithm to the next.
@@ -23,7 +23,7 @@ pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync + 'static {
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError>;
 
     /// How deadlocks are kept away.
-    fn rules(&self) -> Rules;
+    fn rules(&self) -> DeadlockRules;
 
     /// How many sites there are.
     fn sites(&self) -> usize;
@@ -39,16 +39,16 @@ pub trait Coterie: Clone + Debug + Eq + Hash + Send + Sync + 'static {
 /// One site of a quorum algorithm: an arbiter and a requester.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QuorumSite<C> {
-    // Who I am.
+    // This site.
     pub(super) me: SiteId,
     coterie: Shared<C>,
     /// No request that I have seen has a larger clock.
     clock: Clock,
-    // What I want.
+    // The local process.
     pub(super) requester: Requester,
     // What I give.
     pub(super) arbiter: Arbiter,
-    // Who there is.
+    // Which sites are up.
     pub(super) presence: Presence,
 }
 
@@ -144,7 +144,7 @@ impl<C: Coterie> QuorumSite<C> {
         self.coterie.quorum(self.me, clock, &self.presence.absent(self.me))
     }
 
-    pub(super) fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> DeadlockRules {
         self.coterie.rules()
     }
 

@@ -48,7 +48,7 @@ fn refuse(call: impl FnOnce(&mut Post<'_>) -> Judged) -> &'static str {
 #[test]
 fn an_arbiter_inquires_once_and_permits_the_earliest_after_the_yield() {
     let [s1, s2, s3] = SiteId::first();
-    let mut arbiter = Arbiter::new(Rules::Yield, 3, None);
+    let mut arbiter = Arbiter::new(DeadlockRules::Yield, 3, None);
     assert_eq!(accept(|post| arbiter.on_request(at(5, s3), post)), [send(s3, reply(5, 1))]);
     assert_eq!(accept(|post| arbiter.on_request(at(4, s2), post)), [send(s3, inquire(5, 1))]);
     assert_eq!(accept(|post| arbiter.on_request(at(3, s1), post)), []);
@@ -63,7 +63,7 @@ fn an_arbiter_inquires_once_and_permits_the_earliest_after_the_yield() {
 #[test]
 fn under_fail_whoever_has_an_earlier_request_before_it_is_told_once() {
     let [s1, s2, s3, s4] = SiteId::first();
-    let mut arbiter = Arbiter::new(Rules::Fail, 4, None);
+    let mut arbiter = Arbiter::new(DeadlockRules::Fail, 4, None);
     assert_eq!(accept(|post| arbiter.on_request(at(5, s3), post)), [send(s3, reply(5, 1))]);
     assert_eq!(accept(|post| arbiter.on_request(at(6, s4), post)), [send(s4, failed(6))]);
     assert_eq!(accept(|post| arbiter.on_request(at(4, s2), post)), [send(s3, inquire(5, 1))]);
@@ -75,7 +75,7 @@ fn under_fail_whoever_has_an_earlier_request_before_it_is_told_once() {
 #[test]
 fn a_request_that_overtakes_the_release_before_it_stands_for_it() {
     let [s1, s2] = SiteId::first();
-    let mut arbiter = Arbiter::new(Rules::Fail, 2, Some(at(0, s1)));
+    let mut arbiter = Arbiter::new(DeadlockRules::Fail, 2, Some(at(0, s1)));
     assert_eq!(accept(|post| arbiter.on_request(at(1, s2), post)), [send(s2, failed(1))]);
     let effects = accept(|post| arbiter.on_request(at(2, s1), post));
     assert_eq!(effects, [send(s2, reply(1, 1)), send(s1, failed(2))]);
@@ -85,7 +85,7 @@ fn a_request_that_overtakes_the_release_before_it_stands_for_it() {
 #[test]
 fn an_arbiter_refuses_what_is_doubled_or_was_never_promised() {
     let [s1, s2] = SiteId::first();
-    let mut arbiter = Arbiter::new(Rules::Yield, 2, None);
+    let mut arbiter = Arbiter::new(DeadlockRules::Yield, 2, None);
     let _ = accept(|post| arbiter.on_request(at(2, s1), post));
     let before = arbiter.clone();
     assert_eq!(
@@ -106,7 +106,7 @@ fn an_arbiter_refuses_what_is_doubled_or_was_never_promised() {
 #[test]
 fn an_arbiter_forgets_a_failed_site() {
     let [s1, s2, s3] = SiteId::first();
-    let mut arbiter = Arbiter::new(Rules::Yield, 3, Some(at(0, s1)));
+    let mut arbiter = Arbiter::new(DeadlockRules::Yield, 3, Some(at(0, s1)));
     let _ = accept(|post| arbiter.on_request(at(1, s2), post));
     let _ = accept(|post| arbiter.on_request(at(2, s3), post));
     assert_eq!(step(|post| arbiter.forget(s2, post)), []);
@@ -114,7 +114,7 @@ fn an_arbiter_forgets_a_failed_site() {
 }
 
 /// A requester that has asked S1 and S2 at clock 5.
-fn waiting(rules: Rules) -> Requester {
+fn waiting(rules: DeadlockRules) -> Requester {
     let [s1, s2, s3] = SiteId::first();
     let mut requester = Requester::new(rules);
     let quorum: SiteSet = [s1, s2].into_iter().collect();
@@ -137,7 +137,7 @@ fn on_inquiry(requester: &mut Requester, from: SiteId, turn: u32) -> Vec<Effect<
 #[test]
 fn under_yield_every_inquiry_is_obeyed_outside() {
     let [s1, s2] = SiteId::first();
-    let mut requester = waiting(Rules::Yield);
+    let mut requester = waiting(DeadlockRules::Yield);
     assert_eq!(on_reply(&mut requester, s1, 1), []);
     assert_eq!(on_inquiry(&mut requester, s1, 1), [send(s1, yields(5, 1))]);
     assert_eq!(on_reply(&mut requester, s2, 1), []);
@@ -151,7 +151,7 @@ fn under_yield_every_inquiry_is_obeyed_outside() {
 #[test]
 fn under_fail_an_inquiry_is_remembered_until_a_refusal() {
     let [s1, s2] = SiteId::first();
-    let mut requester = waiting(Rules::Fail);
+    let mut requester = waiting(DeadlockRules::Fail);
     assert_eq!(on_reply(&mut requester, s1, 1), []);
     assert_eq!(on_inquiry(&mut requester, s1, 1), []);
     assert_eq!(accept(|post| requester.on_failed(s2, Clock::at(5), post)), [send(s1, yields(5, 1))]);
@@ -163,7 +163,7 @@ fn under_fail_an_inquiry_is_remembered_until_a_refusal() {
 #[test]
 fn as_printed_an_inquiry_before_a_refusal_is_lost() {
     let [s1, s2] = SiteId::first();
-    let mut requester = waiting(Rules::Printed);
+    let mut requester = waiting(DeadlockRules::Printed);
     assert_eq!(on_reply(&mut requester, s1, 1), []);
     assert_eq!(on_inquiry(&mut requester, s1, 1), []);
     assert_eq!(accept(|post| requester.on_failed(s2, Clock::at(5), post)), []);
@@ -172,7 +172,7 @@ fn as_printed_an_inquiry_before_a_refusal_is_lost() {
 #[test]
 fn an_inquiry_that_overtakes_its_permission_is_obeyed_when_that_comes() {
     let [s1, s2] = SiteId::first();
-    let mut requester = waiting(Rules::Yield);
+    let mut requester = waiting(DeadlockRules::Yield);
     assert_eq!(on_inquiry(&mut requester, s1, 1), []);
     assert_eq!(on_reply(&mut requester, s1, 1), [send(s1, yields(5, 1))]);
     // Unless nothing else is missing.
@@ -184,7 +184,7 @@ fn an_inquiry_that_overtakes_its_permission_is_obeyed_when_that_comes() {
 #[test]
 fn a_requester_refuses_what_is_doubled_and_ignores_what_is_late() {
     let [s1, s2, s3, s4] = SiteId::first();
-    let mut requester = waiting(Rules::Fail);
+    let mut requester = waiting(DeadlockRules::Fail);
     let _ = on_reply(&mut requester, s1, 1);
     let before = requester.clone();
     let again = |turn, from| {
@@ -216,7 +216,7 @@ fn a_requester_refuses_what_is_doubled_and_ignores_what_is_late() {
 #[test]
 fn without_a_quorum_a_requester_waits_and_gives_back_what_it_has() {
     let [s1, s2] = SiteId::first();
-    let mut requester = waiting(Rules::Fail);
+    let mut requester = waiting(DeadlockRules::Fail);
     let _ = on_reply(&mut requester, s1, 1);
     let _ = on_inquiry(&mut requester, s1, 1);
     assert!(requester.lose(s2));

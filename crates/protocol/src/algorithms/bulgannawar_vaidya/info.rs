@@ -10,9 +10,12 @@ use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
-use super::{Ask, BulgannawarVaidya, Choice, Entry, Held, Message, Seen, Settings, Stage, Text, Token, Way};
+use super::{
+    BulgannawarText, BulgannawarToken, BulgannawarVaidya, Choice, Held, Message, QueueEntry, RequestId, Seen,
+    Settings, TokenState, Way,
+};
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -50,7 +53,7 @@ impl Described for BulgannawarVaidya {
                 default: "last-seen",
             },
             OptionInfo::texts(
-                Text::WORDS,
+                BulgannawarText::WORDS,
                 "printed: every INFORM is obeyed, however old; others: as the prose has it, or could be read; requests get lost; \
                  for the checker only",
             ),
@@ -62,7 +65,10 @@ impl Described for BulgannawarVaidya {
             "bulgannawar-vaidya:inform=0,choice=random",
         ],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, along one token's pointers" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, along one token's pointers",
+            },
             MessageInfo { kind: "TOKEN", about: "to the first of its queue, with the queue" },
             MessageInfo { kind: "INFORM", about: "from a site that keeps an idle token, to ν others" },
         ],
@@ -78,8 +84,8 @@ impl Described for BulgannawarVaidya {
             sync_delay: "T",
         },
         memory: Memory {
-            fixed: size_of::<BulgannawarVaidya>() + size_of::<Token>() + size_of::<Way>(),
-            per_site: size_of::<Seen>() + size_of::<Held>() + size_of::<Entry>(),
+            fixed: size_of::<BulgannawarVaidya>() + size_of::<BulgannawarToken>() + size_of::<Way>(),
+            per_site: size_of::<Seen>() + size_of::<Held>() + size_of::<QueueEntry>(),
         },
         departures: &[
             "INFORM is obeyed only if it is news (as printed, a late one closes a circle and a request is lost)",
@@ -99,7 +105,8 @@ impl Algorithm for BulgannawarVaidya {
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
         let choice = if values.get("choice") == "random" { Choice::Random } else { Choice::LastSeen };
-        let settings = Settings { inform: values.integer("inform"), choice, text: Text::of(values) };
+        let settings =
+            Settings { inform: values.integer("inform"), choice, text: BulgannawarText::of(values) };
         Ok(Plan { cluster, settings })
     }
 
@@ -109,19 +116,19 @@ impl Algorithm for BulgannawarVaidya {
         let homes = (0..permits).map(|slot| holders.slot_home(slot, sites));
         let ways: Box<[Way]> = homes.map(|pointer| Way { pointer, possessions: 0 }).collect();
         let slot = |at: usize| Slot(u32::try_from(at).expect("tokens are numbered by 32 bits"));
-        let stage = match ways.iter().position(|way| way.pointer == me) {
-            None => Stage::Away,
+        let state = match ways.iter().position(|way| way.pointer == me) {
+            None => TokenState::Away,
             Some(at) => {
                 let queue = VecDeque::with_capacity(sites);
-                let token = Box::new(Token { id: slot(at), possessions: 0, queue });
-                if holders.contains(me) { Stage::Inside(token) } else { Stage::Keeping(token) }
+                let token = Box::new(BulgannawarToken { id: slot(at), possessions: 0, queue });
+                if holders.contains(me) { TokenState::Inside(token) } else { TokenState::Keeping(token) }
             }
         };
         BulgannawarVaidya {
             me,
             cluster: plan.cluster,
             settings: plan.settings,
-            stage,
+            state,
             requests: 0,
             node_queue: Vec::with_capacity(sites),
             surplus: ways.iter().filter(|way| way.pointer == me).count().saturating_sub(1),
@@ -132,10 +139,10 @@ impl Algorithm for BulgannawarVaidya {
     }
 
     fn phase(&self) -> Phase {
-        match self.stage {
-            Stage::Away | Stage::Keeping(_) => Phase::Idle,
-            Stage::Waiting(_) => Phase::Waiting,
-            Stage::Inside(_) => Phase::Executing,
+        match self.state {
+            TokenState::Away | TokenState::Keeping(_) => Phase::Idle,
+            TokenState::Waiting(_) => Phase::Waiting,
+            TokenState::Inside(_) => Phase::Executing,
         }
     }
 
@@ -151,12 +158,12 @@ impl Algorithm for BulgannawarVaidya {
         let slots = (0..).map(Slot).zip(&self.ways).filter(|(_, way)| way.pointer != self.me);
         let view = slots.fold(View::new(), |view, (slot, way)| view.pointer_of("pointer", slot, way.pointer));
         let view = view.queue("node-queue", self.node_queue.iter().map(|held| held.ask.site));
-        match &self.stage {
-            Stage::Keeping(token) | Stage::Inside(token) => {
+        match &self.state {
+            TokenState::Keeping(token) | TokenState::Inside(token) => {
                 view.queue("token-queue", token.queue.iter().map(|entry| entry.ask.site))
             }
-            Stage::Waiting(slot) => view.waiting_for([self.ways[slot.0 as usize].pointer]),
-            Stage::Away => view,
+            TokenState::Waiting(slot) => view.waiting_for([self.ways[slot.0 as usize].pointer]),
+            TokenState::Away => view,
         }
     }
 
@@ -165,10 +172,10 @@ impl Algorithm for BulgannawarVaidya {
             self.node_queue.is_empty() || self.phase() == Phase::Waiting,
             "I1: only a waiting site keeps requests in its node-queue"
         );
-        if let Stage::Keeping(token) = &self.stage {
+        if let TokenState::Keeping(token) = &self.state {
             invariant!(token.queue.is_empty(), "I2: the queue of a token that is kept unused is empty");
         }
-        if self.settings.text == Text::Repaired && self.surplus == 0 {
+        if self.settings.text == BulgannawarText::Repaired && self.surplus == 0 {
             let held = self.token().map(|token| token.id.0 as usize);
             let mut ways = self.ways.iter().enumerate();
             invariant!(
@@ -180,26 +187,27 @@ impl Algorithm for BulgannawarVaidya {
     }
 
     fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        if sites[0].settings.text != Text::Repaired {
+        if sites[0].settings.text != BulgannawarText::Repaired {
             return Ok(());
         }
-        let mut expected: Vec<Ask> = sites
+        let mut expected: Vec<RequestId> = sites
             .iter()
             .filter(|site| site.phase() == Phase::Waiting)
-            .map(|site| Ask { site: site.me, number: site.requests })
+            .map(|site| RequestId { site: site.me, number: site.requests })
             .collect();
         let travelling = in_flight.iter().filter_map(|&(_, _, message)| match message {
             Message::Token(token) => Some(&**token),
             Message::Request { .. } | Message::Inform { .. } => None,
         });
-        let tokens: Vec<&Token> = sites.iter().filter_map(|site| site.token()).chain(travelling).collect();
+        let tokens: Vec<&BulgannawarToken> =
+            sites.iter().filter_map(|site| site.token()).chain(travelling).collect();
         let requests = in_flight.iter().filter_map(|&(_, _, message)| match message {
             Message::Request { ask, .. } => Some(*ask),
             Message::Token(_) | Message::Inform { .. } => None,
         });
         let held = sites.iter().flat_map(|site| site.node_queue.iter().map(|held| held.ask));
         let queued = tokens.iter().flat_map(|token| token.queue.iter().map(|entry| entry.ask));
-        let mut found: Vec<Ask> = requests.chain(held).chain(queued).collect();
+        let mut found: Vec<RequestId> = requests.chain(held).chain(queued).collect();
         expected.sort_by_key(|ask| ask.site);
         found.sort_by_key(|ask| ask.site);
         invariant!(found == expected, "I4: the request of each waiting site is in exactly one place");

@@ -2,17 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::algorithms::request::RequestId;
 use crate::{SiteId, Slot};
-
-/// A request by its name: whose, and which of that site's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Ask {
-    /// The site that wants in.
-    pub site: SiteId,
-    /// How many requests it has made, with this one.
-    pub number: u64,
-}
 
 /// A request-modifier tag: the request was for another token, and was turned into one for this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,9 +18,9 @@ pub struct Tag {
 /// An entry of a token-queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Entry {
+pub struct QueueEntry {
     /// Who is to get the token.
-    pub ask: Ask,
+    pub ask: RequestId,
     /// None (the report's NULL) if it was this token that it asked for.
     pub tag: Option<Tag>,
 }
@@ -37,23 +28,21 @@ pub struct Entry {
 /// One of the K tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Token {
-    /// Its number.
+pub struct BulgannawarToken {
     pub id: Slot,
     /// How often it has been received.
     pub possessions: u64,
     /// Who is to get it, in this order.
-    pub queue: VecDeque<Entry>,
+    pub queue: VecDeque<QueueEntry>,
 }
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, or passes on what it was sent, along the pointers of one token's forest: this site wants
-    /// that token, and the sender points at it from now on.
+    /// From a site that wants to enter, or passes on what it was sent, along the pointers of one token's forest: this
+    /// site wants that token, and the sender points at it from now on.
     Request {
-        /// Who wants in.
-        ask: Ask,
+        ask: RequestId,
         /// The token it chose.
         token: Slot,
         /// How many sites have passed the request on.
@@ -62,10 +51,9 @@ pub enum Message {
         possessions: u64,
     },
     /// From the site that had the token, to the first of its queue: enter.
-    Token(Box<Token>),
+    Token(Box<BulgannawarToken>),
     /// From a site that keeps a token which nobody wants, to a few others: it is here.
     Inform {
-        /// Which one.
         token: Slot,
         /// How often it has been received.
         possessions: u64,

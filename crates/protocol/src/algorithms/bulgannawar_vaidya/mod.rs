@@ -2,11 +2,11 @@
 //!
 //! Bulgannawar and Vaidya, Technical Report 94-066 (1994), section 2, on the base of Naimi and Trehel's algorithm.
 //!
-//! Each site has a pointer for each token. One that wants in and has no token chooses one and sends its request along
-//! that token's pointers, which turn to the requester as it passes. A site that waits for the same token keeps the request
-//! in its node-queue; a site that has *any* token puts it into that token's queue, with a *tag* if it was another one that
-//! was asked for, so that the requester can mend its pointer. A token travels along its queue. A site that leaves and
-//! finds the queue empty keeps the token and tells ν others (INFORM).
+//! Each site has a pointer for each token. One that wants to enter and has no token chooses one and sends its request
+//! along that token's pointers, which turn to the requester as it passes. A site that waits for the same token keeps
+//! the request in its node-queue; a site that has *any* token puts it into that token's queue, with a *tag* if it was
+//! another one that was asked for, so that the requester can mend its pointer. A token travels along its queue. A site
+//! that leaves and finds the queue empty keeps the token and tells ν others (INFORM).
 //!
 //! ```text
 //!  alone (K = 1, ν = 2):  S1 ──REQUEST(S1,t)──▶ S0 (keeps t)   contended: S0 is inside with u, S1 asks for t
@@ -34,10 +34,11 @@
 //!   (`text=token-prose`, `holder-prose` and `holder-silent` keep the other readings for the checker; errata
 //!   `bulgannawar-vaidya-…`.)
 //! - Tokens count their possessions, and an INFORM is obeyed only if it is news. As printed (`text=printed`) an INFORM
-//!   that arrives late closes a circle of pointers, the request comes home and its site waits for ever, from N = 3, K = 1 on:
-//!   the report's proof overlooks `Handle_INFORM`. A site keeps the count that it last knew of each token. A REQUEST carries
-//!   the largest that any site on its way knew; it stays with the request in the queues, and a site that is served by
-//!   another token takes it over. An INFORM about the token that a site holds or waits for changes no pointer.
+//!   that arrives late closes a circle of pointers, the request comes home and its site waits for ever, from N = 3, K =
+//!   1 on: the report's proof overlooks `Handle_INFORM`. A site keeps the count that it last knew of each token. A
+//!   REQUEST carries the largest that any site on its way knew; it stays with the request in the queues, and a site
+//!   that is served by another token takes it over. An INFORM about the token that a site holds or waits for changes no
+//!   pointer.
 //! - Requests are numbered and count their hops, so that duplicates are recognised. (Through a passing circle a request
 //!   may visit a site twice.)
 //! - "Random" choice is a hash of the site's id and the number of its request: spread evenly, and a function of the
@@ -48,8 +49,8 @@
 //! - I1: only a waiting site keeps requests in its node-queue.
 //! - I2: the queue of a token that is kept unused is empty.
 //! - I3: the pointer of a held token is the site itself, and no other pointer is.
-//! - I4: the request of a waiting site is in exactly one place: on its way, in a node-queue, or in a token-queue. No other
-//!   request is anywhere.
+//! - I4: the request of a waiting site is in exactly one place: on its way, in a node-queue, or in a token-queue. No
+//!   other request is anywhere.
 //! - I5: each token is in exactly one place.
 
 mod info;
@@ -59,29 +60,30 @@ mod tests;
 mod text;
 
 pub use info::Plan;
-pub use message::{Ask, Entry, Message, Tag, Token};
+pub use message::{BulgannawarToken, Message, QueueEntry, Tag};
 
-use text::Text;
+use text::BulgannawarText;
 
+use crate::algorithms::request::RequestId;
 use crate::mutant::{self, Mutant};
 use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId, Slot};
 
 /// One site (the report says node) of Bulgannawar and Vaidya's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BulgannawarVaidya {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
     settings: Settings,
-    // What I want.
-    stage: Stage,
+    // The local process.
+    state: TokenState,
     /// How many requests I have made.
     requests: u64,
     /// `node-queue`: who waits for the token that I wait for.
     node_queue: Vec<Held>,
     /// How many tokens are here beside the one I use; only where there are more tokens than sites.
     surplus: usize,
-    // What I know of the others.
+    // What this site knows of the others.
     /// One for each token.
     ways: Box<[Way]>,
     /// The token of the last TOKEN or INFORM.
@@ -96,7 +98,7 @@ struct Settings {
     /// ν.
     inform: usize,
     choice: Choice,
-    text: Text,
+    text: BulgannawarText,
 }
 
 /// How a site chooses the token to ask for.
@@ -106,23 +108,22 @@ enum Choice {
     LastSeen,
 }
 
-/// What the process at a site does, and which token is there.
+/// State of the local process, and which token is here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum TokenState {
     /// Idle without a token.
     Away,
     /// Idle with a token that nobody wants.
-    Keeping(Box<Token>),
-    /// Wants in, and has asked for this token.
+    Keeping(Box<BulgannawarToken>),
+    /// Waits to enter, and has asked for this token.
     Waiting(Slot),
-    /// Inside.
-    Inside(Box<Token>),
+    Inside(Box<BulgannawarToken>),
 }
 
 /// A request in a node-queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Held {
-    ask: Ask,
+    ask: RequestId,
     /// The most possessions of the token that any site on its way knew of.
     possessions: u64,
 }
@@ -150,13 +151,13 @@ impl Site for BulgannawarVaidya {
     fn request(&mut self, out: &mut Outbox<Message>) {
         assert!(self.phase_is_idle(), "the host requests only while the process is idle");
         self.requests += 1;
-        match std::mem::replace(&mut self.stage, Stage::Away) {
-            Stage::Keeping(token) => self.enter_with(token, out),
-            Stage::Away | Stage::Waiting(_) | Stage::Inside(_) => {
+        match std::mem::replace(&mut self.state, TokenState::Away) {
+            TokenState::Keeping(token) => self.enter_with(token, out),
+            TokenState::Away | TokenState::Waiting(_) | TokenState::Inside(_) => {
                 let token = self.choose();
                 let Way { pointer, possessions } = self.ways[token.0 as usize];
-                self.stage = Stage::Waiting(token);
-                let ask = Ask { site: self.me, number: self.requests };
+                self.state = TokenState::Waiting(token);
+                let ask = RequestId { site: self.me, number: self.requests };
                 out.send(pointer, Message::Request { ask, token, hops: 0, possessions });
             }
         }
@@ -180,12 +181,12 @@ impl Site for BulgannawarVaidya {
 
     /// `Exit_CS`.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let Stage::Inside(token) = std::mem::replace(&mut self.stage, Stage::Away) else {
+        let TokenState::Inside(token) = std::mem::replace(&mut self.state, TokenState::Away) else {
             panic!("the host releases only while the process is inside");
         };
         if token.queue.is_empty() {
             self.inform(&token, out);
-            self.stage = Stage::Keeping(token);
+            self.state = TokenState::Keeping(token);
         } else {
             let untagged = token.queue.iter().rev().find(|entry| entry.tag.is_none());
             let last = untagged.unwrap_or(&token.queue[0]).ask.site;
@@ -197,7 +198,7 @@ impl Site for BulgannawarVaidya {
 
 impl BulgannawarVaidya {
     /// Remembers the request, unless no correct peer could have sent it.
-    fn note_request(&mut self, ask: Ask, token: Slot, hops: u32) -> Result<(), &'static str> {
+    fn note_request(&mut self, ask: RequestId, token: Slot, hops: u32) -> Result<(), &'static str> {
         if !self.cluster.is_peer(self.me, ask.site) {
             return Err("a request of no other site");
         }
@@ -211,7 +212,7 @@ impl BulgannawarVaidya {
         let queued =
             self.token().is_some_and(|token| token.queue.iter().any(|entry| entry.ask.site == ask.site));
         let noted = self.node_queue.iter().any(|held| held.ask.site == ask.site);
-        if self.settings.text == Text::Repaired && (queued || noted) {
+        if self.settings.text == BulgannawarText::Repaired && (queued || noted) {
             return Err("a second request before the first was served");
         }
         self.seen[ask.site.index()] = this;
@@ -223,29 +224,31 @@ impl BulgannawarVaidya {
         let (me, way) = (self.me, self.ways[wanted.0 as usize]);
         let possessions = request.possessions.max(way.possessions);
         let ask = request.ask;
-        match &mut self.stage {
-            Stage::Inside(token) => {
+        match &mut self.state {
+            TokenState::Inside(token) => {
                 let tag = (token.id != wanted).then_some(Tag { by: me, possessions });
-                token.queue.push_back(Entry { ask, tag });
+                token.queue.push_back(QueueEntry { ask, tag });
             }
-            Stage::Keeping(_) => {
-                let Stage::Keeping(mut token) = std::mem::replace(&mut self.stage, Stage::Away) else {
-                    unreachable!("the stage was just matched");
+            TokenState::Keeping(_) => {
+                let TokenState::Keeping(mut token) = std::mem::replace(&mut self.state, TokenState::Away)
+                else {
+                    unreachable!("the state was just matched");
                 };
                 let tag = (token.id != wanted).then_some(Tag { by: me, possessions });
-                token.queue.push_back(Entry { ask, tag });
-                let turned = if self.settings.text == Text::HolderProse { wanted } else { token.id };
+                token.queue.push_back(QueueEntry { ask, tag });
+                let turned =
+                    if self.settings.text == BulgannawarText::HolderProse { wanted } else { token.id };
                 self.way_mut(turned).pointer = ask.site;
-                if self.settings.text == Text::HolderSilent {
-                    self.stage = Stage::Keeping(token);
+                if self.settings.text == BulgannawarText::HolderSilent {
+                    self.state = TokenState::Keeping(token);
                 } else {
                     give(token, out);
                 }
             }
-            Stage::Waiting(token) if *token == wanted => self.node_queue.push(Held { ask, possessions }),
+            TokenState::Waiting(token) if *token == wanted => self.node_queue.push(Held { ask, possessions }),
             // Only as the prose has it; the request goes nowhere.
-            Stage::Away | Stage::Waiting(_) if way.pointer == me => {}
-            Stage::Away | Stage::Waiting(_) => {
+            TokenState::Away | TokenState::Waiting(_) if way.pointer == me => {}
+            TokenState::Away | TokenState::Waiting(_) => {
                 self.way_mut(wanted).pointer = ask.site;
                 let hops = hops.saturating_add(1);
                 out.send(way.pointer, Message::Request { ask, token: wanted, hops, possessions });
@@ -254,32 +257,35 @@ impl BulgannawarVaidya {
     }
 
     /// `Handle_TOKEN`.
-    fn on_token(&mut self, from: SiteId, mut token: Box<Token>, out: &mut Outbox<Message>) {
-        let Stage::Waiting(wanted) = self.stage else {
+    fn on_token(&mut self, from: SiteId, mut token: Box<BulgannawarToken>, out: &mut Outbox<Message>) {
+        let TokenState::Waiting(wanted) = self.state else {
             return out.misbehaved(from, "a token that nobody waits for");
         };
         if !self.is_sound(&token) {
             return out.misbehaved(from, "a token of a wrong shape");
         }
-        let mine = Ask { site: self.me, number: self.requests };
-        let Some(&Entry { ask, tag }) = token.queue.front() else {
+        let mine = RequestId { site: self.me, number: self.requests };
+        let Some(&QueueEntry { ask, tag }) = token.queue.front() else {
             unreachable!("a sound token is for someone")
         };
         if ask != mine || tag.is_none() != (token.id == wanted) {
             return out.misbehaved(from, "a token that nobody waits for");
         }
         token.queue.pop_front();
-        if let Some(tag) = tag.filter(|_| self.settings.text != Text::TokenProse) {
+        if let Some(tag) = tag.filter(|_| self.settings.text != BulgannawarText::TokenProse) {
             let way = self.way_mut(wanted);
             way.pointer = tag.by;
             way.possessions = way.possessions.max(tag.possessions);
         }
         token.queue.extend(self.node_queue.drain(..).map(|held| {
             let possessions = |tag: Tag| tag.possessions.max(held.possessions);
-            Entry { ask: held.ask, tag: tag.map(|tag| Tag { by: tag.by, possessions: possessions(tag) }) }
+            QueueEntry {
+                ask: held.ask,
+                tag: tag.map(|tag| Tag { by: tag.by, possessions: possessions(tag) }),
+            }
         }));
         token.possessions = token.possessions.saturating_add(1);
-        let prose = tag.filter(|_| self.settings.text == Text::TokenProse);
+        let prose = tag.filter(|_| self.settings.text == BulgannawarText::TokenProse);
         let pointer = prose.map_or(self.me, |tag| tag.by);
         *self.way_mut(token.id) = Way { pointer, possessions: token.possessions };
         self.last_seen = token.id;
@@ -295,13 +301,16 @@ impl BulgannawarVaidya {
         if held && possessions > way.possessions {
             return out.misbehaved(from, "news of a token that is here");
         }
-        let waiting = matches!(&self.stage, Stage::Waiting(wanted) if *wanted == token);
+        let waiting = matches!(&self.state, TokenState::Waiting(wanted) if *wanted == token);
         let obeyed = match self.settings.text {
-            Text::Printed => !waiting,
+            BulgannawarText::Printed => !waiting,
             _ if possessions <= way.possessions && !mutant::is_on(Mutant::BulgannawarVaidyaStaleInform) => {
                 return;
             }
-            Text::Repaired | Text::TokenProse | Text::HolderProse | Text::HolderSilent => {
+            BulgannawarText::Repaired
+            | BulgannawarText::TokenProse
+            | BulgannawarText::HolderProse
+            | BulgannawarText::HolderSilent => {
                 way.possessions = possessions;
                 !waiting
             }
@@ -313,7 +322,7 @@ impl BulgannawarVaidya {
     }
 
     /// The last part of `Exit_CS`: tells ν others where the token is; they take turns.
-    fn inform(&self, token: &Token, out: &mut Outbox<Message>) {
+    fn inform(&self, token: &BulgannawarToken, out: &mut Outbox<Message>) {
         let others = self.cluster.sites as u64 - 1;
         let count = others.min(self.settings.inform as u64);
         for nth in 0..count {
@@ -336,9 +345,9 @@ impl BulgannawarVaidya {
         }
     }
 
-    fn enter_with(&mut self, token: Box<Token>, out: &mut Outbox<Message>) {
+    fn enter_with(&mut self, token: Box<BulgannawarToken>, out: &mut Outbox<Message>) {
         out.enter_slot(token.id);
-        self.stage = Stage::Inside(token);
+        self.state = TokenState::Inside(token);
     }
 
     fn way_mut(&mut self, token: Slot) -> &mut Way {
@@ -346,9 +355,10 @@ impl BulgannawarVaidya {
     }
 
     /// Whether all that a token carries is within the cluster, and it is for someone.
-    fn is_sound(&self, token: &Token) -> bool {
+    fn is_sound(&self, token: &BulgannawarToken) -> bool {
         let exists = |site: SiteId| site.index() < self.cluster.sites;
-        let is_right = |entry: &Entry| exists(entry.ask.site) && entry.tag.is_none_or(|tag| exists(tag.by));
+        let is_right =
+            |entry: &QueueEntry| exists(entry.ask.site) && entry.tag.is_none_or(|tag| exists(tag.by));
         let not_by_me =
             token.queue.front().is_some_and(|entry| entry.tag.is_none_or(|tag| tag.by != self.me));
         (token.id.0 as usize) < self.ways.len()
@@ -359,19 +369,19 @@ impl BulgannawarVaidya {
     }
 
     fn phase_is_idle(&self) -> bool {
-        matches!(self.stage, Stage::Away | Stage::Keeping(_))
+        matches!(self.state, TokenState::Away | TokenState::Keeping(_))
     }
 
-    fn token(&self) -> Option<&Token> {
-        match &self.stage {
-            Stage::Away | Stage::Waiting(_) => None,
-            Stage::Keeping(token) | Stage::Inside(token) => Some(token),
+    fn token(&self) -> Option<&BulgannawarToken> {
+        match &self.state {
+            TokenState::Away | TokenState::Waiting(_) => None,
+            TokenState::Keeping(token) | TokenState::Inside(token) => Some(token),
         }
     }
 }
 
 /// The token goes to the first of its queue.
-fn give(token: Box<Token>, out: &mut Outbox<Message>) {
+fn give(token: Box<BulgannawarToken>, out: &mut Outbox<Message>) {
     out.send(token.queue[0].ask.site, Message::Token(token));
 }
 

@@ -25,15 +25,15 @@ fn world(cluster: Cluster, options: &[(&str, &str)], holders: &[SiteId]) -> Worl
 
 /// The first request of `site`, on its way for the `hops`-th time; nobody knew of any possession.
 fn request(site: SiteId, token: Slot, hops: u32) -> Message {
-    Message::Request { ask: Ask { site, number: 1 }, token, hops, possessions: 0 }
+    Message::Request { ask: RequestId { site, number: 1 }, token, hops, possessions: 0 }
 }
 
-fn entry(site: SiteId, by: Option<SiteId>) -> Entry {
-    Entry { ask: Ask { site, number: 1 }, tag: by.map(|by| Tag { by, possessions: 0 }) }
+fn entry(site: SiteId, by: Option<SiteId>) -> QueueEntry {
+    QueueEntry { ask: RequestId { site, number: 1 }, tag: by.map(|by| Tag { by, possessions: 0 }) }
 }
 
-fn token(id: Slot, possessions: u64, queue: &[Entry]) -> Message {
-    Message::Token(Box::new(Token { id, possessions, queue: queue.iter().copied().collect() }))
+fn token(id: Slot, possessions: u64, queue: &[QueueEntry]) -> Message {
+    Message::Token(Box::new(BulgannawarToken { id, possessions, queue: queue.iter().copied().collect() }))
 }
 
 fn inform(token: Slot, possessions: u64) -> Message {

@@ -4,7 +4,7 @@ use crate::registry::values::Values;
 
 /// Which text the sites follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Text {
+pub(super) enum BulgannawarText {
     Repaired,
     /// The pseudo-code, in which every INFORM is obeyed; for the checker.
     Printed,
@@ -16,7 +16,7 @@ pub(super) enum Text {
     HolderSilent,
 }
 
-impl Text {
+impl BulgannawarText {
     /// The values of the option `text`.
     pub(super) const WORDS: &[&str] =
         &["repaired", "printed", "token-prose", "holder-prose", "holder-silent"];
@@ -24,11 +24,11 @@ impl Text {
     /// What the option asks for.
     pub(super) fn of(values: &Values) -> Self {
         match values.get("text") {
-            "printed" => Text::Printed,
-            "token-prose" => Text::TokenProse,
-            "holder-prose" => Text::HolderProse,
-            "holder-silent" => Text::HolderSilent,
-            _ => Text::Repaired,
+            "printed" => BulgannawarText::Printed,
+            "token-prose" => BulgannawarText::TokenProse,
+            "holder-prose" => BulgannawarText::HolderProse,
+            "holder-silent" => BulgannawarText::HolderSilent,
+            _ => BulgannawarText::Repaired,
         }
     }
 }

@@ -38,6 +38,7 @@
 //! - I3: the clock is not behind the site's own request.
 //! - I4: between two sites there is at most one permission: held by one of them, or on its way.
 
+use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Span,
@@ -53,42 +54,32 @@ use crate::{
 /// One site of Carvalho and Roucairol's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CarvalhoRoucairol {
-    // Who I am.
+    // This site.
     me: SiteId,
     text: Text,
-    // What I want.
-    want: Want,
-    // What I know of the others.
+    // The local process.
+    state: RequestState,
+    // What this site knows of the others.
     /// No request that I have seen has a larger clock.
     clock: Clock,
     /// `S`, the status set, without myself: whose permission I hold. The others are `R`, the request set.
     held: SiteSet,
     /// Whom I owe a grant.
     deferred: SiteSet,
-    peers: Box<[Peer]>,
+    peers: Box<[RequestCounts]>,
 }
 
 /// How often two sites have asked each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Peer {
+struct RequestCounts {
     asked_by_me: Count,
     asked_me: Count,
-}
-
-/// What the process at a site wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In, on this request.
-    Entry(Timestamp),
-    /// Out, some day: it is inside on this request.
-    Exit(Timestamp),
 }
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to one whose permission it lacks: its clock at the request.
+    /// From a site that wants to enter, to one whose permission it lacks: its clock at the request.
     Request {
         /// The clock; with the sender it is the timestamp.
         clock: Clock,
@@ -129,9 +120,9 @@ impl Site for CarvalhoRoucairol {
 
     /// Sanders section 3.2, entry code, with section 8's request set: ask whoever's permission is lacking.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == RequestState::Idle, "the host requests only while the process is idle");
         let request = Timestamp::new(self.clock.tick(), self.me);
-        self.want = Want::Entry(request);
+        self.state = RequestState::Waiting(request);
         for site in SiteId::all(self.peers.len()) {
             if site != self.me && !self.held.contains(site) {
                 self.ask(site, request, out);
@@ -152,8 +143,11 @@ impl Site for CarvalhoRoucairol {
 
     /// Sanders section 3.2, exit code: whoever waits for me is granted.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(matches!(self.want, Want::Exit(_)), "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(
+            matches!(self.state, RequestState::Executing(_)),
+            "the host releases only while the process is inside"
+        );
+        self.state = RequestState::Idle;
         for site in std::mem::take(&mut self.deferred).iter() {
             if mutant::is_on(Mutant::CarvalhoForgottenDeferred) {
                 continue;
@@ -176,16 +170,16 @@ impl CarvalhoRoucairol {
         }
         peer.asked_me = ask;
         self.clock.observe(theirs.clock);
-        match self.want {
-            Want::Nothing => self.grant(from, out),
-            Want::Entry(mine) if theirs < mine => {
+        match self.state {
+            RequestState::Idle => self.grant(from, out),
+            RequestState::Waiting(mine) if theirs < mine => {
                 let held = self.held.contains(from);
                 self.grant(from, out);
                 if held && self.text == Text::Repaired {
                     self.ask(from, mine, out);
                 }
             }
-            Want::Entry(_) | Want::Exit(_) => {
+            RequestState::Waiting(_) | RequestState::Executing(_) => {
                 self.deferred.insert(from);
             }
         }
@@ -193,7 +187,7 @@ impl CarvalhoRoucairol {
 
     /// Sanders section 8, rule (2): the giver moves from my request set to my status set. Enter once all have given.
     fn on_grant(&mut self, from: SiteId, ask: Count, out: &mut Outbox<Message>) {
-        let waiting = matches!(self.want, Want::Entry(_)) && !self.held.contains(from);
+        let waiting = matches!(self.state, RequestState::Waiting(_)) && !self.held.contains(from);
         if !waiting || ask != self.peers[from.index()].asked_by_me {
             return out.misbehaved(from, "a grant that nobody waits for");
         }
@@ -218,16 +212,16 @@ impl CarvalhoRoucairol {
     }
 
     fn enter_if_all_granted(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry(request) = self.want
+        if let RequestState::Waiting(request) = self.state
             && self.holds_all()
         {
-            self.want = Want::Exit(request);
+            self.state = RequestState::Executing(request);
             out.enter();
         }
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -253,7 +247,7 @@ impl Described for CarvalhoRoucairol {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in, to those whose permission it lacks",
+                about: "from a site that wants to enter, to those whose permission it lacks",
             },
             MessageInfo { kind: "GRANT", about: "from a site that does not stand in the way, or no longer" },
         ],
@@ -296,51 +290,48 @@ impl Algorithm for CarvalhoRoucairol {
         CarvalhoRoucairol {
             me,
             text: plan.text,
-            want: if inside { Want::Exit(Timestamp::new(Clock::ZERO, me)) } else { Want::Nothing },
+            state: if inside {
+                RequestState::Executing(Timestamp::new(Clock::ZERO, me))
+            } else {
+                RequestState::Idle
+            },
             clock: Clock::ZERO,
             held: if inside { SiteSet::all_but(me, sites) } else { SiteSet::new() },
             deferred: SiteSet::new(),
-            peers: vec![Peer { asked_by_me: Count::ZERO, asked_me: Count::ZERO }; sites].into(),
+            peers: vec![RequestCounts { asked_by_me: Count::ZERO, asked_me: Count::ZERO }; sites].into(),
         }
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry(_) => Phase::Waiting,
-            Want::Exit(_) => Phase::Executing,
-        }
+        self.state.phase()
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.deferred.is_empty()
+        self.state == RequestState::Idle && self.deferred.is_empty()
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry(request) | Want::Exit(request) => Some(request),
-        }
+        self.state.timestamp()
     }
 
     fn view(&self) -> View {
         let view = View::new().set("status set S", &self.held).set("deferred", &self.deferred);
         let sites = SiteId::all(self.peers.len()).filter(|&site| site != self.me);
-        match self.want {
-            Want::Entry(_) => view.waiting_for(sites.filter(|&site| !self.held.contains(site))),
-            Want::Nothing | Want::Exit(_) => view,
+        match self.state {
+            RequestState::Waiting(_) => view.waiting_for(sites.filter(|&site| !self.held.contains(site))),
+            RequestState::Idle | RequestState::Executing(_) => view,
         }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         invariant!(
-            self.want != Want::Nothing || self.deferred.is_empty(),
+            self.state != RequestState::Idle || self.deferred.is_empty(),
             "I1: a request is deferred only while the site waits or executes"
         );
-        let right = match self.want {
-            Want::Nothing => true,
-            Want::Entry(_) => !self.holds_all(),
-            Want::Exit(_) => self.holds_all(),
+        let right = match self.state {
+            RequestState::Idle => true,
+            RequestState::Waiting(_) => !self.holds_all(),
+            RequestState::Executing(_) => self.holds_all(),
         };
         invariant!(
             right && !self.held.contains(self.me),

@@ -13,10 +13,10 @@ use super::message::{Permit, Waiter};
 /// What the leader keeps beyond what every site keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Dispatcher {
-    /// The longest chain: B.
-    most: usize,
+    /// Maximum length of a chain: B.
+    max_chain: usize,
     /// Those that wait and are in no chain, in order.
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedWaiter>,
     /// The number of the last request of each site.
     last: Box<[u64]>,
     /// The permits, by slot.
@@ -27,7 +27,7 @@ pub(super) struct Dispatcher {
 
 /// A request in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Queued {
+struct QueuedWaiter {
     waiter: Waiter,
     /// How many chains had been issued when it came; for one that rode in, when the chain it rode on was issued.
     since: u64,
@@ -63,8 +63,8 @@ impl Dispatcher {
     }
 
     /// The first slots are with the holders, the other permits at home.
-    pub(super) fn new(cluster: Cluster, most: usize, holders: &Holders) -> Self {
-        let room = most.min(cluster.sites);
+    pub(super) fn new(cluster: Cluster, max_chain: usize, holders: &Holders) -> Self {
+        let room = max_chain.min(cluster.sites);
         let mut inside = holders.iter();
         let record = |slot: usize| {
             let mut chain = VecDeque::with_capacity(room);
@@ -73,7 +73,7 @@ impl Dispatcher {
             Record { home, chain, since: 0 }
         };
         Dispatcher {
-            most,
+            max_chain,
             permits: (0..cluster.permits).map(record).collect(),
             queue: VecDeque::with_capacity(cluster.sites),
             last: vec![0; cluster.sites].into(),
@@ -95,9 +95,10 @@ impl Dispatcher {
     pub(super) fn on_request(&mut self, waiter: Waiter) -> Option<Order> {
         self.last[waiter.site.index()] = waiter.number;
         if self.queue.is_empty() && self.permits.iter().all(|record| record.home.is_none()) {
-            let most = self.most;
+            let max_chain = self.max_chain;
             let has_room = |record: &&mut Record| {
-                record.chain.len() < most && record.chain.back().is_some_and(|tail| tail.site != waiter.site)
+                record.chain.len() < max_chain
+                    && record.chain.back().is_some_and(|tail| tail.site != waiter.site)
             };
             let open = self.permits.iter_mut().filter(has_room).min_by_key(|record| record.chain.len());
             if let Some(record) = open {
@@ -106,7 +107,7 @@ impl Dispatcher {
                 return Some(Order::Append { tail, next: waiter });
             }
         }
-        self.queue.push_back(Queued { waiter, since: self.issued });
+        self.queue.push_back(QueuedWaiter { waiter, since: self.issued });
         self.next_grant()
     }
 
@@ -144,7 +145,7 @@ impl Dispatcher {
         let place = self.queue.partition_point(|queued| queued.since <= since);
         for (place, waiter) in (place..).zip(permit.again.drain(..)) {
             self.last[waiter.site.index()] = waiter.number;
-            self.queue.insert(place, Queued { waiter, since });
+            self.queue.insert(place, QueuedWaiter { waiter, since });
         }
         record.home = Some(permit);
     }
@@ -157,7 +158,7 @@ impl Dispatcher {
         let shares = self.permits.len();
         let record = self.permits.iter_mut().find(ready)?;
         let mut permit = record.home.take()?;
-        let room = self.most.saturating_sub(record.chain.len());
+        let room = self.max_chain.saturating_sub(record.chain.len());
         let share = self.queue.len().div_ceil(shares).min(room);
         record.chain.extend(self.queue.drain(..share).map(|queued| queued.waiter));
         record.since = self.issued;
@@ -206,7 +207,7 @@ impl Dispatcher {
         );
         invariant!(
             at_home().all(|record| record.chain.is_empty())
-                && self.permits.iter().all(|record| record.chain.len() <= self.most),
+                && self.permits.iter().all(|record| record.chain.len() <= self.max_chain),
             "I3: no chain is longer than B, and a permit at home has none"
         );
         let sites = self.queue.iter().map(|queued| queued.waiter.site);

@@ -10,7 +10,7 @@ use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Slot, View, invariant};
 
 use super::dispatcher::Dispatcher;
-use super::{Delegated, Message, Permit, Rules, Waiter, Want};
+use super::{Delegated, DelegatedSetup, DelegatedState, Message, Permit, Waiter};
 
 impl Described for Delegated {
     const INFO: Info = Info {
@@ -40,7 +40,7 @@ impl Described for Delegated {
         ],
         variants: &["delegated:chain=1", "delegated:chain=2", "delegated:leader=1"],
         messages: &[
-            MessageInfo { kind: "REQ", about: "from a site that wants in, to the leader" },
+            MessageInfo { kind: "REQ", about: "from a site that wants to enter, to the leader" },
             MessageInfo { kind: "PERM", about: "the permit and the next waiters, from holder to holder" },
             MessageInfo { kind: "APPEND", about: "from the leader to the last of a chain: who follows it" },
             MessageInfo { kind: "REL", about: "from the last of a chain to the leader: the permit is back" },
@@ -67,46 +67,49 @@ impl Described for Delegated {
 }
 
 impl Algorithm for Delegated {
-    type Plan = Shared<Rules>;
+    type Plan = Shared<DelegatedSetup>;
 
     fn info(&self) -> &'static Info {
         &Self::INFO
     }
 
-    fn plan(cluster: Cluster, values: &Values) -> Result<Shared<Rules>, PlanError> {
+    fn plan(cluster: Cluster, values: &Values) -> Result<Shared<DelegatedSetup>, PlanError> {
         let leader = SiteId::new(values.integer("leader") % cluster.sites);
-        let most = match values.get("chain") {
+        let max_chain = match values.get("chain") {
             "sites" => cluster.sites,
-            given => given.parse().ok().filter(|&most| most > 0).ok_or_else(|| PlanError::Option {
-                option: "chain",
-                why: format!("'{given}' is neither 'sites' nor a whole number from 1"),
-            })?,
+            given => {
+                given.parse().ok().filter(|&max_chain| max_chain > 0).ok_or_else(|| PlanError::Option {
+                    option: "chain",
+                    why: format!("'{given}' is neither 'sites' nor a whole number from 1"),
+                })?
+            }
         };
-        Ok(Shared::new(Rules { cluster, leader, most }))
+        Ok(Shared::new(DelegatedSetup { cluster, leader, max_chain }))
     }
 
     /// Each holder is a chain of its own. The other permits are with the leader.
-    fn start(rules: &Shared<Rules>, me: SiteId, holders: &Holders) -> Self {
-        let room = rules.most.min(rules.cluster.sites);
-        let want = match holders.iter().position(|holder| holder == me) {
-            Some(slot) => Want::Exit { permit: Box::new(Permit::fresh(slot, room)) },
-            None => Want::Nothing,
+    fn start(setup: &Shared<DelegatedSetup>, me: SiteId, holders: &Holders) -> Self {
+        let room = setup.max_chain.min(setup.cluster.sites);
+        let state = match holders.iter().position(|holder| holder == me) {
+            Some(slot) => DelegatedState::Executing { permit: Box::new(Permit::fresh(slot, room)) },
+            None => DelegatedState::Idle,
         };
         let dispatcher =
-            (me == rules.leader).then(|| Box::new(Dispatcher::new(rules.cluster, rules.most, holders)));
-        Delegated { me, rules: rules.clone(), want, number: 0, dispatcher }
+            (me == setup.leader).then(|| Box::new(Dispatcher::new(setup.cluster, setup.max_chain, holders)));
+        Delegated { me, setup: setup.clone(), state, number: 0, dispatcher }
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry { .. } => Phase::Waiting,
-            Want::Exit { .. } => Phase::Executing,
+        match self.state {
+            DelegatedState::Idle => Phase::Idle,
+            DelegatedState::Waiting { .. } => Phase::Waiting,
+            DelegatedState::Executing { .. } => Phase::Executing,
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.dispatcher.as_ref().is_none_or(|dispatcher| dispatcher.is_quiet())
+        self.state == DelegatedState::Idle
+            && self.dispatcher.as_ref().is_none_or(|dispatcher| dispatcher.is_quiet())
     }
 
     fn tokens(&self) -> usize {
@@ -117,18 +120,20 @@ impl Algorithm for Delegated {
     fn view(&self) -> View {
         let view = match &self.dispatcher {
             Some(dispatcher) => dispatcher.view(),
-            None => View::new().pointer("leader", self.rules.leader),
+            None => View::new().pointer("leader", self.setup.leader),
         };
-        match &self.want {
-            Want::Entry { next: Some(next) } => view.pointer("next", next.site),
-            Want::Exit { permit } => view.queue("next", permit.next.iter().map(|waiter| waiter.site)),
-            Want::Nothing | Want::Entry { next: None } => view,
+        match &self.state {
+            DelegatedState::Waiting { next: Some(next) } => view.pointer("next", next.site),
+            DelegatedState::Executing { permit } => {
+                view.queue("next", permit.next.iter().map(|waiter| waiter.site))
+            }
+            DelegatedState::Idle | DelegatedState::Waiting { next: None } => view,
         }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         invariant!(
-            self.dispatcher.is_some() == (self.me == self.rules.leader),
+            self.dispatcher.is_some() == (self.me == self.setup.leader),
             "I1: the leader and only the leader has a dispatcher"
         );
         self.dispatcher.as_ref().map_or(Ok(()), |dispatcher| dispatcher.check())
@@ -136,9 +141,9 @@ impl Algorithm for Delegated {
 
     fn check_together(sites: &[&Self], in_flight: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
         let Some(dispatcher) = sites.iter().find_map(|site| site.dispatcher.as_ref()) else { return Ok(()) };
-        let held = sites.iter().filter_map(|site| match &site.want {
-            Want::Exit { permit } => Some((site.waiter(), &**permit)),
-            Want::Nothing | Want::Entry { .. } => None,
+        let held = sites.iter().filter_map(|site| match &site.state {
+            DelegatedState::Executing { permit } => Some((site.waiter(), &**permit)),
+            DelegatedState::Idle | DelegatedState::Waiting { .. } => None,
         });
         let sent = in_flight.iter().filter_map(|&(from, to, message)| match message {
             Message::Perm { number, permit } => Some((Waiter { site: to, number: *number }, &**permit)),
@@ -150,16 +155,16 @@ impl Algorithm for Delegated {
             dispatcher.slots_at_home().chain(out.iter().map(|(_, permit)| permit.slot)).collect();
         slots.sort_unstable();
         invariant!(
-            slots.iter().map(|slot| slot.0 as usize).eq(0..sites[0].rules.cluster.permits),
+            slots.iter().map(|slot| slot.0 as usize).eq(0..sites[0].setup.cluster.permits),
             "I5: every permit is in exactly one place"
         );
         invariant!(
             out.iter().all(|(holder, permit)| dispatcher.knows(*holder, permit)),
             "I6: whoever has a permit is in its chain, followed by those that the permit names"
         );
-        let told = sites.iter().filter_map(|site| match site.want {
-            Want::Entry { next: Some(next) } => Some((site.waiter(), next)),
-            Want::Nothing | Want::Entry { .. } | Want::Exit { .. } => None,
+        let told = sites.iter().filter_map(|site| match site.state {
+            DelegatedState::Waiting { next: Some(next) } => Some((site.waiter(), next)),
+            DelegatedState::Idle | DelegatedState::Waiting { .. } | DelegatedState::Executing { .. } => None,
         });
         for (tail, next) in told {
             invariant!(

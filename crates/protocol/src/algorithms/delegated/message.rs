@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 
 use crate::{SiteId, Slot};
 
-/// One request: whose, and the how-many-eth of that site. No two requests share both.
+/// Identifies a request by its site and its sequence number at that site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiter {
-    /// Who asked.
     pub site: SiteId,
     /// Its requests are numbered from 1; 0 is what a holder is inside on at the start.
     pub number: u64,
@@ -18,29 +17,24 @@ pub struct Waiter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Permit {
-    /// Which one.
     pub slot: Slot,
     /// Who is to have it next, in order.
     pub next: VecDeque<Waiter>,
-    /// Requests that ride along to the leader: of those who have left and want in again, in the order in which they
-    /// left.
+    /// Requests that ride along to the leader: of those who have left and want to enter again, in the order in which
+    /// they left.
     pub again: Vec<Waiter>,
 }
 
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to the leader.
-    Request {
-        /// The number of the request.
-        number: u64,
-    },
+    /// From a site that wants to enter, to the leader.
+    Request { number: u64 },
     /// From the leader or from the one before in the chain, to whoever is next: you are in. When you leave, hand the
     /// permit to the next one that it names, or back to the leader.
     Perm {
         /// The number of the receiver's request.
         number: u64,
-        /// The permit.
         permit: Box<Permit>,
     },
     /// From the leader to the last of a chain: after you comes another one. If you have handed the permit back
@@ -48,7 +42,6 @@ pub enum Message {
     Append {
         /// The number of the receiver's request.
         after: u64,
-        /// Who follows.
         next: Waiter,
     },
     /// From the last of a chain to the leader: nobody follows me that I know of.

@@ -2,11 +2,11 @@
 //!
 //! Ours, for practice. The leader of a lock is a function of view and name; here it is the option `leader`.
 //!
-//! A site that wants in asks the leader. The leader grants *chains*: PERM carries the permit and the next waiters in
-//! order, so that a holder hands over directly to the next (one message, T), and only the last of a chain reports back
-//! (REL). A late waiter is appended to a running chain by one message to its tail (APPEND). If that comes too late, it
-//! is ignored there; the leader sees from REL who was not reached, and serves them first. A site that leaves and wants
-//! in again lets its request ride on the PERM or REL that it sends anyway.
+//! A site that wants to enter asks the leader. The leader grants *chains*: PERM carries the permit and the next waiters
+//! in order, so that a holder hands over directly to the next (one message, T), and only the last of a chain reports
+//! back (REL). A late waiter is appended to a running chain by one message to its tail (APPEND). If that comes too
+//! late, it is ignored there; the leader sees from REL who was not reached, and serves them first. A site that leaves
+//! and wants in again lets its request ride on the PERM or REL that it sends anyway.
 //!
 //! ```text
 //!  alone:  S1 ──REQ──▶ S0        contended: S1 is inside, the last of its chain
@@ -22,21 +22,22 @@
 //! | heavy load, none rides | 2 to 2 + 1/N | T, between chains 2T | the same | PERM 5 + 2 per waiter |
 //! | heavy load, all ride | 1 + 2(K−1)/N, about | T, between chains 2T | the same | PERM 5 + 2 per waiter or rider |
 //!
-//! Where all ride, every entry needs a PERM, and every chain a REL to come home; the leader spends no PERM on itself, which
-//! makes up for one REL a round. Each permit beyond the first has a chain of its own, with a PERM and a REL a round.
+//! Where all ride, every entry needs a PERM, and every chain a REL to come home; the leader spends no PERM on itself,
+//! which makes up for one REL a round. Each permit beyond the first has a chain of its own, with a PERM and a REL a
+//! round.
 //!
 //! A chain has at most B entries (option `chain`; N unless given), those appended included. So nobody is bypassed more
 //! than B times, counted from when the leader knows of a request, or when it began to ride: who asked is bypassed by
 //! those at most who ride on the chain that runs then; who rides by those at most who are appended to the chain that it
-//! rides on. That is for one permit. With K permits each running chain may bypass a request in this way, and who is in a
-//! chain or rides on it waits for that chain even while another permit is idle. Where a hung holder must not delay
+//! rides on. That is for one permit. With K permits each running chain may bypass a request in this way, and who is in
+//! a chain or rides on it waits for that chain even while another permit is idle. Where a hung holder must not delay
 //! others, take `chain=1`: then the leader keeps everyone until a permit is free.
 //!
-//! **Assumes** reliable channels; FIFO is not needed. The leader does not fail: on a view change all is rebuilt from the
-//! view and the holders.
+//! **Assumes** reliable channels; FIFO is not needed. The leader does not fail: on a view change all is rebuilt from
+//! the view and the holders.
 //!
-//! **Departures** from the sketch: the host carries the fence, so PERM does not. Requests are numbered, so that duplicates
-//! and late APPENDs are recognised.
+//! **Departures** from the sketch: the host carries the fence, so PERM does not. Requests are numbered, so that
+//! duplicates and late APPENDs are recognised.
 //!
 //! **Invariants**
 //! - I1: the leader and only the leader has a dispatcher.
@@ -64,37 +65,37 @@ use dispatcher::{Dispatcher, Order};
 /// One site of the delegated algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Delegated {
-    // Who I am.
+    // This site.
     me: SiteId,
-    rules: Shared<Rules>,
-    // What I want.
-    want: Want,
+    setup: Shared<DelegatedSetup>,
+    // The local process.
+    state: DelegatedState,
     /// The number of my last request; 0 before the first.
     number: u64,
-    // What I know of the others.
+    // What this site knows of the others.
     /// Who waits and where the permits are, if I am the leader.
     dispatcher: Option<Box<Dispatcher>>,
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct DelegatedSetup {
     cluster: Cluster,
     leader: SiteId,
-    /// The longest chain: B.
-    most: usize,
+    /// Maximum length of a chain: B.
+    max_chain: usize,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In. The leader may have said already who comes next.
-    Entry {
+enum DelegatedState {
+    Idle,
+    /// Waits to enter. The leader may already have said who comes next.
+    Waiting {
         next: Option<Waiter>,
     },
-    /// Out, some day: it is inside with this permit.
-    Exit {
+    /// Is in the critical section, with this permit.
+    Executing {
         permit: Box<Permit>,
     },
 }
@@ -103,19 +104,19 @@ impl Site for Delegated {
     type Message = Message;
 
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == DelegatedState::Idle, "the host requests only while the process is idle");
         self.number += 1;
-        self.want = Want::Entry { next: None };
+        self.state = DelegatedState::Waiting { next: None };
         let waiter = self.waiter();
         if self.dispatcher.is_some() {
             self.on_request(waiter, out);
         } else {
-            out.send(self.rules.leader, Message::Request { number: waiter.number });
+            out.send(self.setup.leader, Message::Request { number: waiter.number });
         }
     }
 
     fn receive(&mut self, from: SiteId, message: Message, out: &mut Outbox<Message>) {
-        if !self.rules.cluster.is_peer(self.me, from) {
+        if !self.setup.cluster.is_peer(self.me, from) {
             return out.misbehaved(from, NOT_A_PEER);
         }
         match message {
@@ -137,7 +138,7 @@ impl Site for Delegated {
     fn release_and_request(&mut self, out: &mut Outbox<Message>) {
         let (served, mut permit) = self.leave();
         self.number += 1;
-        self.want = Want::Entry { next: None };
+        self.state = DelegatedState::Waiting { next: None };
         permit.again.push(self.waiter());
         self.hand_on(served, permit, out);
     }
@@ -152,9 +153,9 @@ impl Delegated {
 
     /// Out of the critical section: what it was entered on, and the permit to hand on.
     fn leave(&mut self) -> (Waiter, Box<Permit>) {
-        match std::mem::replace(&mut self.want, Want::Nothing) {
-            Want::Exit { permit } => (self.waiter(), permit),
-            Want::Nothing | Want::Entry { .. } => {
+        match std::mem::replace(&mut self.state, DelegatedState::Idle) {
+            DelegatedState::Executing { permit } => (self.waiter(), permit),
+            DelegatedState::Idle | DelegatedState::Waiting { .. } => {
                 panic!("the host releases only while the process is inside")
             }
         }
@@ -167,52 +168,52 @@ impl Delegated {
         } else if self.dispatcher.is_some() {
             self.on_release(served, permit, out);
         } else {
-            out.send(self.rules.leader, Message::Release { number: served.number, permit });
+            out.send(self.setup.leader, Message::Release { number: served.number, permit });
         }
     }
 
     /// Enter, if it is meant for the request that waits here.
     fn on_perm(&mut self, from: SiteId, number: u64, permit: Box<Permit>, out: &mut Outbox<Message>) {
-        let waits = matches!(self.want, Want::Entry { .. }) && number == self.number;
-        if !waits || !permit.fits(self.rules.cluster, self.me) {
+        let waits = matches!(self.state, DelegatedState::Waiting { .. }) && number == self.number;
+        if !waits || !permit.fits(self.setup.cluster, self.me) {
             return out.misbehaved(from, "a permit that nobody waits for");
         }
         self.become_executing(permit, out);
     }
 
-    /// What the leader said of the next one counts if this is the tail of the chain. Where the chain was issued anew, it
-    /// names that one itself.
+    /// What the leader said of the next one counts if this is the tail of the chain. Where the chain was issued again,
+    /// it names that one itself.
     fn become_executing(&mut self, mut permit: Box<Permit>, out: &mut Outbox<Message>) {
-        if let Want::Entry { next: Some(next) } = self.want
+        if let DelegatedState::Waiting { next: Some(next) } = self.state
             && permit.next.is_empty()
         {
             permit.next.push_back(next);
         }
         let slot = permit.slot;
-        self.want = Want::Exit { permit };
+        self.state = DelegatedState::Executing { permit };
         out.enter_slot(slot);
     }
 
     /// Remember who follows. Too late if the permit is handed on already.
     fn on_append(&mut self, from: SiteId, after: u64, new: Waiter, out: &mut Outbox<Message>) {
-        let rules = &self.rules;
-        if from != rules.leader || after > self.number || !rules.cluster.is_peer(self.me, new.site) {
+        let setup = &self.setup;
+        if from != setup.leader || after > self.number || !setup.cluster.is_peer(self.me, new.site) {
             return out.misbehaved(from, "an append that no leader could send");
         }
-        if mutant::is_on(Mutant::DelegatedLateRefused) && self.want == Want::Nothing {
+        if mutant::is_on(Mutant::DelegatedLateRefused) && self.state == DelegatedState::Idle {
             return out.misbehaved(from, "an append that comes too late");
         }
         if after < self.number {
             return;
         }
-        match &mut self.want {
-            Want::Nothing => {}
-            Want::Entry { next } => match next {
+        match &mut self.state {
+            DelegatedState::Idle => {}
+            DelegatedState::Waiting { next } => match next {
                 None => *next = Some(new),
                 Some(known) if *known == new => {}
                 Some(_) => out.misbehaved(from, "two that follow the same request"),
             },
-            Want::Exit { permit } => match permit.next.front() {
+            DelegatedState::Executing { permit } => match permit.next.front() {
                 None => permit.next.push_back(new),
                 Some(known) if *known == new => {}
                 Some(_) => out.misbehaved(from, "two that follow the same request"),
@@ -237,7 +238,7 @@ impl Delegated {
 
     fn on_release(&mut self, last: Waiter, permit: Box<Permit>, out: &mut Outbox<Message>) {
         // My own request cannot ride on a permit that another hands back, unless I made it.
-        let asks = matches!(self.want, Want::Entry { .. });
+        let asks = matches!(self.state, DelegatedState::Waiting { .. });
         let forged = |rider: &Waiter| rider.site == self.me && !(asks && rider.number == self.number);
         if permit.again.iter().any(forged) {
             return out.misbehaved(last.site, "a permit with requests that cannot be");

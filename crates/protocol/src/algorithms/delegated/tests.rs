@@ -255,8 +255,8 @@ fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
     assert_eq!(world.inject(s1, s0, req(2)), [misbehaved(s1, twice)]);
 }
 
-/// Everyone always wants in: in each round all messages arrive that were on their way, and whoever is inside leaves and
-/// asks again. Gives messages per entry, without the first rounds.
+/// Everyone always wants to enter: in each round all messages arrive that were on their way, and whoever is inside
+/// leaves and asks again. Gives messages per entry, without the first rounds.
 fn cost_under_load(sites: usize, rides: bool) -> f64 {
     let mut world = World::<Delegated>::of(sites);
     for site in SiteId::all(sites) {

@@ -3,7 +3,7 @@
 //! Kshemkalyani and Singhal, chapter 9, section 9.3, Algorithm 9.1; L. Lamport, "Time, clocks, and the ordering of
 //! events in a distributed system", 1978.
 //!
-//! Every message carries its sender's clock, which moves on with each one. A site that wants in sends its
+//! Every message carries its sender's clock, which moves on with each one. A site that wants to enter sends its
 //! timestamp to all others, and everybody puts it into a queue ordered by timestamps. What comes from a site with a
 //! larger timestamp proves, because channels keep their order, that nothing smaller will follow. So a site enters when
 //! its request heads its own queue and it has such a proof from everyone; a REPLY is sent to give it.
@@ -24,8 +24,8 @@
 //! **Assumes** reliable FIFO channels. Without the order two sites get in with N = 2 (see the tests).
 //!
 //! **Departures**
-//! - The clock ticks when something is sent; a receipt only raises it. The chapter leaves it open, Lamport's rule ticks at
-//!   a receipt too. Requests and proofs come in the same order, and far fewer states differ only in their clocks.
+//! - The clock ticks when something is sent; a receipt only raises it. The chapter leaves it open, Lamport's rule ticks
+//!   at a receipt too. Requests and proofs come in the same order, and far fewer states differ only in their clocks.
 //! - A REPLY names the request that it answers, so that one which nobody asked for is recognised. (Duplicates need no
 //!   number of their own: over FIFO channels each message from a site has a larger clock than the one before.)
 //!
@@ -52,25 +52,25 @@ use crate::{
 /// One site of Lamport's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lamport {
-    // Who I am.
+    // This site.
     me: SiteId,
     replies: Replies,
-    // What I want.
-    want: Want,
+    // The local process.
+    state: LamportState,
     /// The clock of my last request; zero before the first.
     last_request: Clock,
-    // What I know of the others.
+    // What this site knows of the others.
     clock: Clock,
-    peers: Box<[Peer]>,
+    peers: Box<[PeerClocks]>,
     /// `request_queue`: the requests that are not released yet, smallest first.
     queue: Vec<Timestamp>,
 }
 
 /// What a site knows of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Peer {
+struct PeerClocks {
     /// The clock of its last message.
-    heard: Clock,
+    last_message: Clock,
     /// The clock of the last request of mine that it answered.
     answered: Clock,
 }
@@ -84,17 +84,17 @@ enum Replies {
     IfNeeded,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In: nothing with a larger timestamp has come from these sites yet (condition L1).
-    Entry {
+enum LamportState {
+    Idle,
+    /// Waits to enter: nothing with a larger timestamp has come from these sites yet (condition L1).
+    Waiting {
         request: Timestamp,
         missing: SiteSet,
     },
-    /// Out, some day: it is inside on this request.
-    Exit {
+    /// Is in the critical section, on this request.
+    Executing {
         request: Timestamp,
     },
 }
@@ -102,7 +102,7 @@ enum Want {
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to all others: put me into your queue.
+    /// From a site that wants to enter, to all others: put me into your queue.
     Request {
         /// The sender's clock; with the sender it is the timestamp of the request.
         clock: Clock,
@@ -159,12 +159,12 @@ impl Site for Lamport {
 
     /// Algorithm 9.1, requesting, first rule: broadcast the timestamp and queue it.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == LamportState::Idle, "the host requests only while the process is idle");
         let request = Timestamp::new(self.clock.tick(), self.me);
         self.last_request = request.clock;
         out.broadcast(self.me, self.peers.len(), &Message::Request { clock: request.clock });
         self.enqueue(request);
-        self.want = Want::Entry { request, missing: SiteSet::all_but(self.me, self.peers.len()) };
+        self.state = LamportState::Waiting { request, missing: SiteSet::all_but(self.me, self.peers.len()) };
         self.enter_if_first(out);
     }
 
@@ -172,7 +172,7 @@ impl Site for Lamport {
         if from == self.me || from.index() >= self.peers.len() {
             return out.misbehaved(from, NOT_A_PEER);
         }
-        if message.clock() <= self.peers[from.index()].heard {
+        if message.clock() <= self.peers[from.index()].last_message {
             return out.misbehaved(from, "a message that is not newer than its last");
         }
         match message {
@@ -184,8 +184,11 @@ impl Site for Lamport {
 
     /// Algorithm 9.1, releasing, first rule: leave the queue and tell everybody.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(matches!(self.want, Want::Exit { .. }), "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(
+            matches!(self.state, LamportState::Executing { .. }),
+            "the host releases only while the process is inside"
+        );
+        self.state = LamportState::Idle;
         self.dequeue(self.me);
         let clock = self.clock.tick();
         let told = self.peers.len() - usize::from(mutant::is_on(Mutant::LamportReleaseNotToAll));
@@ -203,7 +206,7 @@ impl Lamport {
         }
         self.on_timestamp(theirs);
         self.enqueue(theirs);
-        let own_is_later = matches!(&self.want, Want::Entry { request, .. } if theirs < *request);
+        let own_is_later = matches!(&self.state, LamportState::Waiting { request, .. } if theirs < *request);
         let may_omit = self.replies == Replies::IfNeeded || mutant::is_on(Mutant::LamportOmitsUnasked);
         if !(may_omit && own_is_later) {
             out.send(from, Message::Reply { clock: self.clock.tick(), to: theirs.clock });
@@ -245,8 +248,8 @@ impl Lamport {
         if !mutant::is_on(Mutant::LamportDeafClock) {
             self.clock.observe(sent.clock);
         }
-        self.peers[sent.site.index()].heard = sent.clock;
-        if let Want::Entry { request, missing } = &mut self.want
+        self.peers[sent.site.index()].last_message = sent.clock;
+        if let LamportState::Waiting { request, missing } = &mut self.state
             && sent > *request
         {
             missing.remove(sent.site);
@@ -264,17 +267,17 @@ impl Lamport {
 
     /// Algorithm 9.1, executing: conditions L1 and L2.
     fn enter_if_first(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry { request, missing } = &self.want
+        if let LamportState::Waiting { request, missing } = &self.state
             && missing.is_empty()
             && self.queue.first() == Some(request)
         {
-            self.want = Want::Exit { request: *request };
+            self.state = LamportState::Executing { request: *request };
             out.enter();
         }
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -301,7 +304,7 @@ impl Described for Lamport {
         }],
         variants: &["lamport:omit-replies"],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to all others" },
             MessageInfo {
                 kind: "REPLY",
                 about: "from a site that has queued a request: nothing earlier follows",
@@ -346,24 +349,29 @@ impl Algorithm for Lamport {
         Lamport {
             me,
             replies: plan.replies,
-            want: if holders.contains(me) { Want::Exit { request } } else { Want::Nothing },
+            state: if holders.contains(me) {
+                LamportState::Executing { request }
+            } else {
+                LamportState::Idle
+            },
             last_request: Clock::ZERO,
             clock: Clock::ZERO,
-            peers: vec![Peer { heard: Clock::ZERO, answered: Clock::ZERO }; plan.cluster.sites].into(),
+            peers: vec![PeerClocks { last_message: Clock::ZERO, answered: Clock::ZERO }; plan.cluster.sites]
+                .into(),
             queue,
         }
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry { .. } => Phase::Waiting,
-            Want::Exit { .. } => Phase::Executing,
+        match self.state {
+            LamportState::Idle => Phase::Idle,
+            LamportState::Waiting { .. } => Phase::Waiting,
+            LamportState::Executing { .. } => Phase::Executing,
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.queue.is_empty()
+        self.state == LamportState::Idle && self.queue.is_empty()
     }
 
     /// Without `omit-replies` no message is ever saved.
@@ -376,18 +384,18 @@ impl Algorithm for Lamport {
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        match self.state {
+            LamportState::Idle => None,
+            LamportState::Waiting { request, .. } | LamportState::Executing { request } => Some(request),
         }
     }
 
     fn view(&self) -> View {
         let view = View::new().queue("request queue", &self.queue);
-        match &self.want {
-            Want::Entry { missing, .. } if !missing.is_empty() => view.waiting_for(missing.iter()),
-            Want::Entry { .. } => view.waiting_for(self.queue.first().map(|first| first.site)),
-            Want::Nothing | Want::Exit { .. } => view,
+        match &self.state {
+            LamportState::Waiting { missing, .. } if !missing.is_empty() => view.waiting_for(missing.iter()),
+            LamportState::Waiting { .. } => view.waiting_for(self.queue.first().map(|first| first.site)),
+            LamportState::Idle | LamportState::Executing { .. } => view,
         }
     }
 
@@ -403,16 +411,16 @@ impl Algorithm for Lamport {
             "I2: the site's own request is in its queue exactly while it waits or executes"
         );
         let heads = own.is_some() && self.queue.first() == own.as_ref();
-        match &self.want {
-            Want::Nothing => {}
-            Want::Exit { .. } => invariant!(heads, "I3: an executing site heads its queue"),
-            Want::Entry { missing, .. } => invariant!(
+        match &self.state {
+            LamportState::Idle => {}
+            LamportState::Executing { .. } => invariant!(heads, "I3: an executing site heads its queue"),
+            LamportState::Waiting { missing, .. } => invariant!(
                 !missing.contains(self.me) && (!missing.is_empty() || !heads),
                 "I4: a waiting site misses a proof or does not head its queue; it never misses its own proof"
             ),
         }
         invariant!(
-            self.last_request <= self.clock && self.peers.iter().all(|peer| peer.heard <= self.clock),
+            self.last_request <= self.clock && self.peers.iter().all(|peer| peer.last_message <= self.clock),
             "I5: the clock is not behind anything that the site has heard or asked"
         );
         Ok(())

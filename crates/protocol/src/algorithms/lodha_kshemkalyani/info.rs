@@ -1,8 +1,9 @@
 //! What is known of Lodha and Kshemkalyani's algorithm, and how it starts.
 
 use super::leaving::Custody;
-use super::text::Text;
-use super::{LodhaKshemkalyani, Message, Rules, Want, invariants};
+use super::text::LodhaText;
+use super::{LodhaKshemkalyani, LodhaRules, Message, invariants};
+use crate::algorithms::request::RequestState;
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, OptionInfo, Order, Permits, Range,
     Span, Tokens,
@@ -13,11 +14,11 @@ use crate::{
     Algorithm, Clock, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, Timestamp, View,
 };
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
-    rules: Rules,
+    rules: LodhaRules,
 }
 
 impl Described for LodhaKshemkalyani {
@@ -34,7 +35,7 @@ impl Described for LodhaKshemkalyani {
         failures: Failures::NONE,
         options: &[
             OptionInfo::texts(
-                Text::WORDS,
+                LodhaText::WORDS,
                 "printed: Figure 2 to the letter, which deadlocks and lets two in; without-…: the repair without one part; \
                  for the checker only",
             ),
@@ -69,7 +70,7 @@ impl Described for LodhaKshemkalyani {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in, to all others; answers what it crosses",
+                about: "from a site that wants to enter, to all others; answers what it crosses",
             },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
             MessageInfo {
@@ -113,14 +114,14 @@ impl Algorithm for LodhaKshemkalyani {
     }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
-        let rules = Rules {
-            text: Text::of(values),
+        let rules = LodhaRules {
+            text: LodhaText::of(values),
             combined_exit: values.flag("combined-exit"),
             keep_deferred: values.flag("keep-deferred"),
             sequence_on_all: values.flag("sequence-on-all"),
         };
         let improved = rules.combined_exit || rules.keep_deferred || rules.sequence_on_all;
-        if rules.text == Text::Printed && improved {
+        if rules.text == LodhaText::Printed && improved {
             let why =
                 "the printed text goes without the improvements; take them away, or text=repaired".into();
             return Err(PlanError::Option { option: "text", why });
@@ -138,7 +139,7 @@ impl Algorithm for LodhaKshemkalyani {
         LodhaKshemkalyani {
             me,
             rules: plan.rules,
-            want: inside.map_or(Want::Nothing, Want::Exit),
+            state: inside.map_or(RequestState::Idle, RequestState::Executing),
             executed: None,
             clock: Clock::ZERO,
             last_request: vec![Clock::ZERO; sites].into(),
@@ -152,16 +153,12 @@ impl Algorithm for LodhaKshemkalyani {
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry(_) => Phase::Waiting,
-            Want::Exit(_) => Phase::Executing,
-        }
+        self.state.phase()
     }
 
     fn is_quiet(&self) -> bool {
         let holds_nothing = self.custody.as_ref().is_none_or(|custody| custody.held.is_empty());
-        self.want == Want::Nothing && self.deferred.is_empty() && holds_nothing
+        self.state == RequestState::Idle && self.deferred.is_empty() && holds_nothing
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
@@ -175,10 +172,10 @@ impl Algorithm for LodhaKshemkalyani {
             .set("deferred", &self.deferred);
         let peers = SiteId::all(self.last_request.len()).filter(|&site| site != self.me);
         let mut missing = peers.filter(|&site| !self.answered.contains(site)).peekable();
-        match self.want {
-            Want::Entry(_) if missing.peek().is_some() => view.waiting_for(missing),
-            Want::Entry(_) => view.waiting_for(self.queue.first().map(|first| first.site)),
-            Want::Nothing | Want::Exit(_) => view,
+        match self.state {
+            RequestState::Waiting(_) if missing.peek().is_some() => view.waiting_for(missing),
+            RequestState::Waiting(_) => view.waiting_for(self.queue.first().map(|first| first.site)),
+            RequestState::Idle | RequestState::Executing(_) => view,
         }
     }
 

@@ -1,12 +1,13 @@
 //! What must hold, as numbered in the algorithm's header. (As printed, none of it does.)
 
-use super::text::Text;
-use super::{LodhaKshemkalyani, Message, Want};
+use super::text::LodhaText;
+use super::{LodhaKshemkalyani, Message};
+use crate::algorithms::request::RequestState;
 use crate::site::InFlight;
 use crate::{SiteSet, Timestamp, invariant};
 
 pub(super) fn of_one_site(site: &LodhaKshemkalyani) -> Result<(), &'static str> {
-    if site.rules.text != Text::Repaired {
+    if site.rules.text != LodhaText::Repaired {
         return Ok(());
     }
     let own = site.own();
@@ -23,7 +24,7 @@ pub(super) fn of_one_site(site: &LodhaKshemkalyani) -> Result<(), &'static str> 
             && !site.answered.contains(site.me),
         "I2: who is queued or deferred has answered, and nobody answers himself"
     );
-    if let Want::Exit(mine) = site.want {
+    if let RequestState::Executing(mine) = site.state {
         invariant!(
             site.answered.len() == site.sites() - 1 && site.queue.first() == Some(&mine),
             "I3: a site that is inside has all answers and heads its queue"
@@ -49,7 +50,7 @@ pub(super) fn of_all_sites(
     sites: &[&LodhaKshemkalyani],
     in_flight: &[InFlight<'_, Message>],
 ) -> Result<(), &'static str> {
-    if sites.iter().any(|site| site.rules.text != Text::Repaired) {
+    if sites.iter().any(|site| site.rules.text != LodhaText::Repaired) {
         return Ok(());
     }
     let wanting = || sites.iter().filter_map(|site| Some((site, site.own()?)));
@@ -63,7 +64,7 @@ pub(super) fn of_all_sites(
         };
         invariant!(
             wanting().all(|(earlier, theirs)| theirs >= mine || seen(earlier, theirs)),
-            "I6: of two sites that want in, the later one queues the earlier one or misses its answer"
+            "I6: of two sites that want to enter, the later one queues the earlier one or misses its answer"
         );
         let missed = sites.iter().filter(|other| other.me != later.me && !later.answered.contains(other.me));
         for other in missed {

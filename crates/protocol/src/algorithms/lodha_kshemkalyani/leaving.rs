@@ -1,11 +1,12 @@
 //! Leaving: who is told, and how. `FinCS` of Figure 2, and the first two improvements of section 5.
 
 use super::message::{Owed, owe};
-use super::{LodhaKshemkalyani, Message, Want};
+use super::{LodhaKshemkalyani, Message};
+use crate::algorithms::request::RequestState;
 use crate::{Clock, Outbox, SiteId, SiteSet, Timestamp};
 
 /// How long a site keeps deferred requests in the hope that its process asks again, in units of the longest delay.
-const PATIENCE: u32 = 1;
+const DEFERRED_TIMEOUT: u32 = 1;
 
 /// What the first improvement adds to a site's state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +28,7 @@ impl Custody {
 impl LodhaKshemkalyani {
     /// Figure 2, `FinCS`. With `keep-deferred` the deferred requests stay deferred for a while.
     pub(super) fn leave(&mut self, mine: Timestamp, out: &mut Outbox<Message>) {
-        self.want = Want::Nothing;
+        self.state = RequestState::Idle;
         self.executed = Some(mine.clock);
         self.finished = self.finished.max(Some(mine));
         let next = self.queue.iter().find(|queued| queued.site != self.me).copied();
@@ -37,7 +38,7 @@ impl LodhaKshemkalyani {
             self.tell(next, &SiteSet::new(), out);
             if !self.timer_runs {
                 self.timer_runs = true;
-                out.set_timer(PATIENCE);
+                out.set_timer(DEFERRED_TIMEOUT);
             }
         } else {
             let deferred = std::mem::take(&mut self.deferred);
@@ -49,7 +50,7 @@ impl LodhaKshemkalyani {
     /// get their replies.
     pub(super) fn stop_waiting_for_own_request(&mut self, out: &mut Outbox<Message>) {
         self.timer_runs = false;
-        if self.want == Want::Nothing {
+        if self.state == RequestState::Idle {
             let deferred = std::mem::take(&mut self.deferred);
             self.tell(None, &deferred, out);
         }
@@ -119,7 +120,7 @@ impl LodhaKshemkalyani {
     ) {
         self.learn_finished(finished);
         let own = self.own();
-        if let Want::Entry(mine) = self.want
+        if let RequestState::Waiting(mine) = self.state
             && let Some(answer) = owed.iter().find(|owed| owed.request == mine)
         {
             self.answered.union_with(&answer.answered);

@@ -5,9 +5,9 @@ use crate::{Clock, SiteSet, Timestamp};
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to all others. To a receiver that asked before this came it is the answer as well:
-    /// I shall not enter before you unless I asked first, and then you will hear from me or from someone after me. It
-    /// also tells that the sender's request before this one is finished.
+    /// From a site that wants to enter, to all others. To a receiver that asked before this came it is the answer as
+    /// well: I shall not enter before you unless I asked first, and then you will hear from me or from someone after
+    /// me. It also tells that the sender's request before this one is finished.
     Request {
         /// The sequence number; with the sender it is the request's id, smaller first.
         clock: Clock,
@@ -90,8 +90,8 @@ impl crate::Message for Message {
     }
 }
 
-/// Puts `request` into the list, in its place, as answered by all of `answered`. A later request of a site says that its
-/// earlier one is over, so that the list never has more than one of each.
+/// Puts `request` into the list, in its place, as answered by all of `answered`. A later request of a site says that
+/// its earlier one is over, so that the list never has more than one of each.
 pub(super) fn owe(list: &mut Vec<Owed>, request: Timestamp, answered: &SiteSet) {
     if list.iter().any(|owed| owed.request.site == request.site && owed.request > request) {
         return;

@@ -24,8 +24,9 @@
 //! | the same, `keep-deferred` | N − 1/N | T | the same | 4 or 5 |
 //!
 //! **Improvements** that section 5 of the paper suggests, each an option, in any combination:
-//! - `combined-exit`: who leaves sends one HANDOVER, to the first of those to whom it would send a FLUSH or a REPLY, with
-//!   all that the others are to be told; that one passes it on when it leaves. (A single FLUSH or REPLY goes as it is.)
+//! - `combined-exit`: who leaves sends one HANDOVER, to the first of those to whom it would send a FLUSH or a REPLY,
+//!   with all that the others are to be told; that one passes it on when it leaves. (A single FLUSH or REPLY goes as it
+//!   is.)
 //! - `keep-deferred`: who leaves keeps the deferred requests. If its process asks again at once, they count as crossing
 //!   the new request, and neither side needs a reply.
 //! - `sequence-on-all`: every message carries the highest sequence number seen.
@@ -38,16 +39,16 @@
 //! 1. A site's own request raises the highest sequence number seen, too. (As printed a site may use a number twice.)
 //! 2. A site remembers the last request that it knows to be finished. A REQUEST that comes late, when all up to it are
 //!    finished, counts as its sender's answer but is not queued: nobody would ever take it out again.
-//! 3. A FLUSH never counts as its sender's answer. The answer was there before, or the FLUSH is meant for a request that
-//!    has been served meanwhile; then it would let the receiver's next one past the sender's.
+//! 3. A FLUSH never counts as its sender's answer. The answer was there before, or the FLUSH is meant for a request
+//!    that has been served meanwhile; then it would let the receiver's next one past the sender's.
 //! 4. A REQUEST tells which request its sender executed last, as a REPLY does. It need not carry it: over FIFO channels
 //!    it is the sender's previous REQUEST.
 //!
 //! And further:
 //! - A REPLY names the request that it answers, a HANDOVER has a number, and a site remembers the last request of each
 //!   other site, so that duplicates are recognised. The paper's channels do not duplicate.
-//! - `combined-exit`, which the paper only sketches, deadlocks as soon as a site's next REQUEST overtakes the answer that
-//!   it has handed over (three sites, two requests each): the receiver takes it for one that crosses its own. So a
+//! - `combined-exit`, which the paper only sketches, deadlocks as soon as a site's next REQUEST overtakes the answer
+//!   that it has handed over (three sites, two requests each): the receiver takes it for one that crosses its own. So a
 //!   REQUEST says which request of the receiver its sender has answered. And who is handed something to pass on, but
 //!   has been served meanwhile, passes it on at once, unless it waits again and precedes all whom it is for.
 //! - `keep-deferred`: a site cannot know that its process will ask soon. It waits for one message delay, then sends the
@@ -59,7 +60,7 @@
 //! - I3: a site that is inside has all answers and heads its queue.
 //! - I4: the clock is not behind the site's own request.
 //! - I5: what any site takes for finished is finished: no request that waits or executes is among it.
-//! - I6: of two sites that want in, the later one has the earlier one in its queue or still misses its answer.
+//! - I6: of two sites that want to enter, the later one has the earlier one in its queue or still misses its answer.
 //! - I7: an answer that a waiting site misses is asked for, owed or on its way.
 //! - I8: who wants nothing keeps others waiting only while a timer runs.
 //! - I9: what is held for others is for later requests than the site's own.
@@ -77,22 +78,23 @@ pub use info::Plan;
 pub use message::{Message, Owed};
 
 use leaving::Custody;
-use text::{Part, Text};
+use text::{LodhaText, Part};
 
+use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::{Clock, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp};
 
 /// One site of Lodha and Kshemkalyani's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LodhaKshemkalyani {
-    // Who I am.
+    // This site.
     me: SiteId,
-    rules: Rules,
-    // What I want.
-    want: Want,
+    rules: LodhaRules,
+    // The local process.
+    state: RequestState,
     /// The sequence number of my last request that was satisfied.
     executed: Option<Clock>,
-    // What I know of the others.
+    // What this site knows of the others.
     /// `Highest_Sequence_Number_Seen`.
     clock: Clock,
     /// The sequence number of the last request of each site; zero before its first.
@@ -114,36 +116,26 @@ pub struct LodhaKshemkalyani {
 
 /// Which text the sites follow, and which of section 5's improvements they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Rules {
-    text: Text,
+struct LodhaRules {
+    text: LodhaText,
     combined_exit: bool,
     keep_deferred: bool,
     sequence_on_all: bool,
 }
 
-/// What the process at a site wants.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In, on this request.
-    Entry(Timestamp),
-    /// Out, some day: it is inside on this request.
-    Exit(Timestamp),
-}
-
 impl Site for LodhaKshemkalyani {
     type Message = Message;
 
-    /// Figure 2, `InvMutEx`. With `keep-deferred` the requests that are still deferred count as if they had crossed this
-    /// one.
+    /// Figure 2, `InvMutEx`. With `keep-deferred` the requests that are still deferred count as if they had crossed
+    /// this one.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == RequestState::Idle, "the host requests only while the process is idle");
         let mut seen = self.clock;
         let request = Timestamp::new(seen.tick(), self.me);
         if self.rules.text.has(Part::OwnNumber) {
             self.clock = seen;
         }
-        self.want = Want::Entry(request);
+        self.state = RequestState::Waiting(request);
         self.queue.clear();
         self.answered = std::mem::take(&mut self.deferred);
         self.queue
@@ -160,7 +152,7 @@ impl Site for LodhaKshemkalyani {
         if from == self.me || from.index() >= self.sites() {
             return out.misbehaved(from, NOT_A_PEER);
         }
-        if self.rules.text == Text::Repaired
+        if self.rules.text == LodhaText::Repaired
             && let Some(why) = self.objection(from, &message)
         {
             return out.misbehaved(from, why);
@@ -183,7 +175,7 @@ impl Site for LodhaKshemkalyani {
     }
 
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let Want::Exit(mine) = self.want else {
+        let RequestState::Executing(mine) = self.state else {
             panic!("the host releases only while the process is inside");
         };
         self.leave(mine, out);
@@ -201,10 +193,7 @@ impl LodhaKshemkalyani {
 
     /// The request that waits or executes here.
     fn own(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry(mine) | Want::Exit(mine) => Some(mine),
-        }
+        self.state.timestamp()
     }
 
     /// The last request that came from `site`, if any has.
@@ -240,12 +229,12 @@ impl LodhaKshemkalyani {
         {
             self.learn_finished(previous);
         }
-        if let Want::Entry(mine) = self.want
+        if let RequestState::Waiting(mine) = self.state
             && answers == Some(mine.clock)
         {
             self.answered.insert(from);
         }
-        if self.want == Want::Nothing {
+        if self.state == RequestState::Idle {
             self.reply(from, out);
         } else if !self.answered.insert(from) {
             self.deferred.insert(from);
@@ -284,11 +273,11 @@ impl LodhaKshemkalyani {
 
     /// Figure 2, `CheckExecuteCS`.
     fn enter_if_first(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry(mine) = self.want
+        if let RequestState::Waiting(mine) = self.state
             && self.queue.first() == Some(&mine)
             && self.answered.len() == self.sites() - 1
         {
-            self.want = Want::Exit(mine);
+            self.state = RequestState::Executing(mine);
             out.enter();
         }
     }

@@ -1,7 +1,8 @@
 //! What no correct peer sends. (As printed, correct peers do.)
 
 use super::message::Owed;
-use super::{LodhaKshemkalyani, Message, Want};
+use super::{LodhaKshemkalyani, Message};
+use crate::algorithms::request::RequestState;
 use crate::{SiteId, SiteSet, Timestamp};
 
 impl LodhaKshemkalyani {
@@ -19,7 +20,7 @@ impl LodhaKshemkalyani {
             Message::Request { .. } => (self.deferred.contains(from) || !last_can_be_finished)
                 .then_some("a second request before the first was served"),
             Message::Reply { to, executed, .. } => {
-                let expected = matches!(self.want, Want::Entry(mine) if mine.clock == *to);
+                let expected = matches!(self.state, RequestState::Waiting(mine) if mine.clock == *to);
                 if !expected || self.answered.contains(from) {
                     return Some("a reply that nobody waits for");
                 }

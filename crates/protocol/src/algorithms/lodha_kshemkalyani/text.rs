@@ -5,7 +5,7 @@ use crate::registry::values::Values;
 
 /// Which text the sites follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Text {
+pub(super) enum LodhaText {
     Repaired,
     /// Figure 2 to the letter, for the checker.
     Printed,
@@ -28,7 +28,7 @@ pub(super) enum Part {
     Answers,
 }
 
-impl Text {
+impl LodhaText {
     /// The values of the option `text`.
     pub(super) const WORDS: &[&str] =
         &["repaired", "printed", "without-1", "without-2", "without-3", "without-4", "without-answers"];
@@ -36,22 +36,22 @@ impl Text {
     /// The text that the option asks for.
     pub(super) fn of(values: &Values) -> Self {
         match values.get("text") {
-            "printed" => Text::Printed,
-            "without-1" => Text::Without(Part::OwnNumber),
-            "without-2" => Text::Without(Part::Finished),
-            "without-3" => Text::Without(Part::Flush),
-            "without-4" => Text::Without(Part::Executed),
-            "without-answers" => Text::Without(Part::Answers),
-            _ => Text::Repaired,
+            "printed" => LodhaText::Printed,
+            "without-1" => LodhaText::Without(Part::OwnNumber),
+            "without-2" => LodhaText::Without(Part::Finished),
+            "without-3" => LodhaText::Without(Part::Flush),
+            "without-4" => LodhaText::Without(Part::Executed),
+            "without-answers" => LodhaText::Without(Part::Answers),
+            _ => LodhaText::Repaired,
         }
     }
 
     /// Whether this part of the repair is made.
     pub(super) fn has(self, part: Part) -> bool {
         match self {
-            Text::Repaired => true,
-            Text::Printed => false,
-            Text::Without(missing) => missing != part,
+            LodhaText::Repaired => true,
+            LodhaText::Printed => false,
+            LodhaText::Without(missing) => missing != part,
         }
     }
 }

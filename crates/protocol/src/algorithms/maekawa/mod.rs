@@ -2,10 +2,11 @@
 //!
 //! Kshemkalyani and Singhal, chapter 9, section 9.8, Algorithm 9.5, and section 9.8.1 on deadlocks.
 //!
-//! Each site has a fixed request set with itself in it, and every two sets meet. A site that wants in asks all of its
-//! set; each member permits one request at a time. So of two requesters at least one waits, at the member they share.
-//! The smallest sets are the lines of a finite projective plane: q+1 sites where N = q²+q+1. How members permit, refuse
-//! and take back is the shared [`arbiter`](crate::algorithms::arbiter), which is this algorithm's Algorithm 9.5 and section 9.8.1.
+//! Each site has a fixed request set with itself in it, and every two sets meet. A site that wants to enter asks all of
+//! its set; each member permits one request at a time. So of two requesters at least one waits, at the member they
+//! share. The smallest sets are the lines of a finite projective plane: q+1 sites where N = q²+q+1. How members permit,
+//! refuse and take back is the shared [`arbiter`](crate::algorithms::arbiter), which is this algorithm's Algorithm 9.5
+//! and section 9.8.1.
 //!
 //! ```text
 //!  alone:      S0 ──REQUEST──▶ R0 − S0     contended: S2 has permitted S1, then S0 asks with a smaller timestamp
@@ -21,14 +22,14 @@
 //! | heavy load, `fail` | 4(k−1), since everyone who waits is refused | 2T | the same | 4 to 6 |
 //! | at worst | 6(k−1), `fail` 7(k−1); found by exploration: 4.5(k−1) | – | the same | 4 to 6 |
 //!
-//! The default is `yield`: measured over random delays at every load and N from 3 to 57 it never costs more messages than
-//! `fail` (3 against 4 per member under load), throughput is the same, and it has a message and a rule less.
+//! The default is `yield`: measured over random delays at every load and N from 3 to 57 it never costs more messages
+//! than `fail` (3 against 4 per member under load), throughput is the same, and it has a message and a rule less.
 //!
 //! **Assumes** reliable channels. The chapter also assumes FIFO; it is not needed.
 //!
 //! **Departures**
-//! - Deadlocks are kept away by one of two other sets of rules (`deadlock=yield`, the default, or `fail`): the chapter's
-//!   deadlock with three sites (`text=printed` keeps them for the checker, `text=1985` Maekawa's own;
+//! - Deadlocks are kept away by one of two other sets of rules (`deadlock=yield`, the default, or `fail`): the
+//!   chapter's deadlock with three sites (`text=printed` keeps them for the checker, `text=1985` Maekawa's own;
 //!   errata `maekawa-chapter-deadlock`, `maekawa-1985-rules`). See [`arbiter`](crate::algorithms::arbiter).
 //! - Every message names the request that it is about, and REPLY, INQUIRE and YIELD the turn, so that what is late,
 //!   crossed or doubled is recognised. An arbiter remembers the last request of each site.
@@ -36,7 +37,8 @@
 //! - A REQUEST of the site that has the permission stands for the RELEASE that it has overtaken.
 //! - Where N is no q²+q+1, the plane is folded (see [`plane`](crate::quorum::plane)); the chapter leaves it open.
 //!
-//! **Invariants**: A1 to A5 and R1 to R5 of the [`arbiter`](crate::algorithms::arbiter) and the requester, Q1 and Q2 of the site.
+//! **Invariants**: A1 to A5 and R1 to R5 of the [`arbiter`](crate::algorithms::arbiter) and the requester, Q1 and Q2 of
+//! the site.
 
 use crate::quorum::QuorumSystem;
 use crate::registry::info::{
@@ -45,7 +47,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use crate::algorithms::arbiter::{Coterie, EXCHANGE, QuorumSite, Rules};
+use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, QuorumSite};
 
 /// One site of Maekawa's algorithm.
 pub type Maekawa = QuorumSite<RequestSets>;
@@ -53,7 +55,7 @@ pub type Maekawa = QuorumSite<RequestSets>;
 /// The request set of each site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestSets {
-    rules: Rules,
+    rules: DeadlockRules,
     sets: QuorumSystem,
 }
 
@@ -80,7 +82,7 @@ impl Coterie for RequestSets {
                 },
                 default: "best",
             },
-            Rules::OPTION,
+            DeadlockRules::OPTION,
             OptionInfo::texts(
                 &["repaired", "printed", "1985"],
                 "printed: the deadlock rules of section 9.8.1 to the letter; 1985: Maekawa's own as they are usually given; \
@@ -110,9 +112,9 @@ impl Coterie for RequestSets {
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
         let rules = match values.get("text") {
-            "printed" => Rules::Printed.published(values)?,
-            "1985" => Rules::Original.published(values)?,
-            _ => Rules::of(values),
+            "printed" => DeadlockRules::Printed.published(values)?,
+            "1985" => DeadlockRules::Original.published(values)?,
+            _ => DeadlockRules::of(values),
         };
         let plane = || QuorumSystem::folded_plane(cluster.sites);
         let grid = || QuorumSystem::grid(cluster.sites);
@@ -126,7 +128,7 @@ impl Coterie for RequestSets {
         Ok(RequestSets { rules, sets })
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> DeadlockRules {
         self.rules
     }
 

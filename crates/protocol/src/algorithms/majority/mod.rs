@@ -35,7 +35,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use crate::algorithms::arbiter::{Coterie, EXCHANGE, QuorumSite, RETURN, Rules};
+use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, QuorumSite, RETURN};
 
 /// One site of majority voting.
 pub type Majority = QuorumSite<Votes>;
@@ -43,7 +43,7 @@ pub type Majority = QuorumSite<Votes>;
 /// How many votes each site has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Votes {
-    rules: Rules,
+    rules: DeadlockRules,
     of_site: Box<[u32]>,
     /// How many make a quorum: more than half.
     quota: u64,
@@ -71,7 +71,7 @@ impl Coterie for Votes {
                 },
                 default: "equal",
             },
-            Rules::OPTION,
+            DeadlockRules::OPTION,
         ],
         variants: &["majority:deadlock=fail"],
         messages: &[
@@ -110,10 +110,10 @@ impl Coterie for Votes {
         if votes.iter().all(|&votes| votes == 0) {
             return Err(refused("nobody has a vote: give at least one site one".to_owned()));
         }
-        Ok(Votes { rules: Rules::of(values), quota: majority_of(&votes), of_site: votes.into() })
+        Ok(Votes { rules: DeadlockRules::of(values), quota: majority_of(&votes), of_site: votes.into() })
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> DeadlockRules {
         self.rules
     }
 

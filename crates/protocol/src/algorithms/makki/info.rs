@@ -9,7 +9,7 @@ use crate::registry::values::Values;
 use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, SiteSet, View, invariant};
 
-use super::{Collector, Makki, Message, Peer, Place, Stay, Token, Waiter, Want};
+use super::{Collector, Makki, MakkiPeer, MakkiState, MakkiToken, Message, Place, Stay, Waiter};
 
 impl Described for Makki {
     const INFO: Info = Info {
@@ -26,7 +26,10 @@ impl Described for Makki {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to the one that collects" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, to the one that collects",
+            },
             MessageInfo {
                 kind: "TOKEN",
                 about: "queue and semaphore, from one site of the queue to the next",
@@ -73,7 +76,7 @@ impl Algorithm for Makki {
     /// The token rests at the first holder, or at site 0, and all know it. Its semaphore lacks what the holders have.
     fn start(cluster: &Cluster, me: SiteId, holders: &Holders) -> Self {
         let home = holders.token_home();
-        let token = || Token {
+        let token = || MakkiToken {
             semaphore: cluster.permits - holders.len(),
             queue: VecDeque::with_capacity(cluster.sites),
             round: 0,
@@ -88,22 +91,22 @@ impl Algorithm for Makki {
         Makki {
             me,
             cluster: *cluster,
-            want: if holders.contains(me) { Want::Exit } else { Want::Nothing },
+            state: if holders.contains(me) { MakkiState::Executing } else { MakkiState::Idle },
             number: 0,
             place,
             moves: 0,
             early: 0,
             collector: Collector { round: 0, site: home },
             collected: VecDeque::with_capacity(cluster.sites),
-            peers: vec![Peer::default(); cluster.sites].into(),
+            peers: vec![MakkiPeer::default(); cluster.sites].into(),
         }
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::InLine | Want::Turn => Phase::Waiting,
-            Want::Exit => Phase::Executing,
+        match self.state {
+            MakkiState::Idle => Phase::Idle,
+            MakkiState::InLine | MakkiState::Turn => Phase::Waiting,
+            MakkiState::Executing => Phase::Executing,
         }
     }
 
@@ -112,7 +115,7 @@ impl Algorithm for Makki {
             Place::Away { .. } => true,
             Place::Here { stay, .. } => stay == Stay::Resting,
         };
-        self.want == Want::Nothing && self.collected.is_empty() && self.early == 0 && settled
+        self.state == MakkiState::Idle && self.collected.is_empty() && self.early == 0 && settled
     }
 
     fn tokens(&self) -> usize {
@@ -136,11 +139,11 @@ impl Algorithm for Makki {
             Place::Away { .. } => None,
         };
         invariant!(
-            self.want != Want::Turn || token_here.is_some_and(|(token, _)| token.semaphore == 0),
+            self.state != MakkiState::Turn || token_here.is_some_and(|(token, _)| token.semaphore == 0),
             "I1: a site whose turn it is has the token, with semaphore 0"
         );
         invariant!(
-            self.collected.is_empty() || self.collector.site == self.me || self.want == Want::InLine,
+            self.collected.is_empty() || self.collector.site == self.me || self.state == MakkiState::InLine,
             "I2: only a site that collects, or waits to be the one, has collected requests"
         );
         invariant!(
@@ -178,7 +181,7 @@ impl Algorithm for Makki {
         let queued = token.queue.iter().copied().chain(next);
         let mut places: Vec<Waiter> = asked.chain(collected).chain(queued).collect();
         places.sort_unstable_by_key(|waiter| waiter.site);
-        let in_line = sites.iter().filter(|site| site.want == Want::InLine);
+        let in_line = sites.iter().filter(|site| site.state == MakkiState::InLine);
         invariant!(
             in_line.map(|site| Waiter { site: site.me, number: site.number }).eq(places),
             "I6: every request that waits is in exactly one place"
@@ -189,7 +192,7 @@ impl Algorithm for Makki {
 
 /// The permits in use, and those given back that have not come to the token.
 fn permits_elsewhere(sites: &[&Makki]) -> usize {
-    let inside = sites.iter().filter(|site| site.want == Want::Exit).count();
+    let inside = sites.iter().filter(|site| site.state == MakkiState::Executing).count();
     let early: usize = sites.iter().map(|site| site.early).sum();
     let under_way = sites.iter().flat_map(|from| {
         sites.iter().map(|to| from.peers[to.me.index()].returned - to.peers[from.me.index()].given)

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 
 use crate::{SiteId, SiteSet};
 
-/// One request: whose, and the how-many-eth of that site. No two requests share both.
+/// Identifies a request by its site and its sequence number at that site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Waiter {
-    /// Who asked.
     pub site: SiteId,
     /// Its requests are numbered from 1.
     pub number: u64,
@@ -17,7 +16,7 @@ pub struct Waiter {
 /// The one token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Token {
+pub struct MakkiToken {
     /// How many permits are free, as far as the token knows.
     pub semaphore: usize,
     /// Who gets it next, in order. The last of them collects the requests of the next round.
@@ -33,9 +32,8 @@ pub struct Token {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to the one that collects as far as it knows; from there to the one that does.
+    /// From a site that wants to enter, to the one that collects as far as it knows; from there to the one that does.
     Request {
-        /// Whose request it is.
         waiter: Waiter,
         /// The round in which the receiver collects, or did.
         round: u64,
@@ -44,10 +42,9 @@ pub enum Message {
     Token {
         /// The number of the receiver's request.
         number: u64,
-        /// The token.
-        token: Box<Token>,
+        token: Box<MakkiToken>,
     },
-    /// From a site that has left, to the one where the token stops: so many permits are free again.
+    /// From a site that has left, to the one where the token stops: this many permits are free again.
     Release {
         /// The token comes to the receiver, or has come, with this move.
         at: u64,

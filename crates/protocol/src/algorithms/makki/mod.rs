@@ -5,9 +5,9 @@
 //! section 5. Only its outline is public.
 //!
 //! The token goes round by its queue. A site that has it enters when the semaphore is above 0, or at 0 after a RELEASE,
-//! and passes the token on at once, while it is still inside. When it leaves it sends a RELEASE after the token. The last
-//! site of the queue collects requests. When the token has come to it, it waits 2T; then what it has collected becomes
-//! the next queue, or, if nobody has asked, it announces itself to all and keeps the token until someone does.
+//! and passes the token on at once, while it is still inside. When it leaves it sends a RELEASE after the token. The
+//! last site of the queue collects requests. When the token has come to it, it waits 2T; then what it has collected
+//! becomes the next queue, or, if nobody has asked, it announces itself to all and keeps the token until someone does.
 //!
 //! ```text
 //!  alone, S0 rests with the token:            contended, K=1: the queue is S1, S2; S2 collects
@@ -31,11 +31,11 @@
 //!   token is going to rest. Under load everybody is in the queue, and nobody needs to be told: about 3 messages.
 //! - A RELEASE goes to the site where the token will stop if no permit is given back: whoever passes it on sees which
 //!   that is from semaphore and queue. If the token is not there yet, the RELEASE waits for it; if it has gone on, the
-//!   RELEASE goes on in the same way. (The report speaks of a RELEASE that is "propagated through all other nodes". From
-//!   each site to the next, it costs K messages under load.)
+//!   RELEASE goes on in the same way. (The report speaks of a RELEASE that is "propagated through all other nodes".
+//!   From each site to the next, it costs K messages under load.)
 //! - A RELEASE carries a total for sender and receiver, a REQUEST and the token carry numbers, so that duplicates, and
 //!   RELEASEs that overtake one another, do no harm.
-//! - A site that wants in again while it collects and others have asked queues behind them.
+//! - A site that wants to enter again while it collects and others have asked queues behind them.
 //!
 //! **Invariants**
 //! - I1: a site whose turn it is has the token, with semaphore 0.
@@ -50,7 +50,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Message, Token, Waiter};
+pub use message::{MakkiToken, Message, Waiter};
 
 use std::collections::VecDeque;
 
@@ -60,47 +60,53 @@ use crate::{Cluster, NOT_A_PEER, Outbox, Site, SiteId, SiteSet};
 /// One site of Makki's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Makki {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
-    // What I want.
-    want: Want,
+    // The local process.
+    state: MakkiState,
     /// The number of my last request; 0 before the first.
     number: u64,
-    // What I know of the token.
+    // What this site knows of the token.
     place: Place,
     /// Its moves when it last came or left; 0 before.
     moves: u64,
     /// Permits given back that have overtaken the token on their way here.
     early: usize,
-    // What I know of the others.
+    // What this site knows of the others.
     /// Who collects, as far as I know.
     collector: Collector,
     /// The requests that I have collected, in order.
     collected: VecDeque<Waiter>,
     /// What I have been sent by and have sent to each site.
-    peers: Box<[Peer]>,
+    peers: Box<[MakkiPeer]>,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In: its request is on its way, collected or in the queue.
+enum MakkiState {
+    Idle,
+    /// Waits to enter: its request is on its way, collected or in the queue.
     InLine,
-    /// In: the token is here, a permit is missing.
+    /// Waits to enter: the token is here, a permit is missing.
     Turn,
-    /// Out, some day.
-    Exit,
+    /// Is in the critical section.
+    Executing,
 }
 
 /// Where the token is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    /// I passed it on, or it began elsewhere. Without another permit it stops at `stop`, where its `at`-th move brings it.
-    Away { stop: SiteId, at: u64 },
-    /// Here.
-    Here { token: Box<Token>, stay: Stay },
+    /// I passed it on, or it began elsewhere. Without another permit it stops at `stop`, where its `at`-th move brings
+    /// it.
+    Away {
+        stop: SiteId,
+        at: u64,
+    },
+    Here {
+        token: Box<MakkiToken>,
+        stay: Stay,
+    },
 }
 
 /// Why the token stays here.
@@ -123,7 +129,7 @@ struct Collector {
 
 /// What has passed between this site and another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Peer {
+struct MakkiPeer {
     /// The number of its last request that came here, and the round it came for.
     request: (u64, u64),
     /// How many permits it has given back to me.
@@ -137,13 +143,13 @@ impl Site for Makki {
 
     /// With the token here it is my turn at once, unless I have collected requests of others.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == MakkiState::Idle, "the host requests only while the process is idle");
         self.number += 1;
         let waiter = Waiter { site: self.me, number: self.number };
-        self.want = Want::InLine;
+        self.state = MakkiState::InLine;
         match self.place {
             Place::Here { .. } if self.collected.is_empty() => {
-                self.want = Want::Turn;
+                self.state = MakkiState::Turn;
                 self.go_on(out);
             }
             Place::Here { .. } => self.collected.push_back(waiter),
@@ -168,8 +174,8 @@ impl Site for Makki {
 
     /// The permit goes back to the token: here, or along the way that it took.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Exit, "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(self.state == MakkiState::Executing, "the host releases only while the process is inside");
+        self.state = MakkiState::Idle;
         self.give_back(1 + usize::from(mutant::is_on(Mutant::MakkiTwoPermits)), out);
     }
 
@@ -200,7 +206,7 @@ impl Makki {
             return out.misbehaved(from, "a request of nobody");
         }
         let collects = if round > self.collector.round {
-            self.want == Want::InLine // I am the last of the queue, and the token has yet to tell me.
+            self.state == MakkiState::InLine // I am the last of the queue, and the token has yet to tell me.
         } else {
             round < self.collector.round || self.collector.site == self.me
         };
@@ -223,7 +229,7 @@ impl Makki {
     }
 
     /// It is my turn. If nobody follows I am the one that collects, and the timer starts.
-    fn on_token(&mut self, from: SiteId, number: u64, mut token: Box<Token>, out: &mut Outbox<Message>) {
+    fn on_token(&mut self, from: SiteId, number: u64, mut token: Box<MakkiToken>, out: &mut Outbox<Message>) {
         if let Some(why) = self.refuses(number, &token) {
             return out.misbehaved(from, why);
         }
@@ -236,15 +242,15 @@ impl Makki {
             out.set_timer(2);
         }
         self.place = Place::Here { token, stay };
-        self.want = Want::Turn;
+        self.state = MakkiState::Turn;
         self.go_on(out);
     }
 
     /// Why no correct site could have sent this token now, if so.
-    fn refuses(&self, number: u64, token: &Token) -> Option<&'static str> {
+    fn refuses(&self, number: u64, token: &MakkiToken) -> Option<&'static str> {
         let Cluster { sites, permits } = self.cluster;
         let here = matches!(self.place, Place::Here { .. });
-        if here || token.moves <= self.moves || self.want != Want::InLine || number != self.number {
+        if here || token.moves <= self.moves || self.state != MakkiState::InLine || number != self.number {
             return Some("a token that nobody waits for");
         }
         let free = token.semaphore.checked_add(self.early);
@@ -307,12 +313,12 @@ impl Makki {
     /// follows or the collected requests may be the next queue.
     fn go_on(&mut self, out: &mut Outbox<Message>) {
         let Place::Here { token, stay } = &mut self.place else { return };
-        if self.want == Want::Turn && token.semaphore > 0 {
+        if self.state == MakkiState::Turn && token.semaphore > 0 {
             token.semaphore -= 1;
-            self.want = Want::Exit;
+            self.state = MakkiState::Executing;
             out.enter();
         }
-        if self.want == Want::Turn {
+        if self.state == MakkiState::Turn {
             return;
         }
         if *stay == Stay::Resting && !self.collected.is_empty() {
@@ -326,8 +332,8 @@ impl Makki {
         self.pass_on(out);
     }
 
-    /// To the first of the queue, if there is one. As many as the semaphore says enter with what there is; the one after
-    /// them needs a permit that is given back, and the last of the queue keeps the token for a while anyway.
+    /// To the first of the queue, if there is one. As many as the semaphore says enter with what there is; the one
+    /// after them needs a permit that is given back, and the last of the queue keeps the token for a while anyway.
     fn pass_on(&mut self, out: &mut Outbox<Message>) {
         let Place::Here { token, .. } = &mut self.place else { return };
         let enough_for = token.semaphore.min(token.queue.len().saturating_sub(1));

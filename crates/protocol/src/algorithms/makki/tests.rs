@@ -19,7 +19,7 @@ fn request(site: SiteId, number: u64, round: u64) -> Message {
 fn token(moves: u64, semaphore: usize, round: u64, queue: &[SiteId], told: &[SiteId]) -> Message {
     let queue = queue.iter().map(|&site| Waiter { site, number: 1 }).collect();
     let told = told.iter().copied().collect();
-    Message::Token { number: 1, token: Box::new(Token { semaphore, queue, round, told, moves }) }
+    Message::Token { number: 1, token: Box::new(MakkiToken { semaphore, queue, round, told, moves }) }
 }
 
 fn release(at: u64, total: u64) -> Message {
@@ -165,7 +165,7 @@ fn who_collects_and_wants_in_again_queues_behind_those_who_have_asked() {
     let effects = world.wake(s1);
     let queue = VecDeque::from([Waiter { site: s1, number: 2 }]);
     let told = [s1, s2].into_iter().collect();
-    let sent = Box::new(Token { semaphore: 1, queue, round: 2, told, moves: 2 });
+    let sent = Box::new(MakkiToken { semaphore: 1, queue, round: 2, told, moves: 2 });
     assert_eq!(effects, [send(s2, Message::Token { number: 1, token: sent })]);
     assert_eq!(world.site(s1).collector, Collector { round: 2, site: s1 }, "it will collect again");
 }
@@ -217,8 +217,8 @@ fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
     }
 }
 
-/// Everyone always wants in: in each round all messages arrive that were on their way, timers run out after two rounds,
-/// and whoever is inside leaves and asks again. Gives messages per entry.
+/// Everyone always wants to enter: in each round all messages arrive that were on their way, timers run out after two
+/// rounds, and whoever is inside leaves and asks again. Gives messages per entry.
 fn cost_under_load(sites: usize, permits: usize) -> f64 {
     let mut world = world(sites, permits, &[]);
     let mut timers: VecDeque<(usize, SiteId)> = VecDeque::new();

@@ -13,7 +13,7 @@ use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, SiteId, Vi
 
 use super::{Edge, Holder, Message, Raymond, Tree};
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     tree: Shared<Tree>,
@@ -112,13 +112,13 @@ impl Algorithm for Raymond {
             Holder::Via { neighbour: plan.tree.toward(me, home), asked: false }
         };
         if holders.contains(me) {
-            site.want = Phase::Executing;
+            site.phase = Phase::Executing;
         }
         site
     }
 
     fn phase(&self) -> Phase {
-        self.want
+        self.phase
     }
 
     fn is_quiet(&self) -> bool {
@@ -126,7 +126,7 @@ impl Algorithm for Raymond {
             Holder::Me | Holder::Via { asked: false, .. } => true,
             Holder::Via { asked: true, .. } | Holder::Unknown | Holder::Sought(_) => false,
         };
-        self.want == Phase::Idle && self.queue.is_empty() && knows_and_waits_for_nothing
+        self.phase == Phase::Idle && self.queue.is_empty() && knows_and_waits_for_nothing
     }
 
     fn tokens(&self) -> usize {
@@ -138,7 +138,7 @@ impl Algorithm for Raymond {
         let neighbours = self.tree.neighbours(self.me);
         let view = neighbours.fold(view, |view, neighbour| view.pointer("tree", neighbour));
         match self.holder {
-            Holder::Via { neighbour, .. } if self.want == Phase::Waiting => {
+            Holder::Via { neighbour, .. } if self.phase == Phase::Waiting => {
                 view.pointer("HOLDER", neighbour).waiting_for([neighbour])
             }
             Holder::Via { neighbour, .. } => view.pointer("HOLDER", neighbour),
@@ -147,20 +147,20 @@ impl Algorithm for Raymond {
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        let mut queued = usize::from(self.want == Phase::Waiting);
+        let mut queued = usize::from(self.phase == Phase::Waiting);
         queued += self.edges.iter().filter(|edge| edge.queued).count();
         let belongs = |site: &SiteId| match self.tree.place(self.me, *site) {
             Some(place) => self.edges[place].queued,
-            None => *site == self.me && self.want == Phase::Waiting,
+            None => *site == self.me && self.phase == Phase::Waiting,
         };
         let no_other = |at: usize| self.queue.iter().skip(at + 1).all(|other| *other != self.queue[at]);
         invariant!(
             self.queue.len() == queued
                 && self.queue.iter().all(belongs)
                 && (0..self.queue.len()).all(no_other),
-            "I1: the queue holds each queued neighbour once, and the site itself while it wants in"
+            "I1: the queue holds each queued neighbour once, and the site itself while it wants to enter"
         );
-        let inside = self.want == Phase::Executing;
+        let inside = self.phase == Phase::Executing;
         invariant!(
             if self.holder == Holder::Me { inside || self.queue.is_empty() } else { !inside },
             "I2: only the site that has the privilege is inside; if it is not, nobody is queued there"
@@ -198,8 +198,8 @@ impl Algorithm for Raymond {
 }
 
 impl Raymond {
-    /// The site `me` before INITIALIZE has come (section 9.12.6): it does not know where the privilege is. One site of all
-    /// must then be chosen and told to [`initialize`](Raymond::initialize) the others.
+    /// The site `me` before INITIALIZE has come (section 9.12.6): it does not know where the privilege is. One site of
+    /// all must then be chosen and told to [`initialize`](Raymond::initialize) the others.
     pub fn unaware(plan: &Plan, me: SiteId) -> Self {
         let neighbours = plan.tree.degree(me);
         Raymond {
@@ -207,7 +207,7 @@ impl Raymond {
             tree: plan.tree.clone(),
             text: plan.text,
             incarnation: 0,
-            want: Phase::Idle,
+            phase: Phase::Idle,
             holder: Holder::Unknown,
             queue: VecDeque::with_capacity(neighbours + 1),
             edges: vec![Edge::default(); neighbours].into(),

@@ -3,9 +3,9 @@
 //! Kshemkalyani and Singhal, chapter 9, section 9.12, Tables 9.1 and 9.2.
 //!
 //! The sites are the nodes of a tree and talk to their neighbours only. HOLDER is the neighbour on the way to the
-//! privilege. A site that wants in queues itself and asks its HOLDER, which queues the neighbour and asks on, once: ASKED
-//! is remembered. The privilege comes back along the queues, and each edge it crosses turns round. Whoever passes the
-//! privilege on and still has someone queued asks for it back at once.
+//! privilege. A site that wants to enter queues itself and asks its HOLDER, which queues the neighbour and asks on,
+//! once: ASKED is remembered. The privilege comes back along the queues, and each edge it crosses turns round. Whoever
+//! passes the privilege on and still has someone queued asks for it back at once.
 //!
 //! ```text
 //!  alone:      S1 ──REQUEST──▶ S0 ──REQUEST──▶ S2 (has it)     contended: S0 is inside, S1 and S2 ask
@@ -21,13 +21,13 @@
 //! | low load, line | 2(N²−1)/(3N) on average | – | 2 | 4 |
 //! | heavy load | 4(N−1)/N | T to dT | the same | 4 |
 //!
-//! The default tree is `balanced`: no path is longer than 2⌊log₂N⌋, no site has more than three neighbours, so that none
-//! holds more than a constant or handles every message. A `star` needs fewer messages, at most 4, but its hub takes
-//! part in all of them: that is a coordinator.
+//! The default tree is `balanced`: no path is longer than 2⌊log₂N⌋, no site has more than three neighbours, so that
+//! none holds more than a constant or handles every message. A `star` needs fewer messages, at most 4, but its hub
+//! takes part in all of them: that is a coordinator.
 //!
-//! **Assumes** reliable channels. Without failures FIFO is not needed: what overtakes is recognised by its number. Recovery
-//! needs FIFO, so that what was sent to a site's former incarnation arrives before the ADVISE that makes up for it, and
-//! certain knowledge of failures. Stable storage keeps one number: how often the site has restarted.
+//! **Assumes** reliable channels. Without failures FIFO is not needed: what overtakes is recognised by its number.
+//! Recovery needs FIFO, so that what was sent to a site's former incarnation arrives before the ADVISE that makes up
+//! for it, and certain knowledge of failures. Stable storage keeps one number: how often the site has restarted.
 //!
 //! **Departures**
 //! - REQUEST and PRIVILEGE carry how often the privilege has crossed their edge, so that duplicates and what overtakes
@@ -43,8 +43,8 @@
 //! - Sites start with HOLDER set. [`Raymond::unaware`] and [`Raymond::initialize`] are the start of section 9.12.6.
 //!
 //! **Invariants**
-//! - I1: the queue holds each neighbour that is marked as queued once, the site itself exactly while it wants in, and
-//!   nothing else.
+//! - I1: the queue holds each neighbour that is marked as queued once, the site itself exactly while it wants to enter,
+//!   and nothing else.
 //! - I2: only the site that has the privilege is inside; if it is not inside, nobody is queued there.
 //! - I3: a site that knows its HOLDER and has someone queued has asked it.
 //! - I4: of two neighbours at least one has the other for its HOLDER.
@@ -72,16 +72,16 @@ use recovery::Recovery;
 /// One site of Raymond's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Raymond {
-    // Who I am.
+    // This site.
     me: SiteId,
     tree: Shared<Tree>,
     text: Text,
     /// How often I have restarted. The only thing kept on stable storage.
     incarnation: u32,
-    // What I want.
+    // The local process.
     /// `USING`, and whether I am in the queue.
-    want: Phase,
-    // What I know of the others.
+    phase: Phase,
+    // What this site knows of the others.
     holder: Holder,
     /// `REQUEST_Q`: the neighbours that wait for the privilege, and myself.
     queue: VecDeque<SiteId>,
@@ -109,7 +109,7 @@ enum Holder {
 /// What I know of the edge to one neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Edge {
-    /// How often the privilege has crossed it; it starts anew, higher up, when both ends forget.
+    /// How often the privilege has crossed it; it starts again from a higher number, when both ends forget.
     crossings: u64,
     /// The neighbour's last incarnation that I have heard of.
     incarnation: u32,
@@ -122,8 +122,8 @@ impl Site for Raymond {
 
     /// Table 9.2, "a node wishes to execute critical section".
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Phase::Idle, "the host requests only while the process is idle");
-        self.want = Phase::Waiting;
+        assert!(self.phase == Phase::Idle, "the host requests only while the process is idle");
+        self.phase = Phase::Waiting;
         self.queue.push_back(self.me);
         self.assign_privilege(out);
         self.make_request(out);
@@ -147,8 +147,8 @@ impl Site for Raymond {
 
     /// Table 9.2, "a node exits the critical section".
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Phase::Executing, "the host releases only while the process is inside");
-        self.want = Phase::Idle;
+        assert!(self.phase == Phase::Executing, "the host releases only while the process is inside");
+        self.phase = Phase::Idle;
         self.assign_privilege(out);
         if !mutant::is_on(Mutant::RaymondForgottenRequest) {
             self.make_request(out);
@@ -185,7 +185,7 @@ impl Raymond {
             Holder::Via { neighbour, .. } => (*neighbour != from).then_some(edge.crossings),
             Holder::Unknown => None,
             // Whether it is right will be seen when the neighbour's ADVISE comes.
-            Holder::Sought(recovery) if !recovery.has_heard(place) => Some(crossings),
+            Holder::Sought(recovery) if !recovery.has_advised(place) => Some(crossings),
             Holder::Sought(recovery) => (!recovery.is_behind(from)).then_some(edge.crossings),
         };
         if expected != Some(crossings) {
@@ -207,7 +207,7 @@ impl Raymond {
             Holder::Via { neighbour, asked: true }
                 if *neighbour == from && crossings == edge.crossings.wrapping_add(1) => {}
             // It was sent to my former incarnation. The sender's ADVISE will say that I have it.
-            Holder::Sought(recovery) if !recovery.has_heard(place) => return,
+            Holder::Sought(recovery) if !recovery.has_advised(place) => return,
             Holder::Me | Holder::Via { .. } | Holder::Unknown | Holder::Sought(_) => {
                 return out.misbehaved(from, "a privilege that nobody asked for");
             }
@@ -220,12 +220,12 @@ impl Raymond {
 
     /// `ASSIGN_PRIVILEGE`: if it is here and unused, it goes to the head of the queue.
     fn assign_privilege(&mut self, out: &mut Outbox<Message>) {
-        if self.holder != Holder::Me || self.want == Phase::Executing {
+        if self.holder != Holder::Me || self.phase == Phase::Executing {
             return;
         }
         let Some(head) = self.queue.pop_front() else { return };
         if head == self.me {
-            self.want = Phase::Executing;
+            self.phase = Phase::Executing;
             return out.enter();
         }
         let edge = self.edge_mut(head);

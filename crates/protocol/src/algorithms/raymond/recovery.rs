@@ -1,15 +1,16 @@
 //! Section 9.12.7: a site that had failed learns from its neighbours where the privilege is.
 //!
 //! It has lost everything but its incarnation. It sends RESTART to its neighbours, and each answers with ADVISE. If
-//! one of them does not have it for its HOLDER, the privilege is on that side; if all have, the privilege was here, or was
-//! lost on its way here, and so it is here now. In the meantime requests, also its own, are queued and not acted on.
+//! one of them does not have it for its HOLDER, the privilege is on that side; if all have, the privilege was here, or
+//! was lost on its way here, and so it is here now. In the meantime requests, also its own, are queued and not acted
+//! on.
 //!
-//! A privilege that the failed site had sent has arrived before anyone learns of the failure, so every neighbour's HOLDER
-//! is right when it advises, and stays right: nothing crosses the edge while one end recovers. Whatever the neighbour had
-//! sent before its ADVISE is covered by it.
+//! A privilege that the failed site had sent has arrived before anyone learns of the failure, so every neighbour's
+//! HOLDER is right when it advises, and stays right: nothing crosses the edge while one end recovers. Whatever the
+//! neighbour had sent before its ADVISE is covered by it.
 //!
-//! Where neighbours recover at the same time, each answers the other as soon as it can: at once if it has heard the
-//! other, else when only the other is missing: then it says "not on my side" if all the rest said so.
+//! Where neighbours recover at the same time, each answers the other as soon as it can: at once if the other's
+//! ADVISE has come, else when only that one is missing: then it says "not on my side" if all the rest said so.
 
 use crate::registry::info::Text;
 use crate::{Outbox, Phase, SiteId};
@@ -34,10 +35,10 @@ pub(super) struct Recovery {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Talk {
     /// Its ADVISE has come.
-    heard: bool,
+    advised: bool,
     /// It recovers too, and I owe it an ADVISE.
     owed: bool,
-    /// I have told it that the privilege is not on my side before I had heard it.
+    /// I have told it that the privilege is not on my side before its ADVISE came.
     yielded: bool,
 }
 
@@ -54,8 +55,8 @@ impl Recovery {
         Recovery { missing: neighbours, behind: None, talks: vec![Talk::default(); neighbours].into() }
     }
 
-    pub(super) fn has_heard(&self, place: usize) -> bool {
-        self.talks[place].heard
+    pub(super) fn has_advised(&self, place: usize) -> bool {
+        self.talks[place].advised
     }
 
     /// Whether the privilege is known to be behind `neighbour`.
@@ -68,7 +69,7 @@ impl Raymond {
     /// I run again: ask all neighbours.
     pub(super) fn on_own_restart(&mut self, out: &mut Outbox<Message>) {
         self.incarnation = self.incarnation.saturating_add(1);
-        self.want = Phase::Idle;
+        self.phase = Phase::Idle;
         self.queue.clear();
         self.edges.fill(Edge::default());
         self.holder = Holder::Sought(Box::new(Recovery::new(self.edges.len())));
@@ -84,7 +85,7 @@ impl Raymond {
     /// As printed: the delay is over, and what has come must do. Where nothing has, the site waits once more.
     pub(super) fn on_delay_over(&mut self, out: &mut Outbox<Message>) {
         let Holder::Sought(recovery) = &mut self.holder else { return };
-        if recovery.talks.iter().all(|talk| !talk.heard) {
+        if recovery.talks.iter().all(|talk| !talk.advised) {
             return out.set_timer(DELAY);
         }
         recovery.missing = 0;
@@ -118,11 +119,11 @@ impl Raymond {
                 let (to_it, asked) = (*neighbour == from, *asked);
                 self.advise(from, place, to_it, to_it && asked, out);
             }
-            // Failures during the first INITIALIZE are the host's: it starts anew.
+            // Failures during the first INITIALIZE are the host's: it starts again.
             Holder::Unknown => {}
             Holder::Sought(recovery) => {
                 recovery.talks[place].owed = true;
-                if !recovery.talks[place].heard {
+                if !recovery.talks[place].advised {
                     // My own RESTART may have reached it while it was down.
                     out.send(from, Message::Restart { incarnation: self.incarnation });
                 }
@@ -150,7 +151,7 @@ impl Raymond {
             return;
         };
         let talk = &mut recovery.talks[place];
-        if incarnation > self.incarnation || talk.heard {
+        if incarnation > self.incarnation || talk.advised {
             return out.misbehaved(from, "advice that nobody waits for");
         }
         // Each said that the privilege is not on its side: it was lost between the two, and the smaller id takes it.
@@ -159,7 +160,7 @@ impl Raymond {
         if behind && recovery.behind.is_some() {
             return out.misbehaved(from, "advice that puts the privilege on two sides");
         }
-        talk.heard = true;
+        talk.advised = true;
         recovery.missing -= 1;
         if behind {
             recovery.behind = Some(from);
@@ -182,16 +183,16 @@ impl Raymond {
         }
     }
 
-    /// Answers the RESTART of a neighbour if this recovering site knows on which side of their edge the privilege is, or
-    /// can know no more before it hears the neighbour itself.
+    /// Answers the RESTART of a neighbour if this recovering site knows on which side of their edge the privilege is,
+    /// or can know no more before it hears the neighbour itself.
     fn advise_where_possible(&mut self, to: SiteId, place: usize, out: &mut Outbox<Message>) {
         let Holder::Sought(recovery) = &mut self.holder else { return };
         let talk = &mut recovery.talks[place];
-        if !talk.owed || !(talk.heard || recovery.missing == 1) {
+        if !talk.owed || !(talk.advised || recovery.missing == 1) {
             return;
         }
         talk.owed = false;
-        let to_it = if talk.heard {
+        let to_it = if talk.advised {
             recovery.behind == Some(to)
         } else {
             talk.yielded = recovery.behind.is_none();
@@ -206,7 +207,7 @@ impl Raymond {
     fn advise_the_last_missing(&mut self, out: &mut Outbox<Message>) {
         if let Holder::Sought(recovery) = &self.holder
             && recovery.missing == 1
-            && let Some(place) = recovery.talks.iter().position(|talk| !talk.heard)
+            && let Some(place) = recovery.talks.iter().position(|talk| !talk.advised)
         {
             let last = self.tree.neighbours(self.me).nth(place).expect("one talk for each neighbour");
             self.advise_where_possible(last, place, out);

@@ -3,10 +3,10 @@
 //! K. Raymond, "A distributed algorithm for multiple entries to a critical section", Information Processing Letters 30
 //! (1989), pages 189–193; compared in Bulgannawar and Vaidya's report, section 5.
 //!
-//! A site that wants in sends its timestamp to all others. A site that is asked replies at once, unless it is inside or
-//! wants in itself with the smaller timestamp: then it replies when it leaves. At most K−1 others can be inside, so
-//! N−K replies are enough: those that are missing then can only come from sites that are inside or precede. They
-//! still come, perhaps after the next request has been made, and must not be taken for answers to that.
+//! A site that wants to enter sends its timestamp to all others. A site that is asked replies at once, unless it is
+//! inside or wants to enter itself with the smaller timestamp: then it replies when it leaves. At most K−1 others can
+//! be inside, so N−K replies are enough: those that are missing then can only come from sites that are inside or
+//! precede. They still come, perhaps after the next request has been made, and must not be taken for answers to that.
 //!
 //! ```text
 //!  alone, K=2: S0 ──REQUEST(1,S0)──▶ S1, S2      contended, K=2: S1 is inside; S0 and S2 ask
@@ -53,16 +53,16 @@ use crate::{
 /// One site of Raymond's algorithm for K permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RaymondK {
-    // Who I am.
+    // This site.
     me: SiteId,
     permits: usize,
-    // What I want.
-    want: Want,
+    // The local process.
+    state: RaymondKState,
     /// The clock of my last request; zero before the first.
     request: Clock,
     /// Who has not replied to my last request. Outlives the critical section: the last replies come late.
     missing: SiteSet,
-    // What I know of the others.
+    // What this site knows of the others.
     /// No request that I have seen has a larger clock.
     clock: Clock,
     /// The clock of the newest request of each site; zero before its first.
@@ -71,20 +71,20 @@ pub struct RaymondK {
     deferred: SiteSet,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In.
-    Entry,
-    /// Out, some day.
-    Exit,
+enum RaymondKState {
+    Idle,
+    /// Waits to enter.
+    Waiting,
+    /// Is in the critical section.
+    Executing,
 }
 
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to all others: its clock at the request.
+    /// From a site that wants to enter, to all others: its clock at the request.
     Request {
         /// The clock; with the sender it is the timestamp.
         clock: Clock,
@@ -120,8 +120,8 @@ impl Site for RaymondK {
 
     /// Asks all others; with a permit for everyone, nobody.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
-        self.want = Want::Entry;
+        assert!(self.state == RaymondKState::Idle, "the host requests only while the process is idle");
+        self.state = RaymondKState::Waiting;
         let sites = self.last_request.len();
         if self.permits < sites {
             self.request = self.clock.tick();
@@ -143,8 +143,8 @@ impl Site for RaymondK {
 
     /// All deferred replies are sent, one to a site, however often it has asked.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Exit, "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(self.state == RaymondKState::Executing, "the host releases only while the process is inside");
+        self.state = RaymondKState::Idle;
         for site in self.deferred.iter() {
             out.send(site, Message::Reply { to: self.last_request[site.index()] });
         }
@@ -165,10 +165,10 @@ impl RaymondK {
         }
         *last = theirs.clock;
         self.clock.observe(theirs.clock);
-        let deferring = match self.want {
-            Want::Nothing => false,
-            Want::Entry => Timestamp::new(self.request, self.me) < theirs,
-            Want::Exit => true,
+        let deferring = match self.state {
+            RaymondKState::Idle => false,
+            RaymondKState::Waiting => Timestamp::new(self.request, self.me) < theirs,
+            RaymondKState::Executing => true,
         };
         if deferring {
             self.deferred.insert(theirs.site);
@@ -190,8 +190,8 @@ impl RaymondK {
 
     fn enter_if_enough_replied(&mut self, out: &mut Outbox<Message>) {
         let permits = self.permits + usize::from(mutant::is_on(Mutant::RaymondKOffByOne));
-        if self.want == Want::Entry && self.missing.len() < permits {
-            self.want = Want::Exit;
+        if self.state == RaymondKState::Waiting && self.missing.len() < permits {
+            self.state = RaymondKState::Executing;
             out.enter();
         }
     }
@@ -216,7 +216,7 @@ impl Described for RaymondK {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to all others" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to all others" },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
         ],
         costs: Costs {
@@ -257,7 +257,7 @@ impl Algorithm for RaymondK {
         RaymondK {
             me,
             permits: cluster.permits,
-            want: if holders.contains(me) { Want::Exit } else { Want::Nothing },
+            state: if holders.contains(me) { RaymondKState::Executing } else { RaymondKState::Idle },
             request: Clock::ZERO,
             missing: SiteSet::new(),
             clock: Clock::ZERO,
@@ -267,19 +267,19 @@ impl Algorithm for RaymondK {
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry => Phase::Waiting,
-            Want::Exit => Phase::Executing,
+        match self.state {
+            RaymondKState::Idle => Phase::Idle,
+            RaymondKState::Waiting => Phase::Waiting,
+            RaymondKState::Executing => Phase::Executing,
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.deferred.is_empty()
+        self.state == RaymondKState::Idle && self.deferred.is_empty()
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
-        (self.want != Want::Nothing).then_some(Timestamp::new(self.request, self.me))
+        (self.state != RaymondKState::Idle).then_some(Timestamp::new(self.request, self.me))
     }
 
     fn view(&self) -> View {
@@ -289,12 +289,12 @@ impl Algorithm for RaymondK {
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         invariant!(
-            self.want != Want::Nothing || self.deferred.is_empty(),
+            self.state != RaymondKState::Idle || self.deferred.is_empty(),
             "I1: a reply is deferred only while the site waits or executes"
         );
         let enough = self.missing.len() < self.permits;
         invariant!(
-            (self.want == Want::Nothing || enough == (self.want == Want::Exit))
+            (self.state == RaymondKState::Idle || enough == (self.state == RaymondKState::Executing))
                 && !self.missing.contains(self.me),
             "I2: a waiting site misses K replies or more, an executing one fewer, and never its own"
         );
@@ -303,7 +303,7 @@ impl Algorithm for RaymondK {
     }
 
     fn check_together(sites: &[&Self], _: &[InFlight<'_, Message>]) -> Result<(), &'static str> {
-        let asked = |site: &&&Self| site.want != Want::Nothing && site.request > Clock::ZERO;
+        let asked = |site: &&&Self| site.state != RaymondKState::Idle && site.request > Clock::ZERO;
         for later in sites.iter().filter(asked) {
             let precedes = |site: &&&Self| site.timestamp() < later.timestamp();
             for earlier in sites.iter().filter(asked).filter(precedes) {

@@ -10,16 +10,16 @@ use super::{Deadlock, Message, Sanders};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Arbiter {
     /// `CSSTAT`: the grant that is remembered; free without one.
-    pub(super) lock: Option<Lock>,
+    pub(super) lock: Option<IssuedGrant>,
     /// Who has asked and not been granted, the earliest first.
-    pub(super) queue: Vec<Queued>,
+    pub(super) queue: Vec<WaitingRequest>,
     /// The last request of each site: its clock and its round.
     last: Box<[(Clock, u32)]>,
 }
 
 /// A grant to a site of the status set, not yet released.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Lock {
+pub(super) struct IssuedGrant {
     pub(super) request: Timestamp,
     pub(super) round: u32,
     /// An INQUIRE has been sent.
@@ -28,7 +28,7 @@ pub(super) struct Lock {
 
 /// A request that waits for a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Queued {
+pub(super) struct WaitingRequest {
     pub(super) request: Timestamp,
     pub(super) round: u32,
     /// A FAIL has been sent, or the requester gave the grant back: it knows that it must wait.
@@ -38,7 +38,8 @@ pub(super) struct Queued {
 impl Arbiter {
     /// Nobody waits; `holder`, if any, has the grant. Up to `askers` sites can wait without an allocation.
     pub(super) fn new(sites: usize, askers: usize, holder: Option<SiteId>) -> Self {
-        let granted = |site| Lock { request: Timestamp::new(Clock::ZERO, site), round: 0, inquired: false };
+        let granted =
+            |site| IssuedGrant { request: Timestamp::new(Clock::ZERO, site), round: 0, inquired: false };
         Arbiter {
             lock: holder.map(granted),
             queue: Vec::with_capacity(askers),
@@ -47,7 +48,7 @@ impl Arbiter {
     }
 
     /// Puts a request where its timestamp belongs, and says where that is.
-    fn enqueue(&mut self, newcomer: Queued) -> usize {
+    fn enqueue(&mut self, newcomer: WaitingRequest) -> usize {
         let at = self.queue.partition_point(|queued| queued.request < newcomer.request);
         self.queue.insert(at, newcomer);
         at
@@ -97,7 +98,7 @@ impl Sanders {
             return Err("a request that reports an impossible failure");
         }
         if round > 0 && structure.status(self.me).contains(from) {
-            return Err("a request put anew to a site that keeps track of it");
+            return Err("a request put again to a site that keeps track of it");
         }
         if structure.request(from).contains(self.me) || self.rules.slips.has(Slip::SilentRecovery) {
             return Ok(());
@@ -110,7 +111,7 @@ impl Sanders {
 
     /// Section 5, REQUEST, steps 1 to 3.
     pub(super) fn consider(&mut self, request: Timestamp, round: u32, out: &mut Outbox<Message>) {
-        let at = self.arbiter.enqueue(Queued { request, round, told: false });
+        let at = self.arbiter.enqueue(WaitingRequest { request, round, told: false });
         let Some(lock) = &self.arbiter.lock else { return self.grant_next(out) };
         let precedes_lock = request < lock.request;
         match self.rules.deadlock {
@@ -154,10 +155,10 @@ impl Sanders {
     /// Section 3.2, RELEASE, steps 2 and 3: grants the earliest requests, up to the first that must be remembered.
     pub(super) fn grant_next(&mut self, out: &mut Outbox<Message>) {
         while self.arbiter.lock.is_none() && !self.arbiter.queue.is_empty() {
-            let Queued { request, round, .. } = self.arbiter.queue.remove(0);
+            let WaitingRequest { request, round, .. } = self.arbiter.queue.remove(0);
             let forgotten = mutant::is_on(Mutant::SandersForgottenGrant);
             if self.rules.structure.status(self.me).contains(request.site) && !forgotten {
-                self.arbiter.lock = Some(Lock { request, round, inquired: false });
+                self.arbiter.lock = Some(IssuedGrant { request, round, inquired: false });
             }
             self.say(request.site, Message::Grant { to: request.clock, round }, out);
         }
@@ -169,7 +170,7 @@ impl Sanders {
             Some(lock) if lock.request == theirs && lock.round == round && lock.inquired => {
                 self.arbiter.lock = None;
                 let round = round.saturating_add(1);
-                self.arbiter.enqueue(Queued { request: theirs, round, told: true });
+                self.arbiter.enqueue(WaitingRequest { request: theirs, round, told: true });
                 self.grant_next(out);
             }
             Some(_) | None => out.misbehaved(theirs.site, "a YIELD of what it was not asked for"),

@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::slip::{Slip, Slips};
-use super::{Arbiter, Message, Sanders, Want};
+use super::{Arbiter, Message, Sanders, SandersState};
 
 /// What is done about deadlocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,22 +31,22 @@ pub enum Deadlock {
 
 /// What all sites share and never changes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rules {
+pub(super) struct SandersRules {
     pub(super) structure: InformationStructure,
     pub(super) deadlock: Deadlock,
     pub(super) slips: Slips,
 }
 
-impl Rules {
+impl SandersRules {
     /// When two sites that shared inform sites start to ask each other.
     pub(super) fn mend(&self) -> Mend {
         if self.slips.has(Slip::LateMending) { Mend::AtNone } else { Mend::AtHalf }
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
-pub struct Plan(Shared<Rules>);
+pub struct Plan(Shared<SandersRules>);
 
 const WORDS: &[&str] = &[
     "grid",
@@ -63,7 +63,7 @@ const WORDS: &[&str] = &[
     "figure-4",
 ];
 
-/// The structure that the option names, or why there is none for so many sites.
+/// The structure that the option names, or why there is none for this number of sites.
 fn structure(sites: usize, word: &str) -> Result<InformationStructure, String> {
     let of_quorums = |quorums: &QuorumSystem| InformationStructure::from_quorums(quorums);
     let built = match word {
@@ -134,7 +134,7 @@ impl Described for Sanders {
             "sanders:structure=distributed",
         ],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to its request set" },
+            MessageInfo { kind: "REQUEST", about: "from a site that wants to enter, to its request set" },
             MessageInfo { kind: "GRANT", about: "from a site that knows of no obstacle" },
             MessageInfo { kind: "FAIL", about: "from a site that grants an earlier request first" },
             MessageInfo { kind: "INQUIRE", about: "asks for a grant back, on behalf of an earlier request" },
@@ -185,7 +185,7 @@ impl Algorithm for Sanders {
             "plain" => Deadlock::Plain,
             _ => Deadlock::Fail,
         };
-        Ok(Plan(Shared::new(Rules { structure, deadlock, slips })))
+        Ok(Plan(Shared::new(SandersRules { structure, deadlock, slips })))
     }
 
     /// A holder is inside on a request older than any that can follow, and its inform set has granted it. Whoever
@@ -198,7 +198,11 @@ impl Algorithm for Sanders {
         Sanders {
             me,
             rules: rules.clone(),
-            want: if holders.contains(me) { Want::Exit { request } } else { Want::Nothing },
+            state: if holders.contains(me) {
+                SandersState::Executing { request }
+            } else {
+                SandersState::Idle
+            },
             request_set: structure.request(me).clone(),
             rounds: vec![0; structure.sites()].into(),
             clock: Clock::ZERO,
@@ -208,21 +212,21 @@ impl Algorithm for Sanders {
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry { .. } => Phase::Waiting,
-            Want::Exit { .. } => Phase::Executing,
+        match self.state {
+            SandersState::Idle => Phase::Idle,
+            SandersState::Waiting { .. } => Phase::Waiting,
+            SandersState::Executing { .. } => Phase::Executing,
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.arbiter.lock.is_none() && self.arbiter.queue.is_empty()
+        self.state == SandersState::Idle && self.arbiter.lock.is_none() && self.arbiter.queue.is_empty()
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry { request, .. } | Want::Exit { request } => Some(request),
+        match self.state {
+            SandersState::Idle => None,
+            SandersState::Waiting { request, .. } | SandersState::Executing { request } => Some(request),
         }
     }
 
@@ -238,15 +242,15 @@ impl Algorithm for Sanders {
             .queue("queue", self.arbiter.queue.iter().map(|queued| queued.request));
         let lock = self.arbiter.lock.iter();
         let view = lock.fold(view, |view, lock| view.pointer("granted", lock.request.site));
-        match &self.want {
-            Want::Entry { missing, .. } => view.waiting_for(missing.iter()),
-            Want::Nothing | Want::Exit { .. } => view,
+        match &self.state {
+            SandersState::Waiting { missing, .. } => view.waiting_for(missing.iter()),
+            SandersState::Idle | SandersState::Executing { .. } => view,
         }
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
         self.check_arbiter()?;
-        if let Want::Entry { missing, blocked, .. } = &self.want {
+        if let SandersState::Waiting { missing, blocked, .. } = &self.state {
             invariant!(
                 !missing.is_empty() && blocked.is_subset(missing),
                 "I4: a waiting site misses a grant; FAILs are from sites whose grant it misses"

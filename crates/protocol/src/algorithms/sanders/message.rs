@@ -3,10 +3,10 @@
 use crate::{Clock, SiteSet};
 
 /// What sites say to each other. Each message names the request it concerns by its clock, and the round: how often
-/// that request has been put to this receiver, or by this sender, anew (after a YIELD, or after a failure).
+/// that request has been put to this receiver, or by this sender, again (after a YIELD, or after a failure).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to its request set: "according to your information, is it OK for me to enter?"
+    /// From a site that wants to enter, to its request set: "according to your information, is it OK for me to enter?"
     Request {
         /// The clock; with the sender it is the timestamp.
         clock: Clock,
@@ -27,7 +27,6 @@ pub enum Message {
     Fail {
         /// The request that must wait.
         to: Clock,
-        /// The round of it.
         round: u32,
     },
     /// From a site that granted the receiver and then got an earlier request: may I have the grant back?

@@ -27,13 +27,14 @@
 //! **Assumes** reliable channels, in any order; sites fail by stopping, for good (a failed site comes back in a new
 //! view). The paper assumes FIFO.
 //!
-//! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them; errata `sanders-…`)
+//! **Departures** (`text=printed` keeps the first four to the letter for the checker, other values one of them; errata
+//! `sanders-…`)
 //! - A requester remembers an INQUIRE and yields when a FAIL comes later; as printed it forgets it, and all wait
 //!   for ever.
 //! - FAIL also goes to a newcomer that is behind another queued request, not only to one that is behind the granted
 //!   one.
 //! - A REQUEST carries the failed sites its sender knows of, and its receiver first makes the same change to its
-//!   own structure; a waiting site asks *all* additions to its request set, and asks anew whoever it had asked
+//!   own structure; a waiting site asks *all* additions to its request set, and asks again whoever it had asked
 //!   before they came to rely on each other. As printed a grant that was given and not remembered lets two in.
 //! - Two sites start to ask each other when half of the inform sites they shared have failed, not when all have:
 //!   the two may know of different halves ([`Mend::AtHalf`](crate::information::Mend::AtHalf)).
@@ -68,7 +69,7 @@ pub use info::{Deadlock, Plan};
 pub use message::Message;
 
 use arbiter::Arbiter;
-use info::Rules;
+use info::SandersRules;
 use slip::Slip;
 
 use crate::shared::Shared;
@@ -77,16 +78,16 @@ use crate::{Clock, Cluster, NOT_A_PEER, Outbox, Site, SiteId, SiteSet, Timestamp
 /// One site of Sanders' algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sanders {
-    // Who I am.
+    // This site.
     me: SiteId,
-    rules: Shared<Rules>,
-    // What I want.
-    want: Want,
+    rules: Shared<SandersRules>,
+    // The local process.
+    state: SandersState,
     /// `R_i`: whose permission I need. Changes only when a site fails.
     request_set: SiteSet,
-    /// How often my present request has been put to each site anew.
+    /// How often my present request has been put to each site again.
     rounds: Box<[u32]>,
-    // What I know of the others.
+    // What this site knows of the others.
     /// No request that I have seen has a larger clock.
     clock: Clock,
     /// The sites that have failed, for good.
@@ -95,12 +96,12 @@ pub struct Sanders {
     arbiter: Arbiter,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In.
-    Entry {
+enum SandersState {
+    Idle,
+    /// Waits to enter.
+    Waiting {
         request: Timestamp,
         /// Whose grant it misses.
         missing: SiteSet,
@@ -109,8 +110,8 @@ enum Want {
         /// Who inquired and has had no answer.
         inquired: SiteSet,
     },
-    /// Out, some day: it is inside on this request.
-    Exit {
+    /// Is in the critical section, on this request.
+    Executing {
         request: Timestamp,
     },
 }
@@ -120,10 +121,10 @@ impl Site for Sanders {
 
     /// Section 3.2, entry code, step 1. The own request comes last and is answered within this step.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == SandersState::Idle, "the host requests only while the process is idle");
         let request = Timestamp::new(self.clock.tick(), self.me);
         self.rounds.fill(0);
-        self.want = Want::Entry {
+        self.state = SandersState::Waiting {
             request,
             missing: self.request_set.clone(),
             blocked: SiteSet::new(),
@@ -151,10 +152,10 @@ impl Site for Sanders {
 
     /// Section 3.2, exit code.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let Want::Exit { request } = self.want else {
+        let SandersState::Executing { request } = self.state else {
             panic!("the host releases only while the process is inside");
         };
-        self.want = Want::Nothing;
+        self.state = SandersState::Idle;
         let mut informed = self.rules.structure.inform(self.me).clone();
         informed.subtract(&self.failed);
         for site in informed.iter() {
@@ -199,8 +200,8 @@ impl Sanders {
 
     /// Section 3.2, entry code, step 2. A grant also answers a FAIL.
     fn on_grant(&mut self, from: SiteId, to: Clock, round: u32, out: &mut Outbox<Message>) {
-        match &mut self.want {
-            Want::Entry { request, missing, blocked, .. }
+        match &mut self.state {
+            SandersState::Waiting { request, missing, blocked, .. }
                 if request.clock == to && missing.contains(from) && self.rounds[from.index()] == round =>
             {
                 missing.remove(from);
@@ -208,7 +209,7 @@ impl Sanders {
                 self.enter_if_all_granted(out);
                 self.yield_where_due(out);
             }
-            Want::Nothing | Want::Entry { .. } | Want::Exit { .. } => {
+            SandersState::Idle | SandersState::Waiting { .. } | SandersState::Executing { .. } => {
                 self.late(from, "a grant that nobody waits for", out);
             }
         }
@@ -223,7 +224,7 @@ impl Sanders {
             return out.misbehaved(from, "a FAIL for a request that it was never asked");
         }
         // A FAIL that the grant overtook, or that concerns an earlier request, has lost its meaning.
-        let Want::Entry { request, missing, blocked, .. } = &mut self.want else { return };
+        let SandersState::Waiting { request, missing, blocked, .. } = &mut self.state else { return };
         if request.clock != to || self.rounds[from.index()] != round || !missing.contains(from) {
             return;
         }
@@ -241,7 +242,7 @@ impl Sanders {
         if !self.rules.structure.inform(self.me).contains(from) || about > self.clock {
             return out.misbehaved(from, "an INQUIRE about a grant that it never remembered");
         }
-        let Want::Entry { request, inquired, .. } = &mut self.want else { return };
+        let SandersState::Waiting { request, inquired, .. } = &mut self.state else { return };
         if request.clock != about {
             return;
         }
@@ -250,7 +251,7 @@ impl Sanders {
         }
         self.yield_where_due(out);
         if self.rules.slips.has(Slip::ForgottenInquire)
-            && let Want::Entry { inquired, .. } = &mut self.want
+            && let SandersState::Waiting { inquired, .. } = &mut self.state
         {
             inquired.remove(from);
         }
@@ -259,7 +260,7 @@ impl Sanders {
     /// Section 5, INQUIRE, step 2: gives back each grant that was inquired about, if this site cannot count on
     /// entering soon. Giving one back is itself a reason to give back the others.
     fn yield_where_due(&mut self, out: &mut Outbox<Message>) {
-        while let Want::Entry { request, missing, blocked, inquired } = &mut self.want {
+        while let SandersState::Waiting { request, missing, blocked, inquired } = &mut self.state {
             let me = self.me;
             let always = self.rules.deadlock == Deadlock::Yield || !blocked.is_empty();
             let to_itself = !self.rules.slips.has(Slip::OwnInquire);
@@ -275,16 +276,16 @@ impl Sanders {
     }
 
     fn enter_if_all_granted(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry { request, missing, .. } = &self.want
+        if let SandersState::Waiting { request, missing, .. } = &self.state
             && missing.is_empty()
         {
-            self.want = Want::Exit { request: *request };
+            self.state = SandersState::Executing { request: *request };
             out.enter();
         }
     }
 
     /// A message that nobody waits for. Without failures no correct peer sends one; after a failure a request may
-    /// be put anew, and what it overtook comes late.
+    /// be put again, and what it overtook comes late.
     fn late(&self, from: SiteId, why: &'static str, out: &mut Outbox<Message>) {
         if self.failed.is_empty() {
             out.misbehaved(from, why);

@@ -3,7 +3,7 @@
 use crate::{Outbox, SiteSet};
 
 use super::slip::Slip;
-use super::{Message, Sanders, Want};
+use super::{Message, Sanders, SandersState};
 
 impl Sanders {
     /// Section 7.1: the sites in `failed` have failed; this site was told, or read it in a REQUEST. The request set
@@ -28,7 +28,7 @@ impl Sanders {
         let (structure, mend) = (&rules.structure, rules.mend());
         let after = structure.request_without(me, &self.failed, mend);
         let asked = std::mem::replace(&mut self.request_set, after);
-        let Want::Entry { request, missing, blocked, inquired } = &mut self.want else { return };
+        let SandersState::Waiting { request, missing, blocked, inquired } = &mut self.state else { return };
         let request = request.clock;
         let waited = missing.intersects(&self.failed);
         for set in [missing, blocked, inquired] {
@@ -37,15 +37,15 @@ impl Sanders {
         let relies = |site, failed: &SiteSet| structure.must_ask(me, site, failed, mend);
         let alive = structure.all().filter(|&site| site != me && !self.failed.contains(site));
         for site in alive.filter(|&site| relies(site, &self.failed) && !relies(site, before)) {
-            let anew = asked.contains(site);
-            // As printed only who waits for the failed site asks, and never anew.
-            if rules.slips.has(Slip::SilentRecovery) && (anew || !waited) {
+            let again = asked.contains(site);
+            // As printed only who waits for the failed site asks, and never again.
+            if rules.slips.has(Slip::SilentRecovery) && (again || !waited) {
                 continue;
             }
-            let round = self.rounds[site.index()].saturating_add(u32::from(anew));
+            let round = self.rounds[site.index()].saturating_add(u32::from(again));
             self.rounds[site.index()] = round;
             out.send(site, self.request_message(request, round));
-            if let Want::Entry { missing, blocked, .. } = &mut self.want {
+            if let SandersState::Waiting { missing, blocked, .. } = &mut self.state {
                 missing.insert(site);
                 blocked.remove(site);
             }

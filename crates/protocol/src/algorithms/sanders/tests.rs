@@ -357,7 +357,7 @@ fn what_no_correct_peer_sends_changes_nothing_and_is_reported() {
         (s2, s0, release(1), "a RELEASE of what it was not granted"),
         (s0, s2, request(1), "a request from a site that need not ask"),
         (s2, s0, request(0), "a request that is not newer than its last"),
-        (s2, s0, asked(1, 1, &[]), "a request put anew to a site that keeps track of it"),
+        (s2, s0, asked(1, 1, &[]), "a request put again to a site that keeps track of it"),
         (s1, s0, asked(1, 0, &[s0]), impossible),
         (s1, s0, asked(1, 0, &[s1]), impossible),
         (s1, s0, asked(1, 0, &[SiteId::new(7)]), impossible),
@@ -389,7 +389,7 @@ fn a_lone_entry_costs_the_lower_bound_of_the_structure() {
             let _ = world.release(site);
             world.settle();
             let structure = &world.site(site).rules.structure;
-            assert_eq!(world.messages(), structure.least_messages(site) as u64, "{word}, {site}");
+            assert_eq!(world.messages(), structure.min_messages(site) as u64, "{word}, {site}");
         }
     }
 }
@@ -409,7 +409,7 @@ fn everyone_at_once_costs_no_more_than_the_upper_bounds_together() {
             }
             assert_eq!(world.entries().len(), 4);
             let structure = &world.site(SiteId::new(0)).rules.structure;
-            let most: usize = structure.all().map(|site| structure.most_messages(site)).sum();
+            let most: usize = structure.all().map(|site| structure.max_messages(site)).sum();
             assert!(world.messages() <= most as u64, "{word}: {} > {most}", world.messages());
         }
     }

@@ -51,6 +51,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::algorithms::request::RequestState;
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
     Channels, Costs, Failures, Formula, Info, Kind, Memory, MessageInfo, Order, Permits, Span, Tokens,
@@ -65,11 +66,11 @@ use crate::{
 /// One site of Singhal's dynamic information structure algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SinghalDynamic {
-    // Who I am.
+    // This site.
     me: SiteId,
-    // What I want.
-    want: Want,
-    // What I know of the others.
+    // The local process.
+    state: RequestState,
+    // What this site knows of the others.
     /// `C_i`: no message that I have seen has a larger clock.
     clock: Clock,
     /// The clock of the last request of each site; zero before its first.
@@ -80,20 +81,10 @@ pub struct SinghalDynamic {
     inform_set: SiteSet,
 }
 
-/// What the process at a site wants.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In, on this request. The request set holds those who have not replied.
-    Entry(Timestamp),
-    /// Out, some day: it is inside on this request.
-    Exit(Timestamp),
-}
-
 /// What sites say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to those in its request set, and to whoever comes into it while the site waits.
+    /// From a site that wants to enter, to those in its request set, and to whoever comes into it while the site waits.
     Request {
         /// The clock of the request; with the sender it is the timestamp.
         clock: Clock,
@@ -135,10 +126,10 @@ impl Site for SinghalDynamic {
 
     /// Algorithm 9.3, step 1: ask the request set, wait until it is empty.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == RequestState::Idle, "the host requests only while the process is idle");
         let request = Timestamp::new(self.clock.tick(), self.me);
         out.send_all(&self.request_set, &Message::Request { clock: request.clock });
-        self.want = Want::Entry(request);
+        self.state = RequestState::Waiting(request);
         self.enter_if_all_replied(out);
     }
 
@@ -154,8 +145,11 @@ impl Site for SinghalDynamic {
 
     /// Algorithm 9.3, step 3: the inform set gets its permissions and becomes the request set, which was empty.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(matches!(self.want, Want::Exit(_)), "the host releases only while the process is inside");
-        self.want = Want::Nothing;
+        assert!(
+            matches!(self.state, RequestState::Executing(_)),
+            "the host releases only while the process is inside"
+        );
+        self.state = RequestState::Idle;
         self.request_set = std::mem::take(&mut self.inform_set);
         for site in self.request_set.iter() {
             out.send(site, Message::Reply { to: self.last_request[site.index()], clock: self.clock });
@@ -175,16 +169,16 @@ impl SinghalDynamic {
         }
         self.last_request[from.index()] = theirs.clock;
         self.clock.observe(theirs.clock);
-        match self.want {
-            Want::Nothing => self.permit(theirs, out),
-            Want::Entry(mine) if theirs < mine => {
+        match self.state {
+            RequestState::Idle => self.permit(theirs, out),
+            RequestState::Waiting(mine) if theirs < mine => {
                 let asked_already = self.request_set.contains(from);
                 self.permit(theirs, out);
                 if !asked_already && !mutant::is_on(Mutant::SinghalDynamicNotAskedBack) {
                     out.send(from, Message::Request { clock: mine.clock });
                 }
             }
-            Want::Entry(_) | Want::Exit(_) => {
+            RequestState::Waiting(_) | RequestState::Executing(_) => {
                 self.inform_set.insert(from);
             }
         }
@@ -198,23 +192,23 @@ impl SinghalDynamic {
 
     /// Algorithm 9.3, REPLY message handler.
     fn on_reply(&mut self, from: SiteId, to: Clock, clock: Clock, out: &mut Outbox<Message>) {
-        match self.want {
-            Want::Entry(mine) if mine.clock == to && self.request_set.contains(from) => {
+        match self.state {
+            RequestState::Waiting(mine) if mine.clock == to && self.request_set.contains(from) => {
                 self.clock.observe(clock);
                 self.request_set.remove(from);
                 self.enter_if_all_replied(out);
             }
-            Want::Nothing | Want::Entry(_) | Want::Exit(_) => {
+            RequestState::Idle | RequestState::Waiting(_) | RequestState::Executing(_) => {
                 out.misbehaved(from, "a reply that nobody waits for");
             }
         }
     }
 
     fn enter_if_all_replied(&mut self, out: &mut Outbox<Message>) {
-        if let Want::Entry(request) = self.want
+        if let RequestState::Waiting(request) = self.state
             && self.request_set.is_empty()
         {
-            self.want = Want::Exit(request);
+            self.state = RequestState::Executing(request);
             out.enter();
         }
     }
@@ -235,7 +229,10 @@ impl Described for SinghalDynamic {
         options: &[],
         variants: &[],
         messages: &[
-            MessageInfo { kind: "REQUEST", about: "from a site that wants in, to those in its request set" },
+            MessageInfo {
+                kind: "REQUEST",
+                about: "from a site that wants to enter, to those in its request set",
+            },
             MessageInfo { kind: "REPLY", about: "from a site that does not stand in the way, or no longer" },
         ],
         costs: Costs {
@@ -276,7 +273,11 @@ impl Algorithm for SinghalDynamic {
         let below = SiteId::all(me.index()).chain(holder).filter(|&site| site != me && !inside);
         SinghalDynamic {
             me,
-            want: if inside { Want::Exit(Timestamp::new(Clock::ZERO, me)) } else { Want::Nothing },
+            state: if inside {
+                RequestState::Executing(Timestamp::new(Clock::ZERO, me))
+            } else {
+                RequestState::Idle
+            },
             clock: Clock::ZERO,
             last_request: vec![Clock::ZERO; cluster.sites].into(),
             request_set: below.collect(),
@@ -285,29 +286,22 @@ impl Algorithm for SinghalDynamic {
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry(_) => Phase::Waiting,
-            Want::Exit(_) => Phase::Executing,
-        }
+        self.state.phase()
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing && self.inform_set.is_empty()
+        self.state == RequestState::Idle && self.inform_set.is_empty()
     }
 
     fn timestamp(&self) -> Option<Timestamp> {
-        match self.want {
-            Want::Nothing => None,
-            Want::Entry(request) | Want::Exit(request) => Some(request),
-        }
+        self.state.timestamp()
     }
 
     fn view(&self) -> View {
         let view = View::new().set("request set R", &self.request_set).set("inform set I", &self.inform_set);
-        match self.want {
-            Want::Entry(_) => view.waiting_for(self.request_set.iter()),
-            Want::Nothing | Want::Exit(_) => view,
+        match self.state {
+            RequestState::Waiting(_) => view.waiting_for(self.request_set.iter()),
+            RequestState::Idle | RequestState::Executing(_) => view,
         }
     }
 
@@ -317,11 +311,11 @@ impl Algorithm for SinghalDynamic {
             "I1: no site is in its own request set or inform set"
         );
         invariant!(
-            !matches!(self.want, Want::Exit(_)) || self.request_set.is_empty(),
+            !matches!(self.state, RequestState::Executing(_)) || self.request_set.is_empty(),
             "I2: a site that is inside asks nobody"
         );
         invariant!(
-            self.want != Want::Nothing || self.inform_set.is_empty(),
+            self.state != RequestState::Idle || self.inform_set.is_empty(),
             "I3: a permission is owed only while the site waits or executes"
         );
         let own = self.timestamp().map_or(Clock::ZERO, |request| request.clock);
@@ -338,7 +332,7 @@ impl Algorithm for SinghalDynamic {
             );
         }
         for a in sites {
-            let Want::Entry(request) = a.want else { continue };
+            let RequestState::Waiting(request) = a.state else { continue };
             let answer_is_due = |b: SiteId| {
                 sites[b.index()].inform_set.contains(a.me)
                     || in_flight.contains(&(a.me, b, &Message::Request { clock: request.clock }))

@@ -1,17 +1,19 @@
 //! The options `adaptive` and `focused`, ours: an answer to what section V-B leaves open, a heuristic for heavy load.
 //!
-//! A site that leaves and wants in again at once writes its next request into the token that it passes on (TSV and TSN).
-//! The request *rides*: no message is spent on it, and it is certain to be served, because whoever gets the token knows
-//! it. When every site always wants in, an entry costs one message, the token itself, instead of N. At low load nothing
-//! changes: nobody waits when a site leaves, so the token stays, and the site enters again without a message.
+//! A site that leaves and wants to enter again at once writes its next request into the token that it passes on (TSV
+//! and TSN). The request *rides*: no message is spent on it, and it is certain to be served, because whoever gets the
+//! token knows it. When every site always wants to enter, an entry costs one message, the token itself, instead of N.
+//! At low load nothing changes: nobody waits when a site leaves, so the token stays, and the site enters again without
+//! a message.
 //!
-//! Nobody starves: under `arbitration=nearest` a request that rides is served after all that the token met on its way round,
-//! as any other. I5 and I6 hold as before. Whoever leaves while the request rides finds it in the token and looks to its
-//! site; and those that waited when it was written leave before it is served, or still wait then.
+//! Nobody starves: under `arbitration=nearest` a request that rides is served after all that the token met on its way
+//! round, as any other. I5 and I6 hold as before. Whoever leaves while the request rides finds it in the token and
+//! looks to its site; and those that waited when it was written leave before it is served, or still wait then.
 
-//! `focused` is for a site that asks again soon after it has left, while most still wait that waited then. The last of those
-//! is certain to be served, so it alone is asked: two messages for the entry. If it has been served already, it says MISS,
-//! and the site asks its whole row; the two messages more are risked only if at least half of the sites waited.
+//! `focused` is for a site that asks again soon after it has left, while most still wait that waited then. The last of
+//! those is certain to be served, so it alone is asked: two messages for the entry. If it has been served already, it
+//! says MISS, and the site asks its whole row; the two messages more are risked only if at least half of the sites
+//! waited.
 //!
 //! ```text
 //!  S1 leaves, S2 and S0 wait, S0 last:   S1 ──FOCUS──▶ S0                              S0 still waits: it will pass the token
@@ -21,8 +23,8 @@
 use crate::{Outbox, SiteId, SiteSet};
 
 use super::info::Count;
-use super::message::{Message, Number, Token};
-use super::{SinghalHeuristic, State};
+use super::message::{Message, Number, SinghalToken};
+use super::{SinghalHeuristic, SinghalState};
 
 /// The one site that is, or could be, asked alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +39,7 @@ impl SinghalHeuristic {
     /// Step 3, and step 1 again at once.
     pub(super) fn leave_and_ride(
         &mut self,
-        mut token: Box<Token>,
+        mut token: Box<SinghalToken>,
         asked: SiteSet,
         out: &mut Outbox<Message>,
     ) {
@@ -46,7 +48,7 @@ impl SinghalHeuristic {
             if self.options.count == Count::Entries {
                 self.number = self.number.next();
             }
-            self.state = State::Executing { token, asked };
+            self.state = SinghalState::Executing { token, asked };
             return out.enter();
         };
         self.number = self.number.next();
@@ -55,13 +57,13 @@ impl SinghalHeuristic {
         self.focus = None;
         self.pass(token, next, out);
         // Who is left in the row had sent a request that came too late: it must have mine.
-        self.state = State::Waiting { asked };
+        self.state = SinghalState::Waiting { asked };
         self.ask_row(out);
     }
 
     /// Whom a request that follows soon could be sent to alone: the last that waits now, if at least half of all do.
-    pub(super) fn note_last_in_line(&mut self, token: &Token) {
-        let many = self.options.focused && 2 * token.requesting.len() >= self.heard.len();
+    pub(super) fn note_last_in_line(&mut self, token: &SinghalToken) {
+        let many = self.options.focused && 2 * token.requesting.len() >= self.last_requests.len();
         let last = many.then(|| self.options.arbitration.last(self.me, token)).flatten();
         self.focus = last.map(|site| Focus::Chance { site, number: token.numbers[site.index()] });
     }
@@ -73,7 +75,7 @@ impl SinghalHeuristic {
             return false;
         }
         self.focus = Some(Focus::On { site });
-        self.state = State::Waiting { asked: SiteSet::from_iter([site]) };
+        self.state = SinghalState::Waiting { asked: SiteSet::from_iter([site]) };
         out.send(site, Message::Focus { number: self.number, expects });
         true
     }
@@ -86,17 +88,18 @@ impl SinghalHeuristic {
         expects: Number,
         out: &mut Outbox<Message>,
     ) {
-        if number <= self.heard[from.index()] {
+        if number <= self.last_requests[from.index()] {
             return; // It has come again.
         }
         let certain = match &mut self.state {
-            // The sender has seen this request of mine in the token: it looks here, and so does all that leaves before me.
-            State::Waiting { asked } if self.number == expects => {
+            // The sender has seen this request of mine in the token: it looks here, and so does all that leaves before
+            // me.
+            SinghalState::Waiting { asked } if self.number == expects => {
                 asked.insert(from);
                 true
             }
-            State::Idle | State::Waiting { .. } => false,
-            State::Executing { .. } | State::Holding { .. } => true,
+            SinghalState::Idle | SinghalState::Waiting { .. } => false,
+            SinghalState::Executing { .. } | SinghalState::Holding { .. } => true,
         };
         if !certain {
             out.send(from, Message::Miss { number });

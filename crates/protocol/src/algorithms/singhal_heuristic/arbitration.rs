@@ -2,7 +2,7 @@
 
 use crate::{SiteId, SiteSet};
 
-use super::message::Token;
+use super::message::SinghalToken;
 
 /// The paper's two arbitration rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ pub(super) enum Arbitration {
 
 impl Arbitration {
     /// The next of the sites that the token knows to be requesting.
-    pub(super) fn next(self, holder: SiteId, token: &Token) -> Option<SiteId> {
+    pub(super) fn next(self, holder: SiteId, token: &SinghalToken) -> Option<SiteId> {
         let waiting =
             SiteId::others_from(holder, token.numbers.len()).filter(|&site| token.requesting.contains(site));
         match self {
@@ -27,7 +27,7 @@ impl Arbitration {
     }
 
     /// The one of the sites that wait now whose turn is last.
-    pub(super) fn last(self, holder: SiteId, token: &Token) -> Option<SiteId> {
+    pub(super) fn last(self, holder: SiteId, token: &SinghalToken) -> Option<SiteId> {
         let waiting =
             SiteId::others_from(holder, token.numbers.len()).filter(|&site| token.requesting.contains(site));
         match self {

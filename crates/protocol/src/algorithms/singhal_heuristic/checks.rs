@@ -5,22 +5,22 @@ use crate::registry::info::Text;
 use crate::site::InFlight;
 
 use super::adaptive::Focus;
-use super::message::{Message, Token};
-use super::{SinghalHeuristic, State};
+use super::message::{Message, SinghalToken};
+use super::{SinghalHeuristic, SinghalState};
 
 pub(super) fn site(site: &SinghalHeuristic) -> Result<(), &'static str> {
     let SinghalHeuristic { me, state, row, .. } = site;
     invariant!(!row.contains(*me), "I1: no site looks to itself");
     match state {
-        State::Idle | State::Executing { .. } => {}
-        State::Waiting { asked } => {
+        SinghalState::Idle | SinghalState::Executing { .. } => {}
+        SinghalState::Waiting { asked } => {
             let one_is_enough = matches!(site.focus, Some(Focus::On { .. }));
             invariant!(
                 site.is_recovering() || one_is_enough || row.is_subset(asked),
                 "I2: a waiting site has asked all it looks to, or one that is certain to be served"
             );
         }
-        State::Holding { token, .. } => {
+        SinghalState::Holding { token, .. } => {
             invariant!(row.is_empty(), "I3: a site with the idle token looks to nobody");
             invariant!(token.requesting.is_empty(), "I4: an idle token knows of nobody who waits");
         }
@@ -54,7 +54,7 @@ pub(super) fn together(
                 "I5: of two sites one looks to the other, or a request is on its way between them"
             );
             invariant!(
-                !matches!(b.state, State::Holding { .. }) || a.row.contains(b.me) || between(a, b),
+                !matches!(b.state, SinghalState::Holding { .. }) || a.row.contains(b.me) || between(a, b),
                 "I6: every site looks to the one with the idle token, or a request is on its way between them"
             );
         }
@@ -65,7 +65,10 @@ pub(super) fn together(
             |site: &&SinghalHeuristic| token.numbers[site.me.index()].incarnation == site.number.incarnation;
         let mut known = token.requesting.iter().map(|site| sites[site.index()]).filter(is_current);
         invariant!(
-            known.all(|site| matches!(site.state, State::Waiting { .. } | State::Executing { .. })),
+            known.all(|site| matches!(
+                site.state,
+                SinghalState::Waiting { .. } | SinghalState::Executing { .. }
+            )),
             "I7: whom the token knows to be requesting is requesting (Lemma 1)"
         );
     }
@@ -75,10 +78,10 @@ pub(super) fn together(
 fn tokens<'a>(
     sites: &'a [&'a SinghalHeuristic],
     in_flight: &'a [InFlight<'_, Message>],
-) -> impl Iterator<Item = &'a Token> {
+) -> impl Iterator<Item = &'a SinghalToken> {
     let at_sites = sites.iter().filter_map(|site| match &site.state {
-        State::Executing { token, .. } | State::Holding { token, .. } => Some(&**token),
-        State::Idle | State::Waiting { .. } => None,
+        SinghalState::Executing { token, .. } | SinghalState::Holding { token, .. } => Some(&**token),
+        SinghalState::Idle | SinghalState::Waiting { .. } => None,
     });
     let travelling = in_flight.iter().filter_map(|(_, to, message)| match message {
         // One that was sent to a former incarnation of its receiver is lost already.

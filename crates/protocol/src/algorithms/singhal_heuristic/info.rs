@@ -9,17 +9,17 @@ use crate::site::InFlight;
 use crate::{Algorithm, Cluster, Described, Holders, Phase, PlanError, Shared, SiteId, SiteSet, View};
 
 use super::arbitration::Arbitration;
-use super::message::{Message, Number, Token, Trail};
+use super::message::{Message, Number, SinghalToken, Trail};
 use super::partition::Merge;
-use super::{SinghalHeuristic, State, checks};
+use super::{SinghalHeuristic, SinghalState, checks};
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
-pub struct Plan(Shared<Options>);
+pub struct Plan(Shared<SinghalOptions>);
 
 /// The options of a run.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Options {
+pub(super) struct SinghalOptions {
     pub(super) sites: usize,
     pub(super) text: Text,
     pub(super) arbitration: Arbitration,
@@ -62,7 +62,7 @@ const OPTIONS: &[OptionInfo] = &[
     },
     OptionInfo {
         name: "adaptive",
-        about: "a site that leaves and wants in again at once writes that request into the token: 1 message per entry at \
+        about: "a site that leaves and wants to enter again at once writes that request into the token: 1 message per entry at \
                 heavy load",
         range: Range::Flag,
         default: "no",
@@ -101,7 +101,7 @@ impl Described for SinghalHeuristic {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in, to those that probably have the token",
+                about: "from a site that wants to enter, to those that probably have the token",
             },
             MessageInfo { kind: "TOKEN", about: "from the last holder to the next" },
             MessageInfo { kind: "FOCUS", about: "focused: a request to one site alone" },
@@ -150,7 +150,7 @@ impl Algorithm for SinghalHeuristic {
     }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
-        Ok(Plan(Shared::new(Options {
+        Ok(Plan(Shared::new(SinghalOptions {
             sites: cluster.sites,
             text: values.text(),
             arbitration: match values.get("arbitration") {
@@ -164,17 +164,18 @@ impl Algorithm for SinghalHeuristic {
         })))
     }
 
-    /// Section III-F, Figure 1: the staircase, with the token at its low end. The paper's S1 is the holder here, and the
-    /// others stand in the order in which one meets them from there; S(i) looks to all between the holder and itself.
+    /// Section III-F, Figure 1: the staircase, with the token at its low end. The paper's S1 is the holder here, and
+    /// the others stand in the order in which one meets them from there; S(i) looks to all between the holder and
+    /// itself.
     fn start(Plan(options): &Plan, me: SiteId, holders: &Holders) -> Self {
         let (sites, home) = (options.sites, holders.token_home());
         let asked = SiteSet::all_but(me, sites);
         SinghalHeuristic {
             me,
             state: match (me == home, holders.contains(me)) {
-                (true, true) => State::Executing { token: Box::new(Token::new(sites)), asked },
-                (true, false) => State::Holding { token: Box::new(Token::new(sites)), asked },
-                (false, _) => State::Idle,
+                (true, true) => SinghalState::Executing { token: Box::new(SinghalToken::new(sites)), asked },
+                (true, false) => SinghalState::Holding { token: Box::new(SinghalToken::new(sites)), asked },
+                (false, _) => SinghalState::Idle,
             },
             options: options.clone(),
             number: Number::ZERO,
@@ -182,7 +183,7 @@ impl Algorithm for SinghalHeuristic {
                 .chain(SiteId::others_from(home, sites))
                 .take_while(|&site| site != me)
                 .collect(),
-            heard: vec![Number::ZERO; sites].into(),
+            last_requests: vec![Number::ZERO; sites].into(),
             trail: if me == home { Trail::Held { passes: 0 } } else { Trail::Unknown },
             focus: None,
             down: SiteSet::new(),
@@ -193,9 +194,9 @@ impl Algorithm for SinghalHeuristic {
 
     fn phase(&self) -> Phase {
         match self.state {
-            State::Idle | State::Holding { .. } => Phase::Idle,
-            State::Waiting { .. } => Phase::Waiting,
-            State::Executing { .. } => Phase::Executing,
+            SinghalState::Idle | SinghalState::Holding { .. } => Phase::Idle,
+            SinghalState::Waiting { .. } => Phase::Waiting,
+            SinghalState::Executing { .. } => Phase::Executing,
         }
     }
 
@@ -210,11 +211,11 @@ impl Algorithm for SinghalHeuristic {
     fn view(&self) -> View {
         let view = View::new().set("SV = R", &self.row);
         match &self.state {
-            State::Executing { token, .. } | State::Holding { token, .. } => {
+            SinghalState::Executing { token, .. } | SinghalState::Holding { token, .. } => {
                 view.set("TSV = R", &token.requesting)
             }
-            State::Waiting { asked } => view.set("asked", asked).waiting_for(asked.iter()),
-            State::Idle => view,
+            SinghalState::Waiting { asked } => view.set("asked", asked).waiting_for(asked.iter()),
+            SinghalState::Idle => view,
         }
     }
 

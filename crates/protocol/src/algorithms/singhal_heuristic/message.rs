@@ -36,7 +36,7 @@ impl std::fmt::Debug for Number {
 /// The token. Whoever has it may enter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Token {
+pub struct SinghalToken {
     /// How often it has been sent: tells a token from a copy of it that comes later.
     pub passes: u64,
     /// The sites whose TSV is R: they wait, as far as the token knows. Never wrong about one (Lemma 1).
@@ -45,10 +45,10 @@ pub struct Token {
     pub numbers: Box<[Number]>,
 }
 
-impl Token {
+impl SinghalToken {
     /// The token before anyone has asked.
     pub(super) fn new(sites: usize) -> Self {
-        Token { passes: 0, requesting: SiteSet::new(), numbers: vec![Number::ZERO; sites].into() }
+        SinghalToken { passes: 0, requesting: SiteSet::new(), numbers: vec![Number::ZERO; sites].into() }
     }
 
     /// Rule 11: the token learns of a request.
@@ -62,7 +62,6 @@ impl Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Death {
-    /// Who failed.
     pub site: SiteId,
     /// How often it had failed before; unknown to a site that has come back since and was not welcomed by it.
     pub incarnation: Option<u32>,
@@ -75,21 +74,20 @@ pub enum Trail {
     Unknown,
     /// It has it.
     Held {
-        /// As often as the token had been sent when it came.
+        /// The number of times that the token had been sent when it came.
         passes: u64,
     },
     /// It sent it away.
     Sent {
-        /// As often as the token has been sent by now.
+        /// The number of times that the token had been sent.
         passes: u64,
-        /// To this site,
         to: SiteId,
-        /// for this request.
+        /// The request that it serves.
         number: Number,
     },
     /// It sent it away, and the network was split between it and the receiver since: lost, unless it had arrived.
     Cut {
-        /// As often as the token had been sent.
+        /// The number of times that the token had been sent.
         passes: u64,
     },
 }
@@ -128,8 +126,8 @@ impl Trail {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in, to the sites it believes to be requesting, one of which has the token or will have it:
-    /// this is my request. Whoever gets it looks to the sender from now on.
+    /// From a site that wants to enter, to the sites it believes to be requesting, one of which has the token or will
+    /// have it: this is my request. Whoever gets it looks to the sender from now on.
     ///
     /// Also from a site that has the token idle, to one whose served request came so late that its sender may have
     /// stopped looking here: its own last request, which makes the receiver look here again.
@@ -150,7 +148,7 @@ pub enum Message {
         number: Number,
     },
     /// From the site that had the token, to a site that the token knows to be requesting: enter.
-    Token(Box<Token>),
+    Token(Box<SinghalToken>),
     /// From a site that had failed and runs again, to all others: you need not look to me, I look to you.
     Recovering {
         /// How often it has failed.
@@ -174,19 +172,19 @@ pub enum Message {
         /// The incarnations that are over.
         dead: Box<[Death]>,
     },
-    /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed sites
-    /// and will get nothing from them any more.
+    /// From each of them in return, once it knows of these failures. It promises that it sends nothing to the failed
+    /// sites and will get nothing from them any more.
     Answer {
-        /// The question.
         round: Number,
         /// The last that the sender knows of the token.
         trail: Trail,
-        /// Its last request,
+        /// Its last request.
         number: Number,
-        /// and whether that still waits.
+        /// Whether that request still waits.
         waiting: bool,
     },
-    /// From the smallest site, to all others, when the network is whole again: these had no token and join those that had.
+    /// From the smallest site, to all others, when the network is whole again: these had no token and join those that
+    /// had.
     Merge {
         /// The question whose answers showed it.
         round: Number,
@@ -197,8 +195,8 @@ pub enum Message {
     RecoveringPart {
         /// The question whose answers showed who joins.
         round: Number,
-        /// The sender's last request, if it is over: a later one that has come still counts. While the sender waits or has
-        /// the token, it must be looked to.
+        /// The sender's last request, if it is over: a later one that has come still counts. While the sender waits or
+        /// has the token, it must be looked to.
         settled: Option<Number>,
     },
 }

@@ -1,22 +1,23 @@
 //! Section VI-C: the network splits and heals.
 //!
-//! While it is split, the sites on each side go on as if those on the other had failed; only one side can have the token.
-//! When it is whole again, the smallest site asks all for their trails (`recovery.rs`) and so learns which part is active,
-//! or that the token was lost on its way across, and makes a new one. It tells all. The sites of the other part *join*: they
-//! look to all of the active part, which does not look to them, and arrange themselves above it. The paper has two methods:
+//! While it is split, the sites on each side go on as if those on the other had failed; only one side can have the
+//! token. When it is whole again, the smallest site asks all for their trails (`recovery.rs`) and so learns which part
+//! is active, or that the token was lost on its way across, and makes a new one. It tells all. The sites of the other
+//! part *join*: they look to all of the active part, which does not look to them, and arrange themselves above it. The
+//! paper has two methods:
 //!
 //! ```text
 //!  merge=order: each site knows its place, by the order of ids: it looks to those of its part that are after it
 //!  merge=chain: i1 ──RECOVERING_PART──▶ i2, i3      i2 ──RECOVERING_PART──▶ i3       each when the one before it has
 //! ```
 //!
-//! A site that waits asks all it looks to again, with a new number: what it had asked for before the split may be known in
-//! the active part and forgotten there.
+//! A site that waits asks all it looks to again, with a new number: what it had asked for before the split may be known
+//! in the active part and forgotten there.
 
 use crate::{Outbox, SiteId, SiteSet};
 
 use super::message::{Message, Number, Trail};
-use super::{SinghalHeuristic, State};
+use super::{SinghalHeuristic, SinghalState};
 
 /// How the sites of the part without the token arrange themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,8 +35,8 @@ pub(super) struct Partition {
     pub(super) away: SiteSet,
     /// Whom I could not reach before the network was whole again.
     back: SiteSet,
-    /// Who has asked me since then.
-    heard: SiteSet,
+    /// The sites whose request has come since then.
+    requested: SiteSet,
     /// The part that joins, and the round in which it was found out.
     joined: Option<(Number, SiteSet)>,
     /// Whose `RECOVERING_PART` has come since.
@@ -61,9 +62,9 @@ impl SinghalHeuristic {
         self.partition.get_or_insert_default().away.union_with(away);
         self.row.subtract(away);
         match &mut self.state {
-            State::Idle | State::Holding { .. } => {}
-            State::Waiting { asked } => asked.subtract(away),
-            State::Executing { token, .. } => token.requesting.subtract(away),
+            SinghalState::Idle | SinghalState::Holding { .. } => {}
+            SinghalState::Waiting { asked } => asked.subtract(away),
+            SinghalState::Executing { token, .. } => token.requesting.subtract(away),
         }
         if let Trail::Sent { passes, to, .. } = self.trail
             && away.contains(to)
@@ -81,7 +82,7 @@ impl SinghalHeuristic {
         let partition = self.partition.get_or_insert_default();
         partition.away.subtract(back);
         partition.back = back.clone();
-        partition.heard.clear();
+        partition.requested.clear();
         partition.joined = None;
         partition.led.clear();
         partition.early.clear();
@@ -94,18 +95,18 @@ impl SinghalHeuristic {
         if back.contains(site) {
             return back;
         }
-        let mut part = SiteSet::all(self.heard.len());
+        let mut part = SiteSet::all(self.last_requests.len());
         part.subtract(&back);
         part
     }
 
     /// The round has shown that the token is in the part of `site`: the others join it.
     pub(super) fn merge_into_part_of(&mut self, site: SiteId, round: Number, out: &mut Outbox<Message>) {
-        let mut joining = SiteSet::all(self.heard.len());
+        let mut joining = SiteSet::all(self.last_requests.len());
         joining.subtract(&self.part_of(site));
         joining.subtract(&self.down);
-        for other in
-            SiteId::all(self.heard.len()).filter(|&other| other != self.me && !self.down.contains(other))
+        for other in SiteId::all(self.last_requests.len())
+            .filter(|&other| other != self.me && !self.down.contains(other))
         {
             out.send(other, Message::Merge { round, joining: joining.clone() });
         }
@@ -120,7 +121,7 @@ impl SinghalHeuristic {
         joining: SiteSet,
         out: &mut Outbox<Message>,
     ) {
-        if joining.iter().any(|site| site.index() >= self.heard.len()) {
+        if joining.iter().any(|site| site.index() >= self.last_requests.len()) {
             return out.misbehaved(from, "a site joins that does not exist");
         }
         let open = self.partition.as_ref().is_some_and(|partition| partition.joined.is_none());
@@ -130,12 +131,13 @@ impl SinghalHeuristic {
         }
     }
 
-    /// Whoever notes that `from` has asked lately will not forget it when it joins.
-    pub(super) fn note_heard(&mut self, from: SiteId) {
+    /// Notes that `from` has requested since the network was whole again, so that this site still looks to it after it
+    /// has joined.
+    pub(super) fn on_request_noted(&mut self, from: SiteId) {
         if let Some(partition) = &mut self.partition
             && partition.joined.is_none()
         {
-            partition.heard.insert(from);
+            partition.requested.insert(from);
         }
     }
 
@@ -143,18 +145,19 @@ impl SinghalHeuristic {
     fn join(&mut self, round: Number, joining: SiteSet, out: &mut Outbox<Message>) {
         let partition = self.partition.get_or_insert_default();
         partition.joined = Some((round, joining.clone()));
-        let (heard, early) = (std::mem::take(&mut partition.heard), std::mem::take(&mut partition.early));
+        let (requested, early) =
+            (std::mem::take(&mut partition.requested), std::mem::take(&mut partition.early));
         if !joining.contains(self.me) {
             return;
         }
         self.renew_number();
-        let mut active = SiteSet::all_but(self.me, self.heard.len());
+        let mut active = SiteSet::all_but(self.me, self.last_requests.len());
         active.subtract(&joining);
         active.subtract(&self.down);
         match self.options.merge {
             Merge::Order => {
                 // They look to me from now on, unless they have begun to ask since.
-                let before = joining.iter().filter(|&site| site < self.me && !heard.contains(site));
+                let before = joining.iter().filter(|&site| site < self.me && !requested.contains(site));
                 self.row.subtract(&before.collect());
                 active.extend(joining.iter().filter(|&site| site > self.me));
                 self.look_to(&active, out);
@@ -178,7 +181,7 @@ impl SinghalHeuristic {
             return;
         };
         let later: SiteSet = joining.iter().filter(|&site| site > self.me).collect();
-        let settled = matches!(self.state, State::Idle).then_some(self.number);
+        let settled = matches!(self.state, SinghalState::Idle).then_some(self.number);
         out.send_all(&later, &Message::RecoveringPart { round, settled });
         self.look_to(&later, out);
     }
@@ -203,7 +206,7 @@ impl SinghalHeuristic {
             return; // Of an earlier split, or it has come again.
         }
         let next = joining.iter().find(|&site| site > from) == Some(self.me);
-        if settled.is_some_and(|settled| self.heard[from.index()] <= settled) {
+        if settled.is_some_and(|settled| self.last_requests[from.index()] <= settled) {
             self.row.remove(from);
         }
         if next {
@@ -211,11 +214,14 @@ impl SinghalHeuristic {
         }
     }
 
-    /// A request that was made before is made anew, so that nobody takes it for the one it has heard of.
+    /// A request that was made before is made again with a new number, so that nobody takes it for the one it has heard
+    /// of.
     fn renew_number(&mut self) {
         match &mut self.state {
-            State::Idle => return,
-            State::Waiting { asked } | State::Executing { asked, .. } | State::Holding { asked, .. } => {
+            SinghalState::Idle => return,
+            SinghalState::Waiting { asked }
+            | SinghalState::Executing { asked, .. }
+            | SinghalState::Holding { asked, .. } => {
                 asked.clear();
             }
         }
@@ -223,21 +229,22 @@ impl SinghalHeuristic {
         self.focus = None;
     }
 
-    /// From now on I look to `sites`; what waits here is asked of all I look to, and if I keep the token, they look here.
+    /// From now on I look to `sites`; what waits here is asked of all I look to, and if I keep the token, they look
+    /// here.
     fn look_to(&mut self, sites: &SiteSet, out: &mut Outbox<Message>) {
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Idle => self.row.union_with(sites),
-            State::Waiting { asked } => {
+        match std::mem::replace(&mut self.state, SinghalState::Idle) {
+            SinghalState::Idle => self.row.union_with(sites),
+            SinghalState::Waiting { asked } => {
                 self.row.union_with(sites);
-                self.state = State::Waiting { asked };
+                self.state = SinghalState::Waiting { asked };
                 self.ask_row(out);
             }
-            State::Executing { token, asked } => {
+            SinghalState::Executing { token, asked } => {
                 self.row.extend(sites.iter().filter(|&site| !asked.contains(site)));
-                self.state = State::Executing { token, asked };
+                self.state = SinghalState::Executing { token, asked };
             }
             // As if I left just now: I may have heard of a request there before the network was split.
-            State::Holding { token, asked } => {
+            SinghalState::Holding { token, asked } => {
                 self.row.extend(sites.iter().filter(|&site| !asked.contains(site)));
                 self.pass_or_hold(token, asked, out);
             }

@@ -18,8 +18,8 @@
 use crate::mutant::{self, Mutant};
 use crate::{Outbox, SiteId, SiteSet};
 
-use super::message::{Death, Message, Number, Token, Trail};
-use super::{SinghalHeuristic, State};
+use super::message::{Death, Message, Number, SinghalToken, Trail};
+use super::{SinghalHeuristic, SinghalState};
 
 /// What a site keeps while failures are dealt with, from its first one on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,7 +84,7 @@ impl SinghalHeuristic {
     pub(super) fn on_peer_failed(&mut self, peer: SiteId, out: &mut Outbox<Message>) {
         self.down.insert(peer);
         self.row.remove(peer);
-        if let State::Executing { token, .. } = &mut self.state {
+        if let SinghalState::Executing { token, .. } = &mut self.state {
             token.requesting.remove(peer);
         }
         self.lose_focus(peer, out);
@@ -106,9 +106,9 @@ impl SinghalHeuristic {
     pub(super) fn on_restart(&mut self, out: &mut Outbox<Message>) {
         let incarnation = self.number.incarnation + 1;
         self.number = Number { incarnation, count: 0 };
-        self.state = State::Idle;
-        self.row = SiteSet::all_but(self.me, self.heard.len());
-        self.heard.fill(Number::ZERO);
+        self.state = SinghalState::Idle;
+        self.row = SiteSet::all_but(self.me, self.last_requests.len());
+        self.last_requests.fill(Number::ZERO);
         self.trail = Trail::Unknown;
         self.focus = None;
         self.down.clear();
@@ -121,7 +121,7 @@ impl SinghalHeuristic {
 
     /// Crash recovery procedure, step 1, at the others: stop looking to the one that came back.
     pub(super) fn on_recovering(&mut self, from: SiteId, incarnation: u32, out: &mut Outbox<Message>) {
-        if incarnation <= self.heard[from.index()].incarnation {
+        if incarnation <= self.last_requests[from.index()].incarnation {
             return; // It has come again.
         }
         let recovery = self.recovery.get_or_insert_default();
@@ -130,13 +130,13 @@ impl SinghalHeuristic {
             recovery.newcomers.push((from, incarnation));
             if recovery.strangers.remove(from) {
                 // Now I know which of its incarnations is over, and can ask better.
-                self.heard[from.index()] = Number { incarnation: incarnation - 1, count: 0 };
+                self.last_requests[from.index()] = Number { incarnation: incarnation - 1, count: 0 };
                 self.begin_round(out);
             }
             return;
         }
         recovery.strangers.remove(from);
-        self.heard[from.index()] = Number { incarnation, count: 0 };
+        self.last_requests[from.index()] = Number { incarnation, count: 0 };
         let unsettled = self.hand_over_to(from);
         self.down.remove(from);
         // Of two that come back at the same time both go on looking to each other.
@@ -144,13 +144,13 @@ impl SinghalHeuristic {
             self.row.remove(from);
         }
         match &mut self.state {
-            State::Idle => {}
+            SinghalState::Idle => {}
             // Its former incarnation had my request.
-            State::Waiting { asked } => {
+            SinghalState::Waiting { asked } => {
                 asked.remove(from);
             }
             // It looks here, as to everyone.
-            State::Executing { asked, .. } | State::Holding { asked, .. } => {
+            SinghalState::Executing { asked, .. } | SinghalState::Holding { asked, .. } => {
                 asked.insert(from);
             }
         }
@@ -169,7 +169,7 @@ impl SinghalHeuristic {
     }
 
     fn smallest_running(&self) -> Option<SiteId> {
-        SiteId::all(self.heard.len()).find(|&site| !self.down.contains(site))
+        SiteId::all(self.last_requests.len()).find(|&site| !self.down.contains(site))
     }
 
     /// Not in the paper: one more site knows which incarnation of mine it deals with, and I know its.
@@ -188,8 +188,8 @@ impl SinghalHeuristic {
             && recovery.unwelcomed.remove(from)
         {
             recovery.unsettled |= unsettled;
-            let heard = &mut self.heard[from.index()];
-            *heard = (*heard).max(Number { incarnation: theirs, count: 0 });
+            let last = &mut self.last_requests[from.index()];
+            *last = (*last).max(Number { incarnation: theirs, count: 0 });
             self.answer_if_known(out);
             self.finish_if_welcomed(out);
         }
@@ -197,7 +197,7 @@ impl SinghalHeuristic {
 
     /// All have welcomed me: what waits is asked for now, and what failed meanwhile is dealt with.
     fn finish_if_welcomed(&mut self, out: &mut Outbox<Message>) {
-        let alone = self.down.len() + 1 == self.heard.len();
+        let alone = self.down.len() + 1 == self.last_requests.len();
         let Some(recovery) = self.recovery.as_mut().filter(|recovery| !recovery.is_recovering()) else {
             return;
         };
@@ -220,18 +220,18 @@ impl SinghalHeuristic {
         }
         recovery.rounds += 1;
         let id = Number { incarnation: self.number.incarnation, count: recovery.rounds };
-        let mut missing = SiteSet::all_but(self.me, self.heard.len());
+        let mut missing = SiteSet::all_but(self.me, self.last_requests.len());
         missing.subtract(&self.down);
         let incarnation = |site: SiteId| {
-            (!recovery.strangers.contains(site)).then_some(self.heard[site.index()].incarnation)
+            (!recovery.strangers.contains(site)).then_some(self.last_requests[site.index()].incarnation)
         };
         let dead: Box<[_]> =
             self.down.iter().map(|site| Death { site, incarnation: incarnation(site) }).collect();
         for site in missing.iter() {
-            let incarnation = self.heard[site.index()].incarnation;
+            let incarnation = self.last_requests[site.index()].incarnation;
             out.send(site, Message::Ask { round: id, incarnation, dead: dead.clone() });
         }
-        let mut numbers = self.heard.clone();
+        let mut numbers = self.last_requests.clone();
         numbers[self.me.index()] = self.number;
         let (latest, requesting) = ((Trail::Unknown, self.me), SiteSet::new());
         recovery.round = Some(Round { id, missing, latest, requesting, numbers });
@@ -249,7 +249,7 @@ impl SinghalHeuristic {
         if incarnation < self.number.incarnation {
             return; // My former incarnation was asked.
         }
-        if dead.iter().any(|death| death.site.index() >= self.heard.len()) {
+        if dead.iter().any(|death| death.site.index() >= self.last_requests.len()) {
             return out.misbehaved(from, "a question about a site that does not exist");
         }
         let recovery = self.recovery.get_or_insert_default();
@@ -270,12 +270,12 @@ impl SinghalHeuristic {
         let Some(mut recovery) = self.recovery.take() else { return };
         let over = |&Death { site, incarnation }: &Death| {
             self.down.contains(site)
-                || incarnation.is_some_and(|incarnation| self.life_of(site) > incarnation)
+                || incarnation.is_some_and(|incarnation| self.incarnation_of(site) > incarnation)
         };
         // Who has just come back has asked for nothing yet.
         let fresh = recovery.is_recovering();
         let number = if fresh { Number { count: 0, ..self.number } } else { self.number };
-        let waiting = matches!(self.state, State::Waiting { .. }) && !fresh;
+        let waiting = matches!(self.state, SinghalState::Waiting { .. }) && !fresh;
         let Recovery { questions, answered, .. } = &mut *recovery;
         questions.retain(|&Question { from, round, ref dead }| {
             let known = dead.iter().all(over);
@@ -298,7 +298,7 @@ impl SinghalHeuristic {
         out: &mut Outbox<Message>,
     ) {
         if let Trail::Sent { to, .. } = trail
-            && to.index() >= self.heard.len()
+            && to.index() >= self.last_requests.len()
         {
             return out.misbehaved(from, "a trail to a site that does not exist");
         }
@@ -333,7 +333,7 @@ impl SinghalHeuristic {
         }
         if lost {
             let passes = latest.passes().saturating_add(1);
-            self.make(Token { passes, requesting: round.requesting, numbers: round.numbers }, out);
+            self.make(SinghalToken { passes, requesting: round.requesting, numbers: round.numbers }, out);
         }
         let newcomers = self.recovery.as_mut().map(|recovery| std::mem::take(&mut recovery.newcomers));
         for (site, incarnation) in newcomers.into_iter().flatten() {
@@ -373,7 +373,9 @@ impl SinghalHeuristic {
         match trail {
             Trail::Unknown | Trail::Cut { .. } => true,
             Trail::Held { .. } => false,
-            Trail::Sent { to, number, .. } => self.down.contains(to) || number.incarnation < self.life_of(to),
+            Trail::Sent { to, number, .. } => {
+                self.down.contains(to) || number.incarnation < self.incarnation_of(to)
+            }
         }
     }
 
@@ -382,19 +384,19 @@ impl SinghalHeuristic {
         self.recovery.as_ref().is_some_and(|recovery| recovery.is_recovering())
     }
 
-    /// How often `site` has failed, as far as I know.
-    fn life_of(&self, site: SiteId) -> u32 {
-        if site == self.me { self.number.incarnation } else { self.heard[site.index()].incarnation }
+    /// The last incarnation of `site` that this site knows.
+    fn incarnation_of(&self, site: SiteId) -> u32 {
+        if site == self.me { self.number.incarnation } else { self.last_requests[site.index()].incarnation }
     }
 
     /// Case II: the token was lost; here is a new one.
-    fn make(&mut self, token: Token, out: &mut Outbox<Message>) {
+    fn make(&mut self, token: SinghalToken, out: &mut Outbox<Message>) {
         let token = Box::new(token);
         self.trail = Trail::Held { passes: token.passes };
         self.focus = None;
-        if let State::Waiting { asked } = &mut self.state {
+        if let SinghalState::Waiting { asked } = &mut self.state {
             let asked = std::mem::take(asked);
-            self.state = State::Executing { token, asked };
+            self.state = SinghalState::Executing { token, asked };
             return out.enter();
         }
         // If it stays, everyone must look here; a new number makes those do so who have had the last one.

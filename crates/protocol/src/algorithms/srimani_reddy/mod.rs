@@ -1,13 +1,14 @@
 //! Srimani and Reddy's algorithm for K permits: K tokens, each as in Suzuki and Kasami's algorithm.
 //!
-//! P. K. Srimani and R. L. Reddy, "Another distributed algorithm for multiple entries to a critical section", Information
-//! Processing Letters 41 (1992), pages 51–57; compared in Bulgannawar and Vaidya's report, section 5. For the one token of
-//! which this is the K-fold: Kshemkalyani and Singhal, chapter 9, section 9.11.
+//! P. K. Srimani and R. L. Reddy, "Another distributed algorithm for multiple entries to a critical section",
+//! Information Processing Letters 41 (1992), pages 51–57; compared in Bulgannawar and Vaidya's report, section 5. For
+//! the one token of which this is the K-fold: Kshemkalyani and Singhal, chapter 9, section 9.11.
 //!
-//! A site that wants in and has no token sends its request number to all others. A site with an idle token answers with
-//! it. A site that leaves writes into its token that its own requests are served, appends all who wait as far as it
-//! knows, and passes it to the first of the queue; if nobody waits it keeps the token. A token knows only who was served
-//! *with it*. So one that is sent for a request may come when another has served it: then it is passed on at once.
+//! A site that wants to enter and has no token sends its request number to all others. A site with an idle token
+//! answers with it. A site that leaves writes into its token that its own requests are served, appends all who wait as
+//! far as it knows, and passes it to the first of the queue; if nobody waits it keeps the token. A token knows only who
+//! was served *with it*. So one that is sent for a request may come when another has served it: then it is passed on at
+//! once.
 //!
 //! ```text
 //!  alone, K=2: S2 ──REQUEST(1)──▶ S0, S1        contended: S0 and S1 are inside, S2 and S3 ask
@@ -25,10 +26,10 @@
 //! bounded counters cost more messages.
 //!
 //! **Departures**
-//! - Who waits is appended in order from the site after the holder, as in Suzuki and Kasami's algorithm, so that no site
-//!   is favoured.
-//! - Each token counts its moves, and a site remembers the count at which it last had each token, so that a duplicate is
-//!   recognised.
+//! - Who waits is appended in order from the site after the holder, as in Suzuki and Kasami's algorithm, so that no
+//!   site is favoured.
+//! - Each token counts its moves, and a site remembers the count at which it last had each token, so that a duplicate
+//!   is recognised.
 //!
 //! **Invariants**
 //! - I1: a site that waits has no token.
@@ -57,38 +58,36 @@ use crate::{
 /// One site of Srimani and Reddy's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SrimaniReddy {
-    // Who I am.
+    // This site.
     me: SiteId,
-    // What I want.
-    want: Want,
+    // The local process.
+    state: SrimaniReddyState,
     /// The tokens that are here and not in use.
-    idle: SmallVec<[Box<Token>; 2]>,
-    // What I know of the others.
+    idle: SmallVec<[Box<SrimaniReddyToken>; 2]>,
+    // What this site knows of the others.
     /// `RN`: the number of the last request of each site, my own among them.
     requested: Box<[u64]>,
     /// For each token, its moves when it last came or left.
     moves: Box<[u64]>,
 }
 
-/// What the process at a site wants.
+/// State of the local process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Want {
-    Nothing,
-    /// In.
-    Entry,
-    /// Out, some day: it is inside with this token.
-    Exit {
-        token: Box<Token>,
+enum SrimaniReddyState {
+    Idle,
+    /// Waits to enter.
+    Waiting,
+    /// Is in the critical section, with this token.
+    Executing {
+        token: Box<SrimaniReddyToken>,
     },
 }
 
 /// One of the K tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Token {
-    /// Which one.
+pub struct SrimaniReddyToken {
     pub slot: Slot,
-    /// How often it has moved.
     pub moves: u64,
     /// `LN`: for each site, the number of its last request when it last had this token. All up to it are served.
     pub served: Box<[u64]>,
@@ -99,13 +98,13 @@ pub struct Token {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in and has no token, to all others.
+    /// From a site that wants to enter and has no token, to all others.
     Request {
-        /// The how-many-eth request of the sender.
+        /// The sequence number of the request at its site.
         number: u64,
     },
     /// From a site that no longer needs the token, to one that it believes to wait: enter, or pass it on.
-    Token(Box<Token>),
+    Token(Box<SrimaniReddyToken>),
 }
 
 #[cfg(feature = "serde")]
@@ -142,14 +141,14 @@ impl Site for SrimaniReddy {
 
     /// With an idle token enter at once; otherwise ask everyone.
     fn request(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.want == Want::Nothing, "the host requests only while the process is idle");
+        assert!(self.state == SrimaniReddyState::Idle, "the host requests only while the process is idle");
         self.requested[self.me.index()] += 1;
         if let Some(token) = self.idle.pop() {
             self.become_executing(token, out);
         } else {
             let number = self.requested[self.me.index()];
             out.broadcast(self.me, self.requested.len(), &Message::Request { number });
-            self.want = Want::Entry;
+            self.state = SrimaniReddyState::Waiting;
         }
     }
 
@@ -164,9 +163,11 @@ impl Site for SrimaniReddy {
     }
 
     fn release(&mut self, out: &mut Outbox<Message>) {
-        match std::mem::replace(&mut self.want, Want::Nothing) {
-            Want::Exit { token } => self.pass_on(token, out),
-            Want::Nothing | Want::Entry => panic!("the host releases only while the process is inside"),
+        match std::mem::replace(&mut self.state, SrimaniReddyState::Idle) {
+            SrimaniReddyState::Executing { token } => self.pass_on(token, out),
+            SrimaniReddyState::Idle | SrimaniReddyState::Waiting => {
+                panic!("the host releases only while the process is inside")
+            }
         }
     }
 }
@@ -193,12 +194,12 @@ impl SrimaniReddy {
     }
 
     /// Enter if this site still waits; otherwise the token has come too late and goes on.
-    fn on_token(&mut self, from: SiteId, token: Box<Token>, out: &mut Outbox<Message>) {
+    fn on_token(&mut self, from: SiteId, token: Box<SrimaniReddyToken>, out: &mut Outbox<Message>) {
         if let Some(why) = self.refuses(&token) {
             return out.misbehaved(from, why);
         }
         self.moves[token.slot.0 as usize] = token.moves;
-        if self.want == Want::Entry {
+        if self.state == SrimaniReddyState::Waiting {
             self.become_executing(token, out);
         } else {
             self.pass_on(token, out);
@@ -206,7 +207,7 @@ impl SrimaniReddy {
     }
 
     /// Why no correct site could have sent this token, if so.
-    fn refuses(&self, token: &Token) -> Option<&'static str> {
+    fn refuses(&self, token: &SrimaniReddyToken) -> Option<&'static str> {
         let sites = self.requested.len();
         let Some(&moves) = self.moves.get(token.slot.0 as usize) else {
             return Some("a token that does not exist");
@@ -222,20 +223,21 @@ impl SrimaniReddy {
         if token.moves <= moves {
             return Some("a token that has come before");
         }
-        let inside = matches!(&self.want, Want::Exit { token: held } if held.slot == token.slot);
+        let inside =
+            matches!(&self.state, SrimaniReddyState::Executing { token: held } if held.slot == token.slot);
         let here = inside || self.idle.iter().any(|held| held.slot == token.slot);
         here.then_some("a token that is here already")
     }
 
-    fn become_executing(&mut self, token: Box<Token>, out: &mut Outbox<Message>) {
+    fn become_executing(&mut self, token: Box<SrimaniReddyToken>, out: &mut Outbox<Message>) {
         let slot = if mutant::is_on(Mutant::SrimaniReddyWrongSlot) { Slot::default() } else { token.slot };
         out.enter_slot(slot);
-        self.want = Want::Exit { token };
+        self.state = SrimaniReddyState::Executing { token };
     }
 
     /// Suzuki and Kasami's release: my requests are served, all who wait as far as I know join the queue, and its first
     /// gets the token. Nobody waits: I keep it.
-    fn pass_on(&mut self, mut token: Box<Token>, out: &mut Outbox<Message>) {
+    fn pass_on(&mut self, mut token: Box<SrimaniReddyToken>, out: &mut Outbox<Message>) {
         token.served[self.me.index()] = self.requested[self.me.index()];
         let queued: SiteSet = token.queue.iter().copied().collect();
         for site in SiteId::others_from(self.me, self.requested.len()) {
@@ -249,16 +251,16 @@ impl SrimaniReddy {
         }
     }
 
-    fn send_token(&mut self, to: SiteId, mut token: Box<Token>, out: &mut Outbox<Message>) {
+    fn send_token(&mut self, to: SiteId, mut token: Box<SrimaniReddyToken>, out: &mut Outbox<Message>) {
         token.moves += 1;
         self.moves[token.slot.0 as usize] = token.moves;
         out.send(to, Message::Token(token));
     }
 
-    fn tokens_here(&self) -> impl Iterator<Item = &Token> {
-        let in_use = match &self.want {
-            Want::Exit { token } => Some(token),
-            Want::Nothing | Want::Entry => None,
+    fn tokens_here(&self) -> impl Iterator<Item = &SrimaniReddyToken> {
+        let in_use = match &self.state {
+            SrimaniReddyState::Executing { token } => Some(token),
+            SrimaniReddyState::Idle | SrimaniReddyState::Waiting => None,
         };
         self.idle.iter().chain(in_use).map(|token| &**token)
     }
@@ -286,7 +288,7 @@ impl Described for SrimaniReddy {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in and has no token, to all others",
+                about: "from a site that wants to enter and has no token, to all others",
             },
             MessageInfo { kind: "TOKEN", about: "to a site that is believed to wait: enter, or pass it on" },
         ],
@@ -323,7 +325,7 @@ impl Algorithm for SrimaniReddy {
     fn start(cluster: &Cluster, me: SiteId, holders: &Holders) -> Self {
         let home = |slot: &usize| holders.slot_home(*slot, cluster.sites) == me;
         let token = |slot: usize| {
-            Box::new(Token {
+            Box::new(SrimaniReddyToken {
                 slot: Slot(u32::try_from(slot).expect("fewer than 2^32 permits")),
                 moves: 0,
                 served: vec![0; cluster.sites].into(),
@@ -331,10 +333,14 @@ impl Algorithm for SrimaniReddy {
             })
         };
         let mut idle: SmallVec<_> = (0..cluster.permits).filter(home).map(token).collect();
-        let want = if holders.contains(me) { Want::Exit { token: idle.remove(0) } } else { Want::Nothing };
+        let state = if holders.contains(me) {
+            SrimaniReddyState::Executing { token: idle.remove(0) }
+        } else {
+            SrimaniReddyState::Idle
+        };
         SrimaniReddy {
             me,
-            want,
+            state,
             idle,
             requested: vec![0; cluster.sites].into(),
             moves: vec![0; cluster.permits].into(),
@@ -342,15 +348,15 @@ impl Algorithm for SrimaniReddy {
     }
 
     fn phase(&self) -> Phase {
-        match self.want {
-            Want::Nothing => Phase::Idle,
-            Want::Entry => Phase::Waiting,
-            Want::Exit { .. } => Phase::Executing,
+        match self.state {
+            SrimaniReddyState::Idle => Phase::Idle,
+            SrimaniReddyState::Waiting => Phase::Waiting,
+            SrimaniReddyState::Executing { .. } => Phase::Executing,
         }
     }
 
     fn is_quiet(&self) -> bool {
-        self.want == Want::Nothing
+        self.state == SrimaniReddyState::Idle
     }
 
     fn tokens(&self) -> usize {
@@ -358,12 +364,15 @@ impl Algorithm for SrimaniReddy {
     }
 
     fn view(&self) -> View {
-        let queues = |view: View, token: &Token| view.queue("token queue Q", &token.queue);
+        let queues = |view: View, token: &SrimaniReddyToken| view.queue("token queue Q", &token.queue);
         self.tokens_here().fold(View::new(), queues)
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        invariant!(self.want != Want::Entry || self.idle.is_empty(), "I1: a site that waits has no token");
+        invariant!(
+            self.state != SrimaniReddyState::Waiting || self.idle.is_empty(),
+            "I1: a site that waits has no token"
+        );
         for token in self.tokens_here() {
             let queued: SiteSet = token.queue.iter().copied().collect();
             invariant!(
@@ -380,17 +389,17 @@ impl Algorithm for SrimaniReddy {
             Message::Token(token) => Some(&**token),
             Message::Request { .. } => None,
         });
-        let mut tokens: Vec<&Token> = here.chain(travelling).collect();
+        let mut tokens: Vec<&SrimaniReddyToken> = here.chain(travelling).collect();
         tokens.sort_unstable_by_key(|token| token.slot);
         let latest = |slot: usize| sites.iter().map(|site| site.moves[slot]).max();
-        let in_place = |(slot, token): (usize, &&Token)| {
+        let in_place = |(slot, token): (usize, &&SrimaniReddyToken)| {
             token.slot.0 as usize == slot && Some(token.moves) == latest(slot)
         };
         invariant!(
             tokens.len() == sites[0].moves.len() && tokens.iter().enumerate().all(in_place),
             "I3: every token is in exactly one place, and nobody has seen a later move of it"
         );
-        for waiting in sites.iter().filter(|site| site.want == Want::Entry) {
+        for waiting in sites.iter().filter(|site| site.state == SrimaniReddyState::Waiting) {
             let number = waiting.requested[waiting.me.index()];
             let coming = |to: SiteId| {
                 let request = Message::Request { number };

@@ -16,7 +16,7 @@ fn request(number: u64) -> Message {
 
 fn token(slot: u32, moves: u64, served: &[u64], queue: &[SiteId]) -> Message {
     let queue = queue.iter().copied().collect();
-    Message::Token(Box::new(Token { slot: Slot(slot), moves, served: served.into(), queue }))
+    Message::Token(Box::new(SrimaniReddyToken { slot: Slot(slot), moves, served: served.into(), queue }))
 }
 
 fn enter(slot: u32) -> Effect<Message> {
@@ -97,7 +97,7 @@ fn a_request_that_a_newer_one_has_overtaken_is_ignored() {
     assert_eq!(world.site(s2).requested[1], 2);
 }
 
-/// Everyone always wants in; in each round all messages arrive that were on their way.
+/// Everyone always wants to enter; in each round all messages arrive that were on their way.
 #[test]
 fn under_load_an_entry_costs_at_most_n_and_k_less_one_messages() {
     for (sites, permits) in [(3, 1), (5, 2), (10, 3)] {

@@ -3,7 +3,7 @@
 //! Kshemkalyani and Singhal, chapter 9, section 9.11, Algorithm 9.7; I. Suzuki and T. Kasami, "A distributed mutual
 //! exclusion algorithm", 1985.
 //!
-//! Each site numbers its requests. A site that wants in without the token tells everyone its next number, and
+//! Each site numbers its requests. A site that wants to enter without the token tells everyone its next number, and
 //! everyone remembers the largest. The token carries the number of the last request of each site that was served, so
 //! whoever has it sees who still waits: one whose remembered number is one larger. At each exit the newly seen waiters
 //! join the token's queue, and the token goes to its head; if nobody waits it stays.
@@ -40,7 +40,7 @@ mod text;
 
 use std::collections::VecDeque;
 
-use text::Text;
+use text::SuzukiKasamiText;
 
 use crate::mutant::{self, Mutant};
 use crate::registry::info::{
@@ -57,35 +57,34 @@ use crate::{
 /// One site of Suzuki and Kasami's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SuzukiKasami {
-    // Who I am.
+    // This site.
     me: SiteId,
-    text: Text,
-    // What I want and have.
-    state: State,
-    // What I know of the others.
+    text: SuzukiKasamiText,
+    // The local process, and the token if it is here.
+    state: SuzukiKasamiState,
+    // What this site knows of the others.
     /// `RN`: the largest number of a request of each site that I know.
     requested: Box<[Count]>,
     /// How often the token had been handed over when I last knew.
     handovers: Count,
 }
 
-/// What the process at a site wants, and whether the token is there.
+/// State of the local process, and whether the token is here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
-    /// Nothing, and the token is elsewhere.
+enum SuzukiKasamiState {
+    /// Idle; the token is elsewhere.
     Away,
-    /// In, and the token is elsewhere.
+    /// Waits to enter; the token is elsewhere.
     Waiting,
-    /// Nothing, and the token is here.
-    Parked(Box<Token>),
-    /// It is inside.
-    Inside(Box<Token>),
+    /// Idle; the token is here.
+    Parked(Box<SuzukiKasamiToken>),
+    Inside(Box<SuzukiKasamiToken>),
 }
 
 /// The one token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Token {
+pub struct SuzukiKasamiToken {
     /// `LN`: the number of the last request of each site that was served.
     served: Box<[Count]>,
     /// `Q`: who gets it next, and after that.
@@ -94,7 +93,7 @@ pub struct Token {
     handovers: Count,
 }
 
-impl Token {
+impl SuzukiKasamiToken {
     /// Whether `site` waits if `requested` is the number of its last request: step (e).
     fn is_wanted_by(&self, site: SiteId, requested: Count) -> bool {
         requested == self.served[site.index()].next()
@@ -104,13 +103,13 @@ impl Token {
 /// What sites say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// From a site that wants in and has no token, to all others.
+    /// From a site that wants to enter and has no token, to all others.
     Request {
         /// Which of the sender's requests it is, counted from 1.
         number: Count,
     },
     /// From the site that had the token, to one that waits: enter.
-    Token(Box<Token>),
+    Token(Box<SuzukiKasamiToken>),
 }
 
 #[cfg(feature = "serde")]
@@ -147,18 +146,20 @@ impl Site for SuzukiKasami {
 
     /// Algorithm 9.7, requesting, step (a).
     fn request(&mut self, out: &mut Outbox<Message>) {
-        self.state = match std::mem::replace(&mut self.state, State::Waiting) {
-            State::Parked(token) => {
+        self.state = match std::mem::replace(&mut self.state, SuzukiKasamiState::Waiting) {
+            SuzukiKasamiState::Parked(token) => {
                 out.enter();
-                State::Inside(token)
+                SuzukiKasamiState::Inside(token)
             }
-            State::Away => {
+            SuzukiKasamiState::Away => {
                 let number = self.requested[self.me.index()].next();
                 self.requested[self.me.index()] = number;
                 out.broadcast(self.me, self.requested.len(), &Message::Request { number });
-                State::Waiting
+                SuzukiKasamiState::Waiting
             }
-            State::Waiting | State::Inside(_) => panic!("the host requests only while the process is idle"),
+            SuzukiKasamiState::Waiting | SuzukiKasamiState::Inside(_) => {
+                panic!("the host requests only while the process is idle")
+            }
         };
     }
 
@@ -174,7 +175,9 @@ impl Site for SuzukiKasami {
 
     /// Algorithm 9.7, releasing, steps (d), (e) and (f).
     fn release(&mut self, out: &mut Outbox<Message>) {
-        let State::Inside(mut token) = std::mem::replace(&mut self.state, State::Away) else {
+        let SuzukiKasamiState::Inside(mut token) =
+            std::mem::replace(&mut self.state, SuzukiKasamiState::Away)
+        else {
             panic!("the host releases only while the process is inside");
         };
         token.served[self.me.index()] = self.requested[self.me.index()];
@@ -186,7 +189,7 @@ impl Site for SuzukiKasami {
         }
         match token.queue.pop_front() {
             Some(next) => self.hand_over(token, next, out),
-            None => self.state = State::Parked(token),
+            None => self.state = SuzukiKasamiState::Parked(token),
         }
     }
 }
@@ -195,51 +198,52 @@ impl SuzukiKasami {
     /// Algorithm 9.7, step (b): remember the number, and hand a parked token over if the request is not served yet.
     fn on_request(&mut self, from: SiteId, number: Count, out: &mut Outbox<Message>) {
         let known = self.requested[from.index()];
-        if number == known && self.text != Text::Outdated {
+        if number == known && self.text != SuzukiKasamiText::Outdated {
             return out.misbehaved(from, "a request with the number of its last");
         }
         if number < known {
             // Outdated: it was overtaken by a later one.
             return;
         }
-        if let State::Parked(token) = &self.state
-            && self.text != Text::Printed
+        if let SuzukiKasamiState::Parked(token) = &self.state
+            && self.text != SuzukiKasamiText::Printed
             && number > token.served[from.index()].next()
         {
             return out.misbehaved(from, "a request ahead of one that was not served");
         }
         self.requested[from.index()] = number;
-        if matches!(&self.state, State::Parked(token) if self.must_have(token, from, number))
-            && let State::Parked(token) = std::mem::replace(&mut self.state, State::Away)
+        if matches!(&self.state, SuzukiKasamiState::Parked(token) if self.must_have(token, from, number))
+            && let SuzukiKasamiState::Parked(token) =
+                std::mem::replace(&mut self.state, SuzukiKasamiState::Away)
         {
             self.hand_over(token, from, out);
         }
     }
 
     /// The condition of step (b).
-    fn must_have(&self, token: &Token, from: SiteId, number: Count) -> bool {
+    fn must_have(&self, token: &SuzukiKasamiToken, from: SiteId, number: Count) -> bool {
         match self.text {
-            Text::Repaired | Text::Outdated => token.is_wanted_by(from, number),
-            Text::Printed => number == token.served[self.me.index()].next(),
+            SuzukiKasamiText::Repaired | SuzukiKasamiText::Outdated => token.is_wanted_by(from, number),
+            SuzukiKasamiText::Printed => number == token.served[self.me.index()].next(),
         }
     }
 
-    fn hand_over(&mut self, mut token: Box<Token>, to: SiteId, out: &mut Outbox<Message>) {
+    fn hand_over(&mut self, mut token: Box<SuzukiKasamiToken>, to: SiteId, out: &mut Outbox<Message>) {
         token.handovers = token.handovers.next();
         self.handovers = token.handovers;
         let kept = mutant::is_on(Mutant::SuzukiKasamiTokenKept).then(|| token.clone());
-        self.state = kept.map_or(State::Away, State::Parked);
+        self.state = kept.map_or(SuzukiKasamiState::Away, SuzukiKasamiState::Parked);
         out.send(to, Message::Token(token));
     }
 
     /// Algorithm 9.7, step (c).
-    fn on_token(&mut self, from: SiteId, token: Box<Token>, out: &mut Outbox<Message>) {
+    fn on_token(&mut self, from: SiteId, token: Box<SuzukiKasamiToken>, out: &mut Outbox<Message>) {
         if token.handovers <= self.handovers {
             return out.misbehaved(from, "a token that has been handed over since");
         }
         // As printed, the token may be sent to a site that does not need it; the chapter calls that harmless.
-        let waiting = self.state == State::Waiting;
-        let unneeded = self.state == State::Away && self.text == Text::Printed;
+        let waiting = self.state == SuzukiKasamiState::Waiting;
+        let unneeded = self.state == SuzukiKasamiState::Away && self.text == SuzukiKasamiText::Printed;
         if !(waiting || unneeded) {
             return out.misbehaved(from, "a token that nobody waits for");
         }
@@ -248,36 +252,37 @@ impl SuzukiKasami {
         }
         self.handovers = token.handovers;
         if waiting {
-            self.state = State::Inside(token);
+            self.state = SuzukiKasamiState::Inside(token);
             out.enter();
         } else {
-            self.state = State::Parked(token);
+            self.state = SuzukiKasamiState::Parked(token);
         }
     }
 
     /// Whether the token names each site once, knows all sites, and has not served my request yet.
-    fn is_well_formed(&self, token: &Token) -> bool {
+    fn is_well_formed(&self, token: &SuzukiKasamiToken) -> bool {
         let sites = self.requested.len();
         let mut queued = SiteSet::new();
         let each_once = |&site: &SiteId| site.index() < sites && site != self.me && queued.insert(site);
         token.served.len() == sites
             && token.queue.iter().all(each_once)
-            && (self.text == Text::Printed || token.is_wanted_by(self.me, self.requested[self.me.index()]))
+            && (self.text == SuzukiKasamiText::Printed
+                || token.is_wanted_by(self.me, self.requested[self.me.index()]))
     }
 
-    fn token(&self) -> Option<&Token> {
+    fn token(&self) -> Option<&SuzukiKasamiToken> {
         match &self.state {
-            State::Parked(token) | State::Inside(token) => Some(token),
-            State::Away | State::Waiting => None,
+            SuzukiKasamiState::Parked(token) | SuzukiKasamiState::Inside(token) => Some(token),
+            SuzukiKasamiState::Away | SuzukiKasamiState::Waiting => None,
         }
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
-    text: Text,
+    text: SuzukiKasamiText,
 }
 
 impl Described for SuzukiKasami {
@@ -293,7 +298,7 @@ impl Described for SuzukiKasami {
         order: Order::Fair,
         failures: Failures::NONE,
         options: &[OptionInfo::texts(
-            Text::WORDS,
+            SuzukiKasamiText::WORDS,
             "printed: step (b) with the holder's own number, which deadlocks; outdated: a REQUEST with the last number counts \
              again, which does no harm; for the checker only",
         )],
@@ -301,7 +306,7 @@ impl Described for SuzukiKasami {
         messages: &[
             MessageInfo {
                 kind: "REQUEST",
-                about: "from a site that wants in and has no token, to all others",
+                about: "from a site that wants to enter and has no token, to all others",
             },
             MessageInfo { kind: "TOKEN", about: "from the site that had it, to one that waits" },
         ],
@@ -333,7 +338,7 @@ impl Algorithm for SuzukiKasami {
     }
 
     fn plan(cluster: Cluster, values: &Values) -> Result<Plan, PlanError> {
-        Ok(Plan { cluster, text: Text::of(values) })
+        Ok(Plan { cluster, text: SuzukiKasamiText::of(values) })
     }
 
     /// The token is with the holder, or idle at site 0. No request has been made.
@@ -341,12 +346,16 @@ impl Algorithm for SuzukiKasami {
         let sites = plan.cluster.sites;
         let token = || {
             let served = vec![Count::ZERO; sites].into();
-            Box::new(Token { served, queue: VecDeque::with_capacity(sites), handovers: Count::ZERO })
+            Box::new(SuzukiKasamiToken {
+                served,
+                queue: VecDeque::with_capacity(sites),
+                handovers: Count::ZERO,
+            })
         };
         let state = match (holders.contains(me), holders.token_home() == me) {
-            (true, _) => State::Inside(token()),
-            (false, true) => State::Parked(token()),
-            (false, false) => State::Away,
+            (true, _) => SuzukiKasamiState::Inside(token()),
+            (false, true) => SuzukiKasamiState::Parked(token()),
+            (false, false) => SuzukiKasamiState::Away,
         };
         let requested = vec![Count::ZERO; sites].into();
         SuzukiKasami { me, text: plan.text, state, requested, handovers: Count::ZERO }
@@ -354,9 +363,9 @@ impl Algorithm for SuzukiKasami {
 
     fn phase(&self) -> Phase {
         match self.state {
-            State::Away | State::Parked(_) => Phase::Idle,
-            State::Waiting => Phase::Waiting,
-            State::Inside(_) => Phase::Executing,
+            SuzukiKasamiState::Away | SuzukiKasamiState::Parked(_) => Phase::Idle,
+            SuzukiKasamiState::Waiting => Phase::Waiting,
+            SuzukiKasamiState::Inside(_) => Phase::Executing,
         }
     }
 
@@ -370,8 +379,10 @@ impl Algorithm for SuzukiKasami {
 
     fn view(&self) -> View {
         match &self.state {
-            State::Parked(token) | State::Inside(token) => View::new().queue("token queue Q", &token.queue),
-            State::Away | State::Waiting => View::new(),
+            SuzukiKasamiState::Parked(token) | SuzukiKasamiState::Inside(token) => {
+                View::new().queue("token queue Q", &token.queue)
+            }
+            SuzukiKasamiState::Away | SuzukiKasamiState::Waiting => View::new(),
         }
     }
 
@@ -382,7 +393,7 @@ impl Algorithm for SuzukiKasami {
             queued.len() == token.queue.len() && !queued.contains(self.me),
             "I1: no site is in the token's queue twice, and the site that has it is not there"
         );
-        if matches!(self.state, State::Parked(_)) && self.text != Text::Printed {
+        if matches!(self.state, SuzukiKasamiState::Parked(_)) && self.text != SuzukiKasamiText::Printed {
             invariant!(
                 queued.is_empty()
                     && self.requested.iter().zip(&token.served).all(|(asked, served)| asked <= served),

@@ -9,7 +9,7 @@ fn request(number: u64) -> Message {
 
 /// The token with these numbers served, this queue, handed over so many times.
 fn token(served: &[u64], queue: &[SiteId], handovers: u64) -> Message {
-    Message::Token(Box::new(Token {
+    Message::Token(Box::new(SuzukiKasamiToken {
         served: served.iter().map(|&number| Count::at(number)).collect(),
         queue: queue.iter().copied().collect(),
         handovers: Count::at(handovers),

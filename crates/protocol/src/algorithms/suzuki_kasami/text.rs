@@ -4,8 +4,7 @@ use crate::registry::values::Values;
 
 /// Which text a site follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Text {
-    /// The one that is right.
+pub(super) enum SuzukiKasamiText {
     Repaired,
     /// Step (b) with the holder's own number.
     Printed,
@@ -13,16 +12,16 @@ pub(super) enum Text {
     Outdated,
 }
 
-impl Text {
+impl SuzukiKasamiText {
     /// The values of the option `text`.
     pub(super) const WORDS: &[&str] = &["repaired", "printed", "outdated"];
 
     /// What the option asks for.
     pub(super) fn of(values: &Values) -> Self {
         match values.get("text") {
-            "printed" => Text::Printed,
-            "outdated" => Text::Outdated,
-            _ => Text::Repaired,
+            "printed" => SuzukiKasamiText::Printed,
+            "outdated" => SuzukiKasamiText::Outdated,
+            _ => SuzukiKasamiText::Repaired,
         }
     }
 }

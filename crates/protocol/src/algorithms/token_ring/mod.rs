@@ -3,9 +3,9 @@
 //! Kshemkalyani and Singhal, chapter 9, exercise 9.1.
 //!
 //! The sites stand in a ring, each knows only its two neighbours, and one token goes round. With `idle=circulate` it
-//! always travels, as in the exercise; a site that wants in just waits for it. With `idle=park`, the default, it stays
-//! where nobody asks for more, and a WANTED goes round against its direction until it meets the token or a site that
-//! has asked already. Each site on the way remembers that its successor wants the token and passes it on when it
+//! always travels, as in the exercise; a site that wants to enter just waits for it. With `idle=park`, the default, it
+//! stays where nobody asks for more, and a WANTED goes round against its direction until it meets the token or a site
+//! that has asked already. Each site on the way remembers that its successor wants the token and passes it on when it
 //! comes: every WANTED is answered by the token over the same edge, and all who wait are served in one round.
 //!
 //! ```text
@@ -27,8 +27,8 @@
 //!
 //! **Departures**
 //! - `idle=park` is ours: a token that always travels keeps a network busy for nobody.
-//! - A circulating token stands at its home until the first request, since nothing else happens at the start: a site that
-//!   has not seen the token yet says WANTED once.
+//! - A circulating token stands at its home until the first request, since nothing else happens at the start: a site
+//!   that has not seen the token yet says WANTED once.
 //! - The token counts its hand-overs, and WANTED says which one its sender saw last, so that duplicates of both are
 //!   recognised.
 //!
@@ -52,13 +52,13 @@ use crate::{
 /// One site of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRing {
-    // Who I am.
+    // This site.
     me: SiteId,
     cluster: Cluster,
     idle: Idle,
-    // What I want and have.
-    state: State,
-    // What I know of the others.
+    // The local process, and the token if it is here.
+    state: TokenRingState,
+    // What this site knows of the others.
     /// My successor has asked, and I have not passed the token to it since.
     wanted: bool,
     /// The token's hand-overs when it last came here.
@@ -74,23 +74,22 @@ enum Idle {
     Circulate,
 }
 
-/// What the process at a site wants, and whether the token is there.
+/// State of the local process, and whether the token is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
-    /// Nothing, and the token is elsewhere.
+enum TokenRingState {
+    /// Idle; the token is elsewhere.
     Away,
-    /// In, and the token is elsewhere.
+    /// Waits to enter; the token is elsewhere.
     Waiting,
-    /// Nothing, and the token is here.
+    /// Idle; the token is here.
     Parked,
-    /// It is inside.
     Inside,
 }
 
 /// What neighbours say to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// To the predecessor, from a site that wants in or whose successor said so: pass me the token.
+    /// To the predecessor, from a site that wants to enter or whose successor said so: pass me the token.
     Wanted {
         /// The token's hand-overs when the sender last saw it come.
         since: Count,
@@ -134,14 +133,16 @@ impl Site for TokenRing {
     /// Exercise 9.1: "When a site needs to execute its CS, it waits for the token, grabs the token, executes the CS".
     fn request(&mut self, out: &mut Outbox<Message>) {
         match self.state {
-            State::Parked => self.enter(out),
-            State::Away => {
+            TokenRingState::Parked => self.enter(out),
+            TokenRingState::Away => {
                 if !self.wanted {
                     self.ask(out);
                 }
-                self.state = State::Waiting;
+                self.state = TokenRingState::Waiting;
             }
-            State::Waiting | State::Inside => panic!("the host requests only while the process is idle"),
+            TokenRingState::Waiting | TokenRingState::Inside => {
+                panic!("the host requests only while the process is idle")
+            }
         }
     }
 
@@ -155,13 +156,14 @@ impl Site for TokenRing {
         }
     }
 
-    /// Exercise 9.1: "and then dispatches the token to the next site on the ring"; a parking token only if it is wanted.
+    /// Exercise 9.1: "and then dispatches the token to the next site on the ring"; a parking token only if it is
+    /// wanted.
     fn release(&mut self, out: &mut Outbox<Message>) {
-        assert!(self.state == State::Inside, "the host releases only while the process is inside");
+        assert!(self.state == TokenRingState::Inside, "the host releases only while the process is inside");
         if self.wanted || (self.idle == Idle::Circulate && self.cluster.sites > 1) {
             self.pass_on(out);
         } else {
-            self.state = State::Parked;
+            self.state = TokenRingState::Parked;
         }
     }
 }
@@ -179,12 +181,14 @@ impl TokenRing {
             return;
         }
         match self.state {
-            State::Parked => self.pass_on(out),
-            State::Away => {
+            TokenRingState::Parked => self.pass_on(out),
+            TokenRingState::Away => {
                 self.wanted = true;
                 self.ask(out);
             }
-            State::Waiting | State::Inside => self.wanted = !mutant::is_on(Mutant::TokenRingForgottenCall),
+            TokenRingState::Waiting | TokenRingState::Inside => {
+                self.wanted = !mutant::is_on(Mutant::TokenRingForgottenCall)
+            }
         }
     }
 
@@ -194,15 +198,15 @@ impl TokenRing {
             return out.misbehaved(from, "a token that has been handed over since");
         }
         match self.state {
-            State::Waiting => {
+            TokenRingState::Waiting => {
                 self.seen = handovers;
                 self.enter(out);
             }
-            State::Away if self.wanted || self.idle == Idle::Circulate => {
+            TokenRingState::Away if self.wanted || self.idle == Idle::Circulate => {
                 self.seen = handovers;
                 self.pass_on(out);
             }
-            State::Away | State::Parked | State::Inside => {
+            TokenRingState::Away | TokenRingState::Parked | TokenRingState::Inside => {
                 out.misbehaved(from, "a token that nobody waits for");
             }
         }
@@ -217,12 +221,12 @@ impl TokenRing {
     }
 
     fn enter(&mut self, out: &mut Outbox<Message>) {
-        self.state = State::Inside;
+        self.state = TokenRingState::Inside;
         out.enter();
     }
 
     fn pass_on(&mut self, out: &mut Outbox<Message>) {
-        self.state = State::Away;
+        self.state = TokenRingState::Away;
         self.wanted = false;
         self.passed = self.seen.next();
         out.send(self.next(), Message::Token { handovers: self.passed });
@@ -239,11 +243,11 @@ impl TokenRing {
     }
 
     fn has_asked(&self) -> bool {
-        self.state == State::Waiting || (self.state == State::Away && self.wanted)
+        self.state == TokenRingState::Waiting || (self.state == TokenRingState::Away && self.wanted)
     }
 }
 
-/// What all sites share.
+/// What all sites share: fixed before the first one starts.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cluster: Cluster,
@@ -304,9 +308,9 @@ impl Algorithm for TokenRing {
     /// The token is with the holder, or idle at site 0.
     fn start(plan: &Plan, me: SiteId, holders: &Holders) -> Self {
         let state = match (holders.contains(me), holders.token_home() == me) {
-            (true, _) => State::Inside,
-            (false, true) => State::Parked,
-            (false, false) => State::Away,
+            (true, _) => TokenRingState::Inside,
+            (false, true) => TokenRingState::Parked,
+            (false, false) => TokenRingState::Away,
         };
         let (cluster, idle) = (plan.cluster, plan.idle);
         TokenRing { me, cluster, idle, state, wanted: false, seen: Count::ZERO, passed: Count::ZERO }
@@ -314,9 +318,9 @@ impl Algorithm for TokenRing {
 
     fn phase(&self) -> Phase {
         match self.state {
-            State::Away | State::Parked => Phase::Idle,
-            State::Waiting => Phase::Waiting,
-            State::Inside => Phase::Executing,
+            TokenRingState::Away | TokenRingState::Parked => Phase::Idle,
+            TokenRingState::Waiting => Phase::Waiting,
+            TokenRingState::Inside => Phase::Executing,
         }
     }
 
@@ -325,7 +329,7 @@ impl Algorithm for TokenRing {
     }
 
     fn tokens(&self) -> usize {
-        usize::from(matches!(self.state, State::Parked | State::Inside))
+        usize::from(matches!(self.state, TokenRingState::Parked | TokenRingState::Inside))
     }
 
     fn view(&self) -> View {
@@ -334,7 +338,7 @@ impl Algorithm for TokenRing {
     }
 
     fn check_invariants(&self) -> Result<(), &'static str> {
-        invariant!(self.state != State::Parked || !self.wanted, "I1: nobody wants a parked token");
+        invariant!(self.state != TokenRingState::Parked || !self.wanted, "I1: nobody wants a parked token");
         Ok(())
     }
 

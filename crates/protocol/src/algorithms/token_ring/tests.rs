@@ -22,7 +22,7 @@ fn the_call_goes_against_the_ring_and_the_token_comes_back_the_same_way() {
     assert_eq!(world.request(s3), [send(s2, wanted(0))]);
     assert_eq!(world.deliver(s3, s2), [send(s1, wanted(0))]);
     assert_eq!(world.deliver(s2, s1), [send(s2, token(1))]);
-    // S2 wants in as well: it has called already, enters when the token comes, and passes it on.
+    // S2 wants to enter as well: it has called already, enters when the token comes, and passes it on.
     assert_eq!(world.request(s2), []);
     assert_eq!(world.deliver(s1, s2), [enter()]);
     assert_eq!(world.release(s2), [send(s3, token(2))]);

@@ -46,7 +46,7 @@ use crate::registry::info::{
 use crate::registry::values::Values;
 use crate::{Clock, Cluster, PlanError, SiteId, SiteSet};
 
-use crate::algorithms::arbiter::{Coterie, EXCHANGE, QuorumSite, RETURN, Rules};
+use crate::algorithms::arbiter::{Coterie, DeadlockRules, EXCHANGE, QuorumSite, RETURN};
 
 /// One site of Agrawal and El Abbadi's algorithm.
 pub type TreeQuorum = QuorumSite<TreePaths>;
@@ -54,7 +54,7 @@ pub type TreeQuorum = QuorumSite<TreePaths>;
 /// The paths of a tree, and what replaces them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TreePaths {
-    rules: Rules,
+    rules: DeadlockRules,
     tree: Tree,
 }
 
@@ -71,7 +71,7 @@ impl Coterie for TreePaths {
         order: Order::Fair,
         failures: Failures { crash: true, recovery: true, partition: false },
         options: &[
-            Rules::OPTION,
+            DeadlockRules::OPTION,
             OptionInfo::text(
                 "printed: rules 6 to 8 of section 9.9.5 to the letter, which deadlock; for the checker only",
             ),
@@ -107,13 +107,13 @@ impl Coterie for TreePaths {
 
     fn build(cluster: Cluster, values: &Values) -> Result<Self, PlanError> {
         let rules = match values.text() {
-            Text::Repaired => Rules::of(values),
-            Text::Printed => Rules::Pending.published(values)?,
+            Text::Repaired => DeadlockRules::of(values),
+            Text::Printed => DeadlockRules::Pending.published(values)?,
         };
         Ok(TreePaths { rules, tree: Tree::new(cluster.sites) })
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> DeadlockRules {
         self.rules
     }
 

@@ -21,7 +21,7 @@ fn site(number: usize) -> SiteId {
 
 /// The quorum that a site of Figure 9.16 chooses at `clock`, as the chapter counts sites.
 fn choice(me: usize, clock: u64, failed: &[usize]) -> Option<Vec<usize>> {
-    let tree = TreePaths { rules: Rules::Yield, tree: Tree::new(15) };
+    let tree = TreePaths { rules: DeadlockRules::Yield, tree: Tree::new(15) };
     let failed = failed.iter().map(|&number| site(number)).collect();
     let quorum = tree.quorum(site(me), Clock::at(clock), &failed)?;
     Some(quorum.iter().map(|site| site.index() + 1).collect())
@@ -73,7 +73,7 @@ fn with_the_upper_sites_failed_a_quorum_has_seven_sites_and_with_a_whole_path_fa
 
 #[test]
 fn every_two_quorums_meet_whatever_each_site_knows_of_failures() {
-    let tree = TreePaths { rules: Rules::Yield, tree: Tree::new(7) };
+    let tree = TreePaths { rules: DeadlockRules::Yield, tree: Tree::new(7) };
     let sets = (0..128_usize).map(|bits| SiteId::all(7).filter(|s| bits >> s.index() & 1 == 1).collect());
     let known: Vec<SiteSet> = sets.collect();
     let mut quorums: Vec<SiteSet> = Vec::new();

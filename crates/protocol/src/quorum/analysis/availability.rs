@@ -14,7 +14,6 @@ use crate::quorum::QuorumSystem;
 /// The availability curve, and the method that found it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Availability {
-    /// The method.
     pub method: Method,
     /// One point for each requested probability.
     pub points: Vec<AvailabilityPoint>,
@@ -49,7 +48,6 @@ pub struct AvailabilityPoint {
 pub struct Sampling {
     /// The number of samples; fewer are drawn where the family is so large that they would take too long.
     pub samples: u32,
-    /// The seed of all samples.
     pub seed: u64,
 }
 
@@ -64,7 +62,7 @@ const MAX_UNIONS: usize = 20;
 
 /// The number of set members that the sampling may examine, once it has its least samples.
 const MAX_STEPS: usize = 500_000_000;
-const LEAST_SAMPLES: usize = 1000;
+const MIN_SAMPLES: usize = 1000;
 
 impl Availability {
     pub(super) fn of(
@@ -145,7 +143,7 @@ fn thresholds(sets: &[SiteSet], sites: usize, sampling: Sampling) -> Vec<f64> {
     let mut thresholds = Vec::new();
     let mut steps = 0;
     for sample in 0..sampling.samples as usize {
-        if sample >= LEAST_SAMPLES && steps > MAX_STEPS {
+        if sample >= MIN_SAMPLES && steps > MAX_STEPS {
             break;
         }
         down_from.fill_with(|| random.f64());

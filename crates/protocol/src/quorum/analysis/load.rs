@@ -36,12 +36,12 @@ impl QuorumLoad {
                 of_sites[site.index()] += share;
             }
         }
-        let most_sets = system.shares().into_iter().max().unwrap_or(0);
+        let max_sets = system.shares().into_iter().max().unwrap_or(0);
         QuorumLoad {
             best: of_sites.iter().copied().fold(0.0, f64::max),
             strategy: Some(strategy),
             of_sites,
-            even: Some(most_sets as f64 / system.quorums().len() as f64),
+            even: Some(max_sets as f64 / system.quorums().len() as f64),
         }
     }
 }

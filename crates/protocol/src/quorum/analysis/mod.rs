@@ -31,7 +31,6 @@ use survivors::Survivors;
 /// All results for one family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
-    /// The sizes of the quorums.
     pub sizes: Sizes,
     /// The messages of an entry when no other site requests.
     pub messages: MessageCost,

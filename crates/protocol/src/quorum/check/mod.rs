@@ -74,20 +74,10 @@ pub enum QuorumViolation {
     },
     /// There is not one set for each site.
     #[error("there are {sets} sets for {sites} sites: each site must have one of its own")]
-    NotOneEach {
-        /// The number of sets.
-        sets: usize,
-        /// The number of sites.
-        sites: usize,
-    },
+    NotOneEach { sets: usize, sites: usize },
     /// A site is not in its own set.
     #[error("site {} is not in its own set, {set}", site.index())]
-    NotInOwn {
-        /// The site.
-        site: SiteId,
-        /// Its set.
-        set: Named,
-    },
+    NotInOwn { site: SiteId, set: Named },
     /// Two sets have different sizes.
     #[error("{0} and {1} have different sizes")]
     Sizes(Named, Named),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Collector;
 
 /// Timeout for connecting, and for each read and write.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many bytes of the answer are read.
 const MAX_READ: u64 = 4096;
@@ -17,9 +17,9 @@ pub(super) fn post(collector: &Collector, body: &str) -> io::Result<()> {
     let Collector { authority, path } = collector;
     let address = authority.to_socket_addrs()?.next();
     let address = address.ok_or_else(|| io::Error::other("the host name has no address"))?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, SEND_TIMEOUT)?;
+    stream.set_read_timeout(Some(SEND_TIMEOUT))?;
+    stream.set_write_timeout(Some(SEND_TIMEOUT))?;
     let length = body.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\

@@ -40,7 +40,7 @@ fn who_wants_in_again_while_nobody_waits_enters_without_a_message() {
     assert_eq!(world.release_and_request(s0), [enter()]);
 }
 
-/// Every site always wants in: messages and entries of twenty rounds.
+/// Every site always wants to enter: messages and entries of twenty rounds.
 fn saturated(count: usize, options: &[(&str, &str)]) -> (u64, Vec<usize>) {
     let mut world = all_wait(count, options);
     let (before, entered) = (world.messages(), world.entries().len());
@@ -146,7 +146,8 @@ fn soon_after(options: Options) -> u64 {
     world.messages() - before
 }
 
-/// As long as at least half are known to wait, two messages; then the row is asked, which the token tells to the next round.
+/// As long as at least half are known to wait, two messages; then the row is asked, which the token tells to the next
+/// round.
 #[test]
 fn who_asks_soon_after_it_left_pays_less() {
     assert_eq!(soon_after(&[]), 2000);

@@ -95,7 +95,7 @@ fn whoever_makes_the_token_is_looked_to() {
     let [s0, s1, s2] = SiteId::first();
     let mut world = Heuristic::of(3);
     fails(&mut world, s0);
-    assert!(matches!(world.site(s1).state, State::Holding { .. }));
+    assert!(matches!(world.site(s1).state, SinghalState::Holding { .. }));
     assert_eq!(world.site(s2).row, sites(&[1]));
     assert_eq!(world.request(s2), [send(s1, request(1))]);
     world.settle();
@@ -130,7 +130,7 @@ fn a_token_sent_to_a_failed_site_is_made_anew() {
     assert_eq!(world.tell(s0, s1), [send(s2, ask(1, 1))]);
     assert_eq!(world.deliver(s0, s2), [send(s0, unknown(1, 0, false))]);
     assert_eq!(world.deliver(s2, s0), []);
-    assert!(matches!(world.site(s0).state, State::Holding { .. }));
+    assert!(matches!(world.site(s0).state, SinghalState::Holding { .. }));
     assert!(world.is_quiet());
 }
 

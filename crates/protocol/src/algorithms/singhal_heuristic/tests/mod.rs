@@ -47,7 +47,7 @@ fn sites(indices: &[usize]) -> SiteSet {
 
 fn token(passes: u64, requesting: &[usize], numbers: &[u32]) -> Message {
     let numbers = numbers.iter().map(|&count| number(count)).collect();
-    Message::Token(Box::new(Token { passes, requesting: sites(requesting), numbers }))
+    Message::Token(Box::new(SinghalToken { passes, requesting: sites(requesting), numbers }))
 }
 
 fn rows(world: &Heuristic) -> Vec<SiteSet> {

@@ -12,7 +12,7 @@ fn the_rows_form_a_staircase_at_the_start() {
         rows(&world),
         [sites(&[]), sites(&[0]), sites(&[0, 1]), sites(&[0, 1, 2]), sites(&[0, 1, 2, 3])]
     );
-    assert!(matches!(world.site(SiteId::new(0)).state, State::Holding { .. }));
+    assert!(matches!(world.site(SiteId::new(0)).state, SinghalState::Holding { .. }));
 }
 
 /// Reference: section III-F; the holder stands at the low end, the others follow it in the order of ids.
@@ -147,7 +147,7 @@ fn as_printed_a_request_waits_for_ever() {
     assert_eq!(world.deliver(s2, s0), []);
     assert!(world.is_waiting(s2));
     assert_eq!(world.in_flight().count(), 0);
-    assert!(matches!(world.site(s1).state, State::Holding { .. }));
+    assert!(matches!(world.site(s1).state, SinghalState::Holding { .. }));
 }
 
 #[test]

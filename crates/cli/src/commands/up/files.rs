@@ -14,7 +14,7 @@ use crate::output::{self, UsageError};
 
 /// The files of a cluster on this machine.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct LocalClusterFiles {
     pub(super) dir: PathBuf,
     pub(super) sites: Vec<LocalSite>,
 }
@@ -28,7 +28,7 @@ pub(super) struct LocalSite {
     pub(super) log: PathBuf,
 }
 
-impl Plan {
+impl LocalClusterFiles {
     /// Writes all that `sites` sites need into `dir`. A directory that already contains a cluster is used as it is.
     pub(super) fn new(dir: Option<&Path>, sites: u16, plain: bool) -> anyhow::Result<Self> {
         let dir = match dir {
@@ -46,21 +46,21 @@ impl Plan {
             log: dir.join(format!("{name}.log")),
         };
         let sites: Vec<LocalSite> = names.iter().map(site).collect();
-        let plan = Plan { dir, sites };
-        match plan.sites.iter().filter(|site| site.config.exists()).count() {
-            0 => plan.write(plain)?,
+        let files = LocalClusterFiles { dir, sites };
+        match files.sites.iter().filter(|site| site.config.exists()).count() {
+            0 => files.write(plain)?,
             found
-                if found == plan.sites.len()
-                    && !plan.dir.join(format!("site-{}.toml", found + 1)).exists() => {}
+                if found == files.sites.len()
+                    && !files.dir.join(format!("site-{}.toml", found + 1)).exists() => {}
             _ => {
                 return Err(UsageError::new(format!(
                     "--dir {}: contains a cluster of another size; give the same -n as before, or another directory",
-                    plan.dir.display()
+                    files.dir.display()
                 ))
                 .into());
             }
         }
-        Ok(plan)
+        Ok(files)
     }
 
     fn write(&self, plain: bool) -> anyhow::Result<()> {
