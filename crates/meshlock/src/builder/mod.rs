@@ -231,10 +231,11 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets how often in a row clients of this site get a lock before a waiting client of another site does. Default: 16.
+    /// Sets how often in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, the default,
+    /// up to 17 clients of this site hold it one after the other.
     ///
     /// ```
-    /// let builder = meshlock::Node::builder().local_turns(1); // strict turns between sites
+    /// let builder = meshlock::Node::builder().local_turns(1); // at most two holders in a row at this site
     /// ```
     pub fn local_turns(mut self, turns: u32) -> Self {
         self.local_turns = Some(turns);
