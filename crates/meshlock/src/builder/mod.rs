@@ -370,7 +370,7 @@ impl NodeBuilder {
     /// ```
     pub fn site_name(&self) -> Result<String, StartError> {
         if self.site.is_none() && !self.join.is_empty() {
-            return Err(StartError::setting("site", "say with --site what this site is called"));
+            return Err(StartError::setting("site", "give the name of this site with --site"));
         }
         Ok(self.own_name(&self.parse_sites()?)?.to_string())
     }
@@ -444,7 +444,7 @@ impl NodeBuilder {
     pub(crate) fn newcomer(&self) -> Result<(SiteName, Security), StartError> {
         let site = self.site.as_deref();
         let site =
-            site.ok_or_else(|| StartError::setting("site", "say with --site what this site is called"))?;
+            site.ok_or_else(|| StartError::setting("site", "give the name of this site with --site"))?;
         let site = site.parse().map_err(|error| StartError::setting("site", error))?;
         let security = self.security(&site, false)?;
         Ok((site, security))
