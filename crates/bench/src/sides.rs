@@ -207,12 +207,12 @@ fn explain(arguments: &Arguments, peers: &[PeerService]) -> Vec<String> {
     let seconds = arguments.window().as_secs_f64();
     let mut notes = vec![
         format!(
-            "Each run lasts {seconds} s. Clients are tasks of this process, spread over the sites or servers; every entry reads and writes \
-             a counter that must not lose any, and fences must grow where there are any (not with Redis and the central server)."
+            "Each run lasts {seconds} s. Clients are tasks of this process, spread over the sites or servers. Every client that holds the lock \
+             increments a counter, and the run fails if an increment is lost or a fence does not increase (Redis and the central server have no fences)."
         ),
-        "Every entry is by another client than the last: who has left asks again once another has entered.".to_owned(),
-        "Leases, sessions and expiries are 5 s for those who are killed. A killed site is the one that the holder is connected to, \
-         killed together with it. –: does not apply, or nobody takes over."
+        "No client enters twice in a row: after it has released the lock, it asks again only once another client has entered.".to_owned(),
+        "Where a client or a site is killed, leases, sessions and expiries last 5 s. The killed site is the one that the holder is connected \
+         to; both are killed together. –: does not apply, or nobody takes over."
             .to_owned(),
     ];
     if peers.iter().any(|peer| matches!(peer, PeerService::Etcd | PeerService::ZooKeeper)) {

@@ -36,12 +36,13 @@ pub enum ConnectionError {
     #[error("the node at {endpoint} refuses: {why}")]
     Refused { endpoint: NodeEndpoint, kind: RefusalKind, why: String },
     /// The node sent something invalid.
-    #[error("the node at {endpoint} is not understood: {error}")]
+    #[error("cannot decode a message of the node at {endpoint}: {error}")]
     Protocol { endpoint: NodeEndpoint, error: ProtocolError },
 }
 
 impl ConnectionError {
-    /// Whether no node answered, as opposed to a node that refused something.
+    /// Whether no node could be used, as opposed to a node that refused something. A node that refuses a connection over a network counts
+    /// as unreachable ([`Untrusted`](ConnectionError::Untrusted)).
     pub fn is_unreachable(&self) -> bool {
         !matches!(self, ConnectionError::Refused { .. })
     }

@@ -32,7 +32,7 @@ pub enum NotGranted {
     TimedOut,
     #[error("{why}")]
     Refused { kind: RefusalKind, why: String },
-    #[error("it was given back")]
+    #[error("the request was released before it was granted")]
     Cancelled,
     #[error(transparent)]
     Disconnected(Arc<ConnectionError>),

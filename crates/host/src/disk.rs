@@ -40,7 +40,7 @@ pub(super) fn start(
             let mut has_failed = false;
             while let Err(error) = write(&writes) {
                 if !error.is_passing() {
-                    return tracing::error!(%error, "the disk has failed: this site no longer takes part");
+                    return tracing::error!(%error, "the disk has failed: this site cannot vote or lead any more; replace the disk and start the site again");
                 }
                 has_failed = true;
                 tracing::error!(%error, "cannot write what the cluster agreed on; trying again");
@@ -50,7 +50,7 @@ pub(super) fn start(
                 }
             }
             if has_failed {
-                tracing::info!("what could not be written is written");
+                tracing::info!("the disk accepts writes again; all delayed writes are durable");
             }
             done(token);
         }

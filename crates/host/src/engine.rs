@@ -303,7 +303,7 @@ async fn run(shared: Arc<SharedNode>, alarm: AsyncAlarm, listen: Option<TcpListe
     }
     tokio::select! {
         error = keep_time(&shared, &alarm) => {
-            tracing::error!(?error, "the clock's alarm has failed: this site no longer takes part");
+            tracing::error!(?error, "the clock's alarm has failed: this site has stopped; start it again");
         }
         () = stop.notified() => {}
     }

@@ -27,15 +27,15 @@ pub(super) fn input(input: &Input, node: &Node) {
         Input::Packet { from, packet } => {
             if let Some(message) = packet.content.lock_message() {
                 let (lock, kind, cause) = (&message.lock, message.message.kind(), shown(message.cause));
-                tracing::debug!(target: LOCK, %site, %from, %lock, kind, cause, "heard");
+                tracing::debug!(target: LOCK, %site, %from, %lock, kind, cause, "message received");
             }
         }
         Input::Call(ClientCall::Acquire(Acquire { request, lock, cause, .. })) => {
             let cause = cause.unwrap_or_else(|| node.table().cause(*request));
-            tracing::debug!(target: LOCK, %site, %lock, request = request.0, %cause, "asked");
+            tracing::debug!(target: LOCK, %site, %lock, request = request.0, %cause, "lock requested");
         }
         Input::Call(ClientCall::Release(request)) => {
-            tracing::debug!(target: LOCK, %site, request = request.0, "gives back");
+            tracing::debug!(target: LOCK, %site, request = request.0, "lock released");
         }
         Input::Call(_) | Input::Time | Input::Connected(_) | Input::Persisted(_) => {}
     }
@@ -44,7 +44,7 @@ pub(super) fn input(input: &Input, node: &Node) {
 /// Logs that an acquisition ends with its session: it releases what it holds, or stops waiting.
 pub(super) fn ends(site: &SiteName, request: Request) {
     if follows_requests() {
-        tracing::debug!(target: LOCK, %site, request = request.0, "ends");
+        tracing::debug!(target: LOCK, %site, request = request.0, "acquisition ended with its session");
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn sends(site: &SiteName, to: &SiteName, packet: &Packet) {
     }
     if let Some(message) = packet.content.lock_message() {
         let (lock, kind, cause) = (&message.lock, message.message.kind(), shown(message.cause));
-        tracing::debug!(target: LOCK, %site, %to, %lock, kind, cause, "sends");
+        tracing::debug!(target: LOCK, %site, %to, %lock, kind, cause, "message sent");
     }
 }
 
@@ -98,14 +98,18 @@ pub(super) fn note(note: &Note) {
             tracing::error!(
                 epoch = epoch.number(),
                 why,
-                "cannot follow the rules of this view; is this program older?"
+                "cannot apply the rules of this view; upgrade meshlock on this site"
             );
         }
         Note::Excluded { epoch, member } => {
-            tracing::warn!(epoch = epoch.number(), %member, "left out of the view: everything held here is lost");
+            tracing::warn!(epoch = epoch.number(), %member, "excluded from the view: all locks held at this site are lost");
         }
         Note::OtherCluster { site, cluster } => {
-            tracing::error!(%site, %cluster, "a site of another cluster speaks; compare the configurations");
+            tracing::error!(
+                %site,
+                %cluster,
+                "ignored a packet of another cluster; compare `cluster` and `sites` in the configuration of both sites"
+            );
         }
         Note::OtherTerms { agreed, configured } => {
             tracing::warn!(
@@ -117,8 +121,8 @@ pub(super) fn note(note: &Note) {
         Note::DiskReplaced { by, .. } => {
             tracing::error!(
                 %by,
-                "this disk is not the one that this voter came with first: the site takes part, but does not vote; put the first \
-                 disk back, or found the cluster again with empty disks if no majority of voters is left"
+                "this is not the disk that this voter registered first: the site is a member but does not vote; put the first disk \
+                 back, or found the cluster again with empty disks if no majority of voters is left"
             );
         }
         Note::FirstStartWaits { silent } => {
@@ -128,13 +132,15 @@ pub(super) fn note(note: &Note) {
             );
         }
         Note::TooOld(member) => {
-            tracing::warn!(%member, "this incarnation is too old to be let in, and a later one is started; was the disk lost, or the clock set back?");
+            tracing::warn!(%member, "this incarnation is too old to join, so the site starts a later one; check whether its disk was lost or its clock set back");
         }
         Note::EpochsExhausted => {
-            tracing::error!("there is no number left for another view: found another cluster");
+            tracing::error!("the cluster has used up all view numbers: found a new cluster");
         }
-        Note::Misbehaved { site, why } => tracing::warn!(%site, why, "a peer misbehaves"),
-        Note::Leads(term) => tracing::info!(term = term.0, "leads"),
+        Note::Misbehaved { site, why } => {
+            tracing::warn!(%site, why, "a peer sent something that no correct site sends; compare its version and look at its log")
+        }
+        Note::Leads(term) => tracing::info!(term = term.0, "this site is now the leader"),
         Note::Granted(_) | Note::GaveUp(_) | Note::Proposed(_) => tracing::debug!(?note),
     }
 }

@@ -309,7 +309,7 @@ impl Limits {
             return Err(StartError::setting(format!("limits.{key}"), "give 1 or more"));
         }
         if self.slow_reader.is_zero() {
-            return Err(StartError::setting("limits.slow_reader", "give a moment at least, such as '1s'"));
+            return Err(StartError::setting("limits.slow_reader", "give a positive duration, such as '1s'"));
         }
         Ok(())
     }

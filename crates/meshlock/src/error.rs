@@ -140,7 +140,8 @@ fn of_kind(kind: RefusalKind) -> Refusal {
 pub struct ConnectError(#[from] pub(crate) ConnectionError);
 
 impl ConnectError {
-    /// Returns whether no node answered, as opposed to a node that refused.
+    /// Returns whether no node could be used. It is false only if a node of this machine answered over its socket and refused; over a
+    /// network it is true also for a node that refused the connection, for example because of the certificate.
     ///
     /// ```
     /// let error = meshlock::Client::connect_blocking([meshlock::Endpoint::socket("/nowhere.sock")]).unwrap_err();

@@ -238,7 +238,7 @@ impl Guard {
         }
     }
 
-    /// Waits until the lock is lost: [`lost`](Guard::lost) without async.
+    /// Blocks the calling thread until the lock is lost: [`lost`](Guard::lost) without async.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -48,7 +48,7 @@ pub(crate) fn learn(builder: NodeBuilder) -> Result<NodeBuilder, StartError> {
     let asked = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(ask)).join());
     let Introduction { cluster, sites } = asked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let names: Vec<&str> = sites.iter().map(|(site, _)| site.as_str()).collect();
-    tracing::info!(%cluster, sites = names.join(", "), "joins");
+    tracing::info!(%cluster, sites = names.join(", "), "joining the cluster");
     let text = |(name, address): (_, Option<Address>)| -> (String, Option<String>) {
         let name: meshlock_cluster::names::SiteName = name;
         (name.to_string(), address.map(|address| address.to_string()))

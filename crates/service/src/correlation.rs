@@ -45,12 +45,12 @@ fn given(headers: &HeaderMap) -> Option<Cause> {
     let parent = text("traceparent").and_then(|parent| Some((parent, trace_id(parent)?)));
     if let Some((traceparent, trace)) = parent {
         let cause = Cause::named(trace);
-        tracing::debug!(target: LOCK, traceparent, %cause, "named");
+        tracing::debug!(target: LOCK, traceparent, %cause, "the client set the cause of its request");
         return Some(cause);
     }
     let request_id = text("x-request-id").filter(|name| !name.is_empty())?;
     let cause = Cause::named(request_id);
-    tracing::debug!(target: LOCK, request_id, %cause, "named");
+    tracing::debug!(target: LOCK, request_id, %cause, "the client set the cause of its request");
     Some(cause)
 }
 

@@ -15,7 +15,7 @@ use crate::output::{self, CommandOutcome, UsageError};
     after_help = "For bash: meshlock completions bash > ~/.local/share/bash-completion/completions/meshlock"
 )]
 pub(crate) struct Completions {
-    /// The shell
+    /// The shell to generate completions for
     shell: Shell,
 }
 

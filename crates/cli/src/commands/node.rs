@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> anyhow::Result<C
     let settings = NodeSettings::new(file, &source, flags)?;
     if check {
         let (site, cluster) = settings.node.names()?;
-        writeln!(out, "{site} of {cluster}: the configuration makes sense")?;
+        writeln!(out, "{site} of {cluster}: the configuration is valid")?;
         return Ok(CommandOutcome::Done);
     }
     daemon::run(settings, &source, &reload, out)

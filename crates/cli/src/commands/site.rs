@@ -109,7 +109,7 @@ fn add(
 ) -> anyhow::Result<CommandOutcome> {
     if let Some(member) = status.view.member(name) {
         return Err(UsageError::new(format!(
-            "{member} takes part already; choose another name for the new site"
+            "{member} is already a member; choose another name for the new site"
         ))
         .into());
     }
@@ -178,7 +178,7 @@ fn remove(
     let Some(member) = status.view.member(name).cloned() else {
         let voter = if is_voter(&status, name) { ", and stays one of those who vote" } else { "" };
         return Err(UsageError::new(format!(
-            "{name} does not take part{voter}; `meshlock site list` lists who does"
+            "{name} is not a member of the cluster{voter}; `meshlock site list` lists the members"
         ))
         .into());
     };

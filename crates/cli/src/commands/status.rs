@@ -64,10 +64,10 @@ fn document(status: &Status) -> Value {
 pub(crate) fn standing(standing: &Standing) -> String {
     let names = |sites: &[SiteName]| sites.iter().map(SiteName::as_str).collect::<Vec<_>>().join(", ");
     match standing {
-        Standing::Open => "takes part".to_owned(),
+        Standing::Open => "is a member of the cluster".to_owned(),
         Standing::Awaits(sites) => format!("changes views, and waits for {}", names(sites)),
         Standing::CannotOpen => {
-            "cannot follow the cluster's rules: its program is too old, and must be updated".to_owned()
+            "cannot apply the cluster's rules: its meshlock is too old and must be upgraded".to_owned()
         }
         Standing::Outside => "is not a member of the cluster".to_owned(),
     }

@@ -18,7 +18,7 @@ use crate::trial::{SITES, Trial};
 
 /// What a site says that cannot write, and what when it can again.
 const COMPLAINT: &str = "cannot write what the cluster agreed on; trying again";
-const RELIEF: &str = "what could not be written is written";
+const RELIEF: &str = "the disk accepts writes again; all delayed writes are durable";
 
 /// A file system with little room, which goes away with this.
 struct SmallDisk {

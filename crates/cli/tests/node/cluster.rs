@@ -20,7 +20,10 @@ fn a_site_alone_needs_no_configuration_and_is_found_by_its_user() {
     let mut node = Process::start(command, files.home().join("log"));
     assert!(node.line().starts_with("local is ready: view 1 with local; clients: "));
     let text = says(files.home(), &["status"]);
-    assert!(text.starts_with("local (incarnation ") && text.contains(") takes part."), "{text}");
+    assert!(
+        text.starts_with("local (incarnation ") && text.contains(") is a member of the cluster."),
+        "{text}"
+    );
     let second = meshlock(files.home()).arg("node").output_in_time();
     let error = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(64), "{error}");
@@ -39,7 +42,7 @@ fn a_site_that_is_told_to_stop_leaves_and_one_that_starts_again_joins_again() {
     eventually("all have heard of all", || members(&files, "a") == ["a", "b", "c"]);
     sites[2].signal(Signal::TERM);
     assert_eq!(sites[2].end().code(), Some(0));
-    assert!(sites[2].log().contains("has left"), "{}", sites[2].log());
+    assert!(sites[2].log().contains("left the cluster"), "{}", sites[2].log());
     eventually("b has heard of it", || members(&files, "b") == ["a", "b"]);
     let again = files.start_all(&["c"]);
     eventually("it takes part again", || members(&files, "a") == ["a", "b", "c"]);
@@ -56,7 +59,10 @@ fn clients_that_do_not_stop_in_time_are_told_that_they_lost() {
     assert!(matches!(client.receive(), ToClient::Lost { .. }));
     assert_eq!(sites[0].end().code(), Some(0));
     let log = sites[0].log();
-    assert!(log.contains("they are told that they have lost them") && log.contains("has left"), "{log}");
+    assert!(
+        log.contains("they are told that they have lost them") && log.contains("left the cluster"),
+        "{log}"
+    );
 }
 
 #[test]
@@ -90,7 +96,7 @@ fn a_site_that_is_not_in_the_list_joins_through_it() {
     let _joined = files.start_all(&["d"]);
     eventually("all have heard of it", || members(&files, "a") == ["a", "b", "d"]);
     let error = fails(files.home(), 64, &["site", "add", "b", "--socket", &socket]);
-    assert!(error.contains("takes part already"), "{error}");
+    assert!(error.contains("is already a member"), "{error}");
 }
 
 #[test]

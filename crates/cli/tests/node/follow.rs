@@ -61,7 +61,9 @@ fn a_client_s_request_is_found_in_the_log_of_every_site_that_handled_a_message_f
     eventually("it waits", || {
         let queue = json(files.home(), &["queue", "jobs", "--socket", &files.path("a.sock")]);
         queue["waiters"].as_array().is_some_and(|waiters| !waiters.is_empty())
-            && lines(a, "heard", ["kind", "cause", "lock"]).iter().any(|line| line[1] == "0000000000000b02")
+            && lines(a, "message received", ["kind", "cause", "lock"])
+                .iter()
+                .any(|line| line[1] == "0000000000000b02")
     });
     let session = format!("{{\"session\":{}}}", held["session"]);
     answer(curl(at_a, "release", "x-request-id: over", &session).output_in_time());
@@ -72,11 +74,11 @@ fn a_client_s_request_is_found_in_the_log_of_every_site_that_handled_a_message_f
         eventually(what, || lines(process, message, ["kind", "cause", "lock"]).contains(&line));
     };
     // From where it was asked for to where it was heard, and back with the one who handed over.
-    said(b, "asked", line("", "0000000000000b02"), "b was asked");
-    said(b, "sends", line("REQUEST", "0000000000000b02"), "b asks a");
-    said(a, "heard", line("REQUEST", "0000000000000b02"), "a hears b");
-    said(a, "sends", line("TOKEN", "00000000000000a1"), "a hands over");
-    said(b, "heard", line("TOKEN", "00000000000000a1"), "b hears it");
+    said(b, "lock requested", line("", "0000000000000b02"), "b was asked");
+    said(b, "message sent", line("REQUEST", "0000000000000b02"), "b asks a");
+    said(a, "message received", line("REQUEST", "0000000000000b02"), "a hears b");
+    said(a, "message sent", line("TOKEN", "00000000000000a1"), "a hands over");
+    said(b, "message received", line("TOKEN", "00000000000000a1"), "b hears it");
     eventually("b lets it in", || {
         let granted = lines(b, "granted", ["cause", "by", "site"]);
         granted.contains(&["0000000000000b02", "00000000000000a1", "b"].map(str::to_owned))

@@ -24,7 +24,7 @@ fn an_operator_sees_who_holds_and_waits_takes_a_lock_away_and_changes_its_rules(
         status = json(home, &["status", "--socket", &c]);
         status["waiters"] == 1
     });
-    assert_eq!((&status["site"], &status["standing"]), (&"c".into(), &"takes part".into()));
+    assert_eq!((&status["site"], &status["standing"]), (&"c".into(), &"is a member of the cluster".into()));
     assert_eq!(status["leader"].as_str().map(str::len), Some(1));
     let mut text = String::new();
     eventually("c has its lease of this view, and knows behind whom its client waits", || {
@@ -67,7 +67,7 @@ fn a_site_is_removed_whichever_node_is_asked_and_one_that_is_gone_needs_no_word(
     let error = fails(home, 64, &["site", "remove", "c", "--socket", &a]);
     assert!(error.contains("no terminal to ask on; say --yes"), "{error}");
     let error = fails(home, 64, &["site", "remove", "z", "--yes", "--socket", &c]);
-    assert!(error.contains("z does not take part; `meshlock site list`"), "{error}");
+    assert!(error.contains("z is not a member of the cluster; `meshlock site list`"), "{error}");
     let text = says(home, &["site", "remove", "c", "--yes", "--socket", &a]);
     assert!(
         text.starts_with("c has left.") && text.contains("one of the 4 sites that vote: 3 of them"),
@@ -75,7 +75,7 @@ fn a_site_is_removed_whichever_node_is_asked_and_one_that_is_gone_needs_no_word(
     );
     assert!(says(home, &["status", "--socket", &c]).contains("is not a member of the cluster"));
     let error = fails(home, 64, &["site", "remove", "c", "--yes", "--socket", &a]);
-    assert!(error.contains("c does not take part, and stays one of those who vote"), "{error}");
+    assert!(error.contains("c is not a member of the cluster, and stays one of those who vote"), "{error}");
     // One that is gone for good, and its own node.
     sites[3].signal(rustix::process::Signal::KILL);
     sites[3].end();
@@ -96,7 +96,7 @@ fn one_frame_of_top_shows_members_and_the_locks_of_all_of_them() {
     let mut text = String::new();
     eventually("both have a lease", || {
         text = says(home, &["top", "--once", "--socket", &a]);
-        text.matches("takes part").count() == 2 && !text.contains("none")
+        text.matches("is a member").count() == 2 && !text.contains("none")
     });
     assert!(text.contains("2 members · 1 locks in use · seen by a"), "{text}");
     assert!(text.contains("backup.sh of b") && text.contains("leads"), "{text}");

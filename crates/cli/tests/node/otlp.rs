@@ -122,7 +122,10 @@ fn a_collector_gets_an_acquisition_s_wait_and_hold_and_what_other_sites_did_for_
 fn a_collector_that_cannot_be_spoken_to_is_refused_with_what_would_be_right() {
     let home = tempfile::tempdir().unwrap();
     let error = fails(home.path(), 64, &["node", "--otlp", "https://otel.example"]);
-    assert!(error.contains("only http:// is spoken") && error.contains("http://127.0.0.1:4318"), "{error}");
+    assert!(
+        error.contains("only http:// is supported") && error.contains("http://127.0.0.1:4318"),
+        "{error}"
+    );
     let output =
         meshlock(home.path()).arg("node").env("OTEL_EXPORTER_OTLP_ENDPOINT", "otel:4318").output_in_time();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -392,7 +392,7 @@ fn only_clients_are_let_in_as_clients_and_only_with_certificates() {
 fn all_that_an_operator_asks_can_be_asked_from_far_away() {
     let far = Far::new(true);
     for (arguments, says) in [
-        (&["status"] as &[&str], "takes part."),
+        (&["status"] as &[&str], "is a member of the cluster."),
         (&["site", "list"], "alpha"),
         (&["rules", "set", "pool/*", "raymond-k", "--permits", "3"], "pool/*"),
         (&["rules", "show"], "pool/*"),
@@ -405,7 +405,7 @@ fn all_that_an_operator_asks_can_be_asked_from_far_away() {
     let mut command = far.user.command(env!("CARGO_BIN_EXE_meshlock"));
     command.env("MESHLOCK_NODE", &far.address).env("MESHLOCK_CERTIFICATE", "meshlock-ca/client-laptop");
     let (code, said) = finish(command.arg("status"));
-    assert!(code == Some(0) && said.contains("takes part."), "{said}");
+    assert!(code == Some(0) && said.contains("is a member of the cluster."), "{said}");
 }
 
 #[test]
@@ -448,5 +448,5 @@ fn a_long_answer_reaches_a_client_far_away_whole() {
     let ToClient::Status { status, .. } = raw.receive() else { panic!("it says how it is") };
     assert_eq!(status.view.rules.rules.len(), 500);
     let (code, said) = far.command(&["status"]);
-    assert!(code == Some(0) && said.contains("takes part."), "{said}");
+    assert!(code == Some(0) && said.contains("is a member of the cluster."), "{said}");
 }

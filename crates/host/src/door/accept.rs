@@ -201,6 +201,6 @@ pub fn serve_network(
 }
 
 async fn wait_for_descriptors(error: &io::Error) {
-    tracing::warn!(%error, "cannot take a client's connection");
+    tracing::warn!(%error, "cannot accept a client's connection");
     tokio::time::sleep(ACCEPT_RETRY).await;
 }

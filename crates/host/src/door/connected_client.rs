@@ -123,7 +123,7 @@ impl ConnectedClient {
                 return gone;
             }
             if self.greeted.get().is_none() && !is_maybe_hello(&bytes) {
-                let why = "its first message is not a client's greeting; is it set to TLS?";
+                let why = "its first message is not a client's greeting; check whether it uses TLS";
                 self.log_end(Some(io::Error::other(why)));
                 return Gone::CutOff;
             }

@@ -124,7 +124,7 @@ impl Net {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Probably out of file descriptors: wait until some are free again.
-                    tracing::warn!(%error, "cannot take a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                     sleep(BACKOFF.1).await;
                     continue;
                 }

@@ -125,7 +125,7 @@ fn make_directory(dir: &Path) -> Result<(), StoreError> {
     let missing: Vec<&Path> =
         dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(StoreError::io(dir, "cannot be made a directory"))?;
+    made.map_err(StoreError::io(dir, "cannot create the directory"))?;
     for dir in missing {
         sync_directory(parent(dir))?;
     }
@@ -187,6 +187,6 @@ fn guarded<T>(file: &Path, act: impl FnOnce() -> Result<T, StoreError>) -> Resul
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-        Err(StoreError::Damaged { file: file.to_owned(), what: format!("the database gives up: {text}") })
+        Err(StoreError::Damaged { file: file.to_owned(), what: format!("the database reports: {text}") })
     })
 }

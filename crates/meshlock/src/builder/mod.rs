@@ -231,10 +231,11 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets how often in a row clients of this site get a lock before a waiting client of another site does. Default: 16.
+    /// Sets how often in a row a lock is handed on among clients of this site while clients of other sites wait for it. With 16, the default,
+    /// up to 17 clients of this site hold it one after the other.
     ///
     /// ```
-    /// let builder = meshlock::Node::builder().local_turns(1); // strict turns between sites
+    /// let builder = meshlock::Node::builder().local_turns(1); // at most two holders in a row at this site
     /// ```
     pub fn local_turns(mut self, turns: u32) -> Self {
         self.local_turns = Some(turns);
@@ -369,7 +370,7 @@ impl NodeBuilder {
     /// ```
     pub fn site_name(&self) -> Result<String, StartError> {
         if self.site.is_none() && !self.join.is_empty() {
-            return Err(StartError::setting("site", "say with --site what this site is called"));
+            return Err(StartError::setting("site", "give the name of this site with --site"));
         }
         Ok(self.own_name(&self.parse_sites()?)?.to_string())
     }
@@ -443,7 +444,7 @@ impl NodeBuilder {
     pub(crate) fn newcomer(&self) -> Result<(SiteName, Security), StartError> {
         let site = self.site.as_deref();
         let site =
-            site.ok_or_else(|| StartError::setting("site", "say with --site what this site is called"))?;
+            site.ok_or_else(|| StartError::setting("site", "give the name of this site with --site"))?;
         let site = site.parse().map_err(|error| StartError::setting("site", error))?;
         let security = self.security(&site, false)?;
         Ok((site, security))

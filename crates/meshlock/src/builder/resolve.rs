@@ -47,7 +47,7 @@ impl NodeBuilder {
             return Err(StartError::setting("advertise", why));
         }
         if !self.in_memory && self.data.is_none() && !is_alone {
-            let why = "say where this site keeps what it must not forget; a test may keep it in memory";
+            let why = "give the directory for the durable state of this site; a test may keep it in memory";
             return Err(StartError::setting("data", why));
         }
         let clients = address("clients", self.clients.as_deref())?;

@@ -199,11 +199,11 @@ fn the_guide_s_table_lists_what_is_exported_and_nothing_else() {
         format!("| `{family}{suffix}` | {kind} | {} | {} |", labels.join(", "), help.trim_end_matches('.'))
     };
     let wanted: BTreeSet<String> = page.0.iter().map(row).collect();
-    let guide = repository("docs/operating.md");
+    let guide = repository("docs/metrics.md");
     let listed: BTreeSet<String> =
         guide.lines().filter(|line| line.starts_with("| `meshlock_")).map(str::to_owned).collect();
     let wanted_text: Vec<&str> = wanted.iter().map(String::as_str).collect();
-    assert_eq!(listed, wanted, "docs/operating.md should have:\n{}", wanted_text.join("\n"));
+    assert_eq!(listed, wanted, "docs/metrics.md should have:\n{}", wanted_text.join("\n"));
 }
 
 fn repository(path: &str) -> String {

@@ -78,7 +78,7 @@ pub enum FrameError {
     )]
     Version { theirs: Versions, ours: Versions },
     /// The greeting is too long or malformed.
-    #[error("a greeting that makes no sense")]
+    #[error("the greeting is malformed")]
     Hello,
     /// The frame is not a packet.
     #[error(transparent)]

@@ -125,7 +125,7 @@ async fn stop(
         }
     };
     if left {
-        tracing::info!("has left");
+        tracing::info!("left the cluster");
     } else {
         tracing::warn!("could not leave in time: the other sites wait until the lease of this site is over");
     }

@@ -43,7 +43,7 @@ impl FromStr for Collector {
     fn from_str(text: &str) -> Result<Self, String> {
         let Some(rest) = text.strip_prefix("http://") else {
             return Err(format!(
-                "'{text}': only http:// is spoken; name a collector on this machine, such as http://127.0.0.1:4318, which can forward over TLS"
+                "'{text}': only http:// is supported; name a collector on this machine, such as http://127.0.0.1:4318, which can forward over TLS"
             ));
         };
         let (authority, base) = rest.split_once('/').unwrap_or((rest, ""));

@@ -55,7 +55,8 @@ CMD has these environment variables:
   MESHLOCK_SLOT   the number of the permit, if the permits of the lock are numbered; otherwise empty
 
 Without --socket, --node, MESHLOCK_NODE and MESHLOCK_SOCKET, the only running node of this user is used. If there is none, one is
-started for locks on this machine alone; it ends after its last client.
+started that ends after its last client, and only this user on this machine shares its locks. On the machines of a cluster always
+name the node, above all in cron jobs and services.
 
 With --node a second process keeps the session: CMD keeps the lock while it runs, even if `meshlock` itself is killed, and is ended
 in time if the node cannot be reached any more.

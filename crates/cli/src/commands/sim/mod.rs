@@ -137,7 +137,7 @@ fn print(spec: &Spec, report: &Report, wall: f64, out: &mut dyn Write) -> anyhow
     }
     writeln!(out, "{table}")?;
     let fairness = report.fairness;
-    let counted = |count: Option<u64>| count.map_or("not followed".to_owned(), |count| count.to_string());
+    let counted = |count: Option<u64>| count.map_or("not measured".to_owned(), |count| count.to_string());
     writeln!(
         out,
         "fairness: Jain's index {:.4}; entries that overtook an earlier timestamp: {}; longest bypass: {}",

@@ -71,7 +71,7 @@ fn title_of(model: &Model) -> String {
 
 fn foot_of(model: &Model) -> Line<'static> {
     if let Some(complaint) = &model.complaint {
-        return Line::styled(format!("old: {complaint}"), WORSE);
+        return Line::styled(format!("not updated: {complaint}"), WORSE);
     }
     if model.typing {
         return Line::from(format!("/{}_", model.filter));

@@ -89,8 +89,8 @@ fn a_frame_shows_members_and_locks_the_most_wanted_first() {
         "\
 prod · view 4 · 3 members · 2 locks in use · seen by a
 site                              lease    clients grants/s standing
-a                                 4.2 s    2       -        takes part
-b                           leads 4.2 s    2       -        takes part
+a                                 4.2 s    2       -        is a member of the cluster
+b                           leads 4.2 s    2       -        is a member of the cluster
 c                                 -        0       -        does not answer
 
 lock                        hold  wait  held for  waited    held by
@@ -167,7 +167,7 @@ fn the_queue_of_the_selected_lock_is_asked_for_and_shown() {
 fn what_is_old_is_said_and_small_terminals_do_no_harm() {
     let mut model = model();
     model.complain("the node has gone".to_owned());
-    assert!(as_text(&mut model, 100).contains("old: the node has gone"));
+    assert!(as_text(&mut model, 100).contains("not updated: the node has gone"));
     for (width, height) in [(1, 1), (10, 3), (300, 5), (20, 100)] {
         let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
         let Ok(_) = terminal.draw(|drawn| frame(&mut model, drawn));

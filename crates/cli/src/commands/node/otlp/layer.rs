@@ -1,8 +1,8 @@
 //! Makes spans from the log events of acquisitions.
 //!
 //! ```text
-//!  asked ───────── wait ─────────▶ granted ───────── hold ─────────▶ gives back, ends, lost
-//!              heard (a message for the acquisition was handled, at any site)
+//!  lock requested ── wait ──▶ granted ── hold ──▶ lock released, acquisition ended with its session, lost
+//!              message received (a message for the acquisition was handled, at any site)
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -89,11 +89,11 @@ impl SpanLayer {
     fn take(&self, fields: &Fields, now: SystemTime) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let span = match fields.text("message").as_str() {
-            "named" => return state.named(fields),
-            "asked" => return state.asked(fields, now),
+            "the client set the cause of its request" => return state.named(fields),
+            "lock requested" => return state.asked(fields, now),
             "granted" => state.granted(fields, now),
-            "heard" => message_span(fields, now),
-            "sends" => None,
+            "message received" => message_span(fields, now),
+            "message sent" => None,
             how => state.over(fields, how, now),
         };
         drop(state);
@@ -143,7 +143,8 @@ impl AcquisitionTracker {
         let open = self.open.remove(&fields.request_key())?;
         let parent = self.parent(open.cause);
         let mut span = open.span(fields, now, parent);
-        let is_well = matches!(how, "gives back" | "ends") && open.fence.is_some();
+        let is_well =
+            matches!(how, "lock released" | "acquisition ended with its session") && open.fence.is_some();
         span.failed = (!is_well).then(|| how.to_owned());
         Some(span)
     }
